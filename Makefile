@@ -1,0 +1,46 @@
+# Two commands do all the set-up on a bare Debian or Ubuntu: `make demo` and `make test`.
+PYTHON ?= python3
+BIN = .venv/bin
+
+.PHONY: demo test check format siege lock clean help
+
+help:
+	@echo "make demo    set up, then measure the 14 rows of the main benchmark (about 5 minutes)"
+	@echo "make test    set up, then run the tests"
+	@echo "make check   set up, then check format, lint, types and README"
+
+demo: .venv/installed siege
+	$(BIN)/fab quick
+
+test: .venv/developed siege
+	$(BIN)/python -m pytest
+
+check: .venv/developed
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+	$(BIN)/python -m docutils --report=1 --halt=2 README.rst /dev/null
+
+format: .venv/developed
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+.venv/bin/python:
+	@scripts/venv $(PYTHON)
+
+.venv/installed: .venv/bin/python requirements.txt requirements.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.txt -c requirements.lock
+	@touch $@
+
+.venv/developed: .venv/installed requirements-dev.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-dev.txt -c requirements.lock
+	@touch $@
+
+siege:
+	@scripts/install_siege
+
+lock: .venv/developed
+	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
+
+clean:
+	rm -rf .venv .data .mypy_cache .ruff_cache .pytest_cache

@@ -1,0 +1,1 @@
+"""The bench: starts servers, loads them, measures, and writes records. Nobody extends this."""

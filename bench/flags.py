@@ -1,0 +1,34 @@
+"""Flags: what to doubt in a record, each with what to do about it."""
+
+from __future__ import annotations
+
+from bench.record import Record
+
+CLIENT_BOUND = 0.7  # of one core, beyond which the load tool may be what sets the rate
+
+
+def of(record: Record) -> tuple[str, ...]:
+    """Name what is doubtful in one visit's figures."""
+    found = []
+    if record.driver_cpu_s and record.elapsed_s:
+        busy = record.driver_cpu_s / record.elapsed_s
+        if busy > CLIENT_BOUND:
+            found.append(f"client-bound: {record.driver} used {busy:.0%} of a core: try builtin")
+    if record.listen_overflows:
+        found.append(
+            f"{record.listen_overflows} listen-queue overflows: users waited to connect again, "
+            "which the response time does not show: raise backlog="
+        )
+    if count := sum(n or 0 for kind, n in record.failed.items() if kind != "unfinished"):
+        found.append(f"{count} requests failed")
+    return tuple(found)
+
+
+def of_bodies(record: Record, earlier: list[Record]) -> tuple[str, ...]:
+    """Name the servers of one task that answered other bytes."""
+    others = {r.server for r in earlier if r.task == record.task and _differ(r, record)}
+    return tuple(f"answers other bytes than {server}: compare the bodies" for server in others)
+
+
+def _differ(one: Record, other: Record) -> bool:
+    return None not in (one.body_sha256, other.body_sha256) and one.body_sha256 != other.body_sha256

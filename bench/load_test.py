@@ -1,0 +1,45 @@
+"""A load test: one load against a server that is already running."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from datetime import UTC, datetime
+
+import catalog
+import upstream
+from bench.measure import measure
+from bench.record import Record
+from bench.visit import new_record, with_facts
+from loads import Load
+from suites import Case
+
+RUN = "load_tests"
+
+
+def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
+    """Load the server that said `facts` when it was ready."""
+    task = str(facts["task"])
+    entry = catalog.find_server(str(facts["server"]))
+    given = {k: facts[k] for k, default in entry.settings.items() if facts.get(k) != default}
+    case = Case(entry.name, task, load.users, load.seconds or 0.0, load.keep_alive, given)
+    known = upstream.running() if "upstream" in catalog.find_task(task).needs else None
+    record = with_facts(new_record(case, RUN, known), facts)
+    record = replace(record, url=load.url, seconds=load.seconds, requests=load.requests)
+    return measure(record, load, driver, int(str(facts["pid"])), known)
+
+
+def of_url(load: Load, driver: str) -> Record:
+    """Load any URL of this machine; nothing is known of what answers there."""
+    record = Record(
+        run=RUN,
+        server="url",
+        task=load.url,
+        users=load.users,
+        command=f"fab run_load_test:url={load.url}",
+        utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        url=load.url,
+        seconds=load.seconds,
+        requests=load.requests,
+        keep_alive=load.keep_alive,
+    )
+    return measure(record, load, driver, None, None)

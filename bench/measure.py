@@ -1,0 +1,69 @@
+"""One load against one running server: run it, watch the server, fill the record in."""
+
+from __future__ import annotations
+
+import json
+import os
+from dataclasses import asdict, replace
+
+import loads
+from bench import flags
+from bench.environment import environment
+from bench.prime import get
+from bench.record import Record
+from bench.resources import Watch
+from loads import Load
+from upstream import Upstream
+
+
+def measure(
+    record: Record, load: Load, driver: str, pid: int | None, upstream: Upstream | None
+) -> Record:
+    """Run `load` with `driver` while watching the tree of `pid`; give the record with its figures.
+
+    Of a server whose `pid` is None no resources are known.
+    """
+    tries = _tries(upstream)
+    with Watch(pid) as watch:
+        ran = loads.run(load, driver)
+    measured, used = ran.measured, watch.resources
+    record = replace(
+        record,
+        **{**asdict(measured), **asdict(used)},
+        driver=ran.driver,
+        driver_version=ran.version,
+        argv=ran.argv,
+        model=ran.model,
+        driver_cpu_s=ran.driver_cpu_s,
+        output=ran.output,
+        flags=record.flags + ran.notes,
+        little_ratio=_little_ratio(measured, load.users),
+        cpu_ms_per_request=_per(used.server_cpu_s, measured.completed, 1000.0),
+        cores_used=_per(used.server_cpu_s, measured.elapsed_s),
+        tries_per_request=_per(_difference(_tries(upstream), tries), measured.completed),
+        environment=environment(),
+        load_average=os.getloadavg(),
+    )
+    return replace(record, flags=record.flags + flags.of(record))
+
+
+def _little_ratio(measured: loads.Measured, users: int) -> float | None:
+    """X R / c, which Little's law says is 1; None where the mean itself was derived by that law."""
+    if measured.rate is None or measured.response_mean_s is None:
+        return None
+    if measured.response_how == "Little's law":
+        return None
+    return round(measured.rate * measured.response_mean_s / users, 4)
+
+
+def _per(amount: float | None, count: float | None, scale: float = 1.0) -> float | None:
+    return None if amount is None or not count else round(scale * amount / count, 4)
+
+
+def _difference(after: int | None, before: int | None) -> int | None:
+    """Take a count's growth; None where it did not grow, for a task that does not retry."""
+    return None if after is None or before is None or after == before else after - before
+
+
+def _tries(upstream: Upstream | None) -> int | None:
+    return None if upstream is None else int(json.loads(get(f"{upstream.http}/status"))["tries"])

@@ -1,0 +1,56 @@
+"""The first requests to a fresh server: it must answer 200, and the same each time."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import statistics
+import time
+from dataclasses import dataclass
+from urllib.parse import urlsplit
+
+from errors import StartError
+
+TIMES = 5
+ENOUGH = 1.0  # s, after which a slow task is not asked again
+TIMEOUT = 30.0  # s
+
+
+@dataclass(frozen=True)
+class Primed:
+    """What was seen: the median response time of one request alone (s), and the body's hash."""
+
+    alone_s: float
+    body_sha256: str
+    stable: bool
+
+
+def prime(url: str) -> Primed:
+    """Ask one request at a time, at least twice; raise StartError unless all answer 200."""
+    times: list[float] = []
+    hashes: list[str] = []
+    began = time.monotonic()
+    while len(times) < 2 or (len(times) < TIMES and time.monotonic() - began < ENOUGH):
+        start = time.perf_counter()
+        body = get(url)
+        times.append(time.perf_counter() - start)
+        hashes.append(hashlib.sha256(body).hexdigest())
+    return Primed(statistics.median(times[1:]), hashes[0], len(set(hashes)) == 1)
+
+
+def get(url: str) -> bytes:
+    """Fetch a body from this machine; raise StartError with what was answered if it is not 200."""
+    parts = urlsplit(url)
+    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT)
+    try:
+        connection.request("GET", parts.path or "/")
+        response = connection.getresponse()
+        body = response.read()
+    except (OSError, http.client.HTTPException) as error:
+        raise StartError(f"{url} did not answer: {error!r}") from error
+    finally:
+        connection.close()
+    if response.status != 200:
+        said = body.decode(errors="replace").strip().splitlines() or ["nothing"]
+        raise StartError(f"{url} answered {response.status}: {said[0][:300]}")
+    return body

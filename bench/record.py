@@ -1,0 +1,98 @@
+"""The record of one visit: written once, never changed; everything else is derived from records."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass, field, fields
+
+SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Record:
+    """One visit of one case. None is not known; 0 is a zero that was measured.
+
+    Units are in the names: `_s` seconds, `_mib` MiB; rates are requests a second; `availability`
+    is a share from 0 to 1. `alone_s` is the median response time of one request at a time, before
+    the load. `phases` are seconds by phase. `tries_per_request` counts what the retry tasks asked
+    of the upstream. `problem` says in one line why there are no figures; `flags` what to doubt.
+    """
+
+    run: str
+    server: str
+    task: str
+    users: int
+    command: str
+    utc: str
+    schema: int = SCHEMA
+    suite: str | None = None
+    round: int | None = None
+    order: int | None = None
+    seed: int | None = None
+    workers: int | None = None
+    settings: Mapping[str, object] = field(default_factory=dict)
+    keep_alive: bool = False
+    seconds: float | None = None
+    requests: int | None = None
+    url: str | None = None
+    driver: str | None = None
+    driver_version: str | None = None
+    argv: tuple[str, ...] = ()
+    model: str | None = None
+    phases: Mapping[str, float] = field(default_factory=dict)
+    alone_s: float | None = None
+    body_sha256: str | None = None
+    elapsed_s: float | None = None
+    completed: int | None = None
+    failed: Mapping[str, int | None] = field(default_factory=dict)
+    availability: float | None = None
+    rate: float | None = None
+    rate_how: str | None = None
+    response_mean_s: float | None = None
+    response_how: str | None = None
+    response_p50_s: float | None = None
+    response_p90_s: float | None = None
+    response_p95_s: float | None = None
+    response_p99_s: float | None = None
+    response_p999_s: float | None = None
+    response_max_s: float | None = None
+    little_ratio: float | None = None
+    tries_per_request: float | None = None
+    server_cpu_s: float | None = None
+    cpu_ms_per_request: float | None = None
+    cores_used: float | None = None
+    driver_cpu_s: float | None = None
+    memory_pss_mib: float | None = None
+    memory_uss_mib: float | None = None
+    memory_rss_mib: float | None = None
+    processes: int | None = None
+    threads: int | None = None
+    fds: int | None = None
+    listen_overflows: int | None = None
+    loop_lag_p50_ms: float | None = None
+    loop_lag_p99_ms: float | None = None
+    gil_hold: float | None = None
+    gil_utilisation: float | None = None
+    interpreter: Mapping[str, object] = field(default_factory=dict)
+    upstream: Mapping[str, object] | None = None
+    environment: Mapping[str, object] = field(default_factory=dict)
+    load_average: tuple[float, ...] = ()
+    flags: tuple[str, ...] = ()
+    problem: str | None = None
+    output: str | None = None
+
+    def to_line(self) -> str:
+        """Give the record as one line of JSON, `schema` first, without the line's end."""
+        values = asdict(self)
+        return json.dumps({"schema": values.pop("schema"), **values}, allow_nan=False)
+
+
+def from_line(line: str) -> Record:
+    """Read a record back; fields of newer versions are passed over. Raises ValueError."""
+    values = json.loads(line)
+    known = {f.name for f in fields(Record)}
+    try:
+        return Record(**{key: value for key, value in values.items() if key in known})
+    except (TypeError, AttributeError) as error:  # a field is missing, or it is no JSON object
+        raise ValueError(str(error)) from None

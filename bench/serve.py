@@ -1,0 +1,54 @@
+"""Serving in the foreground: this process becomes the server, so that to end it is to end that."""
+
+from __future__ import annotations
+
+import errno
+import os
+import shutil
+import socket
+import sys
+from pathlib import Path
+
+import catalog
+import upstream
+from bench import running, server
+from errors import MachineError, UsageError
+from suites import Case
+
+
+def become(case: Case, port: int) -> None:
+    """Replace this process by a case's server on `port`; returns only by raising.
+
+    The upstream that a network task needs is started beside it and ends with it.
+    """
+    words, environment = server.command(case, port)
+    check_port(port)
+    if "upstream" in catalog.find_task(case.task).needs:
+        holding = upstream.hold()
+        holding.inherit()
+        environment |= holding.upstream.environment()
+    environment["SERVER_FILE"] = str(running.file(port))
+    os.chdir(catalog.ROOT)
+    sys.stdout.flush()
+    os.execve(words[0], words, {**os.environ, **environment})  # noqa: S606 - the point of it
+
+
+def check_port(port: int) -> None:
+    """Raise MachineError when something listens on a port of 127.0.0.1 already."""
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind(("127.0.0.1", port))
+        except OSError as error:
+            if error.errno == errno.EADDRINUSE:
+                fix = f"end what listens there, or choose another: port={port + 1}"
+                raise MachineError(f"port {port} is busy: {fix}") from error
+            raise MachineError(f"port {port}: {error.strerror}: choose another") from error
+
+
+def interpreter(word: str) -> str:
+    """Find a Python by path or name on PATH; raise UsageError when it is not there."""
+    found = shutil.which(Path(word).expanduser())
+    if found is None:
+        raise UsageError(f"no Python at {word!r}: give the path of one, or a name on PATH")
+    return str(Path(found).absolute())  # a venv's python is a link that must not be resolved

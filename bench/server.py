@@ -1,0 +1,174 @@
+"""The server under test: started in a process group of its own, ready, and stopped to the last."""
+
+from __future__ import annotations
+
+import ctypes
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from typing import IO
+
+import catalog
+from errors import MachineError, Mendable, StartError, UsageError
+from suites import Case
+
+READY = 12.0  # s from the start to the ready line; workers have 10 of them to import the task
+STOP = 12.0  # s for the drain: the server gives itself 10
+KILL = 1.0  # s for what the server left, and after SIGKILL
+POLL = 0.005  # s
+PR_SET_CHILD_SUBREAPER = 36
+
+
+@dataclass
+class Server:
+    """A running server: `facts` is its ready line, `ending` its last one, both as it said them.
+
+    After `stop`, `cpu_s` is the CPU time of the server and of all its descendants in seconds, and
+    `left` says that some of them had to be killed.
+    """
+
+    process: subprocess.Popen[bytes]
+    pipe: int
+    facts: dict[str, object] = field(default_factory=dict)
+    ending: dict[str, object] = field(default_factory=dict)
+    cpu_s: float = 0.0
+    left: bool = False
+
+    @property
+    def url(self) -> str:
+        """The address of its task."""
+        return f"http://127.0.0.1:{self.facts['port']}/"
+
+
+def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:
+    """Give the words and the additional environment that start a case's server on `port`.
+
+    Raises UsageError for a setting the server does not take, or an interpreter that is not there.
+    """
+    server = catalog.find_server(case.server)
+    for key in case.settings:
+        if key not in server.settings:
+            takes = ", ".join(f"{name}=" for name in server.settings)
+            raise UsageError(f"{server.name} takes no {key}=: it takes {takes}")
+    environment = {f"SERVER_{key.upper()}": str(value) for key, value in case.settings.items()}
+    if case.path is not None:
+        environment["TASK_PATH"] = case.path
+    task = catalog.find_task(case.task).name
+    return [
+        case.python or sys.executable,
+        "-m",
+        "servers",
+        server.name,
+        task,
+        str(port),
+    ], environment
+
+
+def start(case: Case, environment: Mapping[str, str]) -> Server:
+    """Start a case's server on a free port, and give it when it is ready; `stop` must follow.
+
+    Raises StartError, or what the server itself said, in one line.
+    """
+    words, settings = command(case, port=0)
+    with tempfile.TemporaryFile() as log:
+        server = _popen(words, {**environment, **settings}, log)
+        try:
+            server.facts = _ready_line(server, case, log)
+        except BaseException:
+            stop(server)
+            raise
+        return server
+
+
+def _popen(words: list[str], environment: Mapping[str, str], log: IO[bytes]) -> Server:
+    reading, writing = os.pipe()
+    asked = {"SERVER_READY_FD": str(writing), "SERVER_DIES_WITH_PARENT": "1"}
+    try:
+        process = subprocess.Popen(
+            words,
+            cwd=catalog.ROOT,
+            env={**os.environ, **environment, **asked},
+            pass_fds=(writing,),
+            start_new_session=True,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=log,
+        )
+    except OSError as error:
+        os.close(reading)
+        raise MachineError(f"{words[0]} does not start: {error.strerror}") from error
+    finally:
+        os.close(writing)
+    return Server(process, reading)
+
+
+def adopt_orphans() -> None:
+    """Become the parent of every orphan among the descendants, so that none is lost (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
+
+
+def stop(server: Server) -> None:
+    """Drain by SIGTERM to the server alone, then kill and reap what is left of its group."""
+    if server.process.returncode is None:
+        server.process.send_signal(signal.SIGTERM)
+    if not _reaped(server, STOP):
+        server.left = True
+        with suppress(ProcessLookupError):
+            os.killpg(server.process.pid, signal.SIGKILL)
+        _reaped(server, KILL)
+    for line in _lines(server.pipe, deadline=time.monotonic()):
+        server.ending = line
+    os.close(server.pipe)
+
+
+def _reaped(server: Server, seconds: float) -> bool:
+    """Reap the server and every orphan of its group, adding up their CPU; False if some live on."""
+    group = server.process.pid
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        try:
+            pid, status, usage = os.wait4(-group, os.WNOHANG)
+        except ChildProcessError:
+            return True
+        if pid == 0:
+            time.sleep(POLL)  # wait4 has no timeout
+            continue
+        server.cpu_s += usage.ru_utime + usage.ru_stime
+        if pid == group:
+            server.process.returncode = os.waitstatus_to_exitcode(status)
+            until = min(until, time.monotonic() + KILL)
+    return False
+
+
+def _ready_line(server: Server, case: Case, log: IO[bytes]) -> dict[str, object]:
+    for line in _lines(server.pipe, time.monotonic() + READY):
+        if "error" in line:
+            raise _as_error(line)
+        return line
+    log.seek(0)
+    last = (log.read().decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
+    raise StartError(f"{case.name} was not ready within {READY:.0f} s ({last}): try {case.command}")
+
+
+def _as_error(line: dict[str, object]) -> Mendable:
+    kinds = {kind.exit_code: kind for kind in Mendable.__subclasses__()}
+    return kinds.get(int(str(line["exit_code"])), StartError)(str(line["error"]))
+
+
+def _lines(pipe: int, deadline: float) -> Iterator[dict[str, object]]:
+    """Read JSON lines until the deadline, or until the last writer is gone."""
+    pending = b""
+    while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        if not (data := os.read(pipe, 65536)):
+            return
+        *whole, pending = (pending + data).split(b"\n")
+        yield from (json.loads(line) for line in whole)

@@ -1,0 +1,133 @@
+"""A visit: one fresh server of a case, loaded once, and the record of it."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+import catalog
+import loads
+from bench import server
+from bench.measure import measure
+from bench.prime import prime
+from bench.record import Record
+from errors import Mendable
+from loads import Load
+from suites import Case
+from upstream import Upstream
+
+WARM = 0.5  # s of load, at least, that are not counted
+SETTINGS = ("workers", "backlog", "start_method")
+INTERPRETER = (
+    "python",
+    "implementation",
+    "gil_enabled",
+    "free_threaded_build",
+    "switch_interval_s",
+)
+
+Tell = Callable[[str, float], object]
+
+
+@dataclass
+class Phases:
+    """The seconds that each phase took; `tell` hears of each as it begins, with a guess."""
+
+    tell: Tell
+    seconds: dict[str, float] = field(default_factory=dict)
+
+    @contextmanager
+    def of(self, name: str, expected: float) -> Iterator[None]:
+        """Time one phase."""
+        self.tell(name, expected)
+        start = time.monotonic()
+        try:
+            yield
+        finally:
+            self.seconds[name] = round(time.monotonic() - start, 3)
+
+
+def visit(case: Case, driver: str, run: str, upstream: Upstream | None, tell: Tell) -> Record:
+    """Start, prime, warm, measure and stop; what goes wrong is in the record's `problem`."""
+    phases = Phases(tell)
+    record = new_record(case, run, upstream)
+    try:
+        record = _visit(case, driver, record, upstream, phases)
+    except Mendable as error:
+        record = replace(record, problem=f"not available: {error}")
+    return replace(record, phases=phases.seconds)
+
+
+def new_record(case: Case, run: str, upstream: Upstream | None) -> Record:
+    """Begin a record with all that is known before the measurement."""
+    return Record(
+        run=run,
+        server=case.server,
+        task=case.task,
+        users=case.users,
+        seconds=case.seconds,
+        keep_alive=case.keep_alive,
+        settings=case.settings,
+        command=case.command,
+        utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        upstream=None if upstream is None else _facts(upstream),
+    )
+
+
+def with_facts(record: Record, facts: Mapping[str, object]) -> Record:
+    """Add what a server said when it was ready: the settings in force and its interpreter."""
+    workers = facts.get("workers")
+    return replace(
+        record,
+        workers=workers if isinstance(workers, int) else None,
+        settings={key: facts[key] for key in SETTINGS if key in facts},
+        interpreter={key: facts[key] for key in INTERPRETER if key in facts},
+    )
+
+
+def _facts(upstream: Upstream) -> dict[str, object]:
+    return {"kind": upstream.kind, "latency_s": upstream.latency_s}
+
+
+def _visit(
+    case: Case, driver: str, record: Record, upstream: Upstream | None, phases: Phases
+) -> Record:
+    environment = {} if upstream is None else upstream.environment()
+    with phases.of("start", 1.0):
+        running = server.start(case, environment)
+    try:
+        record = _loaded(with_facts(record, running.facts), running, driver, upstream, phases)
+    finally:
+        with phases.of("stop", 1.0):
+            server.stop(running)
+    left = ("processes were left after the stop and were killed",) if running.left else ()
+    return replace(record, flags=record.flags + left)
+
+
+def _loaded(
+    record: Record,
+    running: server.Server,
+    driver: str,
+    upstream: Upstream | None,
+    phases: Phases,
+) -> Record:
+    with phases.of("prime", 1.0):
+        primed = prime(running.url)
+    load = Load(running.url, record.users, record.seconds, keep_alive=record.keep_alive)
+    with phases.of("warm", record.users * primed.alone_s):
+        warmed = loads.run(replace(load, seconds=WARM, each=1), "builtin").measured
+    doubts = [f"warm-up: {warmed.problem}"] if warmed.problem else []
+    if not primed.stable and catalog.find_task(record.task).constants.get("STABLE", True):
+        doubts.append("answers change: set STABLE = False in the task's file if they should")
+    record = replace(
+        record,
+        url=running.url,
+        alone_s=round(primed.alone_s, 6),
+        body_sha256=primed.body_sha256,
+        flags=tuple(doubts),
+    )
+    with phases.of("load", record.seconds or 0.0):
+        return measure(record, load, driver, running.process.pid, upstream)

@@ -1,0 +1,37 @@
+"""The errors a user can mend: one line that says what, where and what to do, and the exit code."""
+
+
+class Mendable(Exception):
+    """Say in one line what is wrong, where, and what to do; `exit_code` is the command's."""
+
+    exit_code = 1
+
+
+class UsageError(Mendable):
+    """A word of the command is wrong: an unknown name, a bad number, a surplus value."""
+
+    exit_code = 2
+
+
+class MachineError(Mendable):
+    """Something this machine lacks: a tool, a library, a free port, descriptors."""
+
+    exit_code = 3
+
+
+class StartError(Mendable):
+    """A server that did not start, or answered wrongly when it was asked for the first time."""
+
+    exit_code = 4
+
+
+class RunError(Mendable):
+    """A run whose figures would not be valid, or that has none."""
+
+    exit_code = 5
+
+
+class StorageError(Mendable):
+    """Records that could not be read, or not be made durable."""
+
+    exit_code = 6

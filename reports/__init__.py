@@ -1,0 +1,1 @@
+"""Reports: readers of records. They measure nothing and write nothing but text."""

@@ -1,0 +1,1 @@
+"""Servers: one file a strategy with `serve(task, port, ...)`, started by `python -m servers`."""

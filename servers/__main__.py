@@ -1,0 +1,79 @@
+"""Serve one task with one server: python -m servers NAME TASK PORT.
+
+Settings cross by environment: SERVER_WORKERS, SERVER_BACKLOG, SERVER_START_METHOD for what the
+server's `serve` takes, TASK_PATH for where a task's imports are, SERVER_READY_FD and SERVER_FILE
+for who wants to know that it listens, SERVER_DIES_WITH_PARENT=1 for a server that must not outlive
+its parent. Port 0 takes a free one.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import errno
+import importlib
+import os
+import signal
+import sys
+
+import catalog
+from errors import MachineError, Mendable, UsageError
+from servers import _probe, _ready
+from servers._stop import stop
+
+PR_SET_PDEATHSIG = 1
+
+
+def main(words: list[str]) -> int:
+    """Serve until a stop signal; return the exit code."""
+    stop.listen()
+    if os.environ.get("SERVER_DIES_WITH_PARENT") == "1":
+        _die_with_parent()
+    try:
+        if len(words) != 3 or not words[2].isdecimal() or int(words[2]) > 65535:
+            raise UsageError("usage: python -m servers NAME TASK PORT, with a port from 0 to 65535")
+        name, task, port = words
+        _serve(catalog.find_server(name), catalog.find_task(task).name, int(port))
+    except Mendable as error:
+        _ready.fail(str(error), error.exit_code)
+        return error.exit_code
+    _ready.end()
+    return 0
+
+
+def _serve(server: catalog.Entry, task: str, port: int) -> None:
+    settings = {key: _setting(key, value) for key, value in server.settings.items()}
+    _probe.facts.update(_probe.identity(), server=server.name, task=task, **settings)
+    try:
+        module = importlib.import_module(f"servers.{server.name}")
+        module.serve(task, port, **settings)
+    except ModuleNotFoundError as error:
+        fix = f"{sys.executable} -m pip install {error.name}"
+        raise MachineError(f"{server.name} needs the module {error.name}: {fix}") from error
+    except OSError as error:
+        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
+            raise
+        fix = "end what listens there, or choose another with port="
+        raise MachineError(f"port {port}: {error.strerror}: {fix}") from error
+
+
+def _setting(key: str, default: object) -> object:
+    text = os.environ.get(f"SERVER_{key.upper()}")
+    if text is None:
+        return default
+    if not isinstance(default, int):
+        return text
+    if not text.isascii() or not text.isdigit() or int(text) < 1:
+        raise UsageError(f"{key}={text!r} is not a whole number of at least 1")
+    return int(text)
+
+
+def _die_with_parent() -> None:
+    if sys.platform == "linux":
+        parent = os.getppid()
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it ended before the call
+            os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

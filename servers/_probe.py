@@ -1,0 +1,72 @@
+"""What a server knows of itself: identity, process tree and memory. Standard library only."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import sysconfig
+from pathlib import Path
+
+facts: dict[str, object] = {}
+answered = {"completed": 0, "failed": 0}
+
+
+def identity() -> dict[str, object]:
+    """Name the interpreter that serves, its build and the state of its GIL."""
+    gil = getattr(sys, "_is_gil_enabled", lambda: True)
+    return {
+        "pid": os.getpid(),
+        "python": platform.python_version(),
+        "implementation": platform.python_implementation(),
+        "executable": sys.executable,
+        "gil_enabled": gil(),
+        "free_threaded_build": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
+        "switch_interval_s": sys.getswitchinterval(),
+    }
+
+
+def endings() -> dict[str, object]:
+    """Name what is known only at the end: how many answers were given, and the GIL's state."""
+    return {**answered, "gil_enabled": identity()["gil_enabled"]}
+
+
+def resources() -> dict[str, object]:
+    """List this process and all below it, with their memory in MiB; None where it is not known.
+
+    PSS counts a page shared by n processes as 1/n in each, so that the sum over the tree is the
+    memory in use (Linux, /proc/PID/smaps_rollup).
+    """
+    processes = [_process(pid) for pid in _tree(os.getpid())]
+    known = [p["pss_mib"] for p in processes]
+    pss = None if None in known else round(sum(float(str(value)) for value in known), 2)
+    return {"facts": facts, "memory_pss_mib": pss, "processes": processes}
+
+
+def _process(pid: int) -> dict[str, object]:
+    memory = _memory(pid)
+    return {"pid": pid, **{f"{key.lower()}_mib": memory.get(key) for key in ("Pss", "Rss")}}
+
+
+def _memory(pid: int) -> dict[str, float]:
+    try:
+        lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
+    except OSError:  # no Linux, or the process ended since it was listed
+        return {}
+    pairs = (line.split() for line in lines)
+    return {words[0].rstrip(":"): int(words[1]) / 1024 for words in pairs}
+
+
+def _tree(root: int) -> list[int]:
+    """List a process and its descendants, parents first; only the process where /proc is absent."""
+    children: dict[int, list[int]] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            after_name = stat.read_text().rpartition(")")[2].split()
+        except OSError:  # ended since the folder was listed
+            continue
+        children.setdefault(int(after_name[1]), []).append(int(stat.parent.name))
+    tree = [root]
+    for pid in tree:
+        tree.extend(children.get(pid, []))
+    return tree

@@ -1,0 +1,46 @@
+"""The stop signal: SIGTERM or SIGINT asks for a drain, a second one ends the process at once."""
+
+from __future__ import annotations
+
+import os
+import signal
+import time
+from collections.abc import Callable
+from types import FrameType
+
+DRAIN = 10.0  # s for the requests that were accepted before the signal
+SAME = 0.5  # s: a second signal this soon is the first one again (a terminal signals the group)
+
+
+class Stop:
+    """Remember the first signal from `listen` on, and tell whoever asked by `then`."""
+
+    def __init__(self) -> None:
+        self.at: float | None = None
+        self._callback: Callable[[], object] | None = None
+
+    def listen(self) -> None:
+        """Take both signals over: nothing is lost while workers are still starting."""
+        for number in (signal.SIGTERM, signal.SIGINT):
+            signal.signal(number, self._handle)
+
+    def then(self, callback: Callable[[], object]) -> None:
+        """Have `callback` called, from the signal handler, at the signal or now if it was seen.
+
+        It runs between two instructions of the main thread, so it must neither wait nor raise.
+        """
+        self._callback = callback
+        if self.at is not None:
+            callback()
+
+    def _handle(self, number: int, frame: FrameType | None) -> None:
+        now = time.monotonic()
+        if self.at is None:
+            self.at = now
+            if self._callback is not None:
+                self._callback()
+        elif now - self.at > SAME:
+            os._exit(128 + number)  # pool workers end with this process: _workers.begin
+
+
+stop = Stop()

@@ -1,0 +1,11 @@
+"""One event loop: the task runs on the loop, which serves nobody else until the task awaits."""
+
+from servers import _tornado
+
+NUMBER = 2
+ALSO = {"2_group": "sleep_async_split"}
+
+
+def serve(task: str, port: int, *, backlog: int = 1024) -> None:
+    """Run the task on the event loop itself: there is no executor."""
+    _tornado.serve(task, port, backlog, executor=None)

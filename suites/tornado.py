@@ -1,0 +1,54 @@
+"""The tornado benchmark: a long task behind sync, one loop, threads and processes."""
+
+from suites import Case
+
+# The 14 published rows, in their order. The sync row runs longest: starvation in its short
+# listen queue takes a minute to show.
+PUBLISHED = (
+    Case("sync", "sleep_sync", seconds=60),
+    Case("loop", "sleep_sync"),
+    Case("threads", "sleep_sync"),
+    Case("processes", "sleep_sync"),
+    Case("threads", "network_sync_google"),
+    Case("processes", "network_sync_google"),
+    Case("threads", "network_sync_local"),
+    Case("processes", "network_sync_local"),
+    Case("threads", "file_sync"),
+    Case("processes", "file_sync"),
+    Case("threads", "network_https_sync"),
+    Case("processes", "network_https_sync"),
+    Case("threads", "network_https_cpu_bound_sync"),
+    Case("processes", "network_https_cpu_bound_sync"),
+)
+
+# What the same project measured later: async twins on the loop, and tasks of microseconds.
+LATER = (
+    Case("loop", "sleep_async"),
+    Case("loop", "sleep_async_split"),
+    Case("loop", "network_async_local"),
+    Case("loop", "network_async_external"),
+    Case("loop", "network_async_external_retry"),
+    Case("loop", "network_https_async"),
+    Case("loop", "network_https_async_retry"),
+    Case("loop", "network_https_cpu_bound_async"),
+    Case("loop", "file_async"),
+    Case("loop", "simplehash_async"),
+    Case("threads", "simplehash_sync"),
+    Case("processes", "simplehash_sync"),
+    Case("loop", "checksum_async"),
+    Case("threads", "checksum_sync"),
+    Case("processes", "checksum_sync"),
+)
+
+# The pair that teaches what the GIL costs: the same XML, parsed holding it and releasing it.
+GIL = (
+    Case("threads", "xml_feedparser_sync"),
+    Case("processes", "xml_feedparser_sync"),
+    Case("threads", "xml_lxml_sync"),
+    Case("processes", "xml_lxml_sync"),
+    Case("threads", "noop_sync"),
+    Case("processes", "noop_sync"),
+)
+
+CASES = PUBLISHED + LATER + GIL
+QUICK = PUBLISHED

@@ -1,0 +1,114 @@
+"""Tasks: the work that servers run, each one public function, found by name.
+
+`def` is one blocking call, `async def` is awaited; `call` and `acall` alone know the difference.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import importlib
+import inspect
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+import catalog
+from errors import MachineError, UsageError
+from tasks import _failure, _own
+from tasks._failure import TaskFailed
+
+__all__ = ["TaskFailed", "acall", "call", "resolve"]
+
+
+@functools.cache
+def resolve(name: str) -> Callable[[], Any]:
+    """Find and import a task by name, once; raise UsageError if it is not there or not callable.
+
+    A name is one of catalog.tasks(), or a user's `package.module:function` (searched first in the
+    folder TASK_PATH) or `path/to/file.py:function`.
+    """
+    entry = catalog.find_task(name)
+    where, _, own = entry.name.rpartition(":")
+    module = _own.load(where) if where else _ours(entry.path)
+    found: Any = getattr(module, own, None)
+    if callable(found):
+        function: Callable[[], Any] = found
+        return function
+    if found is not None:
+        raise UsageError(f"{own!r} in {where or module.__name__} is no function: name one")
+    there = [n for n, value in vars(module).items() if n[0] != "_" and callable(value)]
+    raise catalog.unknown(where, own, there or ["a file that has a public function"])
+
+
+def call(name: str) -> bytes:
+    """Run a task to its end in this thread, an async one on a loop of its own; raise TaskFailed."""
+    function = resolve(name)
+    try:
+        result = function()
+        if inspect.isawaitable(result):
+            result = asyncio.run(_finish(result))
+    except BaseException as error:  # sys.exit() in a task would end the server
+        failure = _failure.raised(name, error)
+    else:
+        return _as_bytes(name, result)
+    raise failure  # out here it carries no context, so nothing that cannot be pickled
+
+
+async def acall(name: str) -> bytes:
+    """Run a task on this event loop, which it holds until it awaits; raise TaskFailed.
+
+    Cancelling the caller cancels the task, and is raised as it is.
+    """
+    function, caller = resolve(name), asyncio.current_task()
+    try:
+        result = function()
+        if inspect.isawaitable(result):
+            result = await result
+    except BaseException as error:  # sys.exit() in a task would end the server
+        if _is_ending(error, caller):
+            raise
+        failure = _failure.raised(name, error)
+    else:
+        return _as_bytes(name, result)
+    raise failure
+
+
+def _ours(path: Path) -> ModuleType:
+    try:
+        return importlib.import_module(f"tasks.{path.stem}")
+    except ModuleNotFoundError as error:
+        hint = "install it with pip install -r requirements.txt"
+        raise MachineError(f"tasks/{path.name} needs {error.name}: {hint}") from None
+    except Exception as error:
+        raise _own.import_failed(f"tasks/{path.name}", error) from None
+
+
+async def _finish(awaitable: Awaitable[Any]) -> Any:
+    return await awaitable
+
+
+def _is_ending(error: BaseException, caller: asyncio.Task[Any] | None) -> bool:
+    """Tell a caller that is cancelled or closed from a task that raised the same by itself."""
+    if isinstance(error, asyncio.CancelledError):
+        return caller is not None and caller.cancelling() > 0
+    trace = error.__traceback__  # of one frame: raised at our await, by close(), not in the task
+    return isinstance(error, GeneratorExit) and trace is not None and trace.tb_next is None
+
+
+def _as_bytes(name: str, result: object) -> bytes:
+    if type(result) is bytes:
+        return result
+    if result is None:
+        return b""
+    if isinstance(result, bytes | bytearray | memoryview):
+        return bytes(result)
+    if isinstance(result, str):
+        try:
+            return result.encode()
+        except UnicodeEncodeError as error:
+            failure = _failure.raised(name, error)
+        raise failure
+    kind = type(result).__name__
+    raise _failure.failed(f"{name} returned {kind}: a task returns bytes, str or None")

@@ -1,0 +1,11 @@
+"""The upstream's addresses, as the environment gives them."""
+
+from __future__ import annotations
+
+import os
+
+import catalog
+
+UPSTREAM_HTTP = os.environ.get("UPSTREAM_HTTP", "http://127.0.0.1:8081")
+UPSTREAM_HTTPS = os.environ.get("UPSTREAM_HTTPS", "https://127.0.0.1:8444")
+UPSTREAM_CA = os.environ.get("UPSTREAM_CA", str(catalog.ROOT / ".data" / "upstream" / "ca.pem"))

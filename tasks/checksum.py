@@ -1,0 +1,21 @@
+"""Checksums: the hash of a string, encrypted and written in base64, then verified."""
+
+from __future__ import annotations
+
+import base64
+import hmac
+
+from tasks._cipher import decrypt, digest, encrypt
+
+
+def checksum_sync() -> bytes:
+    """Make an encrypted checksum in base64 and verify it, in one blocking call."""
+    checksum = base64.b64encode(encrypt(digest()))
+    if not hmac.compare_digest(decrypt(base64.b64decode(checksum)), digest()):
+        raise ValueError("the checksum is not that of the string")
+    return checksum
+
+
+async def checksum_async() -> bytes:
+    """Make an encrypted checksum in base64 and verify it, on the event loop."""
+    return checksum_sync()

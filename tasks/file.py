@@ -1,0 +1,27 @@
+"""Files: a page read, written to a temporary file, and synced to the disk."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import tempfile
+
+import catalog
+
+PAGE = catalog.ROOT / "upstream" / "www" / "page.html"
+
+
+def file_sync() -> bytes:
+    """Read a file, write and sync a temporary one, and return its content, in one blocking call."""
+    content = PAGE.read_bytes()
+    # Nameless where the system can: not even kill -9 leaves it behind. Its folder is TMPDIR's.
+    with tempfile.TemporaryFile() as copy:
+        copy.write(content)
+        copy.flush()
+        os.fsync(copy.fileno())
+    return content
+
+
+async def file_async() -> bytes:
+    """Read a file, write and sync a temporary one, and return its content, awaited in a thread."""
+    return await asyncio.to_thread(file_sync)

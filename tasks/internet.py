@@ -1,0 +1,27 @@
+"""The internet: pages from beyond this machine, whose URLs are settings of the environment."""
+
+from __future__ import annotations
+
+import os
+
+from tasks._fetch import afetch, fetch
+
+NEEDS = ("internet",)
+STABLE = False
+GOOGLE_URL = os.environ.get("GOOGLE_URL", "https://www.google.com/")
+EXTERNAL_URL = os.environ.get("EXTERNAL_URL", "https://example.com/")
+
+
+def network_sync_google() -> bytes:
+    """Fetch google.com (or GOOGLE_URL) in one blocking call."""
+    return fetch(GOOGLE_URL)
+
+
+def network_sync_external() -> bytes:
+    """Fetch a page of the internet (EXTERNAL_URL) in one blocking call."""
+    return fetch(EXTERNAL_URL)
+
+
+async def network_async_external() -> bytes:
+    """Fetch a page of the internet (EXTERNAL_URL), awaited."""
+    return await afetch(EXTERNAL_URL)

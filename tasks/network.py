@@ -1,0 +1,33 @@
+"""The network: one page of 5 KB fetched from the upstream beside the server."""
+
+from __future__ import annotations
+
+from tasks._fetch import afetch, fetch
+from tasks._upstream import UPSTREAM_CA, UPSTREAM_HTTP, UPSTREAM_HTTPS
+
+NEEDS = ("upstream",)
+PAGE = f"{UPSTREAM_HTTP}/page.html"
+SECURE_PAGE = f"{UPSTREAM_HTTPS}/page.html"
+
+
+def network_sync_local() -> bytes:
+    """Fetch a page over HTTP from this machine in one blocking call."""
+    return fetch(PAGE)
+
+
+network_sync = network_sync_local
+
+
+async def network_async_local() -> bytes:
+    """Fetch a page over HTTP from this machine, awaited."""
+    return await afetch(PAGE)
+
+
+def network_https_sync() -> bytes:
+    """Fetch a page over verified HTTPS in one blocking call."""
+    return fetch(SECURE_PAGE, UPSTREAM_CA)
+
+
+async def network_https_async() -> bytes:
+    """Fetch a page over verified HTTPS, awaited."""
+    return await afetch(SECURE_PAGE, UPSTREAM_CA)

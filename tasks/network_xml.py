@@ -1,0 +1,20 @@
+"""The network and the processor: a feed fetched over HTTPS, then parsed by feedparser."""
+
+from __future__ import annotations
+
+from tasks._feedparser import parse
+from tasks._fetch import afetch, fetch
+from tasks._upstream import UPSTREAM_CA, UPSTREAM_HTTPS
+
+NEEDS = ("upstream",)
+SECURE_FEED = f"{UPSTREAM_HTTPS}/feed.xml"
+
+
+def network_https_cpu_bound_sync() -> bytes:
+    """Fetch a feed over verified HTTPS, then parse it by feedparser, in one blocking call."""
+    return parse(fetch(SECURE_FEED, UPSTREAM_CA))
+
+
+async def network_https_cpu_bound_async() -> bytes:
+    """Fetch a feed over verified HTTPS, awaited, then parse it by feedparser on the event loop."""
+    return parse(await afetch(SECURE_FEED, UPSTREAM_CA))

@@ -1,0 +1,15 @@
+"""The network and the processor: a feed fetched over HTTPS, then parsed by lxml."""
+
+from __future__ import annotations
+
+from tasks._fetch import fetch
+from tasks._lxml import parse
+from tasks._upstream import UPSTREAM_CA, UPSTREAM_HTTPS
+
+NEEDS = ("upstream",)
+SECURE_FEED = f"{UPSTREAM_HTTPS}/feed.xml"
+
+
+def network_https_cpu_bound_lxml_sync() -> bytes:
+    """Fetch a feed over verified HTTPS, then parse it by lxml, in one blocking call."""
+    return parse(fetch(SECURE_FEED, UPSTREAM_CA))

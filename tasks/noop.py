@@ -1,0 +1,8 @@
+"""Nothing: what a strategy itself costs, with no work in it."""
+
+from __future__ import annotations
+
+
+def noop_sync() -> bytes:
+    """Return at once, to measure the strategy's own overhead."""
+    return b"ok"

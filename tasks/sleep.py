@@ -1,0 +1,30 @@
+"""Sleeping: what a site does for a user who signs up, imitated by waiting."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+
+SAVE_USER = 0.02  # seconds
+SEND_EMAIL = 0.06
+CALL_SOCIAL_API = 0.2
+PAGE = b"<html><body><p>Welcome: you are signed up.</p></body></html>\n"
+
+
+def sleep_sync() -> bytes:
+    """Sleep 0.28 s in one blocking call, as a user saved, an e-mail and a social API would take."""
+    time.sleep(SAVE_USER + SEND_EMAIL + CALL_SOCIAL_API)
+    return PAGE
+
+
+async def sleep_async() -> bytes:
+    """Sleep 0.28 s inside a coroutine without awaiting: the classic mistake."""
+    return sleep_sync()
+
+
+async def sleep_async_split() -> bytes:
+    """Sleep the same 0.28 s as three awaited sleeps, each of which frees the event loop."""
+    await asyncio.sleep(SAVE_USER)
+    await asyncio.sleep(SEND_EMAIL)
+    await asyncio.sleep(CALL_SOCIAL_API)
+    return PAGE

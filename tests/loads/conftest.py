@@ -1,0 +1,124 @@
+"""A raw server that behaves as badly as its path says, and counts what it saw."""
+
+from __future__ import annotations
+
+import asyncio
+import socket
+import struct
+import threading
+from collections import Counter
+from collections.abc import Iterator
+from typing import ClassVar
+
+import pytest
+
+SLOTS = 4
+SLOT_S = 0.28
+RESET = struct.pack("ii", 1, 0)  # linger 0: close() sends RST
+LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
+
+
+class Server:
+    """Answers each path in its own way on a free port of 127.0.0.1, in a thread of its own."""
+
+    answers: ClassVar[dict[str, bytes]] = {
+        "/": LENGTH + b"hello",
+        "/404": b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nhello",
+        "/500": b"HTTP/1.1 500 Oops\r\nContent-Length: 5\r\n\r\nhello",
+        "/204": b"HTTP/1.1 204 No Content\r\n\r\n",
+        "/302": b"HTTP/1.1 302 Found\r\nLocation: /\r\nContent-Length: 0\r\n\r\n",
+        "/continue": b"HTTP/1.1 100 Continue\r\n\r\n" + LENGTH + b"hello",
+        "/chunked": b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"3\r\nhel\r\n2\r\nlo\r\n0\r\n\r\n",
+        "/http10": b"HTTP/1.0 200 OK\r\n\r\nhello",
+        "/says-close": b"HTTP/1.1 200 OK\r\nConnection: close\r\nContent-Length: 5\r\n\r\nhello",
+        "/empty": b"",
+        "/garbage": b"\x00\xff\x16\x03 this is not HTTP at all\r\n\r\n",
+        "/partial-head": b"HTTP/1.1 200 OK\r\nContent-Le",
+        "/mid-body": b"HTTP/1.1 200 OK\r\nContent-Length: 500\r\n\r\nhello",
+        "/extra": LENGTH + b"hello and more",
+        "/two-answers": LENGTH + b"hello" + LENGTH + b"hello",
+    }
+    closes = ("/http10", "/says-close", "/empty", "/garbage", "/partial-head", "/mid-body")
+
+    def __init__(self, ssl: object = None) -> None:
+        self.accepts: Counter[str] = Counter()
+        self.requests: Counter[str] = Counter()
+        self.heads: list[bytes] = []
+        self._ssl = ssl
+        self._ready = threading.Event()
+        self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
+
+    def __enter__(self) -> Server:
+        self._thread.start()
+        assert self._ready.wait(10)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._loop.call_soon_threadsafe(self._stopped.set)
+        self._thread.join(10)
+        assert not self._thread.is_alive()
+
+    def url(self, path: str = "/") -> str:
+        """Give the address at which the server behaves as `path` says."""
+        return f"http{'s' if self._ssl else ''}://127.0.0.1:{self.port}{path}"
+
+    async def _serve(self) -> None:
+        self._loop = asyncio.get_running_loop()
+        self._stopped = asyncio.Event()
+        self._slots = asyncio.Semaphore(SLOTS)
+        self._open: set[asyncio.StreamWriter] = set()
+        server = await asyncio.start_server(
+            self._connected, "127.0.0.1", 0, backlog=2048, ssl=self._ssl
+        )
+        self.port: int = server.sockets[0].getsockname()[1]
+        self._ready.set()
+        await self._stopped.wait()
+        server.close()
+        for writer in self._open:
+            writer.transport.abort()
+
+    async def _connected(
+        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    ) -> None:
+        self._open.add(writer)
+        seen = False
+        try:
+            while head := await reader.readuntil(b"\r\n\r\n"):
+                path = head.split(b" ", 2)[1].decode()
+                self.accepts[path] += not seen
+                self.requests[path] += 1
+                self.heads.append(head)
+                seen = True
+                close = await self._answer(path, writer) or b"onnection: close" in head
+                if close:
+                    break
+        except (asyncio.IncompleteReadError, ConnectionError):
+            pass
+        finally:
+            self._open.discard(writer)
+            writer.close()
+
+    async def _answer(self, path: str, writer: asyncio.StreamWriter) -> bool:
+        """Answer one request; say whether the connection ends with it."""
+        if path == "/hang":
+            await self._stopped.wait()
+        elif path == "/reset":
+            sock: socket.socket = writer.get_extra_info("socket")
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
+            return True
+        elif path == "/pool":
+            async with self._slots:
+                await asyncio.sleep(SLOT_S)
+            writer.write(self.answers["/"])
+        else:
+            writer.write(self.answers[path])
+        await writer.drain()
+        return path in self.closes
+
+
+@pytest.fixture(scope="session")
+def server() -> Iterator[Server]:
+    """Give the raw server; count differences, for it is shared by all tests."""
+    with Server() as server:
+        yield server

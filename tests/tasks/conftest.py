@@ -1,0 +1,28 @@
+"""An upstream of the tests' own, whose addresses every task module reads when it is imported."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterator
+
+import pytest
+from upstream import Upstream, hold
+
+import tasks
+
+
+@pytest.fixture(scope="session", autouse=True)
+def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
+    """The held upstream; the internet's URLs are set to its page too."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UPSTREAM_FOLDER", str(tmp_path_factory.mktemp("upstream")))
+        with hold() as holding:
+            page = f"{holding.upstream.http}/page.html"
+            settings = {"GOOGLE_URL": page, "EXTERNAL_URL": page}
+            for name, value in (holding.upstream.environment() | settings).items():
+                patch.setenv(name, value)
+            for name in [m for m in sys.modules if m.startswith("tasks.") and "._" not in m]:
+                patch.delitem(sys.modules, name)  # read with another environment
+            patch.delitem(sys.modules, "tasks._upstream", raising=False)
+            tasks.resolve.cache_clear()
+            yield holding.upstream

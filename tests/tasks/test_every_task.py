@@ -1,0 +1,128 @@
+"""Every task there is, by name: a new file is tested the moment it exists."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import os
+import subprocess
+import sys
+import time
+from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from multiprocessing import get_context
+
+import catalog
+import pytest
+import requests
+from upstream import Upstream
+
+import tasks
+
+NAMES = list(catalog.tasks())
+TWINS = [n for n in NAMES if "_async" in n and n.replace("_async", "_sync") in NAMES]
+PROMISED = """sleep_sync sleep_async sleep_async_split network_sync_google network_sync_local
+network_sync network_https_sync network_https_cpu_bound_sync file_sync network_async_local
+network_sync_external network_async_external network_async_external_retry network_https_async
+network_https_async_retry network_https_cpu_bound_async file_async simplehash_sync simplehash_async
+checksum_sync checksum_async noop_sync xml_feedparser_sync xml_lxml_sync
+network_https_cpu_bound_lxml_sync""".split()
+
+
+def test_every_promised_name_is_a_task() -> None:
+    assert set() == set(PROMISED) - set(NAMES)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_task_returns_the_same_bytes_by_call_and_by_acall(name: str) -> None:
+    called = tasks.call(name)
+    assert type(called) is bytes
+    assert called != b""
+    assert called == asyncio.run(tasks.acall(name))
+
+
+@pytest.mark.parametrize("name", TWINS)
+def test_twins_return_the_same_bytes(name: str) -> None:
+    assert tasks.call(name.replace("_async", "_sync")) == tasks.call(name)
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_task_says_in_one_line_what_it_does(name: str) -> None:
+    summary = catalog.tasks()[name].summary
+    assert summary.endswith(".")
+    assert 20 < len(summary) <= 93
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_task_is_async_only_if_its_name_says_so(name: str) -> None:
+    assert ("_async" in name) == inspect.iscoroutinefunction(tasks.resolve(name))
+
+
+def test_parsers_return_the_same_bytes() -> None:
+    names = [n for n in NAMES if n.startswith("xml_") or "cpu_bound" in n]
+    assert {b"100 items, the first is 'Locks and buffers: note 1'\n"} == set(map(tasks.call, names))
+
+
+def test_sleeps_return_the_same_bytes() -> None:
+    sleeps = [n for n in NAMES if n.startswith("sleep_")]
+    assert 1 == len(set(map(tasks.call, sleeps)))
+
+
+@pytest.mark.parametrize("name", ["sleep_sync", "sleep_async", "sleep_async_split"])
+def test_sleep_takes_its_280_ms(name: str) -> None:
+    start = time.monotonic()
+    tasks.call(name)
+    assert 0.27 <= time.monotonic() - start < 0.84
+
+
+def test_split_sleeps_overlap_on_one_loop_and_blocking_ones_do_not() -> None:
+    async def seconds(name: str) -> float:
+        start = time.monotonic()
+        await asyncio.gather(*(tasks.acall(name) for _ in range(4)))
+        return time.monotonic() - start
+
+    assert asyncio.run(seconds("sleep_async")) >= 4 * 0.28
+    assert asyncio.run(seconds("sleep_async_split")) < 3 * 0.28
+
+
+@pytest.mark.parametrize("name", ["network_async_local", "file_async"])
+def test_async_task_runs_in_a_thread_and_in_a_process(name: str) -> None:
+    here = tasks.call(name)
+    with ThreadPoolExecutor(2) as threads:
+        assert [here] * 4 == list(threads.map(tasks.call, [name] * 4))
+    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
+        assert [here] * 4 == list(processes.map(tasks.call, [name] * 4))
+
+
+def test_file_async_lets_the_loop_go_on() -> None:
+    async def ticks() -> int:
+        writing, count = asyncio.ensure_future(tasks.acall("file_async")), 0
+        while not writing.done():
+            await asyncio.sleep(0)
+            count += 1
+        return count
+
+    assert asyncio.run(ticks()) > 3
+
+
+def test_file_leaves_nothing_behind(tmp_path: os.PathLike[str]) -> None:
+    env = os.environ | {"TMPDIR": str(tmp_path)}
+    code = "import tasks; tasks.call('file_sync'); tasks.call('file_async')"
+    subprocess.run([sys.executable, "-c", code], env=env, timeout=20, check=True)
+    assert [] == os.listdir(tmp_path)
+
+
+def test_retried_tasks_make_more_tries_than_calls(held: Upstream) -> None:
+    def tries() -> int:
+        return int(requests.get(f"{held.http}/status", timeout=5).json()["flaky_tries"])
+
+    before = tries()
+    for _ in range(10):
+        tasks.call("network_https_async_retry")
+        tasks.call("network_async_external_retry")
+    assert tries() - before > 20
+
+
+@pytest.mark.parametrize("name", [n for n in NAMES if n.endswith("_sync")])
+def test_blocking_task_runs_eight_at_a_time(name: str) -> None:
+    with ThreadPoolExecutor(8) as threads:
+        assert 1 == len(set(threads.map(tasks.call, [name] * 8)))

@@ -1,0 +1,121 @@
+"""Finding a task by name, and a user's own by module or by file."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+from errors import MachineError, UsageError
+
+import tasks
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A folder of a user's own, named by TASK_PATH."""
+    monkeypatch.setenv("TASK_PATH", str(tmp_path))
+    monkeypatch.setattr(sys, "path", list(sys.path))
+    return tmp_path
+
+
+def _said(name: str) -> str:
+    with pytest.raises(UsageError) as caught:
+        tasks.resolve(name)
+    assert "\n" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_resolved_once() -> None:
+    assert tasks.resolve("noop_sync") is tasks.resolve("noop_sync")
+
+
+def test_near_name_is_suggested() -> None:
+    assert "no 'slep_sync' in tasks/: did you mean sleep_sync?" == _said("slep_sync")
+
+
+def test_function_of_a_package_is_found_in_the_task_path(own: Path) -> None:
+    (own / "shop_a").mkdir()
+    (own / "shop_a" / "pricing.py").write_text("def quote(): return 'dear'")
+    assert b"dear" == tasks.call("shop_a.pricing:quote")
+
+
+def test_file_imports_its_neighbours(own: Path) -> None:
+    (own / "sub").mkdir()
+    (own / "sub" / "neighbour.py").write_text("PRICE = 'cheap'")
+    (own / "sub" / "pricing.py").write_text("import neighbour\ndef quote(): return neighbour.PRICE")
+    assert b"cheap" == tasks.call(f"{own}/sub/pricing.py:quote")
+
+
+def test_file_may_be_called_tasks(own: Path) -> None:
+    (own / "tasks.py").write_text("def quote(): return __name__")
+    assert tasks.call(f"{own}/tasks.py:quote").startswith(b"_own_tasks_")
+    assert sys.modules["tasks"] is tasks
+
+
+def test_module_called_tasks_is_pointed_to_the_file_form(own: Path) -> None:
+    assert "name the file instead, path/to/tasks.py:function" in _said("tasks:quote")
+
+
+def test_file_is_executed_once_by_many_threads(own: Path) -> None:
+    counter = own / "count"
+    code = f"open({str(counter)!r}, 'a').write('x')\ndef quote(): pass"
+    (own / "once.py").write_text(code)
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(tasks.call, [f"{own}/once.py:quote"] * 8))
+    assert "x" == counter.read_text()
+
+
+def test_own_task_files_can_be_named_by_path() -> None:
+    import catalog
+
+    path = catalog.ROOT / "tasks" / "xml.py"
+    assert tasks.resolve(f"{path}:xml_feedparser_sync") is tasks.resolve("xml_feedparser_sync")
+
+
+def test_missing_module_is_named(own: Path) -> None:
+    assert _said("no_such.module:quote").startswith("no module 'no_such.module': ")
+
+
+def test_missing_function_is_named_with_the_nearest(own: Path) -> None:
+    (own / "near.py").write_text("def quote(): pass")
+    assert _said("near:qoute").endswith("in near: did you mean quote?")
+
+
+def test_what_is_no_function_is_said(own: Path) -> None:
+    (own / "plain.py").write_text("PRICE = 7")
+    assert "'PRICE' in plain is no function: name one" == _said("plain:PRICE")
+
+
+@pytest.mark.parametrize(
+    ("code", "expected"),
+    [
+        ("\n1/0", "raised ZeroDivisionError: division by zero ({}:2): mend it"),
+        ("import sys\nsys.exit(7)", "raised SystemExit: 7 ({}:2): mend it"),
+        ("def quote(:", "raised SyntaxError: "),
+        ("import no_such_thing", "raised ModuleNotFoundError: No module named 'no_such_thing' "),
+    ],
+)
+def test_failing_import_is_said_with_its_line(own: Path, code: str, expected: str) -> None:
+    path = own / "failing.py"
+    path.write_text(code)
+    assert expected.format(path) in _said(f"{path}:quote")
+    sys.modules.pop("failing", None)
+    assert expected.format(path) in _said("failing:quote")
+
+
+@pytest.mark.parametrize("name", ["../x:f", ".x:f", "a b:f", "a;b:f", "os.path::f", "-c:f", " :f"])
+def test_hostile_name_is_refused(name: str) -> None:
+    assert _said(name)
+
+
+def test_missing_library_is_an_environment_error(own: Path) -> None:
+    (own / "lxml.py").write_text("raise ModuleNotFoundError('gone', name='lxml')")
+    env = os.environ | {"PYTHONPATH": f"{own}:{os.getcwd()}"}
+    code = "import tasks; tasks.resolve('xml_lxml_sync')"
+    command = [sys.executable, "-c", code]
+    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=20, check=False)
+    assert f"{MachineError.__name__}: tasks/xml_lxml.py needs lxml: " in done.stderr
