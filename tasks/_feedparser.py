@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import io
+from typing import NoReturn
+from xml.parsers import expat
 
 import feedparser
 
@@ -10,7 +12,8 @@ from tasks._feed import PARSES, answer
 
 
 def parse(body: bytes) -> bytes:
-    """Parse a feed PARSES times; raise ValueError if it is none."""
+    """Parse a feed PARSES times; raise ValueError if it is none or has a DTD."""
+    _check(body)
     for _ in range(PARSES):
         # A stream: feedparser would take bytes or text for a URL or the name of a file.
         feed = feedparser.parse(io.BytesIO(body))
@@ -18,3 +21,28 @@ def parse(body: bytes) -> bytes:
         raise ValueError(f"no feed in these {len(body)} bytes")
     first = feed.entries[0].get("title", "") if feed.entries else ""
     return answer(len(feed.entries), first)
+
+
+class _Root(Exception):
+    """The first element has come, and no DTD before it."""
+
+
+def _check(body: bytes) -> None:
+    """Read up to the first element: entities, which feedparser expands, are declared before it."""
+    parser = expat.ParserCreate()
+    parser.StartDoctypeDeclHandler = _refuse
+    parser.StartElementHandler = _accept
+    try:
+        parser.Parse(body, True)
+    except _Root:
+        return
+    except expat.ExpatError as error:
+        raise ValueError(f"no feed in these {len(body)} bytes: {error}") from None
+
+
+def _refuse(*declaration: object) -> NoReturn:
+    raise ValueError("a feed with a DTD is refused")
+
+
+def _accept(*element: object) -> NoReturn:
+    raise _Root

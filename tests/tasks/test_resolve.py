@@ -62,7 +62,7 @@ def test_module_called_tasks_is_pointed_to_the_file_form(own: Path) -> None:
 
 def test_file_is_executed_once_by_many_threads(own: Path) -> None:
     counter = own / "count"
-    code = f"open({str(counter)!r}, 'a').write('x')\ndef quote(): pass"
+    code = f"with open({str(counter)!r}, 'a') as f: f.write('x')\ndef quote(): pass"
     (own / "once.py").write_text(code)
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(tasks.call, [f"{own}/once.py:quote"] * 8))

@@ -1,0 +1,67 @@
+"""What tests share: real servers, and a way to find every process that one of them left."""
+
+from __future__ import annotations
+
+import os
+import time
+import uuid
+from collections.abc import Callable, Iterator
+
+import psutil
+import pytest
+
+from bench import server
+from suites import Case
+
+
+@pytest.fixture(autouse=True)
+def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Keep runs of tests out of results/, for this process and for those it starts."""
+    folder = tmp_path_factory.mktemp("results")
+    monkeypatch.setenv("RESULTS", str(folder))
+    monkeypatch.setattr("bench.journal.RESULTS", folder)
+
+
+@pytest.fixture
+def start() -> Iterator[Callable[..., server.Server]]:
+    """Start servers by `start("threads", "sleep_sync", workers=2)`; all are stopped in the end."""
+    running: list[server.Server] = []
+
+    def begin(name: str, task: str, path: str | None = None, **settings: object) -> server.Server:
+        case = Case(name, task, settings=settings, path=path)
+        running.append(server.start(case, {}))
+        return running[-1]
+
+    yield begin
+    for each in running:
+        if each.process.returncode is None:
+            server.stop(each)
+
+
+@pytest.fixture
+def mark(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[psutil.Process]]:
+    """Mark every process started from here on; calling it lists those that still live."""
+    word = f"MARK_{uuid.uuid4().hex}"
+    monkeypatch.setenv(word, "1")
+
+    def alive() -> list[psutil.Process]:
+        return [p for p in psutil.process_iter() if p.pid != os.getpid() and _has(p, word)]
+
+    return alive
+
+
+def wait_until(fact: Callable[[], object], seconds: float) -> bool:
+    """Ask for a fact until it is true or the time is up."""
+    deadline = time.monotonic() + seconds
+    while not fact():
+        if time.monotonic() > deadline:
+            return False
+        time.sleep(0.01)
+    return True
+
+
+def _has(process: psutil.Process, word: str) -> bool:
+    try:
+        return word in process.environ() and process.status() != psutil.STATUS_ZOMBIE
+    except psutil.Error:
+        return False

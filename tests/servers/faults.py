@@ -1,0 +1,43 @@
+"""Tasks that go wrong, each in its own way."""
+
+import sys
+import time
+
+
+class OddError(Exception):
+    """Cannot be unpickled: its __init__ wants two values."""
+
+    def __init__(self, one, two):
+        super().__init__(f"{one} {two}")
+
+
+def raises():
+    raise ValueError("two\nlines\x1b[31m")
+
+
+def exits():
+    sys.exit(3)
+
+
+def recurses():
+    recurses()
+
+
+def unpicklable():
+    return lambda: None
+
+
+def interrupts():
+    raise KeyboardInterrupt
+
+
+def odd_error():
+    raise OddError(1, 2)
+
+
+def a_number():
+    return 42
+
+
+def slow():
+    time.sleep(30)

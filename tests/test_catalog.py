@@ -1,0 +1,72 @@
+"""The catalog finds by reading files, and says what was meant."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import catalog
+from errors import UsageError
+
+
+def test_the_core_servers_come_first_in_their_order() -> None:
+    assert list(catalog.servers())[:4] == ["sync", "loop", "threads", "processes"]
+
+
+@pytest.mark.parametrize(("word", "name"), [("3", "threads"), ("sync", "sync"), ("2_group", "loop")])
+def test_a_server_is_found_by_number_name_and_other_spelling(word: str, name: str) -> None:
+    assert catalog.find_server(word).name == name
+
+
+def test_2_group_stands_for_the_split_task() -> None:
+    assert catalog.default_task("2_group") == "sleep_async_split"
+    assert catalog.default_task("2") == "sleep_sync"
+
+
+@pytest.mark.parametrize(
+    ("find", "word", "hint"),
+    [
+        (catalog.find_server, "threds", "did you mean threads?"),
+        (catalog.find_task, "network_sink", "did you mean network_sync?"),
+        (catalog.find_driver, "seige", "did you mean siege?"),
+        (catalog.find_suite, "tornados", "did you mean tornado?"),
+    ],
+)
+def test_an_unknown_name_gets_a_suggestion(find: object, word: str, hint: str) -> None:
+    with pytest.raises(UsageError, match=hint.replace("?", r"\?")):
+        find(word)  # type: ignore[operator]
+
+
+@pytest.mark.parametrize("word", ["", "..", "../x", "_plain", "__init__", "a b", "x\ny", "1;ls", "É"])
+def test_a_hostile_name_is_refused_on_one_line(word: str) -> None:
+    with pytest.raises(UsageError) as caught:
+        catalog.find_server(word)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("kind", [catalog.servers, catalog.tasks, catalog.drivers, catalog.suites])
+def test_everything_that_is_found_has_a_summary(kind: object) -> None:
+    found = kind()  # type: ignore[operator]
+    assert found
+    assert all(entry.summary.endswith(".") for entry in found.values())
+
+
+def test_finding_imports_nothing() -> None:
+    before = set(sys.modules)
+    catalog.servers(), catalog.tasks(), catalog.drivers(), catalog.suites()
+    assert not {name for name in set(sys.modules) - before if name.startswith(("tasks", "servers"))}
+
+
+def test_a_file_with_a_syntax_error_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "tasks").mkdir()
+    (tmp_path / "tasks" / "broken.py").write_text("x = 1\ndef f(:\n")
+    monkeypatch.setattr(catalog, "ROOT", tmp_path)
+    with pytest.raises(UsageError, match=r"tasks/broken\.py:2 cannot be read"):
+        catalog.tasks()
+
+
+def test_an_alias_is_a_task_and_a_private_function_is_none() -> None:
+    assert catalog.find_task("network_sync").path.name == "network.py"
+    assert not [name for name in catalog.tasks() if name.startswith("_")]

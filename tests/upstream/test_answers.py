@@ -1,0 +1,166 @@
+"""What the upstream answers, by either kind of server, and to whom."""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import random
+import shutil
+import socket
+import ssl
+import stat
+import time
+from collections.abc import Iterator
+from http.client import HTTPConnection
+from pathlib import Path
+
+import pytest
+import requests
+from conftest import served
+from upstream import Upstream, _nginx, hold
+from upstream._application import FAILING, SEED, TYPES, WWW
+
+LATENCY = 0.001  # makes any upstream embedded
+KINDS = [
+    pytest.param("embedded"),
+    pytest.param(
+        "nginx", marks=pytest.mark.skipif(_nginx.find() is None, reason="nginx is not installed")
+    ),
+]
+
+
+@pytest.fixture(params=KINDS)
+def each(request: pytest.FixtureRequest) -> Iterator[Upstream]:
+    """An upstream of each kind."""
+    with hold(LATENCY if request.param == "embedded" else None) as holding:
+        assert request.param == holding.upstream.kind
+        yield holding.upstream
+
+
+def _get(upstream: Upstream, path: str, secure: bool = False) -> requests.Response:
+    url = upstream.https if secure else upstream.http
+    return requests.get(f"{url}/{path}", verify=upstream.ca, timeout=10)
+
+
+@pytest.mark.parametrize("secure", [False, True])
+@pytest.mark.parametrize("page", TYPES)
+def test_page_is_the_file(each: Upstream, page: str, secure: bool) -> None:
+    response = _get(each, page, secure)
+    assert response.status_code == 200
+    assert response.content == (WWW / page).read_bytes()
+    assert response.headers["Content-Type"].startswith(TYPES[page])
+
+
+def test_page_is_5_kb_and_feed_120_kb() -> None:
+    assert 5120 == (WWW / "page.html").stat().st_size
+    assert 115_000 < (WWW / "feed.xml").stat().st_size < 121_000
+
+
+def test_half_of_the_flaky_tries_fail_in_the_seeded_order(each: Upstream) -> None:
+    chance = random.Random(SEED)
+    expected = [500 if chance.random() < FAILING else 200 for _ in range(60)]
+    found = [_get(each, "flaky", secure=bool(n % 2)) for n in range(60)]
+    assert expected == [response.status_code for response in found]
+    assert 20 <= expected.count(500) <= 40
+    bodies = {(WWW / "page.html").read_bytes(), b"this try fails\n"}
+    assert bodies == {response.content for response in found}
+
+
+def test_status_counts_flaky_tries(each: Upstream) -> None:
+    failed = [_get(each, "flaky").status_code for _ in range(5)].count(500)
+    expected = {"flaky_tries": 5, "flaky_failures": failed}
+    assert expected == _get(each, "status").json() == _get(each, "status", secure=True).json()
+
+
+def test_connection_is_kept(each: Upstream) -> None:
+    connection = HTTPConnection(each.http.removeprefix("http://"), timeout=10)
+    with contextlib.closing(connection):
+        connection.request("GET", "/page.html")
+        connection.getresponse().read()
+        kept = connection.sock
+        connection.request("GET", "/feed.xml")
+        assert 200 == connection.getresponse().status
+        assert kept is connection.sock
+
+
+def test_https_is_refused_without_the_ca(each: Upstream) -> None:
+    with pytest.raises(requests.exceptions.SSLError):
+        requests.get(f"{each.https}/page.html", timeout=10)
+
+
+def test_wrong_host_is_refused(each: Upstream) -> None:
+    tls = ssl.create_default_context(cafile=each.ca)
+    address = ("127.0.0.1", int(each.https.rpartition(":")[2]))
+    with socket.create_connection(address, timeout=10) as plain:
+        with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
+            tls.wrap_socket(plain, server_hostname="wrong.example")
+
+
+def test_localhost_is_a_right_host(each: Upstream) -> None:
+    port = each.https.rpartition(":")[2]
+    url = f"https://localhost:{port}/page.html"
+    assert requests.get(url, verify=each.ca, timeout=10).status_code == 200
+
+
+def test_only_this_machine_is_listened_to(each: Upstream) -> None:
+    with socket.socket() as probe:
+        assert probe.connect_ex(("127.0.0.2", int(each.http.rpartition(":")[2]))) != 0
+
+
+def test_every_page_waits_the_latency() -> None:
+    with hold(0.2) as holding:
+        assert ("embedded", 0.2) == (holding.upstream.kind, holding.upstream.latency_s)
+        start = time.monotonic()
+        _get(holding.upstream, "page.html")
+        assert 0.2 <= time.monotonic() - start < 0.6 + 0.2
+
+
+def test_nginx_that_does_not_start_is_said_and_replaced(tmp_path: Path) -> None:
+    (tmp_path / "nginx").write_text("#!/bin/sh\nexit 1\n")
+    (tmp_path / "nginx").chmod(0o755)
+    with served(PATH=str(tmp_path)) as (upstream, process):
+        assert "embedded" == upstream.kind
+        assert process.stderr is not None
+        assert process.stderr.readline().startswith("nginx did not start: see ")
+        assert _get(upstream, "page.html", secure=True).status_code == 200
+
+
+def test_environment_keeps_proxies_out(each: Upstream) -> None:
+    environment = each.environment()
+    assert environment["UPSTREAM_HTTPS"] == each.https
+    assert environment["NO_PROXY"] == "127.0.0.1,localhost"
+    assert all(isinstance(value, str) for value in environment.values())
+
+
+def test_private_files_are_for_their_owner_alone(folder: Path) -> None:
+    with hold():
+        pass
+    assert 0 == stat.S_IMODE((folder / "server.key").stat().st_mode) & 0o077
+    assert [] == [p for p in folder.iterdir() if "ca" in p.name and p.suffix == ".key"]
+
+
+def test_certificate_is_used_again_while_valid(folder: Path) -> None:
+    with hold():
+        first = (folder / "server.pem").read_bytes()
+    with hold():
+        assert first == (folder / "server.pem").read_bytes()
+
+
+@pytest.mark.parametrize("spoilt", ["ca.pem", "server.pem", "server.key"])
+def test_certificate_that_does_not_match_is_made_anew(
+    folder: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spoilt: str
+) -> None:
+    with hold():
+        pass
+    monkeypatch.setenv("UPSTREAM_FOLDER", str(tmp_path / "other"))
+    with hold():
+        shutil.copy(tmp_path / "other" / spoilt, folder / spoilt)
+    monkeypatch.setenv("UPSTREAM_FOLDER", str(folder))
+    with hold() as holding:
+        assert _get(holding.upstream, "page.html", secure=True).status_code == 200
+
+
+def test_facts_are_json(folder: Path) -> None:
+    with hold() as holding:
+        facts = json.loads((folder / "facts.json").read_bytes())
+    assert facts["upstream"]["pid"] == holding.upstream.pid

@@ -1,0 +1,220 @@
+"""The life of an upstream: as long as it is held, and nothing is left of it afterwards."""
+
+from __future__ import annotations
+
+import os
+import signal
+import socket
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import catalog
+import psutil
+import pytest
+from conftest import is_free, is_gone, served, until
+from errors import StartError, UsageError
+from upstream import Upstream, _nginx, hold, running
+
+HOLDER = "import upstream, time; h = upstream.hold(); print(h.upstream.pid, flush=True); {}"
+needs_nginx = pytest.mark.skipif(_nginx.find() is None, reason="nginx is not installed")
+
+
+def _holder(then: str = "time.sleep(60)") -> tuple[subprocess.Popen[str], int]:
+    """Start a process that holds; return it and the supervisor's pid."""
+    command = [sys.executable, "-c", HOLDER.format(then)]
+    process = subprocess.Popen(command, cwd=catalog.ROOT, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    with process.stdout:
+        return process, int(process.stdout.readline())
+
+
+def _is_ended(upstream: Upstream) -> bool:
+    return is_gone(upstream.pid) and is_free(upstream.http) and is_free(upstream.https)
+
+
+def test_nothing_runs_before_it_is_held() -> None:
+    assert running() is None
+
+
+def test_closing_the_last_holding_ends_everything(folder: Path) -> None:
+    with hold() as holding:
+        assert holding.upstream == running()
+    assert running() is None
+    until(lambda: _is_ended(holding.upstream))
+    assert not (folder / "facts.json").exists()
+
+
+def test_two_holders_share_one_and_the_first_to_go_leaves_it() -> None:
+    with hold() as first:
+        with hold() as second:
+            assert first.upstream == second.upstream
+        assert first.upstream == running()
+
+
+def test_held_upstream_is_no_child_of_its_holder() -> None:
+    with hold() as holding:
+        supervisor = psutil.Process(holding.upstream.pid)
+        assert os.getpid() not in [parent.pid for parent in supervisor.parents()]
+        assert os.getsid(0) != os.getsid(supervisor.pid)
+
+
+def test_four_holders_at_once_start_one() -> None:
+    with ThreadPoolExecutor(4) as threads:
+        found = list(threads.map(lambda _: _holder(), range(4)))
+    try:
+        assert 1 == len({pid for _, pid in found})
+    finally:
+        for process, _ in found:
+            process.kill()
+            process.wait(10)
+    until(lambda: is_gone(found[0][1]))
+
+
+def test_kill_9_of_the_holder_ends_it() -> None:
+    process, pid = _holder()
+    process.kill()
+    process.wait(10)
+    until(lambda: is_gone(pid))
+    assert running() is None
+
+
+@pytest.mark.parametrize(("inherits", "survives"), [("h.inherit();", True), ("", False)])
+def test_only_an_inherited_holding_survives_an_exec(inherits: str, survives: bool) -> None:
+    command = "[sys.executable, '-c', 'import time; time.sleep(60)']"
+    process, pid = _holder(f"{inherits} import os, sys; os.execv(sys.executable, {command})")
+    try:
+        if survives:
+            until(lambda: "upstream" not in " ".join(psutil.Process(process.pid).cmdline()))
+            assert running() is not None
+        else:
+            until(lambda: is_gone(pid))
+    finally:
+        process.kill()
+        process.wait(10)
+    until(lambda: is_gone(pid))
+
+
+@needs_nginx
+def test_kill_9_of_the_supervisor_leaves_no_nginx_and_the_next_hold_starts_anew() -> None:
+    holding = hold()
+    nginx = psutil.Process(holding.upstream.pid).children(recursive=True)
+    assert len(nginx) >= 2
+    os.kill(holding.upstream.pid, signal.SIGKILL)
+    until(lambda: all(is_gone(process.pid) for process in nginx))
+    assert running() is None
+    with hold() as anew:
+        assert ("nginx", holding.upstream.http) == (anew.upstream.kind, anew.upstream.http)
+    holding.close()
+
+
+def test_stale_facts_are_not_believed(folder: Path) -> None:
+    holding = hold(0.01)
+    os.kill(holding.upstream.pid, signal.SIGKILL)
+    until(lambda: is_gone(holding.upstream.pid))
+    assert (folder / "facts.json").exists()
+    assert running() is None
+    with hold() as anew:
+        assert anew.upstream.pid != holding.upstream.pid
+    holding.close()
+
+
+@needs_nginx
+def test_nginx_that_dies_ends_the_upstream() -> None:
+    with served() as (upstream, process):
+        (master,) = psutil.Process(upstream.pid).children()
+        master.terminate()
+        assert 4 == process.wait(10)
+        assert running() is None
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
+def test_signal_ends_the_one_that_a_user_started(folder: Path, number: signal.Signals) -> None:
+    with served() as (upstream, process):
+        children = psutil.Process(upstream.pid).children(recursive=True)
+        process.send_signal(number)
+        assert 0 == process.wait(10)
+    assert _is_ended(upstream)
+    assert all(is_gone(child.pid) for child in children)
+    assert not (folder / "facts.json").exists()
+
+
+def test_the_one_that_a_user_started_outlives_its_holders() -> None:
+    with served() as (upstream, process):
+        with hold() as holding:
+            assert upstream == holding.upstream
+        assert upstream == running()
+        assert process.poll() is None
+
+
+def test_second_one_is_refused_in_one_line() -> None:
+    with served() as (upstream, _):
+        command = [sys.executable, "-m", "upstream"]
+        done = subprocess.run(
+            command, cwd=catalog.ROOT, capture_output=True, text=True, timeout=20, check=False
+        )
+    assert 4 == done.returncode
+    assert done.stderr.startswith(f"an upstream already serves at {upstream.http}: use it, or ")
+    assert 1 == done.stderr.count("\n")
+
+
+def test_busy_ports_are_replaced_by_free_ones() -> None:
+    with socket.create_server(("127.0.0.1", 0)) as busy:
+        port = str(busy.getsockname()[1])
+        with served("--port", port, "--https-port", port) as (upstream, _):
+            ports = {url.rpartition(":")[2] for url in (upstream.http, upstream.https)}
+    assert 2 == len(ports - {port})
+
+
+def test_wanted_ports_are_taken_when_free() -> None:
+    with served("--port=9281", "--https-port=9282") as (upstream, _):
+        assert upstream.http.endswith(":9281")
+        assert upstream.https.endswith(":9282")
+
+
+def test_another_latency_than_that_of_the_running_one_is_refused() -> None:
+    with hold(0.01) as holding:
+        with pytest.raises(UsageError, match=r"has a latency of 0\.01 s, not 0: end it \(pid "):
+            hold(0.0)
+        with hold() as any_latency:
+            assert holding.upstream == any_latency.upstream
+        assert holding.upstream == running()
+
+
+def test_latencies_can_follow_each_other_at_once() -> None:
+    for latency in (0.01, 0.02, 0.01):
+        with hold(latency) as holding:
+            assert latency == holding.upstream.latency_s
+
+
+def test_upstream_that_cannot_start_is_said_in_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "sitecustomize.py").write_text("raise SystemExit('no such luck')")
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path))
+    with pytest.raises(StartError, match="^the upstream did not start: no word .log: .*"):
+        hold()
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    ["--port=0", "--port=80000", "--port=x", "--latency=nan", "--latency=-1", "--latency=inf", "a"],
+)
+def test_bad_argument_is_one_line(arguments: str) -> None:
+    command = [sys.executable, "-m", "upstream", arguments]
+    done = subprocess.run(
+        command, cwd=catalog.ROOT, capture_output=True, text=True, timeout=20, check=False
+    )
+    assert (2, "", 1) == (done.returncode, done.stdout, done.stderr.count("\n"))
+
+
+def test_while_held_ends_when_nobody_comes() -> None:
+    with served("--while-held") as (_, process):
+        assert 0 == process.wait(20)
+
+
+def test_looking_is_not_holding() -> None:
+    with served("--while-held") as (upstream, process):
+        assert [upstream] * 5 == [running() for _ in range(5)]
+        assert process.poll() is None
