@@ -2,25 +2,27 @@
 
 from __future__ import annotations
 
+import shutil
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-
-MAX_SECONDS = 3600.0
 
 
 @dataclass(frozen=True)
 class Load:
-    """What is asked of a load tool: for `seconds`, or for `requests` in all, never both.
+    """What is asked of a load tool: for `seconds`, for `requests` in all, or for `each` user.
 
     `users` are clients that each wait for an answer before they ask again (a closed loop).
     Without `keep_alive` every request opens a connection of its own, as siege does by default.
-    `timeout` is in seconds, for one request from connecting to the last byte.
+    `timeout` is in seconds, for one request from connecting to the last byte. With `each`, a
+    user rests when it has had so many answers and `seconds` are over, and the load ends when all
+    rest: a warm-up that leaves nothing in flight, for `builtin` only.
     """
 
     url: str
     users: int = 25
     seconds: float | None = 30.0
     requests: int | None = None
+    each: int | None = None
     keep_alive: bool = False
     timeout: float = 30.0
 
@@ -44,8 +46,8 @@ class Measured:
     `completed` counts answers with a status below 400; `failed` has the others by kind: refused,
     reset, timeout, 4xx, 5xx, unfinished (asked but not answered when time was up), other.
     `availability` is the share of finished requests that were completed, 0 to 1; unfinished ones
-    are in neither. Times are in seconds, `rate` in completed requests per second. `response_how`
-    says where the mean is from: "per request", or "Little's law" where the tool's clock is coarse.
+    are in neither. Times are in seconds, `rate` in completed requests per second; `rate_how` and
+    `response_how` say how rate and mean were come by. Percentiles are of single requests.
     """
 
     elapsed_s: float | None = None
@@ -53,6 +55,7 @@ class Measured:
     failed: Mapping[str, int | None] = field(default_factory=dict)
     availability: float | None = None
     rate: float | None = None
+    rate_how: str | None = None
     response_mean_s: float | None = None
     response_how: str | None = None
     response_p50_s: float | None = None
@@ -62,3 +65,36 @@ class Measured:
     response_p999_s: float | None = None
     response_max_s: float | None = None
     problem: str | None = None
+
+
+@dataclass(frozen=True)
+class Ran:
+    """A load tool that has run: what it was, what it measured, what it said and what it cost."""
+
+    driver: str
+    version: str | None
+    argv: tuple[str, ...]
+    measured: Measured
+    driver_cpu_s: float
+    output: str
+    model: str = "closed"
+    notes: tuple[str, ...] = ()
+
+
+def run(load: Load, driver: str) -> Ran:
+    """Run a load to its end; raise what `check` raises."""
+    from loads import _run
+
+    return _run.run(load, driver)
+
+
+def check(load: Load, driver: str) -> None:
+    """Raise UsageError or MachineError, in one line, unless `driver` can run this load here."""
+    from loads import _check
+
+    _check.check(load, driver)
+
+
+def default_driver() -> str:
+    """Name the driver to use when none is asked for: siege when it is installed."""
+    return "siege" if shutil.which("siege") else "builtin"

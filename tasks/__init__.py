@@ -49,7 +49,7 @@ def call(name: str) -> bytes:
         result = function()
         if inspect.isawaitable(result):
             result = asyncio.run(_finish(result))
-    except BaseException as error:  # sys.exit() in a task would end the server
+    except BaseException as error:  # noqa: BLE001 - sys.exit() would end the server
         failure = _failure.raised(name, error)
     else:
         return _as_bytes(name, result)
@@ -66,7 +66,7 @@ async def acall(name: str) -> bytes:
         result = function()
         if inspect.isawaitable(result):
             result = await result
-    except BaseException as error:  # sys.exit() in a task would end the server
+    except BaseException as error:
         if _is_ending(error, caller):
             raise
         failure = _failure.raised(name, error)
@@ -81,7 +81,7 @@ def _ours(path: Path) -> ModuleType:
     except ModuleNotFoundError as error:
         hint = "install it with pip install -r requirements.txt"
         raise MachineError(f"tasks/{path.name} needs {error.name}: {hint}") from None
-    except Exception as error:
+    except Exception as error:  # noqa: BLE001 - an import may raise anything
         raise _own.import_failed(f"tasks/{path.name}", error) from None
 
 

@@ -14,7 +14,7 @@ def raised(name: str, error: BaseException) -> TaskFailed:
     kind = type(error).__name__
     try:
         text = str(error)[:LONGEST]
-    except BaseException:  # a broken __str__ may raise anything, even SystemExit
+    except BaseException:  # noqa: BLE001 - a broken __str__ may raise anything, even SystemExit
         text = "(its text could not be made)"
     return failed(f"{name} raised {kind}: {text}" if text else f"{name} raised {kind}")
 

@@ -32,7 +32,7 @@ def load(where: str) -> ModuleType:
         _search_first(Path(folder).expanduser().resolve())
     try:
         return importlib.import_module(where)
-    except (Exception, SystemExit) as error:  # a script may sys.exit when it is imported
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a script may sys.exit
         if isinstance(error, ModuleNotFoundError) and _is_part(where, error.name):
             raise UsageError(f"no module {where!r}: give its folder (path=FOLDER)") from None
         raise import_failed(where, error) from None
@@ -64,7 +64,7 @@ def _file(path: Path) -> ModuleType:
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
             spec.loader.exec_module(module)
-        except (Exception, SystemExit) as error:
+        except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             del sys.modules[name]
             raise import_failed(str(path), error) from None
         return module

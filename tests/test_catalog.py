@@ -15,7 +15,9 @@ def test_the_core_servers_come_first_in_their_order() -> None:
     assert list(catalog.servers())[:4] == ["sync", "loop", "threads", "processes"]
 
 
-@pytest.mark.parametrize(("word", "name"), [("3", "threads"), ("sync", "sync"), ("2_group", "loop")])
+@pytest.mark.parametrize(
+    ("word", "name"), [("3", "threads"), ("sync", "sync"), ("2_group", "loop")]
+)
 def test_a_server_is_found_by_number_name_and_other_spelling(word: str, name: str) -> None:
     assert catalog.find_server(word).name == name
 
@@ -39,7 +41,9 @@ def test_an_unknown_name_gets_a_suggestion(find: object, word: str, hint: str) -
         find(word)  # type: ignore[operator]
 
 
-@pytest.mark.parametrize("word", ["", "..", "../x", "_plain", "__init__", "a b", "x\ny", "1;ls", "É"])
+@pytest.mark.parametrize(
+    "word", ["", "..", "../x", "_plain", "__init__", "a b", "x\ny", "1;ls", "É"]
+)
 def test_a_hostile_name_is_refused_on_one_line(word: str) -> None:
     with pytest.raises(UsageError) as caught:
         catalog.find_server(word)
@@ -59,7 +63,9 @@ def test_finding_imports_nothing() -> None:
     assert not {name for name in set(sys.modules) - before if name.startswith(("tasks", "servers"))}
 
 
-def test_a_file_with_a_syntax_error_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_file_with_a_syntax_error_is_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "broken.py").write_text("x = 1\ndef f(:\n")
     monkeypatch.setattr(catalog, "ROOT", tmp_path)

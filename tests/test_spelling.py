@@ -22,14 +22,20 @@ OPTIONS = ["run_server", "--server=3", "--task=network_sync"]
         (["run_server:server=3,task=network_sync"], OPTIONS),
         (["run_server:3,task=network_sync"], OPTIONS),
         (["run_server", "--server", "3"], ["run_server", "--server", "3"]),
-        (["run_server:3,shop.pricing:quote"], ["run_server", "--server=3", "--task=shop.pricing:quote"]),
+        (
+            ["run_server:3,shop.pricing:quote"],
+            ["run_server", "--server=3", "--task=shop.pricing:quote"],
+        ),
         (["run_server:3,/a/b=c.py:f"], ["run_server", "--server=3", "--task=/a/b=c.py:f"]),
         (["run_server:3,,9000"], ["run_server", "--server=3", "--port=9000"]),
         (["run_server:"], ["run_server"]),
         (["run_all_load_tests:quick=yes"], ["run_all_load_tests", "--quick"]),
         (["run_all_load_tests:quick=no"], ["run_all_load_tests"]),
         (["run_all_load_tests:yes"], ["run_all_load_tests", "--quick"]),
-        (["run_all_load_tests", "--quick", "run_server"], ["run_all_load_tests", "--quick", "run_server"]),
+        (
+            ["run_all_load_tests", "--quick", "run_server"],
+            ["run_all_load_tests", "--quick", "run_server"],
+        ),
         ([], []),
     ],
 )

@@ -83,13 +83,14 @@ def _detach() -> None:
 
 def _ready(upstream: Upstream, report: int | None) -> None:
     if report is not None:
-        return _say(report, "ready")
+        _say(report, "ready")
+        return
     print(f"{upstream.kind} serves at {upstream.http} and {upstream.https}", flush=True)
     print(f"certificates are verified by {upstream.ca}; Ctrl-C ends it", file=sys.stderr)
 
 
 def _say(report: int, line: str) -> None:
-    with open(report, "wb") as pipe:
+    with os.fdopen(report, "wb") as pipe:
         pipe.write(f"{line}\n".encode())
 
 

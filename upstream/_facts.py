@@ -74,10 +74,11 @@ def remove(where: Path) -> None:
 def replace(path: Path, content: bytes) -> None:
     """Replace a file in one step, readable by its owner alone."""
     descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
+    new = Path(name)
     try:
-        with open(descriptor, "wb") as file:
+        with os.fdopen(descriptor, "wb") as file:
             file.write(content)
-        os.replace(name, path)
+        new.replace(path)
     except BaseException:
-        os.unlink(name)
+        new.unlink()
         raise

@@ -23,7 +23,7 @@ def start(folder: Path, latency_s: float) -> None:
     until = time.monotonic() + START_DEADLINE
     reading, writing = os.pipe()
     command = [sys.executable, "-m", "upstream", "--while-held", f"--latency={latency_s}"]
-    with open(reading, "rb", buffering=0) as ready, open(folder / "log", "wb") as log:
+    with os.fdopen(reading, "rb", buffering=0) as ready, (folder / "log").open("wb") as log:
         try:
             between = subprocess.Popen(
                 [*command, f"--detached={writing}"],

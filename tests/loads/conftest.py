@@ -78,9 +78,7 @@ class Server:
         for writer in self._open:
             writer.transport.abort()
 
-    async def _connected(
-        self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
-    ) -> None:
+    async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
         seen = False
         try:

@@ -122,11 +122,17 @@ BOTH = {
     ("loop", "sleep_sync"): 2,
     ("loop", "sleep_async"): 2,
     ("loop", "sleep_async_split"): 1,
-    **{(s, f"sleep_{t}"): 1 for s in ("threads", "processes") for t in ("sync", "async", "async_split")},
+    **{
+        (s, f"sleep_{t}"): 1
+        for s in ("threads", "processes")
+        for t in ("sync", "async", "async_split")
+    },
 }
 
 
-@pytest.mark.parametrize(("case", "tasks"), BOTH.items(), ids=lambda v: "/".join(v) if isinstance(v, tuple) else str(v))
+@pytest.mark.parametrize(
+    ("case", "tasks"), BOTH.items(), ids=lambda v: "/".join(v) if isinstance(v, tuple) else str(v)
+)
 def test_two_waiting_requests_are_served_together_or_in_turn(
     case: tuple[str, str], tasks: int, start: Start
 ) -> None:
@@ -211,7 +217,9 @@ def test_a_module_that_is_not_there_is_a_usage_error(name: str, start: Start) ->
 
 
 @pytest.mark.parametrize("name", SERVERS)
-def test_a_module_that_raises_when_imported_is_named(name: str, tmp_path: Path, start: Start) -> None:
+def test_a_module_that_raises_when_imported_is_named(
+    name: str, tmp_path: Path, start: Start
+) -> None:
     (tmp_path / "bad.py").write_text("\n1/0\ndef f(): ...\n")
     with pytest.raises(Mendable, match=r"ZeroDivisionError.*bad\.py:2"):
         start(name, f"{tmp_path}/bad.py:f")

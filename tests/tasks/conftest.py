@@ -6,9 +6,9 @@ import sys
 from collections.abc import Iterator
 
 import pytest
-from upstream import Upstream, hold
 
 import tasks
+from upstream import Upstream, hold
 
 
 @pytest.fixture(scope="session", autouse=True)

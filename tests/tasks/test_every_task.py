@@ -10,22 +10,44 @@ import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from multiprocessing import get_context
+from pathlib import Path
 
-import catalog
 import pytest
 import requests
-from upstream import Upstream
 
+import catalog
 import tasks
+from upstream import Upstream
 
 NAMES = list(catalog.tasks())
 TWINS = [n for n in NAMES if "_async" in n and n.replace("_async", "_sync") in NAMES]
-PROMISED = """sleep_sync sleep_async sleep_async_split network_sync_google network_sync_local
-network_sync network_https_sync network_https_cpu_bound_sync file_sync network_async_local
-network_sync_external network_async_external network_async_external_retry network_https_async
-network_https_async_retry network_https_cpu_bound_async file_async simplehash_sync simplehash_async
-checksum_sync checksum_async noop_sync xml_feedparser_sync xml_lxml_sync
-network_https_cpu_bound_lxml_sync""".split()
+PROMISED = [
+    "sleep_sync",
+    "sleep_async",
+    "sleep_async_split",
+    "network_sync_google",
+    "network_sync_local",
+    "network_sync",
+    "network_https_sync",
+    "network_https_cpu_bound_sync",
+    "file_sync",
+    "network_async_local",
+    "network_sync_external",
+    "network_async_external",
+    "network_async_external_retry",
+    "network_https_async",
+    "network_https_async_retry",
+    "network_https_cpu_bound_async",
+    "file_async",
+    "simplehash_sync",
+    "simplehash_async",
+    "checksum_sync",
+    "checksum_async",
+    "noop_sync",
+    "xml_feedparser_sync",
+    "xml_lxml_sync",
+    "network_https_cpu_bound_lxml_sync",
+]
 
 
 def test_every_promised_name_is_a_task() -> None:
@@ -64,7 +86,7 @@ def test_parsers_return_the_same_bytes() -> None:
 
 def test_sleeps_return_the_same_bytes() -> None:
     sleeps = [n for n in NAMES if n.startswith("sleep_")]
-    assert 1 == len(set(map(tasks.call, sleeps)))
+    assert len(set(map(tasks.call, sleeps))) == 1
 
 
 @pytest.mark.parametrize("name", ["sleep_sync", "sleep_async", "sleep_async_split"])
@@ -104,11 +126,11 @@ def test_file_async_lets_the_loop_go_on() -> None:
     assert asyncio.run(ticks()) > 3
 
 
-def test_file_leaves_nothing_behind(tmp_path: os.PathLike[str]) -> None:
+def test_file_leaves_nothing_behind(tmp_path: Path) -> None:
     env = os.environ | {"TMPDIR": str(tmp_path)}
     code = "import tasks; tasks.call('file_sync'); tasks.call('file_async')"
     subprocess.run([sys.executable, "-c", code], env=env, timeout=20, check=True)
-    assert [] == os.listdir(tmp_path)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_retried_tasks_make_more_tries_than_calls(held: Upstream) -> None:
@@ -125,4 +147,4 @@ def test_retried_tasks_make_more_tries_than_calls(held: Upstream) -> None:
 @pytest.mark.parametrize("name", [n for n in NAMES if n.endswith("_sync")])
 def test_blocking_task_runs_eight_at_a_time(name: str) -> None:
     with ThreadPoolExecutor(8) as threads:
-        assert 1 == len(set(threads.map(tasks.call, [name] * 8)))
+        assert len(set(threads.map(tasks.call, [name] * 8))) == 1

@@ -116,8 +116,8 @@ def test_timeout_around_a_task_is_a_timeout() -> None:
 
 @pytest.mark.parametrize("kind", ["partial", "with_async_call", "decorated", "method"])
 def test_whatever_can_be_called_and_awaited_is_a_task(kind: str) -> None:
-    assert b"awaited" == tasks.call(f"{HERE}:{kind}")
-    assert b"awaited" == asyncio.run(tasks.acall(f"{HERE}:{kind}"))
+    assert tasks.call(f"{HERE}:{kind}") == b"awaited"
+    assert asyncio.run(tasks.acall(f"{HERE}:{kind}")) == b"awaited"
 
 
 def test_closed_coroutine_closes_in_silence() -> None:

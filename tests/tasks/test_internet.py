@@ -7,8 +7,9 @@ import subprocess
 import sys
 import time
 
-import catalog
 import pytest
+
+import catalog
 
 NAMES = [n for n, e in catalog.tasks().items() if "internet" in str(e.constants.get("NEEDS"))]
 CODE = """
@@ -24,7 +25,7 @@ def _said(name: str, url: str) -> str:
     env = os.environ | {"GOOGLE_URL": url, "EXTERNAL_URL": url}
     command = [sys.executable, "-W", "error", "-c", CODE, name]
     done = subprocess.run(command, env=env, capture_output=True, timeout=30, check=True, text=True)
-    assert "" == done.stderr
+    assert done.stderr == ""
     return done.stdout
 
 
@@ -32,7 +33,7 @@ def _said(name: str, url: str) -> str:
 def test_refused_address_fails_in_one_line(name: str) -> None:
     said = _said(name, "http://127.0.0.1:9/")
     assert said.startswith(f"{name} raised Connection")
-    assert 1 == said.count("\n")
+    assert said.count("\n") == 1
 
 
 @pytest.mark.parametrize("name", NAMES)

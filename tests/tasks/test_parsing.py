@@ -46,7 +46,9 @@ def test_external_entity_is_not_read(parse: Callable[[bytes], bytes], tmp_path: 
 
 
 @pytest.mark.parametrize("parse", PARSERS)
-@pytest.mark.parametrize("body", [b"http://127.0.0.1:%d/feed.xml", ENTITY % b"http://127.0.0.1:%d/"])
+@pytest.mark.parametrize(
+    "body", [b"http://127.0.0.1:%d/feed.xml", ENTITY % b"http://127.0.0.1:%d/"]
+)
 def test_nothing_is_fetched(parse: Callable[[bytes], bytes], body: bytes) -> None:
     with socket.create_server(("127.0.0.1", 0)) as server:
         server.settimeout(0.0)

@@ -9,9 +9,10 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import pytest
-from errors import MachineError, UsageError
 
+import catalog
 import tasks
+from errors import MachineError, UsageError
 
 
 @pytest.fixture
@@ -34,20 +35,20 @@ def test_resolved_once() -> None:
 
 
 def test_near_name_is_suggested() -> None:
-    assert "no 'slep_sync' in tasks/: did you mean sleep_sync?" == _said("slep_sync")
+    assert _said("slep_sync") == "no 'slep_sync' in tasks/: did you mean sleep_sync?"
 
 
 def test_function_of_a_package_is_found_in_the_task_path(own: Path) -> None:
     (own / "shop_a").mkdir()
     (own / "shop_a" / "pricing.py").write_text("def quote(): return 'dear'")
-    assert b"dear" == tasks.call("shop_a.pricing:quote")
+    assert tasks.call("shop_a.pricing:quote") == b"dear"
 
 
 def test_file_imports_its_neighbours(own: Path) -> None:
     (own / "sub").mkdir()
     (own / "sub" / "neighbour.py").write_text("PRICE = 'cheap'")
     (own / "sub" / "pricing.py").write_text("import neighbour\ndef quote(): return neighbour.PRICE")
-    assert b"cheap" == tasks.call(f"{own}/sub/pricing.py:quote")
+    assert tasks.call(f"{own}/sub/pricing.py:quote") == b"cheap"
 
 
 def test_file_may_be_called_tasks(own: Path) -> None:
@@ -66,12 +67,10 @@ def test_file_is_executed_once_by_many_threads(own: Path) -> None:
     (own / "once.py").write_text(code)
     with ThreadPoolExecutor(8) as threads:
         list(threads.map(tasks.call, [f"{own}/once.py:quote"] * 8))
-    assert "x" == counter.read_text()
+    assert counter.read_text() == "x"
 
 
 def test_own_task_files_can_be_named_by_path() -> None:
-    import catalog
-
     path = catalog.ROOT / "tasks" / "xml.py"
     assert tasks.resolve(f"{path}:xml_feedparser_sync") is tasks.resolve("xml_feedparser_sync")
 
@@ -87,7 +86,7 @@ def test_missing_function_is_named_with_the_nearest(own: Path) -> None:
 
 def test_what_is_no_function_is_said(own: Path) -> None:
     (own / "plain.py").write_text("PRICE = 7")
-    assert "'PRICE' in plain is no function: name one" == _said("plain:PRICE")
+    assert _said("plain:PRICE") == "'PRICE' in plain is no function: name one"
 
 
 @pytest.mark.parametrize(
@@ -114,7 +113,7 @@ def test_hostile_name_is_refused(name: str) -> None:
 
 def test_missing_library_is_an_environment_error(own: Path) -> None:
     (own / "lxml.py").write_text("raise ModuleNotFoundError('gone', name='lxml')")
-    env = os.environ | {"PYTHONPATH": f"{own}:{os.getcwd()}"}
+    env = os.environ | {"PYTHONPATH": f"{own}:{catalog.ROOT}"}
     code = "import tasks; tasks.resolve('xml_lxml_sync')"
     command = [sys.executable, "-c", code]
     done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=20, check=False)

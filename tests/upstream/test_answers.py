@@ -16,7 +16,8 @@ from pathlib import Path
 
 import pytest
 import requests
-from conftest import served
+
+from tests.upstream.observed import served
 from upstream import Upstream, _nginx, hold
 from upstream._application import FAILING, SEED, TYPES, WWW
 
@@ -52,7 +53,7 @@ def test_page_is_the_file(each: Upstream, page: str, secure: bool) -> None:
 
 
 def test_page_is_5_kb_and_feed_120_kb() -> None:
-    assert 5120 == (WWW / "page.html").stat().st_size
+    assert (WWW / "page.html").stat().st_size == 5120
     assert 115_000 < (WWW / "feed.xml").stat().st_size < 121_000
 
 
@@ -79,7 +80,7 @@ def test_connection_is_kept(each: Upstream) -> None:
         connection.getresponse().read()
         kept = connection.sock
         connection.request("GET", "/feed.xml")
-        assert 200 == connection.getresponse().status
+        assert connection.getresponse().status == 200
         assert kept is connection.sock
 
 
@@ -91,9 +92,9 @@ def test_https_is_refused_without_the_ca(each: Upstream) -> None:
 def test_wrong_host_is_refused(each: Upstream) -> None:
     tls = ssl.create_default_context(cafile=each.ca)
     address = ("127.0.0.1", int(each.https.rpartition(":")[2]))
-    with socket.create_connection(address, timeout=10) as plain:
-        with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
-            tls.wrap_socket(plain, server_hostname="wrong.example")
+    refused = pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch")
+    with socket.create_connection(address, timeout=10) as plain, refused:
+        tls.wrap_socket(plain, server_hostname="wrong.example")
 
 
 def test_localhost_is_a_right_host(each: Upstream) -> None:
@@ -109,7 +110,7 @@ def test_only_this_machine_is_listened_to(each: Upstream) -> None:
 
 def test_every_page_waits_the_latency() -> None:
     with hold(0.2) as holding:
-        assert ("embedded", 0.2) == (holding.upstream.kind, holding.upstream.latency_s)
+        assert (holding.upstream.kind, holding.upstream.latency_s) == ("embedded", 0.2)
         start = time.monotonic()
         _get(holding.upstream, "page.html")
         assert 0.2 <= time.monotonic() - start < 0.6 + 0.2
@@ -119,7 +120,7 @@ def test_nginx_that_does_not_start_is_said_and_replaced(tmp_path: Path) -> None:
     (tmp_path / "nginx").write_text("#!/bin/sh\nexit 1\n")
     (tmp_path / "nginx").chmod(0o755)
     with served(PATH=str(tmp_path)) as (upstream, process):
-        assert "embedded" == upstream.kind
+        assert upstream.kind == "embedded"
         assert process.stderr is not None
         assert process.stderr.readline().startswith("nginx did not start: see ")
         assert _get(upstream, "page.html", secure=True).status_code == 200
@@ -135,8 +136,8 @@ def test_environment_keeps_proxies_out(each: Upstream) -> None:
 def test_private_files_are_for_their_owner_alone(folder: Path) -> None:
     with hold():
         pass
-    assert 0 == stat.S_IMODE((folder / "server.key").stat().st_mode) & 0o077
-    assert [] == [p for p in folder.iterdir() if "ca" in p.name and p.suffix == ".key"]
+    assert stat.S_IMODE((folder / "server.key").stat().st_mode) & 0o077 == 0
+    assert [p for p in folder.iterdir() if "ca" in p.name and p.suffix == ".key"] == []
 
 
 def test_certificate_is_used_again_while_valid(folder: Path) -> None:

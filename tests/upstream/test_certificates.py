@@ -6,6 +6,7 @@ import datetime
 from pathlib import Path
 
 import pytest
+
 from upstream import _certificates
 
 
@@ -33,4 +34,4 @@ def test_spoilt_file_is_made_anew(tmp_path: Path, name: str, content: bytes | No
 
 def test_key_that_others_can_read_is_made_anew(tmp_path: Path) -> None:
     _certificates.certificate(tmp_path).key.chmod(0o644)
-    assert 0o600 == _certificates.certificate(tmp_path).key.stat().st_mode & 0o777
+    assert _certificates.certificate(tmp_path).key.stat().st_mode & 0o777 == 0o600

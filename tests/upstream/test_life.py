@@ -10,11 +10,12 @@ import sys
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-import catalog
 import psutil
 import pytest
-from conftest import is_free, is_gone, served, until
+
+import catalog
 from errors import StartError, UsageError
+from tests.upstream.observed import is_free, is_gone, served, until
 from upstream import Upstream, _nginx, hold, running
 
 HOLDER = "import upstream, time; h = upstream.hold(); print(h.upstream.pid, flush=True); {}"
@@ -64,7 +65,7 @@ def test_four_holders_at_once_start_one() -> None:
     with ThreadPoolExecutor(4) as threads:
         found = list(threads.map(lambda _: _holder(), range(4)))
     try:
-        assert 1 == len({pid for _, pid in found})
+        assert len({pid for _, pid in found}) == 1
     finally:
         for process, _ in found:
             process.kill()
@@ -125,7 +126,7 @@ def test_nginx_that_dies_ends_the_upstream() -> None:
     with served() as (upstream, process):
         (master,) = psutil.Process(upstream.pid).children()
         master.terminate()
-        assert 4 == process.wait(10)
+        assert process.wait(10) == 4
         assert running() is None
 
 
@@ -134,7 +135,7 @@ def test_signal_ends_the_one_that_a_user_started(folder: Path, number: signal.Si
     with served() as (upstream, process):
         children = psutil.Process(upstream.pid).children(recursive=True)
         process.send_signal(number)
-        assert 0 == process.wait(10)
+        assert process.wait(10) == 0
     assert _is_ended(upstream)
     assert all(is_gone(child.pid) for child in children)
     assert not (folder / "facts.json").exists()
@@ -154,9 +155,9 @@ def test_second_one_is_refused_in_one_line() -> None:
         done = subprocess.run(
             command, cwd=catalog.ROOT, capture_output=True, text=True, timeout=20, check=False
         )
-    assert 4 == done.returncode
+    assert done.returncode == 4
     assert done.stderr.startswith(f"an upstream already serves at {upstream.http}: use it, or ")
-    assert 1 == done.stderr.count("\n")
+    assert done.stderr.count("\n") == 1
 
 
 def test_busy_ports_are_replaced_by_free_ones() -> None:
@@ -164,7 +165,7 @@ def test_busy_ports_are_replaced_by_free_ones() -> None:
         port = str(busy.getsockname()[1])
         with served("--port", port, "--https-port", port) as (upstream, _):
             ports = {url.rpartition(":")[2] for url in (upstream.http, upstream.https)}
-    assert 2 == len(ports - {port})
+    assert len(ports - {port}) == 2
 
 
 def test_wanted_ports_are_taken_when_free() -> None:
@@ -193,7 +194,7 @@ def test_upstream_that_cannot_start_is_said_in_one_line(
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text("raise SystemExit('no such luck')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(StartError, match="^the upstream did not start: no word .log: .*"):
+    with pytest.raises(StartError, match=r"^the upstream did not start: no word .log: .*"):
         hold()
 
 
@@ -206,12 +207,12 @@ def test_bad_argument_is_one_line(arguments: str) -> None:
     done = subprocess.run(
         command, cwd=catalog.ROOT, capture_output=True, text=True, timeout=20, check=False
     )
-    assert (2, "", 1) == (done.returncode, done.stdout, done.stderr.count("\n"))
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
 def test_while_held_ends_when_nobody_comes() -> None:
     with served("--while-held") as (_, process):
-        assert 0 == process.wait(20)
+        assert process.wait(20) == 0
 
 
 def test_looking_is_not_holding() -> None:

@@ -1,0 +1,55 @@
+"""Whether a load can be run here: its numbers, its tool, its target."""
+
+from __future__ import annotations
+
+import importlib
+import resource
+import shutil
+import socket
+from types import ModuleType
+from urllib.parse import urlsplit
+
+import psutil
+
+import catalog
+from errors import MachineError, UsageError
+from loads import Load
+
+SPARE = 64  # descriptors beside those of the users' connections
+
+
+def check(load: Load, name: str) -> ModuleType:
+    """Give the driver's module; raise UsageError or MachineError, each with what to do."""
+    driver = importlib.import_module(f"loads.{catalog.find_driver(name).name}")
+    if load.users < 1:
+        raise UsageError(f"users={load.users}: at least 1 user must ask")
+    if driver.MAX_USERS is not None and load.users > driver.MAX_USERS:
+        most = f"at most {driver.MAX_USERS} users: take fewer, or driver=builtin"
+        raise UsageError(f"users={load.users}: {name} takes {most}")
+    if driver.TOOL is not None and shutil.which(driver.TOOL) is None:
+        fix = f"{driver.INSTALL}, or take driver=builtin"
+        raise MachineError(f"{driver.TOOL} is not installed: {fix}")
+    _check_descriptors(load.users)
+    if not _is_here(load.url):
+        raise UsageError(f"url={load.url!r} is not on this machine: loads stay on 127.0.0.1")
+    return driver
+
+
+def _check_descriptors(users: int) -> None:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if most != resource.RLIM_INFINITY and users + SPARE > most:
+        raise MachineError(f"users={users} need more than {most} descriptors: raise ulimit -n")
+
+
+def _is_here(url: str) -> bool:
+    """Say whether a URL's host is this machine: loopback, or an address of an interface."""
+    try:
+        parts = urlsplit(url)
+        found = socket.getaddrinfo(parts.hostname, parts.port or parts.scheme)
+    except (ValueError, OSError):
+        return False
+    if parts.scheme not in ("http", "https") or any(c <= " " for c in url):
+        return False
+    own = {a.address for addresses in psutil.net_if_addrs().values() for a in addresses}
+    addresses = {str(address[4][0]) for address in found}
+    return all(a.startswith("127.") or a == "::1" or a in own for a in addresses)

@@ -1,0 +1,127 @@
+"""Running a load tool: started in a folder and a group of its own, watched, and always ended."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+import tempfile
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from types import ModuleType
+from typing import IO
+
+import catalog
+from loads import Command, Load, Measured, Ran
+from loads._check import check
+
+GRACE = 5.0  # s beyond the load and one timeout before a tool counts as hung
+WARM_UP = 90.0  # s at most for a load that waits for every user
+LONGEST = 3600.0  # s for a number of requests, which may take any time
+POLL = 0.01  # s
+OUTPUT = 20_000  # characters kept of what a tool says
+
+
+def run(load: Load, name: str) -> Ran:
+    """Run a load with a driver; a tool that hangs is killed and started once more."""
+    driver = check(load, name)
+    notes: tuple[str, ...] = ()
+    ran = _once(driver, load, name)
+    if ran is None:
+        notes = (f"{name} hung, was killed and run again",)
+        ran = _once(driver, load, name)
+    if ran is None:
+        problem = f"{name} hung twice and was killed after {_deadline(load):.0f} s"
+        return Ran(name, None, (), Measured(problem=problem), 0.0, problem)
+    measured, argv, cpu_s, output = ran
+    return Ran(name, _version(driver), argv, measured, cpu_s, output, notes=notes)
+
+
+def _once(
+    driver: ModuleType, load: Load, name: str
+) -> tuple[Measured, tuple[str, ...], float, str] | None:
+    """Run the tool once; None when it hung."""
+    command: Command = driver.command(load)
+    with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
+        for file, text in command.files.items():
+            path = Path(folder, file)
+            path.parent.mkdir(parents=True, exist_ok=True)
+            path.write_text(text)
+        argv = tuple(word.replace("{folder}", folder) for word in command.argv)
+        added = {k: v.replace("{folder}", folder) for k, v in command.environment.items()}
+        with Path(folder, "stdout").open("w+b") as out, Path(folder, "stderr").open("w+b") as err:
+            cpu_s = _to_its_end(argv, added, out, err, _deadline(load))
+            stdout, stderr = _text(out), _text(err)
+    if cpu_s is None:
+        return None
+    output = "\n".join(text for text in (_shown(stderr), _shown(stdout)) if text)
+    return driver.parse(stdout, stderr, load), argv, cpu_s, output
+
+
+def _to_its_end(
+    argv: tuple[str, ...],
+    added: Mapping[str, str],
+    out: IO[bytes],
+    err: IO[bytes],
+    deadline: float,
+) -> float | None:
+    """Wait for the tool's end and give its CPU time in s; None when it had to be killed."""
+    process = subprocess.Popen(
+        argv,
+        cwd=catalog.ROOT,
+        env={**os.environ, **added},
+        stdin=subprocess.DEVNULL,
+        stdout=out,
+        stderr=err,
+        start_new_session=True,
+    )
+    until = time.monotonic() + deadline
+    try:
+        while time.monotonic() < until:
+            pid, status, usage = os.wait4(process.pid, os.WNOHANG)
+            if pid:
+                process.returncode = os.waitstatus_to_exitcode(status)
+                return usage.ru_utime + usage.ru_stime
+            time.sleep(POLL)  # wait4 has no timeout
+        return None
+    finally:
+        if process.returncode is None:  # siege does not always end by SIGTERM
+            os.killpg(process.pid, signal.SIGKILL)
+            process.wait()
+
+
+def _deadline(load: Load) -> float:
+    if load.each is not None:
+        return WARM_UP + GRACE
+    if load.seconds is None:
+        return LONGEST
+    return load.seconds + load.timeout + GRACE
+
+
+def _text(file: IO[bytes]) -> str:
+    file.seek(0)
+    return file.read().decode(errors="replace")
+
+
+def _shown(text: str) -> str:
+    """Give a tool's words with tabs as spaces, control characters removed, cut when endless."""
+    lines = [" ".join(line.split()) if "\t" in line else line.rstrip() for line in text.split("\n")]
+    plain = "\n".join("".join(c for c in line if c.isprintable()) for line in lines if line)
+    return plain if len(plain) <= OUTPUT else f"{plain[:OUTPUT]}\n... and {len(plain)} in all"
+
+
+def _version(driver: ModuleType) -> str | None:
+    """Ask a tool for its version: the first word of its answer that begins with a digit."""
+    if driver.TOOL is None:
+        return str(driver.version())
+    with tempfile.TemporaryDirectory() as home:  # siege writes to it even when asked for this
+        said = subprocess.run(
+            [driver.TOOL, "--version"],
+            env={**os.environ, "HOME": home},
+            capture_output=True,
+            text=True,
+            timeout=10,
+        )
+    words = (said.stdout + said.stderr).split()
+    return next((word for word in words if word[0].isdigit()), None)

@@ -1,0 +1,126 @@
+"""siege: the published benchmark's own load tool, driven with care."""
+
+from __future__ import annotations
+
+import json
+import math
+import re
+
+from loads import Command, Load, Measured
+
+TOOL = "siege"
+INSTALL = "sudo apt install siege"
+MAX_USERS = 1000
+MAX_FAILURES = 256
+CLOCK = 0.01  # s: siege's own times are multiples of this
+COARSE = 0.05  # of the value: beyond it the mean is taken from Little's law
+
+CONFIG = """\
+verbose = false
+quiet = false
+color = off
+json_output = true
+show-logfile = false
+logging = false
+parser = false
+follow-location = false
+accept-encoding =
+limit = {limit}
+failures = {failures}
+protocol = HTTP/1.1
+connection = {connection}
+timeout = {timeout}
+benchmark = true
+"""
+KINDS = {
+    "refused": re.compile("Connection refused"),
+    "reset": re.compile("Connection reset"),
+    "timeout": re.compile("timed out|timeout"),
+}
+
+
+def command(load: Load) -> Command:
+    """Give siege a home of its own, since it writes there, and a complete configuration.
+
+    Its `-r` counts repetitions of each user, so `requests` are rounded up to a multiple of users.
+    """
+    config = CONFIG.format(
+        limit=MAX_USERS,
+        failures=MAX_FAILURES,
+        connection="keep-alive" if load.keep_alive else "close",
+        timeout=math.ceil(load.timeout),
+    )
+    if load.requests is not None:
+        amount = ("-r", str(math.ceil(load.requests / load.users)))
+    else:
+        amount = ("-t", f"{math.ceil(load.seconds or 0)}S")
+    return Command(
+        ("siege", "-R", "{folder}/siege.conf", "-b", "-c", str(load.users), *amount, load.url),
+        environment={"HOME": "{folder}"},
+        files={"siege.conf": config, ".siege/cookies.txt": ""},
+    )
+
+
+def parse(stdout: str, stderr: str, load: Load) -> Measured:
+    """Read siege's JSON, which stands behind whatever else it says first.
+
+    siege counts a 404 as available and a 5xx or a lost connection as failed; it drops requests
+    that were not answered when time was up, and names a failure's kind on stderr at most.
+    """
+    try:
+        said = json.loads(stdout[stdout.index("{") : stdout.rindex("}") + 1])
+        transactions, failures = said["transactions"], said["failed_transactions"]
+        completed = min(said["successful_transactions"], transactions)
+        elapsed = said["elapsed_time"]
+    except (ValueError, KeyError):
+        return Measured(problem="siege printed no result: its output says why")
+    failed = _failures(stderr, failures, transactions - completed)
+    finished = transactions + failures
+    mean, how = _mean(said["response_time"], transactions, failures, elapsed, load)
+    gave_up = failures >= MAX_FAILURES
+    return Measured(
+        elapsed_s=elapsed,
+        completed=completed,
+        failed=failed,
+        availability=completed / finished if finished else None,
+        rate=completed / elapsed if elapsed else None,
+        rate_how="count / elapsed",
+        response_mean_s=mean,
+        response_how=how,
+        response_max_s=said["longest_transaction"] if completed else None,
+        problem=f"siege gave up after {failures} failures ({_worst(failed)})" if gave_up else None,
+    )
+
+
+def _failures(stderr: str, failures: int, not_found: int) -> dict[str, int | None]:
+    lines = stderr.splitlines()
+    known: dict[str, int | None] = {
+        kind: sum(bool(pattern.search(line)) for line in lines) for kind, pattern in KINDS.items()
+    }
+    other = max(0, failures - sum(count or 0 for count in known.values()))
+    return {
+        **known,
+        "4xx": not_found,
+        "5xx": None if other else 0,  # siege does not tell a 5xx from a connection closed early
+        "other": other,
+        "unfinished": None,
+    }
+
+
+def _mean(
+    said: float, transactions: int, failures: int, elapsed: float, load: Load
+) -> tuple[float | None, str | None]:
+    """Take siege's mean, or users x elapsed / transactions where its clock is too coarse."""
+    if not transactions:
+        return None, None
+    if COARSE * said >= CLOCK:
+        return said, "siege's clock of 10 ms"
+    if failures:  # users that waited for them did not wait for an answer
+        return None, None
+    return load.users * elapsed / transactions, "Little's law"
+
+
+def _worst(failed: dict[str, int | None]) -> str:
+    kind, count = max(failed.items(), key=lambda item: item[1] or 0)
+    words = {"other": "a 5xx, or closed early"}
+    return f"{count} {words.get(kind, kind)}"

@@ -1,0 +1,61 @@
+"""What tests observe of an upstream from outside: facts, processes, ports."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+
+import psutil
+
+import catalog
+from upstream import Upstream, running
+
+DEADLINE = 15.0  # seconds that a fact may take on a busy machine
+
+
+def until(fact: Callable[[], object]) -> None:
+    """Wait until a fact is true; fail after DEADLINE."""
+    end = time.monotonic() + DEADLINE
+    while not fact():
+        assert time.monotonic() < end, "not within the deadline"
+        time.sleep(0.01)
+
+
+def is_gone(pid: int) -> bool:
+    """Tell whether a process has ended, if only its parent has yet to notice."""
+    with contextlib.suppress(psutil.NoSuchProcess):
+        return psutil.Process(pid).status() == psutil.STATUS_ZOMBIE
+    return True
+
+
+def is_free(url: str) -> bool:
+    """Tell whether nobody listens at the port of a URL."""
+    with socket.socket() as probe:
+        return probe.connect_ex(("127.0.0.1", int(url.rpartition(":")[2]))) != 0
+
+
+@contextlib.contextmanager
+def served(*arguments: str, **environment: str) -> Iterator[tuple[Upstream, subprocess.Popen[str]]]:
+    """Serve by `python -m upstream` as a user does, until the end of the block."""
+    process = subprocess.Popen(
+        [sys.executable, "-W", "error", "-m", "upstream", *arguments],
+        cwd=catalog.ROOT,
+        env=os.environ | environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        process.stdout.readline()
+        found = running()
+        assert found is not None
+        yield found, process
+    finally:
+        process.terminate()
+        process.communicate(timeout=DEADLINE)
