@@ -2,7 +2,7 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test check format siege lock clean help
+.PHONY: demo test check format readme siege lock clean help
 
 help:
 	@echo "make demo    set up, then measure the 14 rows of the main benchmark (about 5 minutes)"
@@ -19,6 +19,7 @@ check: .venv/developed
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/python scripts/readme.py --check
 	$(BIN)/python -m docutils --report=1 --halt=2 README.rst /dev/null
 
 format: .venv/developed
@@ -35,6 +36,9 @@ format: .venv/developed
 .venv/developed: .venv/installed requirements-dev.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-dev.txt -c requirements.lock
 	@touch $@
+
+readme: .venv/developed
+	$(BIN)/python scripts/readme.py
 
 siege:
 	@scripts/install_siege

@@ -66,4 +66,6 @@ def _difference(after: int | None, before: int | None) -> int | None:
 
 
 def _tries(upstream: Upstream | None) -> int | None:
-    return None if upstream is None else int(json.loads(get(f"{upstream.http}/status"))["tries"])
+    return (
+        None if upstream is None else int(json.loads(get(f"{upstream.http}/status"))["flaky_tries"])
+    )

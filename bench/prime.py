@@ -14,6 +14,7 @@ from errors import StartError
 TIMES = 5
 ENOUGH = 1.0  # s, after which a slow task is not asked again
 TIMEOUT = 30.0  # s
+LONGEST = 160  # characters of what an answer says
 
 
 @dataclass(frozen=True)
@@ -52,5 +53,5 @@ def get(url: str) -> bytes:
         connection.close()
     if response.status != 200:
         said = body.decode(errors="replace").strip().splitlines() or ["nothing"]
-        raise StartError(f"{url} answered {response.status}: {said[0][:300]}")
+        raise StartError(f"answered {response.status}: {said[0][:LONGEST]}")
     return body

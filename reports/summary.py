@@ -39,7 +39,11 @@ def conditions(records: Sequence[Record]) -> str:
     machine = next((r.environment for r in records if r.environment), None)
     if machine is not None:
         lines[0] += f" on {sentence(dict(machine))}."
-    lines.append(f"Load: {', '.join(tools) or 'none'}; a new connection for each request.")
+    kept = {record.keep_alive for record in records if record.driver}
+    how = {(True,): "connections are kept", (False,): "a new connection for each request"}
+    lines.append(f"Load: {', '.join(tools) or 'none'}; {how.get(tuple(kept), 'as noted')}.")
+    if len({record.users for record in records}) > 1:
+        lines.append("Users differ: on a server without workers each waits for all the others.")
     if workers:
         lines.append(f"Pools of {', '.join(map(str, workers))} workers.")
     if upstreams:

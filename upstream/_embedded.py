@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 
 import tornado.web
 from tornado.httpserver import HTTPServer
-from tornado.netutil import bind_sockets
 
 from upstream._certificates import Certificate
 from upstream._serving import Serving
@@ -57,8 +56,10 @@ def _listening(
 
 def _bound(wanted: int) -> socket.socket:
     try:
-        return bind_sockets(wanted, "127.0.0.1", socket.AF_INET, backlog=BACKLOG)[0]
+        listener = socket.create_server(("127.0.0.1", wanted), backlog=BACKLOG)
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise
-        return bind_sockets(0, "127.0.0.1", socket.AF_INET, backlog=BACKLOG)[0]
+        listener = socket.create_server(("127.0.0.1", 0), backlog=BACKLOG)
+    listener.setblocking(False)
+    return listener

@@ -1,0 +1,50 @@
+"""Put the example run's table and the files shown whole into README.rst; --check only compares."""
+
+from __future__ import annotations
+
+import re
+import sys
+import textwrap
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from bench import journal  # noqa: E402 - found by the line above
+from reports import summary  # noqa: E402
+from reports.rows import rows  # noqa: E402
+from suites import tornado  # noqa: E402
+
+README = ROOT / "README.rst"
+SHOWN = ("tasks/noop.py", "servers/threads.py")
+
+
+def rendered(text: str) -> str:
+    """Give the README with its table and its files as they are now."""
+    text = _between(text, "table", [_table()])
+    return _between(text, "include", [_code(ROOT / name) for name in SHOWN])
+
+
+def _table() -> str:
+    published = {(case.server, case.task) for case in tornado.PUBLISHED}
+    records = rows(journal.read(ROOT / "results" / "example"))
+    kept = [record for record in records if (record.server, record.task) in published]
+    return f"{summary.table(kept, 'rst')}\n\n{summary.conditions(kept)}"
+
+
+def _code(path: Path) -> str:
+    return f".. code-block:: python\n\n{textwrap.indent(path.read_text().rstrip(), '    ')}"
+
+
+def _between(text: str, mark: str, contents: list[str]) -> str:
+    pattern = re.compile(rf"(?<=\.\. {mark}-begin\n\n).*?(?=\n\n\.\. {mark}-end)", re.DOTALL)
+    remaining = iter(contents)
+    return pattern.sub(lambda match: next(remaining), text)
+
+
+if __name__ == "__main__":
+    before = README.read_text()
+    after = rendered(before)
+    if sys.argv[1:] == ["--check"]:
+        sys.exit("README.rst is not as its sources are: make readme" if after != before else 0)
+    README.write_text(after)

@@ -1,0 +1,136 @@
+"""builtin counts every request once, by what became of it."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+from array import array
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+import trustme
+
+import loads
+from loads import Load
+from loads.builtin import parse, quantile, summary
+from tests.loads.conftest import SLOT_S, SLOTS, Server
+
+GOOD = [
+    "/",
+    "/204",
+    "/302",
+    "/continue",
+    "/chunked",
+    "/http10",
+    "/says-close",
+    "/extra",
+    "/two-answers",
+]
+BAD = {
+    "/404": "4xx",
+    "/500": "5xx",
+    "/empty": "reset",
+    "/reset": "reset",
+    "/partial-head": "reset",
+    "/mid-body": "reset",
+    "/garbage": "other",
+}
+
+
+def asked(server: Server, path: str, **more: object) -> Load:
+    return replace(Load(server.url(path), users=3, seconds=None, requests=9), **more)  # type: ignore[arg-type]
+
+
+def counted(load: Load) -> tuple[int | None, dict[str, int | None]]:
+    measured = loads.run(load, "builtin").measured
+    return measured.completed, {kind: n for kind, n in measured.failed.items() if n}
+
+
+@pytest.mark.parametrize("keep_alive", [False, True])
+@pytest.mark.parametrize("path", GOOD)
+def test_an_answer_is_completed_however_it_ends(
+    server: Server, path: str, keep_alive: bool
+) -> None:
+    assert counted(asked(server, path, keep_alive=keep_alive)) == (9, {})
+
+
+@pytest.mark.parametrize(("path", "kind"), BAD.items())
+def test_a_failure_is_counted_by_its_kind(server: Server, path: str, kind: str) -> None:
+    assert counted(asked(server, path)) == (0, {kind: 9})
+
+
+def test_a_request_over_its_time_is_a_timeout_and_one_in_flight_is_unfinished(
+    server: Server,
+) -> None:
+    load = asked(server, "/hang", requests=None, seconds=1.5, timeout=1.0)
+    assert counted(load) == (0, {"timeout": 3, "unfinished": 3})
+
+
+def test_a_closed_port_is_refused_and_the_load_gives_up() -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        load = Load(f"http://127.0.0.1:{closed.getsockname()[1]}/", users=2, seconds=20)
+        measured = loads.run(load, "builtin").measured
+    assert measured.failed["refused"] == 1000
+    assert "gave up" in (measured.problem or "")
+
+
+def test_every_request_the_server_saw_is_in_the_sum(server: Server) -> None:
+    before = server.requests["/pool"]
+    measured = loads.run(
+        asked(server, "/pool", requests=None, seconds=1.0, users=9), "builtin"
+    ).measured
+    seen = server.requests["/pool"] - before
+    assert (measured.completed or 0) + sum(n or 0 for n in measured.failed.values()) == seen
+
+
+@pytest.mark.parametrize(("keep_alive", "connections"), [(True, 3), (False, 30)])
+def test_connections_are_kept_only_when_asked(
+    server: Server, keep_alive: bool, connections: int
+) -> None:
+    before = server.accepts["/"]
+    loads.run(asked(server, "/", requests=30, keep_alive=keep_alive), "builtin")
+    assert server.accepts["/"] - before == connections
+
+
+def test_a_warm_up_ends_when_every_user_was_answered_and_leaves_nothing_in_flight(
+    server: Server,
+) -> None:
+    load = asked(server, "/pool", requests=None, seconds=0.1, each=1, users=9)
+    measured = loads.run(load, "builtin").measured
+    assert measured.completed == 9
+    assert measured.elapsed_s == pytest.approx(3 * SLOT_S, rel=0.9)
+
+
+def test_the_rate_of_a_pool_is_slots_over_time(server: Server) -> None:
+    load = asked(server, "/pool", requests=None, seconds=3.0, users=8)
+    assert loads.run(load, "builtin").measured.rate == pytest.approx(SLOTS / SLOT_S, rel=0.3)
+
+
+def test_https_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    authority = trustme.CA()
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    authority.issue_cert("127.0.0.1").configure_cert(context)
+    authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
+    with Server(context) as secure:
+        assert counted(asked(secure, "/")) == (0, {"other": 9})
+        monkeypatch.setenv("UPSTREAM_CA", str(tmp_path / "ca.pem"))
+        assert counted(asked(secure, "/")) == (9, {})
+
+
+def test_quantiles_are_samples_by_nearest_rank() -> None:
+    ordered = [float(n) for n in range(1, 101)]
+    assert [quantile(ordered, q) for q in (0.5, 0.99, 0.999, 1.0)] == [50, 99, 100, 100]
+
+
+def test_a_load_without_answers_has_no_times_rather_than_zeros() -> None:
+    measured = summary(1.0, array("d"), {"5xx": 2}, None)
+    assert (measured.response_mean_s, measured.response_p99_s) == (None, None)
+    assert (measured.rate, measured.availability) == (0.0, 0.0)
+
+
+def test_no_result_is_a_problem_with_the_tools_last_words() -> None:
+    assert parse("", "a\nValueError: b", Load("http://127.0.0.1/")).problem == (
+        "builtin printed no result: ValueError: b"
+    )

@@ -1,0 +1,72 @@
+"""A load tool is always ended, and what cannot be run is refused in one line."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+import loads
+from errors import MachineError, UsageError
+from loads import Command, Load, _run, siege
+from tests.loads.conftest import Server
+
+LOAD = Load("http://127.0.0.1:1/", users=1, seconds=0.1, timeout=0.1)
+
+
+@pytest.mark.parametrize(
+    ("load", "driver", "message"),
+    [
+        (Load("http://127.0.0.1/", users=0), "builtin", "at least 1 user"),
+        (Load("http://127.0.0.1/", users=5000), "siege", "at most 1000 users.*driver=builtin"),
+        (Load("http://127.0.0.1/"), "seige", "did you mean siege"),
+        (Load("http://192.0.2.1/"), "builtin", "not on this machine"),
+        (Load("ftp://127.0.0.1/"), "builtin", "not on this machine"),
+        (Load("http://127.0.0.1/\n-x"), "builtin", "not on this machine"),
+        (Load("nonsense"), "builtin", "not on this machine"),
+    ],
+)
+def test_what_cannot_be_run_is_refused(load: Load, driver: str, message: str) -> None:
+    with pytest.raises(UsageError, match=message) as caught:
+        loads.check(load, driver)
+    assert "\n" not in str(caught.value)
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost", "127.9.9.9"])
+def test_this_machine_is_accepted(host: str) -> None:
+    loads.check(Load(f"http://{host}:8000/x?y=z"), "builtin")
+
+
+def test_a_tool_that_is_missing_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    with pytest.raises(MachineError, match="apt install siege, or take driver=builtin"):
+        loads.check(LOAD, "siege")
+    assert loads.default_driver() == "builtin"
+
+
+def test_a_tool_that_hangs_is_killed_and_tried_once_more(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    begun = tmp_path / "begun"
+    hang = f"import signal, time; signal.signal(15, signal.SIG_IGN); open({str(begun)!r}, 'a').write('x'); time.sleep(60)"
+    monkeypatch.setattr(siege, "command", lambda load: Command((sys.executable, "-c", hang)))
+    monkeypatch.setattr(siege, "TOOL", sys.executable)
+    monkeypatch.setattr(_run, "GRACE", 1.0)
+    ran = loads.run(LOAD, "siege")
+    assert "hung twice" in (ran.measured.problem or "")
+    assert (ran.measured.rate, begun.read_text()) == (None, "xx")
+
+
+def test_a_tool_that_fails_leaves_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
+    said = "import sys; sys.exit('no \\x1b[31mlicence')"
+    monkeypatch.setattr(siege, "command", lambda load: Command((sys.executable, "-c", said)))
+    monkeypatch.setattr(siege, "TOOL", sys.executable)
+    ran = loads.run(LOAD, "siege")
+    assert "no [31mlicence" in ran.output
+    assert ran.measured.problem
+
+
+def test_the_tools_own_cpu_time_is_known(server: Server) -> None:
+    ran = loads.run(Load(server.url("/"), users=2, seconds=0.3), "builtin")
+    assert 0 < ran.driver_cpu_s < 10

@@ -1,0 +1,115 @@
+"""siege's own counts are corrected where it flatters; recorded outputs are of siege 4.0.7."""
+
+from __future__ import annotations
+
+import json
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import loads
+from loads import Load
+from loads.siege import command, parse
+from tests.loads.conftest import Server
+
+DATA = Path(__file__).parents[1] / "data" / "siege"
+LOAD = Load("http://127.0.0.1/", users=3, seconds=2.0)
+installed = pytest.mark.skipif(shutil.which("siege") is None, reason="siege is not installed")
+
+
+def recorded(name: str) -> loads.Measured:
+    return parse((DATA / f"{name}.out").read_text(), (DATA / f"{name}.err").read_text(), LOAD)
+
+
+def test_a_good_run_is_read() -> None:
+    measured = recorded("good")
+    assert (measured.completed, measured.availability) == (9388, 1.0)
+    assert measured.rate == pytest.approx(5831, abs=1)
+
+
+def test_a_mean_under_siege_s_clock_is_from_littles_law() -> None:
+    measured = recorded("good")
+    assert measured.response_how == "Little's law"
+    assert measured.response_mean_s == pytest.approx(3 * 1.61 / 9388)
+
+
+def test_a_slow_mean_is_siege_s_own() -> None:
+    said = json.loads((DATA / "good.out").read_text()) | {"response_time": 1.75}
+    measured = parse(json.dumps(said), "", LOAD)
+    assert (measured.response_mean_s, measured.response_how) == (1.75, "siege's clock of 10 ms")
+
+
+def test_404_is_failed_although_siege_calls_it_available() -> None:
+    measured = recorded("404")
+    assert (measured.completed, measured.failed["4xx"], measured.availability) == (0, 11818, 0.0)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind"), [("refused", "refused"), ("reset", "reset"), ("500", "other")]
+)
+def test_giving_up_is_a_problem_with_the_kind(name: str, kind: str) -> None:
+    measured = recorded(name)
+    assert measured.failed[kind] == 258
+    assert "gave up after 258" in (measured.problem or "")
+    assert measured.response_mean_s is None
+
+
+def test_what_siege_does_not_tell_is_none() -> None:
+    assert recorded("good").failed["unfinished"] is None
+    assert recorded("500").failed["5xx"] is None
+    assert recorded("good").response_p99_s is None
+
+
+@pytest.mark.parametrize("said", ["", "siege: cannot resolve", "{", '{"transactions": 1}'])
+def test_no_result_is_a_problem_and_no_zeros(said: str) -> None:
+    measured = parse(said, "", LOAD)
+    assert measured.problem
+    assert measured.rate is None
+
+
+def test_words_before_the_json_are_passed_over() -> None:
+    said = "** a notice\nthe banner\n" + (DATA / "good.out").read_text()
+    assert parse(said, "", LOAD) == recorded("good")
+
+
+def test_every_setting_that_matters_is_in_its_own_file() -> None:
+    made = command(replace(LOAD, keep_alive=True, timeout=7))
+    config = made.files["siege.conf"].splitlines()
+    assert {"connection = keep-alive", "timeout = 7", "failures = 256", "limit = 1000"} <= set(
+        config
+    )
+    assert made.environment == {"HOME": "{folder}"}
+    assert made.argv[:6] == ("siege", "-R", "{folder}/siege.conf", "-b", "-c", "3")
+
+
+def test_requests_are_shared_among_the_users() -> None:
+    assert command(replace(LOAD, seconds=None, requests=100)).argv[-3:-1] == ("-r", "34")
+
+
+@installed
+@pytest.mark.parametrize(("path", "completed"), [("/", True), ("/chunked", True), ("/404", False)])
+def test_the_real_siege_agrees_with_what_was_recorded(
+    server: Server, path: str, completed: bool
+) -> None:
+    ran = loads.run(replace(LOAD, url=server.url(path), seconds=None, requests=30), "siege")
+    assert ran.measured.completed == (30 if completed else 0)
+    assert (ran.version or "")[0].isdigit()
+    assert "transactions" in ran.output
+
+
+@installed
+def test_the_two_drivers_agree_on_what_they_count(server: Server) -> None:
+    load = replace(LOAD, url=server.url("/"), seconds=None, requests=300)
+    siege, builtin = (loads.run(load, name).measured for name in ("siege", "builtin"))
+    assert siege.completed == builtin.completed == 300
+
+
+@installed
+def test_siege_leaves_the_home_folder_alone(
+    server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    loads.run(replace(LOAD, url=server.url("/"), seconds=None, requests=3), "siege")
+    assert list(tmp_path.iterdir()) == []
