@@ -40,8 +40,10 @@ def conditions(records: Sequence[Record]) -> str:
     if machine is not None:
         lines[0] += f" on {sentence(dict(machine))}."
     kept = {record.keep_alive for record in records if record.driver}
-    how = {(True,): "connections are kept", (False,): "a new connection for each request"}
-    lines.append(f"Load: {', '.join(tools) or 'none'}; {how.get(tuple(kept), 'as noted')}.")
+    how = {frozenset({True}): "connections kept", frozenset({False}): "a connection a request"}
+    lines.append(
+        f"Load: {', '.join(tools) or 'none'}; {how.get(frozenset(kept), 'of both kinds')}."
+    )
     if len({record.users for record in records}) > 1:
         lines.append("Users differ: on a server without workers each waits for all the others.")
     if workers:

@@ -49,7 +49,8 @@ def test_a_tool_that_hangs_is_killed_and_tried_once_more(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     begun = tmp_path / "begun"
-    hang = f"import signal, time; signal.signal(15, signal.SIG_IGN); open({str(begun)!r}, 'a').write('x'); time.sleep(60)"
+    deaf = "import signal, time; signal.signal(15, signal.SIG_IGN)"
+    hang = f"{deaf}; open({str(begun)!r}, 'a').write('x'); time.sleep(60)"
     monkeypatch.setattr(siege, "command", lambda load: Command((sys.executable, "-c", hang)))
     monkeypatch.setattr(siege, "TOOL", sys.executable)
     monkeypatch.setattr(_run, "GRACE", 1.0)

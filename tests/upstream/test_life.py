@@ -139,7 +139,7 @@ def test_signal_ends_the_one_that_a_user_started(folder: Path, number: signal.Si
         children = psutil.Process(upstream.pid).children(recursive=True)
         process.send_signal(number)
         assert process.wait(10) == 0
-    assert _is_ended(upstream)
+    until(lambda: _is_ended(upstream))
     assert all(is_gone(child.pid) for child in children)
     assert not (folder / "facts.json").exists()
 
