@@ -5,7 +5,6 @@ from __future__ import annotations
 import functools
 import importlib
 import os
-import re
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -18,13 +17,13 @@ from invoke import Context, Exit
 
 import catalog
 import spelling
+import values
 from errors import Mendable, RunError, UsageError
 
 if TYPE_CHECKING:
     from suites import Case
 
 GROUPS: dict[str, list[str]] = {}
-DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smSM]?)")
 
 
 def command(group: str) -> Callable[[Callable[..., None]], Any]:
@@ -109,7 +108,7 @@ def run_server(
             python=serve.interpreter(python) if python else None,
             path=str(Path(path).expanduser().absolute()) if path else None,
         ),
-        _whole("port", port, 1, 65535),
+        values.whole("port", port, 1, 65535),
     )
 
 
@@ -120,8 +119,8 @@ def run_upstream(context: Context, latency: str = "0", port: str = "8081") -> No
     latency  seconds before each answer (0 unless given)
     port     for HTTP on 127.0.0.1, 8081 unless given
     """
-    words = ["--latency", str(_seconds("latency", latency, 0.0)), "--port"]
-    words.append(str(_whole("port", port, 1, 65535)))
+    words = ["--latency", str(values.seconds("latency", latency, 0.0)), "--port"]
+    words.append(str(values.whole("port", port, 1, 65535)))
     os.chdir(catalog.ROOT)
     os.execv(sys.executable, [sys.executable, "-m", "upstream", *words])  # noqa: S606 - as the user asked
 
@@ -153,13 +152,13 @@ def run_load_test(
     from bench import journal, load_test, running
     from reports import as_json, publish, text
 
-    _one_of("format", format, "text", "json")
-    wanted = _whole("port", port, 1, 65535) if port else None
+    values.one_of("format", format, "text", "json")
+    wanted = values.whole("port", port, 1, 65535) if port else None
     load = loads.Load(
         url,
-        users=_whole("users", users, 1, 100_000),
-        seconds=None if requests else _seconds("time", time, 0.1),
-        requests=_whole("requests", requests, 1, 10**9) if requests else None,
+        users=values.whole("users", users, 1, 100_000),
+        seconds=None if requests else values.seconds("time", time, 0.1),
+        requests=values.whole("requests", requests, 1, 10**9) if requests else None,
         keep_alive=keep_alive,
     )
     tool = driver or loads.default_driver()
@@ -198,7 +197,7 @@ def report(context: Context, run: str = "", format: str = "text") -> None:  # no
     from bench import journal
     from reports import as_json, gil, rows, summary, text
 
-    _one_of("format", format, "text", "json", "rst")
+    values.one_of("format", format, "text", "json", "rst")
     records = journal.read(journal.named(run) if run else journal.newest())
     if format == "json":
         print(as_json.as_json(records), end="")
@@ -246,32 +245,13 @@ def _case(
     given: dict[str, object] = {key: value for key, value in settings.items() if value}
     for key in ("workers", "backlog"):
         if key in given:
-            given[key] = _whole(key, settings[key], 1, 65535)
+            given[key] = values.whole(key, settings[key], 1, 65535)
     if settings["start_method"]:
-        _one_of("start_method", settings["start_method"], "forkserver", "spawn", "fork")
+        values.one_of("start_method", settings["start_method"], "forkserver", "spawn", "fork")
     name = catalog.find_server(server).name
     return Case(
         name, task or catalog.default_task(server), settings=given, python=python, path=path
     )
-
-
-def _whole(name: str, text: str, least: int, most: int) -> int:
-    if not (text.isascii() and text.isdigit()) or not least <= int(text) <= most:
-        raise UsageError(f"{name}={text!r} is not a whole number from {least} to {most}")
-    return int(text)
-
-
-def _seconds(name: str, text: str, least: float) -> float:
-    match = DURATION.fullmatch(text)
-    seconds = float(match[1]) * (60 if match[2] in "mM" and match[2] else 1) if match else -1.0
-    if not least <= seconds <= 3600:
-        raise UsageError(f"{name}={text!r} is not a time from {least:g} s to 3600 s, like 30 or 2m")
-    return seconds
-
-
-def _one_of(name: str, text: str, *choices: str) -> None:
-    if text not in choices:
-        raise catalog.unknown(f"{name}=", text, [*choices])
 
 
 def _print_commands() -> None:

@@ -16,6 +16,7 @@ MAY_IMPORT = {
     "errors": set(),
     "catalog": {"errors"},
     "spelling": BASE,
+    "values": BASE,
     "upstream": BASE,
     "tasks": BASE,
     "executors": set(),
@@ -24,7 +25,7 @@ MAY_IMPORT = {
     "suites": BASE | {"loads"},
     "bench": BASE | {"suites", "loads", "upstream"},
     "reports": BASE | {"suites", "loads", "bench"},
-    "fabfile": BASE | {"spelling", "suites", "loads", "bench", "reports"},
+    "fabfile": BASE | {"spelling", "values", "suites", "loads", "bench", "reports"},
 }
 PARTS = [name for name in MAY_IMPORT if (ROOT / name).is_dir() or (ROOT / f"{name}.py").is_file()]
 

@@ -1,0 +1,84 @@
+"""A visit gives a record whatever happens, with what was measured and what was not."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+import psutil
+import pytest
+
+import catalog
+from bench.environment import environment
+from bench.resources import Watch
+from bench.visit import visit
+from suites import Case, tornado
+
+
+def visited(case: Case) -> tuple[Any, list[str]]:
+    phases: list[str] = []
+    record = visit(case, "builtin", "run", None, lambda name, seconds: phases.append(name))
+    return record, phases
+
+
+@pytest.mark.parametrize("name", list(catalog.servers()))
+def test_a_visit_fills_the_record(name: str) -> None:
+    record, phases = visited(Case(name, "noop_sync", users=2, seconds=1.2))
+    assert phases == ["start", "prime", "warm", "load", "stop"]
+    assert record.problem is None
+    unknown = [
+        field
+        for field in ("rate", "response_p99_s", "memory_pss_mib", "memory_rss_mib", "server_cpu_s")
+        if not getattr(record, field)
+    ]
+    assert unknown == []
+    assert record.little_ratio == pytest.approx(1, rel=0.5)
+    assert set(record.phases) == set(phases)
+
+
+def test_pss_counts_shared_pages_once() -> None:
+    record, _ = visited(Case("processes", "noop_sync", users=2, seconds=1.2))
+    assert record.memory_uss_mib < record.memory_pss_mib < record.memory_rss_mib
+
+
+@pytest.mark.parametrize(
+    ("body", "reason"),
+    [
+        ("def f():\n    raise ValueError('no')\n", "answered 500: .*ValueError: no"),
+        ("import no_such_module\ndef f(): ...\n", "no_such_module"),
+        ("import os\ndef f():\n    os._exit(3)\n", "did not answer|answered 500"),
+    ],
+)
+@pytest.mark.parametrize("name", list(catalog.servers()))
+def test_a_visit_that_fails_is_a_record_with_a_problem(
+    name: str, body: str, reason: str, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.py").write_text(body)
+    record, _ = visited(Case(name, f"{tmp_path}/bad.py:f", users=1, seconds=0.2))
+    assert re.search(reason, record.problem)
+    assert (record.rate, record.completed) == (None, None)
+
+
+def test_the_bench_has_no_child_left_after_a_visit() -> None:
+    visited(Case("processes", "noop_sync", users=1, seconds=0.2))
+    assert [c for c in psutil.Process().children(recursive=True) if "servers" in c.cmdline()] == []
+
+
+def test_a_watch_of_nothing_knows_nothing_of_it() -> None:
+    with Watch(None) as watch:
+        pass
+    assert (watch.resources.memory_pss_mib, watch.resources.server_cpu_s) == (None, None)
+
+
+def test_the_environment_is_known_as_far_as_the_machine_tells() -> None:
+    facts = environment()
+    assert facts["cores"]
+    assert facts["packages"]["tornado"]  # type: ignore[index]
+
+
+def test_quick_cases_are_the_fourteen_with_fewer_users_where_each_waits_for_all() -> None:
+    quick = [case.quick() for case in tornado.QUICK]
+    assert [case.users for case in quick] == [8, 8] + [25] * 12
+    assert {case.seconds for case in quick} == {10.0}
+    assert tornado.CASES[0].seconds >= 60

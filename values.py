@@ -1,0 +1,35 @@
+"""Values: what the words of a command line stand for, or one line that says what they should be."""
+
+from __future__ import annotations
+
+import re
+
+from catalog import unknown
+from errors import UsageError
+
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smSM]?)")
+LONGEST = 3600.0  # s
+
+
+def whole(name: str, text: str, least: int, most: int) -> int:
+    """Read a whole number from `least` to `most`."""
+    if not (text.isascii() and text.isdigit()) or not least <= int(text) <= most:
+        raise UsageError(f"{name}={text!r} is not a whole number from {least} to {most}")
+    return int(text)
+
+
+def seconds(name: str, text: str, least: float) -> float:
+    """Read a time in seconds, or in minutes with an m behind it: 30, 30s, 2m."""
+    match = DURATION.fullmatch(text)
+    value = float(match[1]) * (60 if match[2] in ("m", "M") else 1) if match else -1.0
+    if not least <= value <= LONGEST:
+        hint = f"a time from {least:g} s to {LONGEST:g} s, like 30 or 2m"
+        raise UsageError(f"{name}={text!r} is not {hint}")
+    return value
+
+
+def one_of(name: str, text: str, *choices: str) -> str:
+    """Read one of some words."""
+    if text not in choices:
+        raise unknown(f"{name}=", text, [*choices])
+    return text
