@@ -43,7 +43,7 @@ def command(group: str) -> Callable[[Callable[..., None]], Any]:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
         GROUPS.setdefault(group, []).append(function.__name__)
-        return task(run)
+        return task(auto_shortflags=False)(run)
 
     return decorate
 

@@ -84,10 +84,9 @@ def main(words: list[str]) -> None:
         asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
     users = Users(Load(**json.loads(words[0])))
     asyncio.run(users.run())
+    measured = asdict(summary(users.elapsed, users.times, users.failed, users.problem))
     print(
-        json.dumps(
-            asdict(summary(users.elapsed, users.times, users.failed, users.problem)), indent=1
-        )
+        json.dumps({key: value for key, value in measured.items() if value is not None}, indent=1)
     )
 
 

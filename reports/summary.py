@@ -72,7 +72,8 @@ def kinds(record: Record) -> str:
 def _line(record: Record, literal: str) -> list[str]:
     command = f"{literal}{record.command}{literal}"
     if record.problem is not None:
-        return [command, str(record.users), "not available", *("-",) * (len(HEAD) - 3)]
+        unknown = ("-",) * 3
+        return [command, str(record.users), "not available", *unknown, kinds(record), "-"]
     return [
         command,
         str(record.users),
