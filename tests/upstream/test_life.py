@@ -16,9 +16,10 @@ import pytest
 import catalog
 from errors import StartError, UsageError
 from tests.upstream.observed import is_free, is_gone, served, until
-from upstream import Upstream, _nginx, hold, running
+from upstream import _nginx, hold, running
 
 HOLDER = "import upstream, time; h = upstream.hold(); print(h.upstream.pid, flush=True); {}"
+PORTS = ("--port=9281", "--https-port=9282")  # others may take the usual ones meanwhile
 needs_nginx = pytest.mark.skipif(_nginx.find() is None, reason="nginx is not installed")
 
 
@@ -31,19 +32,17 @@ def _holder(then: str = "time.sleep(60)") -> tuple[subprocess.Popen[str], int]:
         return process, int(process.stdout.readline())
 
 
-def _is_ended(upstream: Upstream) -> bool:
-    return is_gone(upstream.pid) and is_free(upstream.http) and is_free(upstream.https)
-
-
 def test_nothing_runs_before_it_is_held() -> None:
     assert running() is None
 
 
 def test_closing_the_last_holding_ends_everything(folder: Path) -> None:
     with hold() as holding:
-        assert holding.upstream == running()
+        assert running() == holding.upstream
+        supervisor = psutil.Process(holding.upstream.pid)
+        processes = [supervisor, *supervisor.children(recursive=True)]
     assert running() is None
-    until(lambda: _is_ended(holding.upstream))
+    until(lambda: all(is_gone(process.pid) for process in processes))
     assert not (folder / "facts.json").exists()
 
 
@@ -135,12 +134,13 @@ def test_nginx_that_dies_ends_the_upstream() -> None:
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
 def test_signal_ends_the_one_that_a_user_started(folder: Path, number: signal.Signals) -> None:
-    with served() as (upstream, process):
+    with served(*PORTS) as (upstream, process):
         children = psutil.Process(upstream.pid).children(recursive=True)
         process.send_signal(number)
         assert process.wait(10) == 0
-    until(lambda: _is_ended(upstream))
     assert all(is_gone(child.pid) for child in children)
+    assert is_free(upstream.http)
+    assert is_free(upstream.https)
     assert not (folder / "facts.json").exists()
 
 
@@ -172,7 +172,7 @@ def test_busy_ports_are_replaced_by_free_ones() -> None:
 
 
 def test_wanted_ports_are_taken_when_free() -> None:
-    with served("--port=9281", "--https-port=9282") as (upstream, _):
+    with served(*PORTS) as (upstream, _):
         assert upstream.http.endswith(":9281")
         assert upstream.https.endswith(":9282")
 
