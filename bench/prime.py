@@ -53,5 +53,9 @@ def get(url: str) -> bytes:
         connection.close()
     if response.status != 200:
         said = body.decode(errors="replace").strip().splitlines() or ["nothing"]
-        raise StartError(f"answered {response.status}: {said[0][:LONGEST]}")
+        raise StartError(f"answered {response.status}: {_cut(said[0])}")
     return body
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[:LONGEST].rpartition(" ")[0] + " ..."

@@ -13,6 +13,7 @@ NOISE = (
     0.1  # below this, one visit each cannot tell a difference; a guess until there are intervals
 )
 REACHED = 0.95  # of the ceiling counts as having reached it
+SHORT = 0.01  # s: below it a request alone is mostly hops and wake-ups, which overlap under load
 CPU_BOUND = 0.5  # of its time alone that a task spends on a CPU
 HEAD = ("Task", "Threads", "Processes", "Processes : threads", "Ceiling", "Reading")
 
@@ -76,9 +77,10 @@ def table(found: Sequence[Effect], style: str = "simple") -> str:
 def ceiling(record: Record) -> float | None:
     """Give what the pool allows: workers / time of one request alone, in requests a second.
 
-    A task that is on a CPU for most of that time gets no more slots than there are cores.
+    A task that is on a CPU for most of that time gets no more slots than there are cores. None for
+    tasks that are shorter than SHORT, of which it is not known.
     """
-    if record.alone_s is None or record.workers is None:
+    if record.alone_s is None or record.workers is None or record.alone_s < SHORT:
         return None
     cores = record.environment.get("cores")
     cpu_s = (record.cpu_ms_per_request or 0.0) / 1000

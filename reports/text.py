@@ -11,7 +11,8 @@ from reports.rows import rows
 EXPLAINED = """\
 Memory is PSS over the whole process tree, at its peak: pages that processes share count once.
 Overflows are connections that the listen queue dropped; their users waited to connect again.
-Ceiling = workers / time of one request alone: what a pool allows, whatever it is made of.
+Ceiling = workers / time of one request alone: what a pool allows, whatever it is made of; not
+known for tasks under 10 ms, whose time alone is mostly hops and wake-ups.
 One visit a row, so no interval: differences below about 10 % may be noise."""
 
 
