@@ -45,7 +45,7 @@ def _is_here(url: str) -> bool:
     """Say whether a URL's host is this machine: loopback, or an address of an interface."""
     try:
         parts = urlsplit(url)
-        found = socket.getaddrinfo(parts.hostname, parts.port or parts.scheme)
+        found = socket.getaddrinfo(parts.hostname, parts.port or 80)
     except (ValueError, OSError):
         return False
     if parts.scheme not in ("http", "https") or any(c <= " " for c in url):
