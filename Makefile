@@ -44,7 +44,7 @@ siege:
 	@scripts/install_siege
 
 lock: .venv/developed
-	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
+	$(BIN)/python -m pip freeze > requirements.lock
 
 clean:
 	rm -rf .venv .data .mypy_cache .ruff_cache .pytest_cache
