@@ -161,7 +161,7 @@ def run_load_test(
         requests=values.whole("requests", requests, 1, 10**9) if requests else None,
         keep_alive=keep_alive,
     )
-    tool = driver or loads.default_driver()
+    tool = catalog.find_driver(driver or loads.default_driver()).name
     facts = {} if url else running.find(wanted)
     load = replace(load, url=url or f"http://127.0.0.1:{facts['port']}/")
     loads.check(load, tool)

@@ -90,7 +90,7 @@ def start(case: Case, environment: Mapping[str, str]) -> Server:
 
 def _popen(words: list[str], environment: Mapping[str, str], log: IO[bytes]) -> Server:
     reading, writing = os.pipe()
-    asked = {"SERVER_READY_FD": str(writing), "SERVER_DIES_WITH_PARENT": "1"}
+    asked = {"SERVER_READY_FD": str(writing), "SERVER_DIES_WITH": str(os.getpid())}
     try:
         process = subprocess.Popen(
             words,

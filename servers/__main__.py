@@ -2,8 +2,8 @@
 
 Settings cross by environment: SERVER_WORKERS, SERVER_BACKLOG, SERVER_START_METHOD for what the
 server's `serve` takes, TASK_PATH for where a task's imports are, SERVER_READY_FD and SERVER_FILE
-for who wants to know that it listens, SERVER_DIES_WITH_PARENT=1 for a server that must not outlive
-its parent. Port 0 takes a free one.
+for who wants to know that it listens, SERVER_DIES_WITH for a server that must not outlive its
+parent, by the parent's pid. Port 0 takes a free one.
 """
 
 from __future__ import annotations
@@ -26,8 +26,8 @@ PR_SET_PDEATHSIG = 1
 def main(words: list[str]) -> int:
     """Serve until a stop signal; return the exit code."""
     stop.listen()
-    if os.environ.get("SERVER_DIES_WITH_PARENT") == "1":
-        _die_with_parent()
+    if (parent := os.environ.get("SERVER_DIES_WITH")) is not None:
+        _die_with(int(parent))
     try:
         if len(words) != 3 or not words[2].isdecimal() or int(words[2]) > 65535:
             raise UsageError("usage: python -m servers NAME TASK PORT, with a port from 0 to 65535")
@@ -67,11 +67,10 @@ def _setting(key: str, default: object) -> object:
     return int(text)
 
 
-def _die_with_parent() -> None:
+def _die_with(parent: int) -> None:
     if sys.platform == "linux":
-        parent = os.getppid()
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it ended before the call
+        if os.getppid() != parent:  # it ended before the call, perhaps before this process ran
             os._exit(1)
 
 
