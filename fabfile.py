@@ -243,9 +243,9 @@ def _case(
         known = ", ".join(f"{e.number or ''} {e.name}".strip() for e in catalog.servers().values())
         raise UsageError(f"which server? fab run_server:NUMBER[,TASK] with one of {known}")
     given: dict[str, object] = {key: value for key, value in settings.items() if value}
-    for key in ("workers", "backlog"):
+    for key, most in (("workers", 256), ("backlog", 65535)):
         if key in given:
-            given[key] = values.whole(key, settings[key], 1, 65535)
+            given[key] = values.whole(key, settings[key], 1, most)
     if settings["start_method"]:
         values.one_of("start_method", settings["start_method"], "forkserver", "spawn", "fork")
     name = catalog.find_server(server).name

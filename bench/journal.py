@@ -11,7 +11,7 @@ import catalog
 from bench.record import Record, from_line
 from errors import StorageError
 
-RESULTS = Path(os.environ.get("RESULTS", catalog.ROOT / "results"))
+RESULTS = Path(os.environ.get("RESULTS", catalog.ROOT / "results")).absolute()
 FILE = "records.jsonl"
 
 

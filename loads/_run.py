@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import signal
 import subprocess
 import tempfile
@@ -20,6 +21,7 @@ GRACE = 5.0  # s beyond the load and one timeout before a tool counts as hung
 WARM_UP = 90.0  # s at most for a load that waits for every user
 LONGEST = 3600.0  # s for a number of requests, which may take any time
 POLL = 0.01  # s
+COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 OUTPUT = 20_000  # characters kept of what a tool says
 
 
@@ -106,6 +108,7 @@ def _text(file: IO[bytes]) -> str:
 
 def _shown(text: str) -> str:
     """Give a tool's words with tabs as spaces, control characters removed, cut when endless."""
+    text = COLOUR.sub("", text)
     lines = [" ".join(line.split()) if "\t" in line else line.rstrip() for line in text.split("\n")]
     plain = "\n".join("".join(c for c in line if c.isprintable()) for line in lines if line)
     return plain if len(plain) <= OUTPUT else f"{plain[:OUTPUT]}\n... and {len(plain)} in all"

@@ -93,7 +93,8 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
 
 
 def _failures(stderr: str, failures: int, not_found: int) -> dict[str, int | None]:
-    lines = stderr.splitlines()
+    # A request that timed out says so twice; the first of the two lines is not counted.
+    lines = [line for line in stderr.splitlines() if "select and discovered" not in line]
     known: dict[str, int | None] = {
         kind: sum(bool(pattern.search(line)) for line in lines) for kind, pattern in KINDS.items()
     }

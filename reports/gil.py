@@ -90,10 +90,15 @@ def ceiling(record: Record) -> float | None:
 
 
 def _like(one: Record, other: Record) -> bool:
-    return (one.task, one.workers, one.users) == (other.task, other.workers, other.users)
+    def load(r: Record) -> tuple[object, ...]:
+        return (r.task, r.workers, r.users, r.driver, r.keep_alive, r.upstream, r.interpreter)
+
+    return load(one) == load(other)
 
 
 def _effect(threads: Record, processes: Record) -> list[Effect]:
-    if not threads.rate or not processes.rate or threads.workers is None:
+    if threads.problem or processes.problem or threads.workers is None:
+        return []
+    if not threads.rate or not processes.rate:
         return []
     return [Effect(threads.task, threads.workers, threads.rate, processes.rate, ceiling(threads))]

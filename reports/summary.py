@@ -44,8 +44,13 @@ def conditions(records: Sequence[Record]) -> str:
     lines.append(
         f"Load: {', '.join(tools) or 'none'}; {how.get(frozenset(kept), 'of both kinds')}."
     )
-    if len({record.users for record in records}) > 1:
-        lines.append("Users differ: on a server without workers each waits for all the others.")
+    most = max(record.users for record in records)
+    cut = [r for r in records if r.workers is None and r.users < most and r.suite]
+    if cut:
+        names = " and ".join(sorted({r.server for r in cut}))
+        lines.append(
+            f"{cut[0].users} users instead of {most} on {names}, where each waits for all."
+        )
     if workers:
         lines.append(f"Pools of {', '.join(map(str, workers))} workers.")
     if upstreams:

@@ -56,6 +56,11 @@ def test_giving_up_is_a_problem_with_the_kind(name: str, kind: str) -> None:
     assert measured.response_mean_s is None
 
 
+def test_a_timeout_that_is_told_twice_is_counted_once() -> None:
+    failed = recorded("timeout").failed
+    assert (failed["reset"], failed["timeout"], failed["other"]) == (1, 3, 0)
+
+
 def test_what_siege_does_not_tell_is_none() -> None:
     assert recorded("good").failed["unfinished"] is None
     assert recorded("500").failed["5xx"] is None

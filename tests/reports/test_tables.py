@@ -83,7 +83,15 @@ def test_the_ceiling_is_workers_over_time_alone_but_a_cpu_task_has_no_more_than_
 
 
 @pytest.mark.parametrize(
-    "other", [AWAY, replace(PROCESSES, users=8), replace(PROCESSES, workers=8)]
+    "other",
+    [
+        AWAY,
+        replace(PROCESSES, users=8),
+        replace(PROCESSES, workers=8),
+        replace(PROCESSES, driver="builtin"),
+        replace(PROCESSES, keep_alive=True),
+        replace(PROCESSES, problem="siege gave up"),
+    ],
 )
 def test_only_what_was_measured_alike_is_compared(other: Record) -> None:
     assert gil.effects([RECORD, other]) == []
