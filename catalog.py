@@ -143,7 +143,7 @@ def _modules(folder: Path, function: str | None) -> dict[str, Entry]:
         defined = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         if function is not None and function not in defined:
             continue
-        settings = _keywords(defined[function]) if function else {}
+        settings = _keywords(path, defined[function]) if function else {}
         found[path.stem] = Entry(path.stem, path, _summary(tree), _constants(tree), settings)
     return found
 
@@ -185,11 +185,18 @@ def _constants(tree: ast.Module) -> dict[str, object]:
             if name.isupper():
                 try:
                     found[name] = ast.literal_eval(node.value)
-                except ValueError:  # computed, so not a literal: only the program knows it
+                except (
+                    ValueError,
+                    TypeError,
+                ):  # computed, so not a literal: only the program knows it
                     continue
     return found
 
 
-def _keywords(node: ast.FunctionDef) -> dict[str, object]:
+def _keywords(path: Path, node: ast.FunctionDef) -> dict[str, object]:
     pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-    return {arg.arg: None if value is None else ast.literal_eval(value) for arg, value in pairs}
+    try:
+        return {arg.arg: None if value is None else ast.literal_eval(value) for arg, value in pairs}
+    except (ValueError, TypeError):
+        where = f"{path.relative_to(ROOT)}:{node.lineno}"
+        raise UsageError(f"{where}: the default of a setting must be a literal") from None

@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import importlib
 import os
+import signal
 import sys
 from collections.abc import Callable
 from dataclasses import replace
@@ -32,6 +33,8 @@ def command(group: str) -> Callable[[Callable[..., None]], Any]:
     def decorate(function: Callable[..., None]) -> Any:
         @functools.wraps(function)
         def run(context: Context, *words: str, **options: Any) -> None:
+            for number in (signal.SIGTERM, signal.SIGHUP):  # so that every finally is run
+                signal.signal(number, signal.default_int_handler)
             try:
                 function(context, *words, **options)
                 sys.stdout.flush()

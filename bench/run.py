@@ -2,12 +2,10 @@
 
 from __future__ import annotations
 
-import signal
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import replace
 from pathlib import Path
-from types import FrameType
 
 import catalog
 import upstream
@@ -28,7 +26,6 @@ def expected_s(cases: Sequence[Case]) -> float:
 def run(cases: Sequence[Case], suite: str, folder: Path, driver: str) -> Iterator[Record]:
     """Visit the cases in turn; yield each record when it is durable in `folder`."""
     server.adopt_orphans()
-    signal.signal(signal.SIGTERM, _interrupt)
     earlier: list[Record] = []
     with ExitStack() as stack:
         held = stack.enter_context(upstream.hold()).upstream if _any_needs(cases) else None
@@ -47,7 +44,3 @@ def run(cases: Sequence[Case], suite: str, folder: Path, driver: str) -> Iterato
 
 def _any_needs(cases: Sequence[Case]) -> bool:
     return any("upstream" in catalog.find_task(case.task).needs for case in cases)
-
-
-def _interrupt(number: int, frame: FrameType | None) -> None:
-    raise KeyboardInterrupt

@@ -31,14 +31,19 @@ class Stop:
         """
         self._callback = callback
         if self.at is not None:
+            self._call()
+
+    def _call(self) -> None:
+        """Call what was asked for, once: a signal may come in the middle of `then`."""
+        callback, self._callback = self._callback, None
+        if callback is not None:
             callback()
 
     def _handle(self, number: int, frame: FrameType | None) -> None:
         now = time.monotonic()
         if self.at is None:
             self.at = now
-            if self._callback is not None:
-                self._callback()
+            self._call()
         elif now - self.at > SAME:
             os._exit(128 + number)  # pool workers end with this process: _workers.begin
 
