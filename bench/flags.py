@@ -5,23 +5,24 @@ from __future__ import annotations
 import catalog
 from bench.record import Record
 
-CLIENT_BOUND = 0.7  # of one core, beyond which the load tool may be what sets the rate
+CLIENT_BOUND = 0.7  # of its cores, beyond which the load tool may be what sets the rate
 
 
 def of(record: Record) -> tuple[str, ...]:
     """Name what is doubtful in one visit's figures."""
     found = []
     if record.driver_cpu_s and record.elapsed_s:
-        busy = record.driver_cpu_s / record.elapsed_s
+        cores = 1 if record.driver == "builtin" else record.environment.get("cores") or 1
+        busy = record.driver_cpu_s / record.elapsed_s / float(str(cores))
         if busy > CLIENT_BOUND:
-            found.append(f"client-bound: {record.driver} used {busy:.0%} of a core: try builtin")
+            found.append(f"client-bound: {record.driver} used {busy:.0%} of the CPU it can use")
     if record.listen_overflows:
         found.append(
             f"{record.listen_overflows} listen-queue overflows: users waited to connect again, "
             "which the response time does not show: raise backlog="
         )
-    if count := sum(n or 0 for kind, n in record.failed.items() if kind != "unfinished"):
-        found.append(f"{count} requests failed")
+    if record.failures:
+        found.append(f"{record.failures} requests failed")
     return tuple(found)
 
 

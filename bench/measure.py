@@ -3,16 +3,16 @@
 from __future__ import annotations
 
 import json
-import os
 from dataclasses import asdict, replace
 
 import loads
 from bench import flags
-from bench.environment import environment
+from bench.environment import environment, load_average
 from bench.prime import get
 from bench.record import Record
-from bench.resources import Watch
-from loads import Load
+from bench.resources import Resources, Watch
+from errors import StartError
+from loads import Load, Ran
 from upstream import Upstream
 
 
@@ -23,10 +23,12 @@ def measure(
 
     Of a server whose `pid` is None no resources are known.
     """
-    tries = _tries(upstream)
-    with Watch(pid) as watch:
-        ran = loads.run(load, driver)
-    measured, used = ran.measured, watch.resources
+    ran, used, tries = _watched(load, driver, pid, upstream)
+    notes: tuple[str, ...] = ()
+    if ran.hung:  # siege does, about once in 22 short runs
+        ran, used, tries = _watched(load, driver, pid, upstream)
+        notes = (f"{driver} hung, was killed and run again",)
+    measured = ran.measured
     record = replace(
         record,
         **{**asdict(measured), **asdict(used)},
@@ -36,15 +38,25 @@ def measure(
         model=ran.model,
         driver_cpu_s=ran.driver_cpu_s,
         output=ran.output,
-        flags=record.flags + ran.notes,
+        flags=record.flags + notes,
         little_ratio=_little_ratio(measured, load.users),
         cpu_ms_per_request=_per(used.server_cpu_s, measured.completed, 1000.0),
         cores_used=_per(used.server_cpu_s, measured.elapsed_s),
-        tries_per_request=_per(_difference(_tries(upstream), tries), measured.completed),
+        tries_per_request=_per(tries, measured.completed),
         environment=environment(),
-        load_average=os.getloadavg(),
+        load_average=load_average(),
     )
     return replace(record, flags=record.flags + flags.of(record))
+
+
+def _watched(
+    load: Load, driver: str, pid: int | None, upstream: Upstream | None
+) -> tuple[Ran, Resources, int | None]:
+    """Run the load once, with what the server used and the upstream was asked meanwhile."""
+    tries = _tries(upstream)
+    with Watch(pid) as watch:
+        ran = loads.run(load, driver)
+    return ran, watch.resources, _growth(tries, _tries(upstream))
 
 
 def _little_ratio(measured: loads.Measured, users: int) -> float | None:
@@ -60,12 +72,16 @@ def _per(amount: float | None, count: float | None, scale: float = 1.0) -> float
     return None if amount is None or not count else round(scale * amount / count, 4)
 
 
-def _difference(after: int | None, before: int | None) -> int | None:
-    """Take a count's growth; None where it did not grow, for a task that does not retry."""
+def _growth(before: int | None, after: int | None) -> int | None:
+    """Give by how much a count grew; None where it did not grow, for a task that does not retry."""
     return None if after is None or before is None or after == before else after - before
 
 
 def _tries(upstream: Upstream | None) -> int | None:
-    return (
-        None if upstream is None else int(json.loads(get(f"{upstream.http}/status"))["flaky_tries"])
-    )
+    """Ask the upstream how often it was tried; None when it does not answer."""
+    if upstream is None:
+        return None
+    try:
+        return int(json.loads(get(f"{upstream.http}/status"))["flaky_tries"])
+    except (StartError, ValueError, KeyError):
+        return None

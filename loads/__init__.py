@@ -69,20 +69,23 @@ class Measured:
 
 @dataclass(frozen=True)
 class Ran:
-    """A load tool that has run: what it was, what it measured, what it said and what it cost."""
+    """A load tool that has run: what it was, what it measured, what it said and what it cost.
+
+    `driver_cpu_s` is its CPU time in seconds; a tool that `hung` was killed and has no figures.
+    """
 
     driver: str
     version: str | None
     argv: tuple[str, ...]
     measured: Measured
-    driver_cpu_s: float
+    driver_cpu_s: float | None
     output: str
     model: str = "closed"
-    notes: tuple[str, ...] = ()
+    hung: bool = False
 
 
 def run(load: Load, driver: str) -> Ran:
-    """Run a load to its end; raise what `check` raises."""
+    """Run a load once, to its end; raise what `check` raises."""
     from loads import _run
 
     return _run.run(load, driver)

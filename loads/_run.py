@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
 import signal
 import subprocess
 import tempfile
@@ -14,6 +15,7 @@ from types import ModuleType
 from typing import IO
 
 import catalog
+from errors import MachineError
 from loads import Command, Load, Measured, Ran
 from loads._check import check
 
@@ -26,24 +28,8 @@ OUTPUT = 20_000  # characters kept of what a tool says
 
 
 def run(load: Load, name: str) -> Ran:
-    """Run a load with a driver; a tool that hangs is killed and started once more."""
+    """Run a load with a driver, once; one that hangs is killed, and what it said is kept."""
     driver = check(load, name)
-    notes: tuple[str, ...] = ()
-    ran = _once(driver, load, name)
-    if ran is None:
-        notes = (f"{name} hung, was killed and run again",)
-        ran = _once(driver, load, name)
-    if ran is None:
-        problem = f"{name} hung twice and was killed after {_deadline(load):.0f} s"
-        return Ran(name, None, (), Measured(problem=problem), 0.0, problem)
-    measured, argv, cpu_s, output = ran
-    return Ran(name, _version(driver), argv, measured, cpu_s, output, notes=notes)
-
-
-def _once(
-    driver: ModuleType, load: Load, name: str
-) -> tuple[Measured, tuple[str, ...], float, str] | None:
-    """Run the tool once; None when it hung."""
     command: Command = driver.command(load)
     with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
         for file, text in command.files.items():
@@ -55,10 +41,13 @@ def _once(
         with Path(folder, "stdout").open("w+b") as out, Path(folder, "stderr").open("w+b") as err:
             cpu_s = _to_its_end(argv, added, out, err, _deadline(load))
             stdout, stderr = _text(out), _text(err)
-    if cpu_s is None:
-        return None
     output = "\n".join(text for text in (_shown(stderr), _shown(stdout)) if text)
-    return driver.parse(stdout, stderr, load), argv, cpu_s, output
+    if cpu_s is None:
+        problem = f"{name} hung and was killed after {_deadline(load):.0f} s"
+        measured = Measured(problem=problem)
+    else:
+        measured = driver.parse(stdout, stderr, load)
+    return Ran(name, _version(driver), argv, measured, cpu_s, output, hung=cpu_s is None)
 
 
 def _to_its_end(
@@ -69,15 +58,18 @@ def _to_its_end(
     deadline: float,
 ) -> float | None:
     """Wait for the tool's end and give its CPU time in s; None when it had to be killed."""
-    process = subprocess.Popen(
-        argv,
-        cwd=catalog.ROOT,
-        env={**os.environ, **added},
-        stdin=subprocess.DEVNULL,
-        stdout=out,
-        stderr=err,
-        start_new_session=True,
-    )
+    try:
+        process = subprocess.Popen(
+            (*_ends_with_us(), *argv),
+            cwd=catalog.ROOT,
+            env={**os.environ, **added},
+            stdin=subprocess.DEVNULL,
+            stdout=out,
+            stderr=err,
+            start_new_session=True,
+        )
+    except OSError as error:
+        raise MachineError(f"{argv[0]} does not start: {error.strerror}") from error
     until = time.monotonic() + deadline
     try:
         while time.monotonic() < until:
@@ -91,6 +83,12 @@ def _to_its_end(
         if process.returncode is None:  # siege does not always end by SIGTERM
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
+
+
+def _ends_with_us() -> tuple[str, ...]:
+    """Give the words that make the kernel kill the tool with this process, even by `kill -9`."""
+    found = shutil.which("setpriv")
+    return () if found is None else (found, "--pdeathsig", "KILL", "--")
 
 
 def _deadline(load: Load) -> float:
@@ -119,12 +117,17 @@ def _version(driver: ModuleType) -> str | None:
     if driver.TOOL is None:
         return str(driver.version())
     with tempfile.TemporaryDirectory() as home:  # siege writes to it even when asked for this
-        said = subprocess.run(
-            [driver.TOOL, "--version"],
-            env={**os.environ, "HOME": home},
-            capture_output=True,
-            text=True,
-            timeout=10,
-        )
+        try:
+            said = subprocess.run(
+                [driver.TOOL, "--version"],
+                env={**os.environ, "HOME": home},
+                stdin=subprocess.DEVNULL,
+                capture_output=True,
+                text=True,
+                errors="replace",
+                timeout=10,
+            )
+        except (OSError, subprocess.TimeoutExpired):
+            return None
     words = (said.stdout + said.stderr).split()
     return next((word for word in words if word[0].isdigit()), None)
