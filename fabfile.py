@@ -116,14 +116,18 @@ def run_server(
 
 
 @command("Serve")
-def run_upstream(context: Context, latency: str = "0", port: str = "8081") -> None:
+def run_upstream(context: Context, latency: str = "0", port: str = "") -> None:
     """Serve what the network tasks fetch, HTTP and HTTPS, until Ctrl-C.
 
     latency  seconds before each answer (0 unless given)
-    port     for HTTP on 127.0.0.1, 8081 unless given
+    port     for HTTP on 127.0.0.1; 8081 unless given, or a free one when that is busy
     """
-    words = ["--latency", str(values.seconds("latency", latency, 0.0)), "--port"]
-    words.append(str(values.whole("port", port, 1, 65535)))
+    from bench import serve
+
+    words = ["--latency", str(values.seconds("latency", latency, 0.0))]
+    if port:
+        serve.check_port(values.whole("port", port, 1, 65535))
+        words += ["--port", port]
     os.chdir(catalog.ROOT)
     os.execv(sys.executable, [sys.executable, "-m", "upstream", *words])  # noqa: S606 - as the user asked
 
@@ -131,7 +135,7 @@ def run_upstream(context: Context, latency: str = "0", port: str = "8081") -> No
 @command("Measure")
 def run_load_test(
     context: Context,
-    time: str = "30",
+    time: str = "",
     users: str = "25",
     driver: str = "",
     requests: str = "",
@@ -142,7 +146,7 @@ def run_load_test(
 ) -> None:
     """Load the server that is running: fab run_load_test:time=30,users=25.
 
-    time        seconds (also 30s, 2m)
+    time        seconds, 30 unless given (also 30s, 2m)
     users       that ask at once, each again as soon as it has its answer
     driver      siege or builtin; siege when it is installed
     requests    stop after so many instead of after a time
@@ -156,11 +160,14 @@ def run_load_test(
     from reports import as_json, publish, text
 
     values.one_of("format", format, "text", "json")
+    for one, other in ((("url", url), ("port", port)), (("requests", requests), ("time", time))):
+        if one[1] and other[1]:
+            raise UsageError(f"{one[0]}= and {other[0]}= exclude each other: give one of them")
     wanted = values.whole("port", port, 1, 65535) if port else None
     load = loads.Load(
         url,
         users=values.whole("users", users, 1, 100_000),
-        seconds=None if requests else values.seconds("time", time, 0.1),
+        seconds=None if requests else values.seconds("time", time or "30", 0.1),
         requests=values.whole("requests", requests, 1, 10**9) if requests else None,
         keep_alive=keep_alive,
     )

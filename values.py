@@ -9,11 +9,13 @@ from errors import UsageError
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smSM]?)")
 LONGEST = 3600.0  # s
+DIGITS = 18  # more is no number of ours, and int() itself refuses thousands
 
 
 def whole(name: str, text: str, least: int, most: int) -> int:
     """Read a whole number from `least` to `most`."""
-    if not (text.isascii() and text.isdigit()) or not least <= int(text) <= most:
+    digits = text.isascii() and text.isdigit() and len(text) <= DIGITS
+    if not digits or not least <= int(text) <= most:
         raise UsageError(f"{name}={text!r} is not a whole number from {least} to {most}")
     return int(text)
 

@@ -82,6 +82,12 @@ class Record:
     problem: str | None = None
     output: str | None = None
 
+    @property
+    def failures(self) -> int | None:
+        """Count the requests that failed; those unfinished when time was up are no failures."""
+        known = [count for kind, count in self.failed.items() if kind != "unfinished"]
+        return sum(count or 0 for count in known) if known else None
+
     def to_line(self) -> str:
         """Give the record as one line of JSON, `schema` first, without the line's end."""
         values = asdict(self)

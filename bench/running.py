@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import psutil
@@ -44,8 +45,11 @@ def _alive() -> list[dict[str, object]]:
         try:
             facts = json.loads(path.read_text())
             begun = psutil.Process(int(facts["pid"])).create_time()
-        except (OSError, ValueError, KeyError, psutil.NoSuchProcess):
+        except psutil.NoSuchProcess:
             path.unlink(missing_ok=True)
+            continue
+        except (OSError, ValueError, KeyError, TypeError, psutil.Error) as error:
+            print(f"warning: {path} names no server: {error}: remove it", file=sys.stderr)
             continue
         if begun > path.stat().st_mtime + 1:  # the number was given to another process since
             path.unlink(missing_ok=True)

@@ -30,7 +30,10 @@ def become(case: Case, port: int) -> None:
     environment["SERVER_FILE"] = str(running.file(port))
     os.chdir(catalog.ROOT)
     sys.stdout.flush()
-    os.execve(words[0], words, {**os.environ, **environment})  # noqa: S606 - the point of it
+    try:
+        os.execve(words[0], words, {**os.environ, **environment})  # noqa: S606 - the point of it
+    except OSError as error:
+        raise MachineError(f"python={words[0]} does not start: {error.strerror}") from error
 
 
 def check_port(port: int) -> None:

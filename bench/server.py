@@ -150,13 +150,16 @@ def _reaped(server: Server, seconds: float) -> bool:
 
 
 def _ready_line(server: Server, case: Case, log: IO[bytes]) -> dict[str, object]:
-    for line in _lines(server.pipe, time.monotonic() + READY):
+    deadline = time.monotonic() + READY
+    for line in _lines(server.pipe, deadline):
         if "error" in line:
             raise _as_error(line)
         return line
+    late = time.monotonic() >= deadline
+    what = f"was not ready within {READY:.0f} s" if late else "ended before it was ready"
     log.seek(0)
     last = (log.read().decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
-    raise StartError(f"{case.name} was not ready within {READY:.0f} s ({last}): try {case.command}")
+    raise StartError(f"{case.name} {what} ({last}): try {case.command}")
 
 
 def _as_error(line: dict[str, object]) -> Mendable:

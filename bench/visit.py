@@ -57,7 +57,7 @@ def visit(case: Case, driver: str, run: str, upstream: Upstream | None, tell: Te
     try:
         record = _visit(case, driver, record, upstream, phases)
     except Mendable as error:
-        record = replace(record, problem=f"not available: {error}")
+        record = not_available(record, error)
     return replace(record, phases=phases.seconds)
 
 
@@ -75,6 +75,11 @@ def new_record(case: Case, run: str, upstream: Upstream | None) -> Record:
         utc=datetime.now(UTC).isoformat(timespec="seconds"),
         upstream=None if upstream is None else _facts(upstream),
     )
+
+
+def not_available(record: Record, error: Mendable) -> Record:
+    """Say in a record why it has no figures."""
+    return replace(record, problem=f"not available: {error}")
 
 
 def with_facts(record: Record, facts: Mapping[str, object]) -> Record:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 
 from bench.record import Record
-from reports.rows import failed, rows
+from reports.rows import rows
 
 FIELDS = (
     "server",
@@ -29,7 +29,7 @@ FIELDS = (
 
 def as_dict(record: Record) -> dict[str, object]:
     """Give the fields of one row; rates a second, times in seconds, memory in MiB, None unknown."""
-    return {name: getattr(record, name) for name in FIELDS} | {"failed": failed(record)}
+    return {name: getattr(record, name) for name in FIELDS} | {"failed": record.failures}
 
 
 def as_json(records: Sequence[Record]) -> str:

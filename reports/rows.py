@@ -15,9 +15,3 @@ def rows(records: Sequence[Record]) -> list[Record]:
         if record.problem is None or key not in newest or newest[key].problem is not None:
             newest[key] = record
     return list(newest.values())
-
-
-def failed(record: Record) -> int | None:
-    """Count the requests that failed; those unfinished when time was up are no failures."""
-    known = [count for kind, count in record.failed.items() if kind != "unfinished"]
-    return sum(count or 0 for count in known) if known else None

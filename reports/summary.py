@@ -19,6 +19,7 @@ HEAD = (
     "Failed",
     "Overflows",
 )
+MS = 0.01  # s: times below it show 10 us
 ALIGN = ("left", *("right",) * (len(HEAD) - 1))
 
 
@@ -32,7 +33,7 @@ def table(records: Sequence[Record], style: str = "simple") -> str:
 def conditions(records: Sequence[Record]) -> str:
     """Say in a few lines when, where and with what the records were measured."""
     first = records[0]
-    tools = sorted({f"{r.driver} {r.driver_version}" for r in records if r.driver})
+    tools = sorted({f"{r.driver} {r.driver_version or ''}".strip() for r in records if r.driver})
     workers = sorted({r.workers for r in records if r.workers})
     upstreams = sorted({str(r.upstream["kind"]) for r in records if r.upstream})
     lines = [f"Measured {first.utc[:16].replace('T', ' ')} UTC"]
@@ -84,11 +85,17 @@ def _line(record: Record, literal: str) -> list[str]:
         str(record.users),
         _number(record.availability, "%", 2, 100.0),
         _number(record.rate, "trans/s"),
-        _number(record.response_mean_s, "s", 3 if (record.response_mean_s or 1) < 0.1 else 2),
+        _time(record.response_mean_s),
         _number(record.memory_pss_mib, "MiB", 1),
         kinds(record),
         _number(record.listen_overflows, "", 0),
     ]
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None or seconds >= 0.1:
+        return _number(seconds, "s")
+    return _number(seconds, "ms", 1 if seconds >= MS else 2, 1000.0)
 
 
 def _number(value: float | None, unit: str, digits: int = 2, scale: float = 1.0) -> str:

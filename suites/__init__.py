@@ -39,6 +39,7 @@ class Case:
         word = server.spelling(self.task)
         words = [word] if word in server.also else [word, self.task]
         words += [f"{key}={value}" for key, value in self.settings.items()]
+        words += [f"python={self.python}"] if self.python else []
         words += [f"path={self.path}"] if self.path else []
         return f"fab run_server:{','.join(words)}"
 
