@@ -1,0 +1,81 @@
+"""The levels of the looks are those that keep all looks together at 5 %."""
+
+from __future__ import annotations
+
+import itertools
+
+import numpy as np
+import pytest
+from scipy import optimize, stats
+
+from bench.stats import looks
+from bench.stats.looks import Looks
+
+
+def grid(edge: float) -> tuple[np.ndarray, np.ndarray]:
+    points, step = np.linspace(-edge, edge, 401, retstep=True)
+    return points, np.array([1, *[4, 2] * 199, 4, 1]) * step / 3  # Simpson's weights
+
+
+def overall(counts: tuple[int, ...], level: float) -> float:
+    """Integrate the sum of n normal values from look to look over what has not stopped."""
+    z = stats.norm.ppf(1 - level / 2)
+    at, weights = grid(z * counts[0] ** 0.5)
+    density = stats.norm.pdf(at, scale=counts[0] ** 0.5)
+    for before, after in itertools.pairwise(counts):
+        there, next_weights = grid(z * after**0.5)
+        step = stats.norm.pdf(there[:, None] - at, scale=(after - before) ** 0.5)
+        density, at, weights = step @ (density * weights), there, next_weights
+    return 1 - density @ weights
+
+
+def solve(counts: tuple[int, ...]) -> float:
+    return optimize.brentq(lambda level: overall(counts, level) - looks.OVERALL, 0.005, 0.05)
+
+
+@pytest.mark.parametrize("schedule", [looks.NORMAL, looks.QUICK])
+def test_the_level_of_unequal_looks_keeps_all_of_them_at_5_percent(schedule: Looks) -> None:
+    assert schedule.level == pytest.approx(solve(schedule.counts), abs=5e-5)
+
+
+def test_the_level_of_the_pairs_is_pococks_for_four_equal_steps() -> None:
+    assert looks.PAIRS.level == pytest.approx(solve((1, 2, 3, 4)), abs=5e-5)
+
+
+@pytest.mark.parametrize(("equal", "published"), [(2, 0.0294), (3, 0.0221), (5, 0.0158)])
+def test_the_integration_gives_pococks_published_levels(equal: int, published: float) -> None:
+    assert solve(tuple(range(1, equal + 1))) == pytest.approx(published, abs=5e-5)
+
+
+@pytest.mark.parametrize("schedule", [looks.NORMAL, looks.QUICK, looks.PAIRS])
+def test_t_at_every_look_errs_in_less_than_6_and_a_half_percent(schedule: Looks) -> None:
+    values = np.random.default_rng(5).standard_normal((100_000, schedule.last))
+    wrong = np.zeros(len(values), bool)
+    for n in schedule.counts:
+        t = values[:, :n].mean(1) / values[:, :n].std(1, ddof=1) * n**0.5
+        wrong |= abs(t) > stats.t.ppf(1 - schedule.level / 2, n - 1)
+    assert 0.045 < wrong.mean() < 0.065
+
+
+def test_the_next_look_is_the_first_count_above() -> None:
+    assert [looks.NORMAL.next_look(n) for n in (0, 5, 6, 14, 20, 21)] == [5, 7, 7, 20, None, None]
+
+
+def test_only_the_counts_of_a_schedule_are_looks() -> None:
+    assert [n for n in range(30) if looks.QUICK.is_look(n)] == [3, 5, 7]
+
+
+def test_nothing_is_added_after_the_last_look() -> None:
+    assert [s.last for s in (looks.NORMAL, looks.QUICK, looks.PAIRS)] == [20, 7, 40]
+
+
+@pytest.mark.parametrize("counts", [(), (5, 5), (7, 5), (1, 5)])
+def test_a_schedule_that_does_not_rise_is_a_value_error(counts: tuple[int, ...]) -> None:
+    with pytest.raises(ValueError, match="rising"):
+        Looks(counts, 0.02)
+
+
+@pytest.mark.parametrize("level", [0, 1, float("nan")])
+def test_a_level_of_no_share_is_a_value_error(level: float) -> None:
+    with pytest.raises(ValueError, match="between 0 and 1"):
+        Looks((5, 10), level)
