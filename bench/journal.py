@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 import catalog
+import files
 from bench.record import Record, from_line
 from errors import StorageError
 
@@ -93,9 +94,7 @@ def named(run: str) -> Path:
 def replace(path: Path, text: str) -> None:
     """Write a file so that a reader sees the old text or the new, never a part."""
     try:
-        temporary = path.with_name(f".{path.name}.{os.getpid()}")
-        temporary.write_text(text)
-        temporary.replace(path)
+        files.replace(path, text.encode())
     except OSError as error:
         raise _unusable(path, error) from error
 

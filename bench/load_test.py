@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 from datetime import UTC, datetime
 
@@ -23,12 +24,26 @@ def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
     task = str(facts["task"])
     entry = catalog.find_server(str(facts["server"]))
     given = {k: facts[k] for k, default in entry.settings.items() if facts.get(k) != default}
-    case = Case(entry.name, task, load.users, load.seconds or 0.0, load.keep_alive, given)
+    python, path = (_text(facts.get(key)) for key in ("executable", "path"))
+    case = Case(
+        entry.name,
+        task,
+        load.users,
+        load.seconds or 0.0,
+        load.keep_alive,
+        given,
+        python=None if python == sys.executable else python,
+        path=path,
+    )
     known = upstream.running() if "upstream" in catalog.find_task(task).needs else None
     record = with_facts(new_record(case, RUN, known), facts)
     record = replace(record, url=load.url, seconds=load.seconds, requests=load.requests)
     record = replace(record, alone_s=_alone_s(load.url))
     return measure(record, load, driver, int(str(facts["pid"])), known)
+
+
+def _text(fact: object) -> str | None:
+    return None if fact is None else str(fact)
 
 
 def _alone_s(url: str) -> float | None:
@@ -37,7 +52,7 @@ def _alone_s(url: str) -> float | None:
     25 users of 0.28 s on 4 workers leave 1.75 s of work, which would cost the next load 5 %.
     """
     try:
-        return prime(url).alone_s
+        return round(prime(url).alone_s, 6)
     except StartError:  # the load will count what it answers
         return None
 

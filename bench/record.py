@@ -16,7 +16,9 @@ class Record:
     Units are in the names: `_s` seconds, `_mib` MiB; rates are requests a second; `availability`
     is a share from 0 to 1. `alone_s` is the median response time of one request at a time, before
     the load. `phases` are seconds by phase. `tries_per_request` counts what the retry tasks asked
-    of the upstream. `problem` says in one line why there are no figures; `flags` what to doubt.
+    of the upstream. `server_cpu_s` was used during the load, `server_life_cpu_s` from start to end
+    by the server and all it left. `problem` says in one line why there are no figures; `flags`
+    what to doubt.
     """
 
     run: str
@@ -60,6 +62,7 @@ class Record:
     little_ratio: float | None = None
     tries_per_request: float | None = None
     server_cpu_s: float | None = None
+    server_life_cpu_s: float | None = None
     cpu_ms_per_request: float | None = None
     cores_used: float | None = None
     driver_cpu_s: float | None = None

@@ -44,15 +44,24 @@ def _alive() -> list[dict[str, object]]:
     for path in sorted((journal.RESULTS / ".servers").glob("*.json")):
         try:
             facts = json.loads(path.read_text())
-            begun = psutil.Process(int(facts["pid"])).create_time()
-        except psutil.NoSuchProcess:
-            path.unlink(missing_ok=True)
-            continue
-        except (OSError, ValueError, KeyError, TypeError, psutil.Error) as error:
+            lives = _lives(int(facts["pid"]), facts.get("started"))
+        except (OSError, ValueError, KeyError, TypeError) as error:
             print(f"warning: {path} names no server: {error}: remove it", file=sys.stderr)
             continue
-        if begun > path.stat().st_mtime + 1:  # the number was given to another process since
+        if not lives:
             path.unlink(missing_ok=True)
             continue
         alive.append(facts)
     return alive
+
+
+def _lives(pid: int, started: int | None) -> bool:
+    """Say whether a process lives that began at `started`, in clock ticks since boot (Linux).
+
+    The number of one that ended may have been given to another since.
+    """
+    try:
+        ticks = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19]
+    except OSError:
+        return sys.platform != "linux" and psutil.pid_exists(pid)
+    return started is None or int(ticks) == started

@@ -108,8 +108,19 @@ def _visit(
     finally:
         with phases.of("stop", 1.0):
             server.stop(running)
+    return _ended(record, running)
+
+
+def _ended(record: Record, running: server.Server) -> Record:
+    """Add what is known when a server is gone: its whole CPU time, and its GIL at the end."""
     left = ("processes were left after the stop and were killed",) if running.left else ()
-    return replace(record, flags=record.flags + left)
+    gil = {key: running.ending[key] for key in ("gil_enabled",) if key in running.ending}
+    return replace(
+        record,
+        server_life_cpu_s=round(running.cpu_s, 6),
+        interpreter={**record.interpreter, **gil},
+        flags=record.flags + left,
+    )
 
 
 def _loaded(

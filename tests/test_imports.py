@@ -11,9 +11,10 @@ import pytest
 import catalog
 
 ROOT = catalog.ROOT
-BASE = {"catalog", "errors"}
+BASE = {"catalog", "errors", "files"}
 MAY_IMPORT = {
     "errors": set(),
+    "files": set(),
     "catalog": {"errors"},
     "spelling": BASE,
     "values": BASE,

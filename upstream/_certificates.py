@@ -12,7 +12,8 @@ from cryptography import x509
 from cryptography.exceptions import InvalidSignature
 from cryptography.hazmat.primitives.serialization import load_pem_private_key
 
-from upstream._facts import replace
+from files import replace
+from upstream._facts import OWNER
 
 NAMES = ("127.0.0.1", "localhost")
 LIFE = datetime.timedelta(days=365)
@@ -40,9 +41,9 @@ def _make(files: Certificate) -> None:
     now = datetime.datetime.now(datetime.UTC)
     ca = trustme.CA()
     leaf = ca.issue_cert(*NAMES, not_before=now - SPARE, not_after=now + LIFE)
-    replace(files.key, leaf.private_key_pem.bytes())
-    replace(files.chain, b"".join(blob.bytes() for blob in leaf.cert_chain_pems))
-    replace(files.ca, ca.cert_pem.bytes())
+    replace(files.key, leaf.private_key_pem.bytes(), OWNER)
+    replace(files.chain, b"".join(blob.bytes() for blob in leaf.cert_chain_pems), OWNER)
+    replace(files.ca, ca.cert_pem.bytes(), OWNER)
 
 
 def _is_valid(files: Certificate) -> bool:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import dataclasses
 import json
 import os
-import tempfile
 from dataclasses import dataclass
 from pathlib import Path
 
 import catalog
+import files
 
+OWNER = 0o600  # the facts hold a token, the key is a key
 NOT_BY_PROXY = "127.0.0.1,localhost"
 
 
@@ -63,22 +64,9 @@ def read(where: Path) -> Facts | None:
 def write(where: Path, facts: Facts) -> None:
     """Write the facts into a folder, whole or not at all."""
     text = json.dumps(dataclasses.asdict(facts), indent=2) + "\n"
-    replace(where / "facts.json", text.encode())
+    files.replace(where / "facts.json", text.encode(), OWNER)
 
 
 def remove(where: Path) -> None:
     """Remove the facts from a folder."""
     (where / "facts.json").unlink(missing_ok=True)
-
-
-def replace(path: Path, content: bytes) -> None:
-    """Replace a file in one step, readable by its owner alone."""
-    descriptor, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}-")
-    new = Path(name)
-    try:
-        with os.fdopen(descriptor, "wb") as file:
-            file.write(content)
-        new.replace(path)
-    except BaseException:
-        new.unlink()
-        raise

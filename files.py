@@ -1,0 +1,22 @@
+"""Files that are written whole or not at all."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+
+def replace(path: Path, content: bytes, mode: int = 0o666) -> None:
+    """Replace a file in one step: a reader sees the old content or the new; raises OSError.
+
+    `mode` is what the umask is taken from.
+    """
+    new = path.with_name(f".{path.name}.{os.getpid()}")
+    try:
+        descriptor = os.open(new, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
+        with os.fdopen(descriptor, "wb") as file:
+            file.write(content)
+        new.replace(path)
+    except BaseException:
+        new.unlink(missing_ok=True)
+        raise
