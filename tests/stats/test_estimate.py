@@ -1,0 +1,117 @@
+"""An estimate's interval is scipy's t interval of log(rate), and covers wherever runs stop."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import numpy as np
+import pytest
+from scipy import stats
+
+from bench.stats import looks
+from bench.stats.estimate import Estimate, estimate, target_of
+
+RATES = [79.5, 80.1, 78.8, 79.9, 79.4]
+UNKNOWN = (None, None, None)
+
+
+def test_the_interval_is_scipys_t_interval_of_the_logarithms() -> None:
+    logs = np.log(RATES)
+    theirs = stats.ttest_1samp(logs, 0).confidence_interval(1 - looks.NORMAL.level)
+    ours = estimate(RATES)
+    expected = (math.exp(theirs.low), stats.gmean(RATES), math.exp(theirs.high))
+    assert expected == pytest.approx((ours.low, ours.value, ours.high))
+
+
+def test_the_half_width_is_the_upper_end_as_a_share() -> None:
+    ours = estimate(RATES)
+    assert ours.high / ours.value - 1 == pytest.approx(ours.half_width)
+
+
+def test_five_close_visits_resolve_a_case() -> None:
+    assert estimate(RATES).resolved
+
+
+def test_a_case_between_two_looks_is_not_resolved() -> None:
+    ours = estimate([*RATES, 79.6])
+    assert (ours.half_width < 0.02, ours.resolved) == (True, False)
+
+
+def test_quick_looks_at_three_visits() -> None:
+    assert estimate(RATES[:3], looks.QUICK).resolved
+
+
+def test_the_last_look_leaves_scattered_visits_unresolved_with_their_half_width() -> None:
+    ours = estimate([60.0, 100.0] * 10)
+    assert (ours.resolved, round(ours.half_width, 2)) == (False, 0.17)
+
+
+def test_equal_rates_have_an_interval_as_wide_as_their_quantum() -> None:
+    expected = Estimate(50.0, 50 / 1.01, 50 * 1.01, 5, 0.01, True)
+    ours = estimate([50.0] * 5, quantum=0.01)
+    assert vars(expected) == pytest.approx(vars(ours))
+
+
+def test_a_coarse_driver_cannot_resolve_a_case() -> None:
+    assert not estimate(RATES, quantum=0.0199).resolved
+
+
+def test_one_visit_has_a_rate_and_no_interval() -> None:
+    expected = Estimate(50.0, None, None, 1, None, False)
+    assert vars(expected) == pytest.approx(vars(estimate([50.0])))
+
+
+def test_a_visit_without_a_rate_is_left_out() -> None:
+    assert estimate(RATES) == estimate([None, *RATES, None])
+
+
+def test_visits_without_rates_estimate_nothing() -> None:
+    assert Estimate(None, None, None, 0, None, False) == estimate(UNKNOWN)
+
+
+@pytest.mark.parametrize("rate", [0.0, -1.0, math.inf, math.nan])
+def test_a_rate_that_is_no_number_above_0_is_a_value_error(rate: float) -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        estimate([50.0, rate])
+
+
+@pytest.mark.parametrize("shares", [{"quantum": -0.1}, {"target": -0.1}, {"target": math.nan}])
+def test_a_share_below_0_is_a_value_error(shares: dict[str, float]) -> None:
+    with pytest.raises(ValueError, match="shares"):
+        estimate(RATES, **shares)
+
+
+@pytest.mark.parametrize(
+    ("rate", "quick", "target"),
+    [
+        (80, False, 0.02),
+        (80, True, 0.05),
+        (1.9, False, 0.05),
+        (2, False, 0.02),
+        (None, False, 0.02),
+    ],
+)
+def test_slow_and_quick_cases_have_the_wider_target(
+    rate: float | None, quick: bool, target: float
+) -> None:
+    assert target == target_of(rate, quick)
+
+
+def test_a_slow_case_resolves_within_5_percent() -> None:
+    rates = [1.40, 1.45, 1.42, 1.39, 1.44]
+    assert (estimate(rates).resolved, estimate(rates, target=0.02).resolved) == (True, False)
+
+
+@pytest.mark.parametrize("schedule", [looks.NORMAL, looks.QUICK])
+@pytest.mark.parametrize("spread", [0.003, 0.02, 0.05])
+def test_the_interval_where_a_run_stops_covers_in_95_percent(
+    schedule: looks.Looks, spread: float
+) -> None:
+    rng, hits = random.Random(4), 0
+    for _ in range(500):
+        rates = [math.exp(rng.gauss(0, spread)) * 80 for _ in range(schedule.last)]
+        stages = (estimate(rates[:n], schedule) for n in schedule.counts)
+        end = next((stage for stage in stages if stage.resolved), estimate(rates, schedule))
+        hits += end.low <= 80 <= end.high
+    assert hits / 500 >= 0.94
