@@ -29,9 +29,11 @@ def measure(
         ran, used, tries = _watched(load, driver, pid, upstream)
         notes = (f"{driver} hung, was killed and run again",)
     measured = ran.measured
+    figures = {**asdict(measured), **asdict(used)}
+    notes += figures.pop("notes")
     record = replace(
         record,
-        **{**asdict(measured), **asdict(used)},
+        **figures,
         driver=ran.driver,
         driver_version=ran.version,
         argv=ran.argv,

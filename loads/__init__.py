@@ -47,7 +47,8 @@ class Measured:
     reset, timeout, 4xx, 5xx, unfinished (asked but not answered when time was up), other.
     `availability` is the share of finished requests that were completed, 0 to 1; unfinished ones
     are in neither. Times are in seconds, `rate` in completed requests per second; `rate_how` and
-    `response_how` say how rate and mean were come by. Percentiles are of single requests.
+    `response_how` say how rate and mean were come by. Percentiles are of single requests. `notes`
+    say in words where the tool did other than it was asked.
     """
 
     elapsed_s: float | None = None
@@ -65,6 +66,7 @@ class Measured:
     response_p999_s: float | None = None
     response_max_s: float | None = None
     problem: str | None = None
+    notes: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -73,8 +73,8 @@ class User(asyncio.Protocol):
         if self.began is None:  # more than was asked for
             self._drop()
             return
-        if not self._head:
-            self._head = data
+        if b"\r\n\r\n" not in self._head:  # a head may come in several pieces
+            self._head += data
         try:
             self._parser.feed_data(data)
         except httptools.HttpParserError:

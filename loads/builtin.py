@@ -12,6 +12,7 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
+from typing import Any
 
 from loads import Command, Load, Measured
 
@@ -30,8 +31,9 @@ def command(load: Load) -> Command:
 def parse(stdout: str, stderr: str, load: Load) -> Measured:
     """Read what `main` printed."""
     try:
-        return Measured(**json.loads(stdout))
-    except (ValueError, TypeError):
+        said = json.loads(stdout)
+        return Measured(**{**said, "notes": tuple(said.get("notes", ()))})
+    except (ValueError, TypeError, AttributeError):
         last = (stderr.strip().splitlines() or ["it said nothing"])[-1]
         return Measured(problem=f"builtin printed no result: {last}")
 
@@ -56,7 +58,7 @@ def summary(
     """Sum a load up: `times` are those of completed requests, in seconds, in any order."""
     ordered = sorted(times)
     finished = len(times) + sum(n for kind, n in failed.items() if kind != "unfinished")
-    quantiles = {
+    quantiles: dict[str, Any] = {
         f"response_{name}_s": round(quantile(ordered, share), 6) if ordered else None
         for name, share in QUANTILES.items()
     }
@@ -78,12 +80,14 @@ def main(words: list[str]) -> None:
     """Run the load that stands in the first word as JSON, and print what was measured as JSON."""
     from loads._users import Users
 
+    loop = None
     with contextlib.suppress(ImportError):
         import uvloop
 
-        asyncio.set_event_loop_policy(uvloop.EventLoopPolicy())
+        loop = uvloop.new_event_loop
     users = Users(Load(**json.loads(words[0])))
-    asyncio.run(users.run())
+    with asyncio.Runner(loop_factory=loop) as runner:
+        runner.run(users.run())
     measured = asdict(summary(users.elapsed, users.times, users.failed, users.problem))
     print(
         json.dumps({key: value for key, value in measured.items() if value is not None}, indent=1)

@@ -32,6 +32,14 @@ connection = {connection}
 timeout = {timeout}
 benchmark = true
 """
+KEYS = (
+    "transactions",
+    "failed_transactions",
+    "successful_transactions",
+    "elapsed_time",
+    "response_time",
+    "longest_transaction",
+)
 KINDS = {
     "refused": re.compile("Connection refused"),
     "reset": re.compile("Connection reset"),
@@ -69,11 +77,13 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
     """
     try:
         said = json.loads(stdout[stdout.index("{") : stdout.rindex("}") + 1])
-        transactions, failures = said["transactions"], said["failed_transactions"]
-        completed = min(said["successful_transactions"], transactions)
-        elapsed = said["elapsed_time"]
-    except (ValueError, KeyError):
+    except ValueError:
         return Measured(problem="siege printed no result: its output says why")
+    if odd := [key for key in KEYS if not _is_number(said.get(key))]:
+        return Measured(problem=f"siege's result has no number for {', '.join(odd)}")
+    transactions, failures = said["transactions"], said["failed_transactions"]
+    completed = min(said["successful_transactions"], transactions)
+    elapsed = said["elapsed_time"]
     failed = _failures(stderr, failures, transactions - completed)
     finished = transactions + failures
     mean, how = _mean(said["response_time"], transactions, failures, elapsed, load)
@@ -89,7 +99,20 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
         response_how=how,
         response_max_s=said["longest_transaction"] if completed else None,
         problem=f"siege gave up after {failures} failures ({_worst(failed)})" if gave_up else None,
+        notes=_notes(load),
     )
+
+
+def _is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
+
+
+def _notes(load: Load) -> tuple[str, ...]:
+    """Say when the amount was rounded: `-r` repeats for each user alike."""
+    if load.requests is None or load.requests % load.users == 0:
+        return ()
+    rounded = math.ceil(load.requests / load.users) * load.users
+    return (f"requests={load.requests} became {rounded}: siege asks as often for every user",)
 
 
 def _failures(stderr: str, failures: int, not_found: int) -> dict[str, int | None]:

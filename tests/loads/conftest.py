@@ -39,7 +39,15 @@ class Server:
         "/extra": LENGTH + b"hello and more",
         "/two-answers": LENGTH + b"hello" + LENGTH + b"hello",
     }
-    closes = ("/http10", "/says-close", "/empty", "/garbage", "/partial-head", "/mid-body")
+    closes = (
+        "/slow-head",
+        "/http10",
+        "/says-close",
+        "/empty",
+        "/garbage",
+        "/partial-head",
+        "/mid-body",
+    )
 
     def __init__(self, ssl: object = None) -> None:
         self.accepts: Counter[str] = Counter()
@@ -105,6 +113,11 @@ class Server:
             sock: socket.socket = writer.get_extra_info("socket")
             sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, RESET)
             return True
+        elif path == "/slow-head":
+            for piece in (b"HTTP/1.1 200 OK\r\nServer: x\r\n", b"\r\nhel", b"lo"):
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0.02)
         elif path == "/pool":
             async with self._slots:
                 await asyncio.sleep(SLOT_S)

@@ -23,6 +23,7 @@ GOOD = [
     "/continue",
     "/chunked",
     "/http10",
+    "/slow-head",
     "/says-close",
     "/extra",
     "/two-answers",

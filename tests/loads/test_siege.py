@@ -74,6 +74,22 @@ def test_no_result_is_a_problem_and_no_zeros(said: str) -> None:
     assert measured.rate is None
 
 
+def test_a_result_with_an_odd_key_is_a_problem_that_names_it() -> None:
+    said = json.loads((DATA / "good.out").read_text())
+    lacking = {key: value for key, value in said.items() if key != "longest_transaction"}
+    for odd in (lacking, said | {"longest_transaction": None}):
+        assert parse(json.dumps(odd), "", LOAD).problem == (
+            "siege's result has no number for longest_transaction"
+        )
+
+
+def test_requests_that_were_rounded_are_told() -> None:
+    said = (DATA / "good.out").read_text()
+    notes = parse(said, "", replace(LOAD, seconds=None, requests=100)).notes
+    assert notes == ("requests=100 became 102: siege asks as often for every user",)
+    assert parse(said, "", replace(LOAD, seconds=None, requests=99)).notes == ()
+
+
 def test_words_before_the_json_are_passed_over() -> None:
     said = "** a notice\nthe banner\n" + (DATA / "good.out").read_text()
     assert parse(said, "", LOAD) == recorded("good")
