@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import signal
 import time
 from collections.abc import Callable
 from types import FrameType
+from typing import NoReturn
 
 DRAIN = 10.0  # s for the requests that were accepted before the signal
 SAME = 0.5  # s: a second signal this soon is the first one again (a terminal signals the group)
@@ -45,7 +47,14 @@ class Stop:
             self.at = now
             self._call()
         elif now - self.at > SAME:
-            os._exit(128 + number)  # pool workers end with this process: _workers.begin
+            leave(128 + number)
+
+
+def leave(code: int) -> NoReturn:
+    """End this process and its workers at once, also those whose task never gives its GIL up."""
+    for worker in multiprocessing.active_children():
+        worker.kill()
+    os._exit(code)
 
 
 stop = Stop()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import os
 import sys
 from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
@@ -14,7 +13,7 @@ from tornado.web import Application, RequestHandler
 
 import tasks
 from servers import _answer, _ready
-from servers._stop import DRAIN, stop
+from servers._stop import DRAIN, leave, stop
 
 QUIET = 0.05  # s without a new request before idle connections are closed; a guess
 LIMITS = {"idle_connection_timeout": 10.0, "body_timeout": 10.0, "max_body_size": 1 << 20}
@@ -103,7 +102,7 @@ async def _drain(server: HTTPServer, work: _Work) -> None:
     except TimeoutError:
         print(f"{work.requests} requests cut off after {DRAIN:.0f} s", file=sys.stderr)
         _ready.end()
-        os._exit(0)  # a thread cannot be stopped, and process workers end with this process
+        leave(0)  # a thread cannot be stopped
 
 
 async def _quiet(work: _Work) -> None:

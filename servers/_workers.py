@@ -8,18 +8,23 @@ import os
 import signal
 import sys
 import threading
+import time
 from collections.abc import Iterator
-from concurrent.futures import Executor, Future
+from concurrent.futures import Executor, wait
 from concurrent.futures.process import BrokenProcessPool
-from multiprocessing.connection import wait
-from typing import Protocol
+from multiprocessing import connection
+from typing import NoReturn, Protocol
 
 import tasks
 from errors import Mendable, StartError
-from servers import _probe
+from servers import _probe, _ready
+from servers._stop import leave
 
-DEADLINE = 10.0  # s for all workers to import the task and to meet
+DEADLINE = 10.0  # s from the first worker's birth until all have imported the task and met
 SIGNALS = {signal.SIGINT, signal.SIGTERM}
+
+# `leave` leaves a barrier's semaphores to multiprocessing's tracker, which removes them, but warns.
+sys.warnoptions.append("ignore:resource_tracker:UserWarning")
 
 
 class Barrier(Protocol):
@@ -54,11 +59,23 @@ def begin(barrier: Barrier) -> None:
 def start(executor: Executor, workers: int, task: str) -> None:
     """Begin every worker: as many jobs as workers, none done before all have imported the task.
 
-    Raises StartError, or what the import of the task raised, in one line.
+    Raises StartError, or what the import of the task raised, in one line. It does not return when
+    a worker is not ready by the deadline: nothing but the end of the process ends its import.
     """
-    with _signals_held():
-        meetings = [executor.submit(_meet, task) for _ in range(workers)]
-    _probe.facts["worker_pids"] = sorted(set(_results(meetings)))
+    deadline = time.monotonic() + DEADLINE
+    try:
+        with _signals_held():
+            meetings = [executor.submit(_meet, task) for _ in range(workers)]
+    except (RuntimeError, OSError, EOFError) as error:  # EOFError: forkserver could not fork
+        _give_up(StartError(f"{workers} workers do not start ({error}): ask for fewer, workers=1"))
+    late = wait(meetings, deadline - time.monotonic()).not_done
+    wrong = _error([meeting.exception() for meeting in meetings if meeting not in late])
+    if late:
+        what = f"the workers were not ready within {DEADLINE:.0f} s"
+        _give_up(wrong or StartError(f"{what}: look for what importing {task} waits for"))
+    if wrong is not None:
+        raise wrong
+    _probe.facts["worker_pids"] = sorted({meeting.result() for meeting in meetings})
 
 
 def _meet(task: str) -> int:
@@ -72,19 +89,21 @@ def _meet(task: str) -> int:
     return os.getpid()
 
 
-def _results(meetings: list[Future[int]]) -> Iterator[int]:
-    errors = [meeting.exception(DEADLINE + 5) for meeting in meetings]
+def _error(raised: list[BaseException | None]) -> Mendable | None:
+    """Choose, of what the workers raised, the line that says most."""
+    errors = [error for error in raised if error is not None]
     for error in errors:
         if isinstance(error, Mendable):
-            raise error
-    for error in errors:
-        if isinstance(error, BrokenProcessPool):
-            raise StartError("a worker process died while starting: see its own words above")
-        if isinstance(error, threading.BrokenBarrierError):
-            raise StartError(f"not all {len(meetings)} workers were ready within {DEADLINE:.0f} s")
-        if error is not None:
-            raise error
-    return (meeting.result() for meeting in meetings)
+            return error
+    if any(isinstance(error, BrokenProcessPool) for error in errors):
+        return StartError("a worker process died while starting: see its own words above")
+    return StartError(f"a worker did not start: {errors[0]!r}") if errors else None
+
+
+def _give_up(error: Mendable) -> NoReturn:
+    """End at once: the executor's own ending would wait for workers that never come."""
+    _ready.fail(str(error), error.exit_code)
+    leave(error.exit_code)
 
 
 @contextlib.contextmanager
@@ -101,5 +120,5 @@ def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
     if parent is None:
         sys.exit("a worker process has a parent")
-    wait([parent.sentinel])
+    connection.wait([parent.sentinel])
     os._exit(1)
