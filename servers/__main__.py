@@ -9,8 +9,8 @@ parent, by the parent's pid. Port 0 takes a free one.
 from __future__ import annotations
 
 import ctypes
-import errno
 import importlib
+import multiprocessing
 import os
 import signal
 import sys
@@ -21,6 +21,7 @@ from servers import _probe, _ready
 from servers._stop import stop
 
 PR_SET_PDEATHSIG = 1
+LIMITS = {"workers": 256, "backlog": 65535}
 
 
 def main(words: list[str]) -> int:
@@ -29,10 +30,10 @@ def main(words: list[str]) -> int:
     if (parent := os.environ.get("SERVER_DIES_WITH")) is not None:
         _die_with(int(parent))
     try:
-        if len(words) != 3 or not words[2].isdecimal() or int(words[2]) > 65535:
+        if len(words) != 3 or (port := _whole(words[2])) is None or port > 65535:
             raise UsageError("usage: python -m servers NAME TASK PORT, with a port from 0 to 65535")
-        name, task, port = words
-        _serve(catalog.find_server(name), catalog.find_task(task).name, int(port))
+        name, task, _ = words
+        _serve(catalog.find_server(name), catalog.find_task(task).name, port)
     except Mendable as error:
         _ready.fail(str(error), error.exit_code)
         return error.exit_code
@@ -45,26 +46,33 @@ def _serve(server: catalog.Entry, task: str, port: int) -> None:
     _probe.facts.update(_probe.identity(), server=server.name, task=task, **settings)
     try:
         module = importlib.import_module(f"servers.{server.name}")
-        module.serve(task, port, **settings)
     except ModuleNotFoundError as error:
         fix = f"{sys.executable} -m pip install {error.name}"
         raise MachineError(f"{server.name} needs the module {error.name}: {fix}") from error
-    except OSError as error:
-        if error.errno not in (errno.EADDRINUSE, errno.EACCES):
-            raise
-        fix = "end what listens there, or choose another with port="
-        raise MachineError(f"port {port}: {error.strerror}: {fix}") from error
+    module.serve(task, port, **settings)
 
 
 def _setting(key: str, default: object) -> object:
     text = os.environ.get(f"SERVER_{key.upper()}")
     if text is None:
         return default
-    if not isinstance(default, int):
-        return text
-    if not text.isascii() or not text.isdigit() or int(text) < 1:
-        raise UsageError(f"{key}={text!r} is not a whole number of at least 1")
-    return int(text)
+    if isinstance(default, int):
+        number, limit = _whole(text), LIMITS.get(key, 65535)
+        if number is None or not 1 <= number <= limit:
+            raise UsageError(f"{key}={_shown(text)} is not a whole number from 1 to {limit}")
+        return number
+    if key == "start_method" and text not in (methods := multiprocessing.get_all_start_methods()):
+        raise UsageError(f"{key}={_shown(text)} is not one of {', '.join(methods)}")
+    return text
+
+
+def _whole(text: str) -> int | None:
+    """Read a whole number of at most nine digits: int() takes other scripts, and has a limit."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
 def _die_with(parent: int) -> None:

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer
 
 import tasks
-from servers import _answer, _ready
+from servers import _answer, _port, _ready
 from servers._stop import DRAIN, stop
 
 
@@ -30,7 +30,9 @@ def serve(task: str, port: int, backlog: int) -> None:
         def log_message(self, *words: object) -> None:
             """Log nothing: failures of the task have their own line."""
 
-    with _Server(("127.0.0.1", port), Handler, backlog) as server:
+    with _port.binding(port):
+        server = _Server(("127.0.0.1", port), Handler, backlog)
+    with server:
         stop.then(threading.Thread(target=server.shutdown).start)
         _ready.announce(server.server_address[1])
         server.serve_forever(poll_interval=0.05)

@@ -7,17 +7,24 @@ import os
 import sys
 from pathlib import Path
 
+from errors import StorageError
 from servers import _probe
 
 
 def announce(port: int) -> None:
-    """Say that the server listens on `port`, with the facts of `_probe`, to whoever asked."""
+    """Say that the server listens on `port`, with the facts of `_probe`, to whoever asked.
+
+    Raises StorageError when the file that was asked for cannot be written.
+    """
     _probe.facts["port"] = port
-    _tell(_probe.facts)
     if (file := os.environ.get("SERVER_FILE")) is not None:
         path = Path(file)
-        path.with_suffix(".new").write_text(json.dumps(_probe.facts))
-        path.with_suffix(".new").replace(path)
+        try:
+            path.with_suffix(".new").write_text(json.dumps(_probe.facts))
+            path.with_suffix(".new").replace(path)
+        except OSError as error:
+            raise StorageError(f"{path}: {error.strerror}: mend its rights") from error
+    _tell(_probe.facts)
     if "SERVER_READY_FD" not in os.environ:
         facts = _probe.facts
         shown = ", ".join(f"{facts[key]} {key}" for key in ("workers", "backlog") if key in facts)
@@ -35,7 +42,10 @@ def end() -> None:
     """Say what the server knows at its end, and that it is no longer to be found."""
     _tell({"ended": True, **_probe.endings()})
     if (file := os.environ.get("SERVER_FILE")) is not None:
-        Path(file).unlink(missing_ok=True)
+        try:
+            Path(file).unlink(missing_ok=True)
+        except OSError as error:  # the server ends all the same
+            print(f"error: {file}: {error.strerror}: remove it", file=sys.stderr)
 
 
 def _tell(facts: dict[str, object]) -> None:

@@ -12,7 +12,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 import tasks
-from servers import _answer, _ready
+from servers import _answer, _port, _ready
 from servers._stop import DRAIN, leave, stop
 
 QUIET = 0.05  # s without a new request before idle connections are closed; a guess
@@ -80,7 +80,8 @@ class _Handler(RequestHandler):
 async def _serve(work: _Work, port: int, backlog: int) -> None:
     application = Application([(".*", _Handler, {"work": work})], log_function=lambda _: None)
     server = HTTPServer(application, **LIMITS)
-    sockets = bind_sockets(port, "127.0.0.1", backlog=backlog)
+    with _port.binding(port):
+        sockets = bind_sockets(port, "127.0.0.1", backlog=backlog)
     server.add_sockets(sockets)
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()

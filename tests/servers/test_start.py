@@ -9,9 +9,12 @@ import time
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 import catalog
 from tests.conftest import wait_until
 
+SERVERS = list(catalog.servers())
 POOLS = [name for name, entry in catalog.servers().items() if "workers" in entry.settings]
 
 
@@ -57,3 +60,47 @@ def test_processes_that_cannot_be_started_are_a_start_error(mark: Any) -> None:
     assert code == 4
     assert any("100 workers do not start ([Errno 24] Too many open" in line for line in lines)
     assert wait_until(lambda: not mark(), 3)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_facts_that_cannot_be_written_are_one_line(name: str, tmp_path: Path) -> None:
+    code, lines = said_by(begin(name, "noop_sync", "0", SERVER_FILE=f"{tmp_path}/no/8000.json"))
+    assert (code, len(lines)) == (6, 1)
+    assert "No such file or directory: mend its rights" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("setting", "value", "says"),
+    [
+        ("workers", "0", "from 1 to 256"),
+        ("workers", "257", "from 1 to 256"),
+        ("workers", "9" * 5000, "from 1 to 256"),
+        ("workers", "\u0664", "from 1 to 256"),
+        ("backlog", "-1", "from 1 to 65535"),
+        ("backlog", "65536", "from 1 to 65535"),
+        ("start_method", "x\ny", "not one of"),
+    ],
+    ids=lambda value: ascii(value)[:12],
+)
+def test_a_setting_out_of_bounds_is_a_usage_error(setting: str, value: str, says: str) -> None:
+    process = begin("processes", "noop_sync", "0", **{f"SERVER_{setting.upper()}": value})
+    code, lines = said_by(process)
+    assert (code, len(lines)) == (2, 1)
+    assert f"{setting}=" in lines[0]
+    assert says in lines[0]
+
+
+@pytest.mark.parametrize("port", ["65536", "-1", "9" * 5000, "\u0668\u0660", "", "http"])
+def test_a_port_out_of_bounds_is_a_usage_error(port: str) -> None:
+    code, lines = said_by(begin("threads", "noop_sync", port))
+    assert (code, len(lines)) == (2, 1)
+    assert "with a port from 0 to 65535" in lines[0]
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_task_that_is_denied_is_no_matter_of_the_port(name: str, tmp_path: Path) -> None:
+    (tmp_path / "denied.py").write_text("raise PermissionError(13, 'denied')\ndef f(): ...\n")
+    code, lines = said_by(begin(name, f"{tmp_path}/denied.py:f", "0"))
+    assert (code, len(lines)) == (2, 1)
+    assert "PermissionError" in lines[0]
+    assert "port" not in lines[0].replace("import", "")
