@@ -1,0 +1,93 @@
+"""Least squares with coefficients that are not negative, for a handful of them."""
+
+from __future__ import annotations
+
+import itertools
+import math
+from collections.abc import Sequence
+
+STEPS = 100  # a few are enough for data that the model fits
+HALVINGS = 30
+
+Rows = Sequence[Sequence[float]]
+
+
+def positive_log_fit(rows: Rows, values: Sequence[float]) -> tuple[float, ...]:
+    """Give the coefficients >= 0 that minimise the squares of log(value / (row . coefficients)).
+
+    The first column and the values must be above 0 and the others not below; ValueError otherwise.
+    Source: Gauss-Newton with halved steps (Nocedal and Wright 2006, Numerical Optimization, 10.3);
+    it starts from the linear fit, each row weighted by 1 / value.
+    """
+    if any(row[0] <= 0 or min(row) < 0 for row in rows) or min(values) <= 0:
+        raise ValueError("a logarithmic fit needs a first column and values above 0")
+    best = positive_fit(_divided(rows, values), [1.0] * len(values))
+    assert best  # the first coefficient alone is above 0
+    error = _error(rows, values, best)
+    for _ in range(STEPS):
+        now = [_dot(row, best) for row in rows]
+        # near `now`, log(value / model) = 1 + log(value / now) - model / now
+        aims = [1 + math.log(v / m) for v, m in zip(values, now, strict=True)]
+        step = positive_fit(_divided(rows, now), aims) or best
+        for _ in range(HALVINGS):
+            if (smaller := _error(rows, values, step)) < error:
+                break
+            step = tuple((a + b) / 2 for a, b in zip(step, best, strict=True))
+        else:
+            break
+        best, error = step, smaller
+    return best
+
+
+def positive_fit(rows: Rows, values: Sequence[float]) -> tuple[float, ...] | None:
+    """Give the coefficients that bring row . coefficients nearest to the values.
+
+    The first is above 0, the others 0 or more; None when there are none such. Every subset of the
+    others is tried, which is meant for two or three of them. Source: Lawson and Hanson 1974,
+    Solving Least Squares Problems, 23.3: the optimum is the free optimum of one subset.
+    """
+    width = len(rows[0])
+    found = []
+    for size in range(width):
+        for others in itertools.combinations(range(1, width), size):
+            kept = (0, *others)
+            solved = _solve([[row[i] for i in kept] for row in rows], values)
+            if solved and solved[0] > 0 and min(solved) >= 0:
+                by_index = dict(zip(kept, solved, strict=True))
+                full = tuple(by_index.get(i, 0.0) for i in range(width))
+                off = [_dot(row, full) - value for row, value in zip(rows, values, strict=True)]
+                found.append((_dot(off, off), full))
+    return min(found)[1] if found else None
+
+
+def _solve(rows: Rows, values: Sequence[float]) -> list[float] | None:
+    """Solve the normal equations by Gauss and Jordan, columns scaled to 1; None when singular."""
+    columns = list(zip(*rows, strict=True))
+    norms = [math.hypot(*column) for column in columns]
+    if min(norms) == 0:
+        return None
+    units = [[x / norm for x in column] for column, norm in zip(columns, norms, strict=True)]
+    table = [[*(_dot(u, v) for v in units), _dot(u, values)] for u in units]
+    for i in range(len(table)):
+        if table[i][i] < 1e-12:  # such a matrix needs no pivots: what is left is above 0, or none
+            return None
+        table[i] = [x / table[i][i] for x in table[i]]
+        for j in range(len(table)):
+            if j != i:
+                table[j] = [x - table[j][i] * y for x, y in zip(table[j], table[i], strict=True)]
+    return [row[-1] / norm for row, norm in zip(table, norms, strict=True)]
+
+
+def _divided(rows: Rows, by: Sequence[float]) -> list[list[float]]:
+    return [[x / y for x in row] for row, y in zip(rows, by, strict=True)]
+
+
+def _dot(a: Sequence[float], b: Sequence[float]) -> float:
+    return sum(x * y for x, y in zip(a, b, strict=True))
+
+
+def _error(rows: Rows, values: Sequence[float], coefficients: Sequence[float]) -> float:
+    return sum(
+        math.log(value / _dot(row, coefficients)) ** 2
+        for row, value in zip(rows, values, strict=True)
+    )
