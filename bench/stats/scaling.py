@@ -57,7 +57,8 @@ def choose(points: Points) -> Choice:
         return Choice(None, f"{counts} different N: telling knee from USL takes {POINTS} or more")
     best = min(knee(points), usl(points), key=lambda fit: fit.aicc)
     if best.residual > REFUSED:
-    XX Choice(None, f"{off} at one point, more than {REFUSED:.0%}")
+        off = f"the better model, {best.model}, is off by {best.residual:.0%}"
+        return Choice(None, f"{off} at one point, more than {REFUSED:.0%}")
     return Choice(best)
 
 
