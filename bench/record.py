@@ -51,6 +51,10 @@ class Record:
     availability: float | None = None
     rate: float | None = None
     rate_how: str | None = None
+    rate_quantum: float | None = None
+    window_s: float | None = None
+    window_began: float | None = None
+    window_ended: float | None = None
     response_mean_s: float | None = None
     response_how: str | None = None
     response_p50_s: float | None = None

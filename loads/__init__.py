@@ -16,6 +16,12 @@ class Load:
     `timeout` is in seconds, for one request from connecting to the last byte. With `each`, a
     user rests when it has had so many answers and `seconds` are over, and the load ends when all
     rest: a warm-up that leaves nothing in flight, for `builtin` only.
+
+    With `warm`, `cycles` or `completions` the figures are of a window within the load, for
+    `builtin` only. It begins when `warm` seconds are over and every user has had an answer; it
+    lasts for `seconds` and until there were `cycles` answers per user and `completions` in all,
+    though these two make it no longer than `longest` seconds. Users go on asking until all that
+    was in flight at its end is answered.
     """
 
     url: str
@@ -25,6 +31,10 @@ class Load:
     each: int | None = None
     keep_alive: bool = False
     timeout: float = 30.0
+    warm: float = 0.0
+    cycles: float = 0.0
+    completions: int = 0
+    longest: float = 60.0
 
 
 @dataclass(frozen=True)
@@ -49,6 +59,10 @@ class Measured:
     are in neither. Times are in seconds, `rate` in completed requests per second; `rate_how` and
     `response_how` say how rate and mean were come by. Percentiles are of single requests. `notes`
     say in words where the tool did other than it was asked.
+
+    What is counted lies between `window_began` and `window_ended`, in seconds of CLOCK_MONOTONIC.
+    `rate_quantum` is the share by which the rate may be off because requests are whole: no
+    interval is narrower.
     """
 
     elapsed_s: float | None = None
@@ -57,6 +71,10 @@ class Measured:
     availability: float | None = None
     rate: float | None = None
     rate_how: str | None = None
+    rate_quantum: float | None = None
+    window_s: float | None = None
+    window_began: float | None = None
+    window_ended: float | None = None
     response_mean_s: float | None = None
     response_how: str | None = None
     response_p50_s: float | None = None

@@ -96,6 +96,11 @@ def _deadline(load: Load) -> float:
         return WARM_UP + GRACE
     if load.seconds is None:
         return LONGEST
+    if load.warm or load.cycles or load.completions:
+        window = (
+            max(load.seconds, load.longest) if load.cycles or load.completions else load.seconds
+        )
+        return max(load.warm, WARM_UP) + window + load.timeout + GRACE
     return load.seconds + load.timeout + GRACE
 
 

@@ -7,6 +7,7 @@ import math
 import re
 
 from loads import Command, Load, Measured
+from loads._rate import quantum_of_count
 
 TOOL = "siege"
 INSTALL = "sudo apt install siege"
@@ -95,6 +96,7 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
         availability=completed / finished if finished else None,
         rate=completed / elapsed if elapsed else None,
         rate_how="count / elapsed",
+        rate_quantum=quantum_of_count(load.users, completed),
         response_mean_s=mean,
         response_how=how,
         response_max_s=said["longest_transaction"] if completed else None,

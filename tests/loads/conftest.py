@@ -107,7 +107,7 @@ class Server:
 
     async def _answer(self, path: str, writer: asyncio.StreamWriter) -> bool:
         """Answer one request; say whether the connection ends with it."""
-        if path == "/hang":
+        if path == "/hang" or (path == "/first" and self.requests[path] > 1):
             await self._stopped.wait()
         elif path == "/reset":
             sock: socket.socket = writer.get_extra_info("socket")
@@ -118,6 +118,8 @@ class Server:
                 writer.write(piece)
                 await writer.drain()
                 await asyncio.sleep(0.02)
+        elif path == "/first":
+            writer.write(self.answers["/"])
         elif path == "/pool":
             async with self._slots:
                 await asyncio.sleep(SLOT_S)

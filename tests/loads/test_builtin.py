@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import socket
 import ssl
-from array import array
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,7 +12,9 @@ import trustme
 
 import loads
 from loads import Load
-from loads.builtin import parse, quantile, summary
+from loads._samples import Samples
+from loads._summary import Window, quantile, summary
+from loads.builtin import parse
 from tests.loads.conftest import SLOT_S, SLOTS, Server
 
 GOOD = [
@@ -126,7 +127,8 @@ def test_quantiles_are_samples_by_nearest_rank() -> None:
 
 
 def test_a_load_without_answers_has_no_times_rather_than_zeros() -> None:
-    measured = summary(1.0, array("d"), {"5xx": 2}, None)
+    seen = Samples(failed=[("5xx", 0.1, 0.2), ("5xx", 0.2, 0.3)])
+    measured = summary(Load("http://127.0.0.1/"), Window(0.0, 1.0, is_own=False), [seen])
     assert (measured.response_mean_s, measured.response_p99_s) == (None, None)
     assert (measured.rate, measured.availability) == (0.0, 0.0)
 

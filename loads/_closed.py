@@ -1,0 +1,44 @@
+"""The closed loop: users that each wait for their answer before they ask again."""
+
+from __future__ import annotations
+
+import math
+from time import monotonic
+
+from loads import Load
+from loads._clients import Clients
+from loads._connection import Connection
+
+
+class Closed(Clients):
+    """All users of one load process, for a time, for so many requests, or for so many each."""
+
+    def __init__(self, load: Load) -> None:
+        super().__init__(load)
+        self._left: float = math.inf if load.requests is None else load.requests
+
+    def begin(self) -> None:
+        self._began = monotonic()
+        self.connections.extend(Connection(self) for _ in range(self.load.users))
+        self._busy = len(self.connections)
+        for user in self.connections:
+            self.next(user, monotonic())
+
+    def next(self, connection: Connection, now: float) -> None:
+        if self.stopped:
+            return
+        if self._left <= 0 or (self.load.each is not None and self._has_enough(connection, now)):
+            self._rest()
+            return
+        self._left -= 1
+        connection.ask(now)
+
+    def _has_enough(self, user: Connection, now: float) -> bool:
+        each, seconds = self.load.each or 0, self.load.seconds or 0.0
+        return user.answers >= each and now - self._began >= seconds
+
+    def _rest(self) -> None:
+        """Have one user less that asks; the load is over when none is left."""
+        self._busy -= 1
+        if self._busy == 0:
+            self.stop()

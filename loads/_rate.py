@@ -1,0 +1,60 @@
+"""The rate of a window, from when the requests that touch it began and ended."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+STEPS = 8  # ends tried over one response time
+
+
+def residence_spread(
+    began: Sequence[float], ended: Sequence[float], start: float, end: float
+) -> float | None:
+    """Give completed requests a second from `start` to `end`; None for an empty window.
+
+    Each request adds its unit evenly over [began, ended], and the rate is the sum of what falls
+    into the window over the window's length (METHOD, Estimators). Requests that were in flight at
+    either end must be among them. The sum of n such shares is what operational analysis calls
+    completions, without the step of one batch of users at each end that counting has.
+    """
+    if end <= start:
+        return None
+    return _inside(began, ended, start, end) / (end - start)
+
+
+def quantum(began: Sequence[float], ended: Sequence[float], start: float, end: float) -> float:
+    """Give what is left of the quantisation, as a share of the rate.
+
+    It is half the range that the rate has when the window ends up to one mean response time
+    earlier: nothing for a steady flow, up to one batch for a server whose answers come in bursts.
+    """
+    late = [(b, e) for b, e in zip(began, ended, strict=True) if e > start and b < end]
+    if not late or end <= start:
+        return 1.0
+    mean = sum(e - b for b, e in late) / len(late)
+    back = min(mean, (end - start) / 2)
+    whole = _inside([b for b, _ in late], [e for _, e in late], start, end)
+    late = [(b, e) for b, e in late if e > end - back]
+    begins, ends = [b for b, _ in late], [e for _, e in late]
+    rates = []
+    for step in range(STEPS):
+        earlier = end - back * step / STEPS
+        rates.append((whole - _inside(begins, ends, earlier, end)) / (earlier - start))
+    return (max(rates) - min(rates)) / 2 / rates[0] if rates[0] else 1.0
+
+
+def quantum_of_count(users: int, completed: int) -> float | None:
+    """Give the quantisation of completed / elapsed: one batch of users, as a share."""
+    return users / completed if completed else None
+
+
+def _inside(began: Sequence[float], ended: Sequence[float], start: float, end: float) -> float:
+    """Add up the shares of all requests that lie between `start` and `end`."""
+    total = 0.0
+    for b, e in zip(began, ended, strict=True):
+        if b >= start and e <= end:
+            if e > start or b > start or e < end:
+                total += 1.0
+        elif e > start and b < end:
+            total += (min(e, end) - max(b, start)) / (e - b)
+    return total

@@ -1,0 +1,28 @@
+"""Samples: when every request of a load began and ended, and what became of it."""
+
+from __future__ import annotations
+
+from array import array
+from dataclasses import dataclass, field
+from time import monotonic
+
+
+def _doubles() -> array[float]:
+    return array("d")
+
+
+@dataclass
+class Samples:
+    """What one load process saw, in seconds of CLOCK_MONOTONIC.
+
+    `began` and `ended` are of completed requests, in the order of their ends; `failed` has kind,
+    begin and end of the others; `unfinished` the begins of those in flight when it was `over`.
+    `problem` says why it ended early.
+    """
+
+    began: array[float] = field(default_factory=_doubles)
+    ended: array[float] = field(default_factory=_doubles)
+    failed: list[tuple[str, float, float]] = field(default_factory=list)
+    unfinished: list[float] = field(default_factory=list)
+    over: float = field(default_factory=monotonic)
+    problem: str | None = None

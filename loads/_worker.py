@@ -1,0 +1,51 @@
+"""A load process: one event loop with clients that follow the load's course."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from time import monotonic
+
+from loads import Load
+from loads._board import OVER, READY, START, Board
+from loads._closed import Closed
+from loads._course import Course
+from loads._samples import Samples
+
+TICK = 0.005  # s between two looks at the course
+SWEEP = 0.1  # s between two looks for requests that are over their time
+
+
+def work(load: Load, whole: Load, board: Board, process: int) -> Samples:
+    """Run this process's part of the whole load to its end."""
+    loop = None
+    with contextlib.suppress(ImportError):
+        import uvloop
+
+        loop = uvloop.new_event_loop
+    with asyncio.Runner(loop_factory=loop) as runner:
+        return runner.run(_work(load, whole, board, process))
+
+
+async def _work(load: Load, whole: Load, board: Board, process: int) -> Samples:
+    clients = Closed(load)
+    clients.loop = asyncio.get_running_loop()
+    course = Course(whole, board, process)
+    board.post(process, READY, 1)
+    while not board.time(START):
+        if process == 0 and all(board.posted(READY)):
+            board.decide(START, monotonic())
+        else:
+            await asyncio.sleep(TICK)
+    clients.begin()
+    swept = monotonic()
+    while not clients.stopped:
+        now = monotonic()
+        course.look(clients, now)
+        if now - swept >= SWEEP:
+            clients.sweep(now)
+            swept = now
+        await clients.wait(TICK)
+    if clients.samples.problem is not None:
+        board.decide(OVER, monotonic())
+    return clients.samples

@@ -1,0 +1,74 @@
+"""A window's rate has no quantisation where a server is deterministic, unlike counting."""
+
+from __future__ import annotations
+
+import heapq
+import random
+
+import pytest
+
+from loads._rate import quantum, quantum_of_count, residence_spread
+
+POOLS = [(4, 0.28, 25), (4, 0.28, 24), (1, 0.28, 25), (4, 0.05, 25), (10, 0.1, 64)]
+Requests = tuple[list[float], list[float]]
+
+
+def pool(workers: int, slot: float, users: int, length: float) -> Requests:
+    """Simulate a closed loop on a first-come queue whose every request takes `slot` s."""
+    free = [0.0] * workers
+    asked = [(0.0, user) for user in range(users)]
+    began, ended = [], []
+    while asked[0][0] < length:
+        now, user = heapq.heappop(asked)
+        end = max(now, heapq.heappop(free)) + slot
+        heapq.heappush(free, end)
+        heapq.heappush(asked, (end, user))
+        began.append(now)
+        ended.append(end)
+    return began, ended
+
+
+def errors(
+    workers: int, slot: float, users: int, seen: Requests, length: float
+) -> tuple[float, float]:
+    """Give the worst relative error of spreading and of counting, over windows anywhere."""
+    truth, warm = workers / slot, 2 * users * slot / workers
+    spread, count = [], []
+    for _ in range(100):
+        start = warm + random.Random(len(count)).uniform(0, 5)
+        end = start + length
+        spread.append(residence_spread(*seen, start, end))
+        count.append(sum(start <= e <= end for e in seen[1]) / length)
+    return tuple(max(abs((r or 0) / truth - 1) for r in rates) for rates in (spread, count))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize(("workers", "slot", "users"), POOLS)
+def test_spreading_is_exact_on_a_deterministic_server(
+    workers: int, slot: float, users: int
+) -> None:
+    seen = pool(workers, slot, users, 40.0)
+    length = max(1.5, 2 * users * slot / workers)
+    assert errors(workers, slot, users, seen, length)[0] < 0.001
+
+
+def test_counting_is_off_by_several_percent_where_spreading_is_not() -> None:
+    spread, count = errors(4, 0.28, 25, pool(4, 0.28, 25, 40.0), 3.5)
+    assert (spread < 0.001, count > 0.03) == (True, True)
+
+
+def test_a_steady_flow_has_no_quantum_and_a_batch_has_its_share() -> None:
+    seen = pool(4, 0.28, 25, 40.0)
+    assert quantum(*seen, 5.0, 8.5) < 0.001
+    bursts = (
+        [float(n) for n in range(20) for _ in range(10)],
+        [n + 0.01 for n in range(20) for _ in range(10)],
+    )
+    assert 0.0 < quantum(*bursts, 5.5, 9.505) < 0.26
+    assert quantum_of_count(25, 50) == 0.5
+
+
+def test_a_request_counts_by_the_part_of_it_in_the_window() -> None:
+    assert residence_spread([0.0, 1.0, 3.0], [2.0, 1.5, 4.0], 1.0, 3.0) == pytest.approx(0.75)
+    assert residence_spread([0.0], [10.0], 1.0, 3.0) == pytest.approx(0.1)
+    assert residence_spread([], [], 1.0, 1.0) is None
+    assert residence_spread([2.0], [2.0], 1.0, 3.0) == 0.5

@@ -1,0 +1,61 @@
+"""A warm-up, a window and its tail are one continuous load, of which only the window counts."""
+
+from __future__ import annotations
+
+import time
+from dataclasses import replace
+
+import pytest
+
+import loads
+from loads import Load, Measured
+from tests.loads.conftest import SLOT_S, SLOTS, Server
+
+LOAD = Load("", users=9, seconds=0.5, warm=0.1, timeout=5.0)
+
+
+def measured(server: Server, path: str, **more: object) -> Measured:
+    return loads.run(replace(LOAD, url=server.url(path), **more), "builtin").measured  # type: ignore[arg-type]
+
+
+def test_the_window_is_what_was_asked_for_and_its_rate_the_pools(server: Server) -> None:
+    began = time.monotonic()
+    got = measured(server, "/pool", seconds=1.5)
+    assert got.rate_how == "residence-spread"
+    assert got.window_s == pytest.approx(1.5, abs=0.5)
+    assert began < (got.window_began or 0) < (got.window_ended or 0) < time.monotonic()
+    assert got.rate == pytest.approx(SLOTS / SLOT_S, rel=0.1)
+
+
+def test_the_warm_up_waits_for_every_user(server: Server) -> None:
+    began = time.monotonic()
+    got = measured(server, "/pool")
+    assert (got.window_began or 0) - began >= 3 * SLOT_S - 0.01
+
+
+def test_cycles_and_completions_lengthen_the_window(server: Server) -> None:
+    assert (measured(server, "/pool", cycles=2).completed or 0) >= 18
+    assert (measured(server, "/pool", completions=12).completed or 0) >= 12
+
+
+def test_a_window_is_ended_by_its_cap_and_says_so(server: Server) -> None:
+    got = measured(server, "/pool", completions=1000, longest=1.0)
+    assert got.window_s == pytest.approx(1.0, abs=0.5)
+    assert got.notes[0].startswith("window ended after 1 s with ")
+
+
+def test_nothing_is_left_unfinished(server: Server) -> None:
+    got = measured(server, "/pool")
+    assert (got.failed["unfinished"], got.failed["timeout"]) == (0, 0)
+
+
+def test_what_is_in_flight_at_the_end_and_fails_is_counted(server: Server) -> None:
+    got = measured(server, "/first", users=1, timeout=1.0)
+    assert (got.completed, got.failed["timeout"], got.failed["unfinished"]) == (0, 1, 0)
+    assert (got.rate, got.availability) == (0.0, 0.0)
+
+
+def test_an_early_end_has_the_rate_of_a_count(server: Server) -> None:
+    got = measured(server, "/reset")
+    assert "gave up" in (got.problem or "")
+    assert (got.rate_how, got.failed["reset"]) == ("count / elapsed", 1000)
