@@ -18,7 +18,7 @@ import sys
 import catalog
 from errors import MachineError, Mendable, UsageError
 from servers import _probe, _ready
-from servers._stop import stop
+from servers._stop import DRAIN, leave, stop
 
 PR_SET_PDEATHSIG = 1
 LIMITS = {"workers": 256, "backlog": 65535}
@@ -26,7 +26,7 @@ LIMITS = {"workers": 256, "backlog": 65535}
 
 def main(words: list[str]) -> int:
     """Serve until a stop signal; return the exit code."""
-    stop.listen()
+    stop.listen(_cut_off)
     if (parent := os.environ.get("SERVER_DIES_WITH")) is not None:
         _die_with(int(parent))
     try:
@@ -73,6 +73,12 @@ def _whole(text: str) -> int | None:
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def _cut_off() -> None:
+    print(f"what was not answered after {DRAIN:.0f} s is cut off", file=sys.stderr)
+    _ready.end()
+    leave(0)
 
 
 def _die_with(parent: int) -> None:

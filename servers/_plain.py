@@ -2,14 +2,13 @@
 
 from __future__ import annotations
 
-import threading
-import time
+import _thread
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer
 
 import tasks
 from servers import _answer, _port, _ready
-from servers._stop import DRAIN, stop
+from servers._stop import stop
 
 
 def serve(task: str, port: int, backlog: int) -> None:
@@ -33,13 +32,11 @@ def serve(task: str, port: int, backlog: int) -> None:
     with _port.binding(port):
         server = _Server(("127.0.0.1", port), Handler, backlog)
     with server:
-        stop.then(threading.Thread(target=server.shutdown).start)
+        stop.then(lambda: _thread.start_new_thread(server.shutdown, ()))
         _ready.announce(server.server_address[1])
         server.serve_forever(poll_interval=0.05)
         server.timeout = 0
         for _ in range(backlog + 1):  # the kernel queues one more than asked
-            if stop.at is None or time.monotonic() - stop.at > DRAIN:
-                break
             server.handle_request()
 
 

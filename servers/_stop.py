@@ -1,7 +1,14 @@
-"""The stop signal: SIGTERM or SIGINT asks for a drain, a second one ends the process at once."""
+"""The stop signal: SIGTERM or SIGINT asks for a drain, a second one ends the process at once.
+
+The drain is bounded by a thread and not by SIGALRM, which is the task's own to use. The handler of
+the first signal runs between two bytecodes of the main thread: a task of sync or loop that stays in
+one call of C code is not interrupted by it, and SIGKILL is what ends that.
+"""
 
 from __future__ import annotations
 
+import _thread
+import contextlib
 import multiprocessing
 import os
 import signal
@@ -20,9 +27,15 @@ class Stop:
     def __init__(self) -> None:
         self.at: float | None = None
         self._callback: Callable[[], object] | None = None
+        self._late: Callable[[], object] = lambda: None
 
-    def listen(self) -> None:
-        """Take both signals over: nothing is lost while workers are still starting."""
+    def listen(self, late: Callable[[], object]) -> None:
+        """Take both signals over: nothing is lost while workers are still starting.
+
+        `late` is called in a thread of its own DRAIN seconds after the first signal, if the process
+        has not ended by then.
+        """
+        self._late = late
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._handle)
 
@@ -45,9 +58,15 @@ class Stop:
         now = time.monotonic()
         if self.at is None:
             self.at = now
+            with contextlib.suppress(RuntimeError):  # no thread left: a second signal still ends it
+                _thread.start_new_thread(self._bound, ())  # threading's may hold its own lock now
             self._call()
         elif now - self.at > SAME:
             leave(128 + number)
+
+    def _bound(self) -> None:
+        time.sleep(DRAIN)
+        self._late()
 
 
 def leave(code: int) -> NoReturn:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import sys
 from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -13,7 +12,7 @@ from tornado.web import Application, RequestHandler
 
 import tasks
 from servers import _answer, _port, _ready
-from servers._stop import DRAIN, leave, stop
+from servers._stop import stop
 
 QUIET = 0.05  # s without a new request before idle connections are closed; a guess
 LIMITS = {"idle_connection_timeout": 10.0, "body_timeout": 10.0, "max_body_size": 1 << 20}
@@ -96,14 +95,8 @@ async def _drain(server: HTTPServer, work: _Work) -> None:
     for _ in range(2):  # the second turn of the loop has polled the listening socket
         await asyncio.sleep(0)
     server.stop()
-    try:
-        async with asyncio.timeout(DRAIN):
-            await _quiet(work)
-            await server.close_all_connections()
-    except TimeoutError:
-        print(f"{work.requests} requests cut off after {DRAIN:.0f} s", file=sys.stderr)
-        _ready.end()
-        leave(0)  # a thread cannot be stopped
+    await _quiet(work)
+    await server.close_all_connections()
 
 
 async def _quiet(work: _Work) -> None:

@@ -41,3 +41,8 @@ def a_number():
 
 def slow():
     time.sleep(30)
+
+
+def blocks_in_slices():
+    for _ in range(600):
+        time.sleep(0.1)
