@@ -63,6 +63,7 @@ class Record:
     response_p99_s: float | None = None
     response_p999_s: float | None = None
     response_max_s: float | None = None
+    histogram: Mapping[str, int] | None = None
     little_ratio: float | None = None
     tries_per_request: float | None = None
     server_cpu_s: float | None = None

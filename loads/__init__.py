@@ -57,8 +57,9 @@ class Measured:
     reset, timeout, 4xx, 5xx, unfinished (asked but not answered when time was up), other.
     `availability` is the share of finished requests that were completed, 0 to 1; unfinished ones
     are in neither. Times are in seconds, `rate` in completed requests per second; `rate_how` and
-    `response_how` say how rate and mean were come by. Percentiles are of single requests. `notes`
-    say in words where the tool did other than it was asked.
+    `response_how` say how rate and mean were come by. Percentiles are of single requests;
+    `histogram` counts them in buckets that can be merged (`_histogram`), with at most 1 % error.
+    `notes` say in words where the tool did other than it was asked.
 
     What is counted lies between `window_began` and `window_ended`, in seconds of CLOCK_MONOTONIC.
     `rate_quantum` is the share by which the rate may be off because requests are whole: no
@@ -83,6 +84,7 @@ class Measured:
     response_p99_s: float | None = None
     response_p999_s: float | None = None
     response_max_s: float | None = None
+    histogram: Mapping[str, int] | None = None
     problem: str | None = None
     notes: tuple[str, ...] = ()
 

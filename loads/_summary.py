@@ -12,6 +12,7 @@ from typing import Any
 from loads import Load, Measured, _rate
 from loads._board import BEGAN, ENDED, START, Board
 from loads._course import has_window
+from loads._histogram import histogram
 from loads._samples import Samples
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
@@ -58,6 +59,7 @@ def summary(load: Load, window: Window, parts: Sequence[Samples]) -> Measured:
         availability=len(times) / finished if finished else None,
         response_mean_s=round(math.fsum(times) / len(times), 6) if ordered else None,
         response_how="per request" if ordered else None,
+        histogram=histogram(times) if ordered else None,
         window_s=round(window.length, 6),
         window_began=window.began,
         window_ended=window.ended,

@@ -9,6 +9,7 @@ import pytest
 
 import loads
 from loads import Load, Measured
+from loads._histogram import quantile
 from tests.loads.conftest import SLOT_S, SLOTS, Server
 
 LOAD = Load("", users=9, seconds=0.5, warm=0.1, timeout=5.0)
@@ -42,6 +43,12 @@ def test_a_window_is_ended_by_its_cap_and_says_so(server: Server) -> None:
     got = measured(server, "/pool", completions=1000, longest=1.0)
     assert got.window_s == pytest.approx(1.0, abs=0.5)
     assert got.notes[0].startswith("window ended after 1 s with ")
+
+
+def test_the_histogram_has_every_time(server: Server) -> None:
+    got = measured(server, "/pool")
+    assert sum((got.histogram or {}).values()) == got.completed
+    assert quantile(got.histogram or {}, 1.0) == pytest.approx(got.response_max_s, rel=0.0101)
 
 
 def test_nothing_is_left_unfinished(server: Server) -> None:
