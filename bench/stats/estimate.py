@@ -16,8 +16,9 @@ SLOW = 2.0  # requests a second
 
 @dataclass(frozen=True)
 class Estimate:
-    """A rate in requests a second with its interval, which covers in 95 % of cases or more.
+    """A rate in requests a second with its interval, which covers in 95 % of runs or more.
 
+    That holds for visits that vary alike; where one in ten is slower by a tenth it is 85 % [S].
     `half_width` is a share of `value`: `high` is value x (1 + half_width), `low` value divided by
     it. `n` counts the visits whose rate is known. `resolved` says that the case needs no further
     visit: this is a look, and half_width is within the target.

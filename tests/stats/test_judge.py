@@ -1,0 +1,104 @@
+"""The method keeps what it promises on simulated visits and pairs, and a worse one is caught."""
+
+from __future__ import annotations
+
+import math
+import random
+
+import pytest
+from scipy import stats
+
+from bench.stats import judge, looks
+from bench.stats.judge import Judged, aa, coverage, power
+
+
+def visits(spread: float, seed: int = 1) -> list[float]:
+    rng = random.Random(seed)
+    return [80 * math.exp(rng.gauss(0, spread)) for _ in range(300)]
+
+
+def disturbed(by: float) -> list[float]:
+    """Visits that vary by 1 %, and one in ten of them is slower by a share."""
+    return [rate * (1 - by if i % 10 == 0 else 1) for i, rate in enumerate(visits(0.01))]
+
+
+def pairs(sd: float, seed: int = 2) -> list[tuple[float, float]]:
+    rng = random.Random(seed)
+    return [(80.0, 80 * math.exp(rng.gauss(0.005, sd))) for _ in range(300)]  # B is luckier
+
+
+@pytest.mark.parametrize("spread", [0.01, 0.02, 0.04])
+@pytest.mark.parametrize("schedule", [looks.NORMAL, looks.QUICK])
+def test_intervals_cover_what_they_promise(schedule: looks.Looks, spread: float) -> None:
+    judged = coverage(visits(spread), runs=400, rng=random.Random(3), schedule=schedule)
+    assert judged.high >= judge.PROMISED
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_a_hundred_runs_pass_as_the_method_asks(seed: int) -> None:
+    assert coverage(visits(0.025, seed), rng=random.Random(seed)).passed
+
+
+def test_visits_disturbed_by_as_much_as_they_vary_are_covered() -> None:
+    assert coverage(disturbed(0.02), runs=400, rng=random.Random(4)).high >= judge.PROMISED
+
+
+def test_rare_and_large_disturbances_are_not_covered_and_that_is_caught() -> None:
+    # six in ten runs see none in their first five visits, and stop: 85 % coverage, not 95 %
+    judged = coverage(disturbed(0.1), runs=400, rng=random.Random(4))
+    assert (judged.passed, judged.high < judge.PROMISED) == (False, True)
+
+
+def test_looks_at_5_percent_each_are_caught() -> None:
+    uncorrected = looks.Looks(looks.NORMAL.counts, 0.05)
+    judged = coverage(visits(0.025), None, 2000, random.Random(5), uncorrected)
+    assert (judged.passed, judged.high < judge.PROMISED) == (False, True)
+
+
+def test_a_biased_rate_is_caught() -> None:
+    assert not coverage(visits(0.01), truth=81.5, rng=random.Random(6)).passed
+
+
+@pytest.mark.parametrize("sd", [0.02, 0.05, 0.15])
+def test_a_case_does_not_differ_from_itself(sd: float) -> None:
+    assert aa(pairs(sd), rng=random.Random(7)).passed
+
+
+def test_exchanging_at_random_takes_the_second_places_advantage_away() -> None:
+    assert aa([(80.0, 88.0), (80.0, 88.1)], rng=random.Random(8)).share < 0.1
+
+
+def test_a_difference_of_10_percent_is_found() -> None:
+    judged = power(pairs(0.02), rng=random.Random(9))
+    assert (judged.passed, judged.share >= 0.99) == (True, True)
+
+
+def test_a_difference_of_2_percent_is_not_found_in_90_percent() -> None:
+    assert not power(pairs(0.02), effect=0.02, rng=random.Random(10)).passed
+
+
+def test_the_interval_of_what_was_judged_is_scipys() -> None:
+    judged = power(pairs(0.02), effect=0.05, rng=random.Random(11))
+    theirs = stats.binomtest(judged.hits, 200).proportion_ci(0.95, "exact")
+    assert (judged.low, judged.high) == pytest.approx((theirs.low, theirs.high))
+
+
+def test_the_same_seed_judges_the_same() -> None:
+    first, again = (coverage(visits(0.02), rng=random.Random(12)) for _ in range(2))
+    assert first == again
+
+
+def test_a_share_is_hits_by_trials() -> None:
+    assert Judged(95, 100, 0.89, 0.98, True).share == 0.95
+
+
+@pytest.mark.parametrize("judged", [coverage, aa])
+def test_nothing_to_resample_is_a_value_error(judged: object) -> None:
+    with pytest.raises(ValueError, match="nothing to resample"):
+        judged([])
+
+
+@pytest.mark.parametrize("flat", [[], [(80, 81)], [(80, 80), (40, 40)]])
+def test_pairs_that_do_not_vary_are_a_value_error(flat: list[tuple[float, float]]) -> None:
+    with pytest.raises(ValueError, match="vary"):
+        power(flat)
