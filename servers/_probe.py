@@ -13,22 +13,38 @@ answered = {"completed": 0, "failed": 0}
 
 
 def identity() -> dict[str, object]:
-    """Name the interpreter that serves, its build and the state of its GIL."""
-    gil = getattr(sys, "_is_gil_enabled", lambda: True)
+    """Name the interpreter that serves, its build, and what tells this process from any other.
+
+    `started` is in clock ticks since boot: with the pid it names one process for ever.
+    """
     return {
         "pid": os.getpid(),
+        "started": _started(),
         "python": platform.python_version(),
         "implementation": platform.python_implementation(),
         "executable": sys.executable,
-        "gil_enabled": gil(),
+        "path": os.environ.get("TASK_PATH"),
+        "gil_enabled": gil_enabled(),
         "free_threaded_build": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
         "switch_interval_s": sys.getswitchinterval(),
     }
 
 
+def gil_enabled() -> bool:
+    """Tell the state of this process's GIL now: an import may turn it on, nothing turns it off."""
+    enabled: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
+    return enabled
+
+
+def note_gil(enabled: bool) -> None:
+    """Have the facts say that the GIL is on as soon as the server or one worker has it on."""
+    facts["gil_enabled"] = bool(facts.get("gil_enabled")) or enabled
+
+
 def endings() -> dict[str, object]:
     """Name what is known only at the end: how many answers were given, and the GIL's state."""
-    return {**answered, "gil_enabled": identity()["gil_enabled"]}
+    note_gil(gil_enabled())
+    return {**answered, "gil_enabled": facts["gil_enabled"]}
 
 
 def resources() -> dict[str, object]:
@@ -41,6 +57,14 @@ def resources() -> dict[str, object]:
     known = [p["pss_mib"] for p in processes]
     pss = None if None in known else round(sum(float(str(value)) for value in known), 2)
     return {"facts": facts, "memory_pss_mib": pss, "processes": processes}
+
+
+def _started() -> int | None:
+    try:
+        stat = Path("/proc/self/stat").read_bytes()
+    except OSError:  # no Linux
+        return None
+    return int(stat.rpartition(b")")[2].split()[19])  # field 22: the name before may hold blanks
 
 
 def _process(pid: int) -> dict[str, object]:

@@ -17,6 +17,7 @@ def announce(port: int) -> None:
     Raises StorageError when the file that was asked for cannot be written.
     """
     _probe.facts["port"] = port
+    _probe.note_gil(_probe.gil_enabled())
     if (file := os.environ.get("SERVER_FILE")) is not None:
         path = Path(file)
         try:

@@ -75,10 +75,12 @@ def start(executor: Executor, workers: int, task: str) -> None:
         _give_up(wrong or StartError(f"{what}: look for what importing {task} waits for"))
     if wrong is not None:
         raise wrong
-    _probe.facts["worker_pids"] = sorted({meeting.result() for meeting in meetings})
+    met = [meeting.result() for meeting in meetings]
+    _probe.facts["worker_pids"] = sorted({pid for pid, _ in met})
+    _probe.note_gil(any(gil for _, gil in met))
 
 
-def _meet(task: str) -> int:
+def _meet(task: str) -> tuple[int, bool]:
     assert _barrier is not None, "the pool was made without share or begin"
     try:
         tasks.resolve(task)
@@ -86,7 +88,7 @@ def _meet(task: str) -> int:
         _barrier.abort()
         raise
     _barrier.wait(DEADLINE)
-    return os.getpid()
+    return os.getpid(), _probe.gil_enabled()
 
 
 def _error(raised: list[BaseException | None]) -> Mendable | None:

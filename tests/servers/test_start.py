@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 import catalog
+from bench import server
 from tests.conftest import wait_until
 
 SERVERS = list(catalog.servers())
@@ -104,3 +105,20 @@ def test_a_task_that_is_denied_is_no_matter_of_the_port(name: str, tmp_path: Pat
     assert (code, len(lines)) == (2, 1)
     assert "PermissionError" in lines[0]
     assert "port" not in lines[0].replace("import", "")
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_facts_recognise_the_process_and_its_interpreter(
+    name: str, tmp_path: Path, start: Any
+) -> None:
+    running = start(name, "noop_sync", path=str(tmp_path))
+    stat = Path(f"/proc/{running.process.pid}/stat").read_text()
+    told = {key: running.facts[key] for key in ("started", "executable", "path", "gil_enabled")}
+    assert told == {
+        "started": int(stat.rpartition(")")[2].split()[19]),
+        "executable": sys.executable,
+        "path": str(tmp_path),
+        "gil_enabled": getattr(sys, "_is_gil_enabled", lambda: True)(),
+    }
+    server.stop(running)
+    assert running.ending["gil_enabled"] == told["gil_enabled"]
