@@ -22,6 +22,10 @@ class Load:
     lasts for `seconds` and until there were `cycles` answers per user and `completions` in all,
     though these two make it no longer than `longest` seconds. Users go on asking until all that
     was in flight at its end is answered.
+
+    `ca` is the file of an authority that https is verified by, beside the system's; without it
+    UPSTREAM_CA names one. A user thinks for `think` seconds on average before each further request,
+    evenly from half to one and a half of it, by `seed`. The users are divided over `processes`.
     """
 
     url: str
@@ -35,6 +39,12 @@ class Load:
     cycles: float = 0.0
     completions: int = 0
     longest: float = 60.0
+    method: str = "GET"
+    body: str | None = None
+    ca: str | None = None
+    think: float = 0.0
+    seed: int = 0
+    processes: int = 1
 
 
 @dataclass(frozen=True)
@@ -54,7 +64,7 @@ class Measured:
     """What a load tool measured. None is not known; 0 is a zero that was counted.
 
     `completed` counts answers with a status below 400; `failed` has the others by kind: refused,
-    reset, timeout, 4xx, 5xx, unfinished (asked but not answered when time was up), other.
+    reset, timeout, tls, 4xx, 5xx, unfinished (asked but not answered when time was up), other.
     `availability` is the share of finished requests that were completed, 0 to 1; unfinished ones
     are in neither. Times are in seconds, `rate` in completed requests per second; `rate_how` and
     `response_how` say how rate and mean were come by. Percentiles are of single requests;

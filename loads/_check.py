@@ -14,6 +14,7 @@ import psutil
 import catalog
 from errors import MachineError, UsageError
 from loads import Load
+from loads._asked import check_ability, check_numbers
 
 SPARE = 64  # descriptors beside those of the users' connections
 
@@ -21,8 +22,8 @@ SPARE = 64  # descriptors beside those of the users' connections
 def check(load: Load, name: str) -> ModuleType:
     """Give the driver's module; raise UsageError or MachineError, each with what to do."""
     driver = importlib.import_module(f"loads.{catalog.find_driver(name).name}")
-    if load.users < 1:
-        raise UsageError(f"users={load.users}: at least 1 user must ask")
+    check_numbers(load)
+    check_ability(load, driver, name)
     if driver.MAX_USERS is not None and load.users > driver.MAX_USERS:
         most = f"at most {driver.MAX_USERS} users: take fewer, or driver=builtin"
         raise UsageError(f"users={load.users}: {name} takes {most}")

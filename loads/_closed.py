@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from time import monotonic
 
 from loads import Load
@@ -16,6 +17,7 @@ class Closed(Clients):
     def __init__(self, load: Load) -> None:
         super().__init__(load)
         self._left: float = math.inf if load.requests is None else load.requests
+        self._chance = random.Random(load.seed)  # noqa: S311 - jitter, to be repeated
 
     def begin(self) -> None:
         self._began = monotonic()
@@ -31,7 +33,16 @@ class Closed(Clients):
             self._rest()
             return
         self._left -= 1
-        connection.ask(now)
+        if self.load.think and connection.answers:
+            pause = self.load.think * self._chance.uniform(0.5, 1.5)
+            self.loop.call_later(pause, self._ask, connection)
+        else:
+            connection.ask(now)
+
+    def _ask(self, user: Connection) -> None:
+        """Ask after a pause for thought."""
+        if not self.stopped:
+            user.ask(monotonic())
 
     def _has_enough(self, user: Connection, now: float) -> bool:
         each, seconds = self.load.each or 0, self.load.seconds or 0.0

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from time import monotonic
 from typing import TYPE_CHECKING, cast
 
@@ -63,6 +64,8 @@ class Connection(asyncio.Protocol):
             kind = "refused"
         except ConnectionError:
             kind = "reset"
+        except ssl.SSLError:
+            kind = "tls"
         except OSError:
             kind = "other"
         self._connecting = None
@@ -112,7 +115,7 @@ class Connection(asyncio.Protocol):
         if error is None and self._ends_by_close():
             self._finish(self._parser.get_status_code())
         else:
-            self._fail("reset")
+            self._fail("tls" if isinstance(error, ssl.SSLError) else "reset")
 
     def _ends_by_close(self) -> bool:
         """Say whether the answer so far has a whole head that names no length."""

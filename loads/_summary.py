@@ -16,7 +16,7 @@ from loads._histogram import histogram
 from loads._samples import Samples
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
-KINDS = ("refused", "reset", "timeout", "4xx", "5xx", "other", "unfinished")
+KINDS = ("refused", "reset", "timeout", "tls", "4xx", "5xx", "other", "unfinished")
 
 
 @dataclass(frozen=True)

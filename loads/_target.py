@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from loads import Load
+from loads._body import content_type
 
 
 @dataclass(frozen=True)
@@ -23,7 +24,7 @@ class Target:
 def target(load: Load) -> Target:
     """Read a load's URL once, so that a request costs one write."""
     parts = urlsplit(load.url)
-    secure = _context() if parts.scheme == "https" else None
+    secure = _context(load) if parts.scheme == "https" else None
     return Target(
         parts.hostname or "",
         parts.port or (443 if secure else 80),
@@ -35,15 +36,20 @@ def target(load: Load) -> Target:
 def _request(load: Load, host: str, path: str, query: str) -> bytes:
     target = (path or "/") + (f"?{query}" if query else "")
     connection = "keep-alive" if load.keep_alive else "close"
-    return (
-        f"GET {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: builtin\r\nAccept: */*\r\n"
-        f"Connection: {connection}\r\n\r\n"
-    ).encode()
+    head = (
+        f"{load.method} {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: builtin\r\n"
+        f"Accept: */*\r\nConnection: {connection}\r\n"
+    )
+    if load.body is None:
+        return f"{head}\r\n".encode()
+    body = load.body.encode()
+    kind = content_type(load.body)
+    return f"{head}Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 
-def _context() -> ssl.SSLContext:
-    """Verify against the system's authorities and, when UPSTREAM_CA names one, the upstream's."""
+def _context(load: Load) -> ssl.SSLContext:
+    """Verify against the system's authorities and the one that the load or UPSTREAM_CA names."""
     context = ssl.create_default_context()
-    if authority := os.environ.get("UPSTREAM_CA"):
+    if authority := load.ca or os.environ.get("UPSTREAM_CA"):
         context.load_verify_locations(authority)
     return context

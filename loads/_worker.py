@@ -32,7 +32,7 @@ async def _work(load: Load, whole: Load, board: Board, process: int) -> Samples:
     clients.loop = asyncio.get_running_loop()
     course = Course(whole, board, process)
     board.post(process, READY, 1)
-    while not board.time(START):
+    while not board.time(START) and not board.time(OVER):
         if process == 0 and all(board.posted(READY)):
             board.decide(START, monotonic())
         else:

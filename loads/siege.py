@@ -7,32 +7,27 @@ import math
 import re
 
 from loads import Command, Load, Measured
+from loads._body import content_type
 from loads._rate import quantum_of_count
+from loads._siege_config import config
 
 TOOL = "siege"
 INSTALL = "sudo apt install siege"
 MAX_USERS = 1000
+LACKS = {
+    "each": "warm-up of its own",
+    "warm": "warm-up of its own",
+    "cycles": "window within its load",
+    "completions": "window within its load",
+    "think": "even think time",
+    "processes": "processes",
+    "ca": "check of certificates",
+}
+METHODS = ("GET", "POST")
 MAX_FAILURES = 256
 CLOCK = 0.01  # s: siege's own times are multiples of this
 COARSE = 0.05  # of the value: beyond it the mean is taken from Little's law
 
-CONFIG = """\
-verbose = false
-quiet = false
-color = off
-json_output = true
-show-logfile = false
-logging = false
-parser = false
-follow-location = false
-accept-encoding =
-limit = {limit}
-failures = {failures}
-protocol = HTTP/1.1
-connection = {connection}
-timeout = {timeout}
-benchmark = true
-"""
 KEYS = (
     "transactions",
     "failed_transactions",
@@ -53,21 +48,26 @@ def command(load: Load) -> Command:
 
     Its `-r` counts repetitions of each user, so `requests` are rounded up to a multiple of users.
     """
-    config = CONFIG.format(
-        limit=MAX_USERS,
-        failures=MAX_FAILURES,
-        connection="keep-alive" if load.keep_alive else "close",
-        timeout=math.ceil(load.timeout),
-    )
     if load.requests is not None:
         amount = ("-r", str(math.ceil(load.requests / load.users)))
     else:
         amount = ("-t", f"{math.ceil(load.seconds or 0)}S")
-    return Command(
-        ("siege", "-R", "{folder}/siege.conf", "-b", "-c", str(load.users), *amount, load.url),
-        environment={"HOME": "{folder}"},
-        files={"siege.conf": config, ".siege/cookies.txt": ""},
+    words: tuple[str, ...] = (
+        "siege",
+        "-R",
+        "{folder}/siege.conf",
+        "-b",
+        "-c",
+        str(load.users),
+        *amount,
     )
+    files = {"siege.conf": config(load, MAX_USERS, MAX_FAILURES), ".siege/cookies.txt": ""}
+    url = load.url
+    if load.method == "POST":
+        words = (*words, "--content-type", content_type(load.body or ""))
+        files["body"] = load.body or ""
+        url = f"{load.url} POST <{{folder}}/body"
+    return Command((*words, url), environment={"HOME": "{folder}"}, files=files)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> Measured:
@@ -80,7 +80,7 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
         said = json.loads(stdout[stdout.index("{") : stdout.rindex("}") + 1])
     except ValueError:
         return Measured(problem="siege printed no result: its output says why")
-    if odd := [key for key in KEYS if not _is_number(said.get(key))]:
+    if odd := [key for key in KEYS if not isinstance(said.get(key), int | float)]:
         return Measured(problem=f"siege's result has no number for {', '.join(odd)}")
     transactions, failures = said["transactions"], said["failed_transactions"]
     completed = min(said["successful_transactions"], transactions)
@@ -103,10 +103,6 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
         problem=f"siege gave up after {failures} failures ({_worst(failed)})" if gave_up else None,
         notes=_notes(load),
     )
-
-
-def _is_number(value: object) -> bool:
-    return isinstance(value, int | float) and not isinstance(value, bool) and 0 <= value < math.inf
 
 
 def _notes(load: Load) -> tuple[str, ...]:

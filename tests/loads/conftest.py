@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import socket
 import struct
 import threading
@@ -53,6 +54,7 @@ class Server:
         self.accepts: Counter[str] = Counter()
         self.requests: Counter[str] = Counter()
         self.heads: list[bytes] = []
+        self.bodies: list[bytes] = []
         self._ssl = ssl
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
@@ -96,6 +98,8 @@ class Server:
                 self.requests[path] += 1
                 self.heads.append(head)
                 seen = True
+                if length := re.search(rb"content-length: (\d+)", head, re.IGNORECASE):
+                    self.bodies.append(await reader.readexactly(int(length[1])))
                 close = await self._answer(path, writer) or b"onnection: close" in head
                 if close:
                     break

@@ -110,13 +110,20 @@ def test_the_rate_of_a_pool_is_slots_over_time(server: Server) -> None:
     assert loads.run(load, "builtin").measured.rate == pytest.approx(SLOTS / SLOT_S, rel=0.3)
 
 
+def test_users_think_before_they_ask_again(server: Server) -> None:
+    measured = loads.run(asked(server, "/", requests=30, think=0.1), "builtin").measured
+    assert (measured.elapsed_s or 0) > 9 * 0.1 * 0.75  # 9 thoughts each, on average 0.1 s
+    assert (measured.response_p50_s or 1) < 0.05
+
+
 def test_https_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     authority = trustme.CA()
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     authority.issue_cert("127.0.0.1").configure_cert(context)
     authority.cert_pem.write_to_path(str(tmp_path / "ca.pem"))
     with Server(context) as secure:
-        assert counted(asked(secure, "/")) == (0, {"other": 9})
+        assert counted(asked(secure, "/")) == (0, {"tls": 9})
+        assert counted(asked(secure, "/", ca=str(tmp_path / "ca.pem"))) == (9, {})
         monkeypatch.setenv("UPSTREAM_CA", str(tmp_path / "ca.pem"))
         assert counted(asked(secure, "/")) == (9, {})
 

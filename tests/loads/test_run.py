@@ -12,6 +12,7 @@ from errors import MachineError, UsageError
 from loads import Command, Load, _run, siege
 from tests.loads.conftest import Server
 
+HERE = "http://127.0.0.1/"
 LOAD = Load("http://127.0.0.1:1/", users=1, seconds=0.1, timeout=0.1)
 
 
@@ -25,6 +26,15 @@ LOAD = Load("http://127.0.0.1:1/", users=1, seconds=0.1, timeout=0.1)
         (Load("ftp://127.0.0.1/"), "builtin", "not on this machine"),
         (Load("http://127.0.0.1/\n-x"), "builtin", "not on this machine"),
         (Load("nonsense"), "builtin", "not on this machine"),
+        (Load(HERE, seconds=None), "builtin", "without an end"),
+        (Load(HERE, seconds=float("nan")), "builtin", "seconds=nan"),
+        (Load(HERE, seconds=None, requests=5, warm=1.0), "builtin", "not of requests="),
+        (Load(HERE, users=2, processes=3), "builtin", "more than 2 users"),
+        (Load(HERE, method="HEAD"), "builtin", "choose from GET, POST"),
+        (Load(HERE, ca="/nowhere"), "builtin", "is no file"),
+        (Load(HERE, warm=1.0), "siege", "siege has no warm-up of its own: take driver=builtin"),
+        (Load(HERE, think=1.0), "siege", "siege has no even think time"),
+        (Load(HERE, method="PUT"), "siege", "siege cannot PUT"),
     ],
 )
 def test_what_cannot_be_run_is_refused(load: Load, driver: str, message: str) -> None:

@@ -121,6 +121,18 @@ def test_the_real_siege_agrees_with_what_was_recorded(
 
 
 @installed
+@pytest.mark.parametrize("driver", ["siege", "builtin"])
+@pytest.mark.parametrize("body", ['{"a b": "\u00fc"}', "a=1 2&b=x"])
+def test_a_body_is_posted_as_it_is(server: Server, driver: str, body: str) -> None:
+    before = len(server.bodies)
+    load = replace(LOAD, url=server.url("/"), seconds=None, requests=6, method="POST", body=body)
+    assert loads.run(load, driver).measured.completed == 6
+    assert server.bodies[before:] == [body.encode()] * 6
+    said = b"json" if body[0] == "{" else b"x-www-form-urlencoded"
+    assert all(head.startswith(b"POST / ") and said in head for head in server.heads[-6:])
+
+
+@installed
 def test_the_two_drivers_agree_on_what_they_count(server: Server) -> None:
     load = replace(LOAD, url=server.url("/"), seconds=None, requests=300)
     siege, builtin = (loads.run(load, name).measured for name in ("siege", "builtin"))

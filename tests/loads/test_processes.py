@@ -1,0 +1,58 @@
+"""Users that are divided over processes are one load, and nothing that they saw is lost."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+import loads
+from loads import Load, _processes
+from loads._board import Board
+from loads._processes import divided
+from tests.loads.conftest import SLOT_S, SLOTS, Server
+
+LOAD = Load("", users=5, seconds=None, requests=100, processes=3, keep_alive=True)
+
+
+def test_the_shares_add_up() -> None:
+    parts = divided(LOAD)
+    assert [part.users for part in parts] == [2, 2, 1]
+    assert [part.requests for part in parts] == [34, 33, 33]
+    assert len({part.seed for part in parts}) == 3
+
+
+def test_all_requests_are_asked_once(server: Server) -> None:
+    before, connections = server.requests["/"], server.accepts["/"]
+    measured = loads.run(replace(LOAD, url=server.url("/")), "builtin").measured
+    assert measured.completed == server.requests["/"] - before == 100
+    assert sum((measured.histogram or {}).values()) == 100
+    assert server.accepts["/"] - connections == 5
+
+
+def test_the_window_is_common_to_all(server: Server) -> None:
+    load = replace(LOAD, url=server.url("/pool"), users=9, seconds=1.5, requests=None, warm=0.1)
+    measured = loads.run(load, "builtin").measured
+    assert measured.rate == pytest.approx(SLOTS / SLOT_S, rel=0.1)
+    assert (measured.failed["unfinished"], measured.window_s) == (0, pytest.approx(1.5, abs=0.5))
+
+
+def test_one_that_gives_up_ends_them_all(server: Server) -> None:
+    measured = loads.run(replace(LOAD, url=server.url("/reset"), requests=9000), "builtin").measured
+    assert "gave up" in (measured.problem or "")
+    assert 1000 <= (measured.failed["reset"] or 0) < 9000
+
+
+@pytest.mark.parametrize("dead", range(3))
+def test_one_that_dies_is_a_problem_and_ends_them_all(
+    server: Server, monkeypatch: pytest.MonkeyPatch, dead: int
+) -> None:
+    def work(load: Load, whole: Load, board: Board, process: int) -> object:
+        return sys.exit(1) if process == dead else real(load, whole, board, process)
+
+    real = _processes.work
+    monkeypatch.setattr(_processes, "work", work)
+    seen = _processes.run(replace(LOAD, url=server.url("/"), requests=9), Board(3))
+    problems = [f"load process {n + 1} died" if n == dead else None for n in range(3)]
+    assert [part.problem for part in seen] == problems
