@@ -8,10 +8,12 @@ parent, by the parent's pid. Port 0 takes a free one.
 
 from __future__ import annotations
 
+import contextlib
 import ctypes
 import importlib
 import multiprocessing
 import os
+import resource
 import signal
 import sys
 
@@ -29,6 +31,7 @@ def main(words: list[str]) -> int:
     stop.listen(_cut_off)
     if (parent := os.environ.get("SERVER_DIES_WITH")) is not None:
         _die_with(int(parent))
+    _take_all_files()
     try:
         if len(words) != 3 or (port := _whole(words[2])) is None or port > 65535:
             raise UsageError("usage: python -m servers NAME TASK PORT, with a port from 0 to 65535")
@@ -73,6 +76,13 @@ def _whole(text: str) -> int | None:
 
 def _shown(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def _take_all_files() -> None:
+    """Raise the limit of open files as far as this user may: a connection is one of them."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(ValueError, OSError):  # macOS has a hard limit that it refuses
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
 
 
 def _cut_off() -> None:

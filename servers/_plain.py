@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import _thread
+import sys
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer
 
 import tasks
-from servers import _answer, _port, _ready
+from servers import _answer, _log, _port, _ready
 from servers._stop import stop
 
 
@@ -51,3 +52,6 @@ class _Server(TCPServer):
 
     def handle_error(self, request: object, client_address: object) -> None:
         """Pass over a client that left before its answer: it is the client's own count."""
+        error = sys.exception()
+        if not isinstance(error, OSError):
+            _log.failed(f"a request raised {error!r}")

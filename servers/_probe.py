@@ -61,10 +61,14 @@ def resources() -> dict[str, object]:
 
 def _started() -> int | None:
     try:
-        stat = Path("/proc/self/stat").read_bytes()
+        return int(_stat(Path("/proc/self/stat"))[22 - 3])
     except OSError:  # no Linux
         return None
-    return int(stat.rpartition(b")")[2].split()[19])  # field 22: the name before may hold blanks
+
+
+def _stat(path: Path) -> list[bytes]:
+    """Read the fields from the third on: the second is a name, of blanks or no UTF-8 at will."""
+    return path.read_bytes().rpartition(b")")[2].split()
 
 
 def _process(pid: int) -> dict[str, object]:
@@ -86,10 +90,10 @@ def _tree(root: int) -> list[int]:
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
-            after_name = stat.read_text().rpartition(")")[2].split()
+            parent = int(_stat(stat)[4 - 3])
         except OSError:  # ended since the folder was listed
             continue
-        children.setdefault(int(after_name[1]), []).append(int(stat.parent.name))
+        children.setdefault(parent, []).append(int(stat.parent.name))
     tree = [root]
     for pid in tree:
         tree.extend(children.get(pid, []))

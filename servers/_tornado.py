@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import asyncio
+import select
+import socket
 from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 
@@ -87,16 +89,20 @@ async def _serve(work: _Work, port: int, backlog: int) -> None:
     stop.then(lambda: loop.call_soon_threadsafe(stopped.set))
     _ready.announce(sockets[0].getsockname()[1])
     await stopped.wait()
-    await _drain(server, work)
-
-
-async def _drain(server: HTTPServer, work: _Work) -> None:
-    """Accept what waits in the listen queue, stop listening, and finish what was accepted."""
-    for _ in range(2):  # the second turn of the loop has polled the listening socket
-        await asyncio.sleep(0)
+    await _accept_waiting(sockets[0], backlog)
     server.stop()
     await _quiet(work)
     await server.close_all_connections()
+
+
+async def _accept_waiting(listening: socket.socket, backlog: int) -> None:
+    """Let the loop accept what waits in the listen queue, and not what goes on coming after it."""
+    waiting = select.poll()
+    waiting.register(listening, select.POLLIN)
+    for _ in range(backlog // 128 + 3):  # Tornado accepts 128 in a turn of the loop
+        if not waiting.poll(0):
+            return
+        await asyncio.sleep(0)
 
 
 async def _quiet(work: _Work) -> None:

@@ -120,7 +120,6 @@ def _signals_held() -> Iterator[None]:
 
 def _end_with_parent() -> None:
     parent = multiprocessing.parent_process()
-    if parent is None:
-        sys.exit("a worker process has a parent")
+    assert parent is not None, "a worker process has a parent"
     connection.wait([parent.sentinel])
     os._exit(1)

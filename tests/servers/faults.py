@@ -46,3 +46,10 @@ def slow():
 def blocks_in_slices():
     for _ in range(600):
         time.sleep(0.1)
+
+
+def slow_once():
+    if not hasattr(slow_once, "called"):
+        slow_once.called = True
+        time.sleep(1.5)
+    return "done"

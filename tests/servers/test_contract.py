@@ -100,6 +100,19 @@ def test_resources_tell_memory_processes_and_facts(name: str, start: Start) -> N
     assert told["memory_pss_mib"] > 5
 
 
+def test_resources_bear_a_process_of_any_name(start: Start) -> None:
+    running = start("loop", "noop_sync")
+    named = (
+        "import ctypes; ctypes.CDLL(None).prctl(15, b'\\xff) (\\n'); print(1, flush=True); input()"
+    )
+    pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
+    with subprocess.Popen([sys.executable, "-c", named], **pipes) as other:  # type: ignore[call-overload]
+        assert other.stdout.readline() == b"1\n"
+        status = get(running.url + "resources/")[0]
+        other.communicate(b"\n", timeout=5)
+    assert status == 200
+
+
 @pytest.mark.parametrize("name", SERVERS)
 def test_only_its_own_paths_are_served(name: str, start: Start) -> None:
     running = start(name, "noop_sync")

@@ -9,6 +9,7 @@ import time
 from pathlib import Path
 from typing import Any
 
+import psutil
 import pytest
 
 import catalog
@@ -122,3 +123,14 @@ def test_the_facts_recognise_the_process_and_its_interpreter(
     }
     server.stop(running)
     assert running.ending["gil_enabled"] == told["gil_enabled"]
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_server_takes_as_many_files_as_it_may(name: str, tmp_path: Path) -> None:
+    file = tmp_path / "8000.json"
+    process = begin(name, "noop_sync", "0", limit="--nofile=64:2048", SERVER_FILE=str(file))
+    assert wait_until(file.exists, 10)
+    limits = psutil.Process(process.pid).rlimit(psutil.RLIMIT_NOFILE)
+    process.terminate()
+    assert (limits, said_by(process)[0]) == ((2048, 2048), 0)
+    assert not file.exists()

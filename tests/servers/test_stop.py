@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from pathlib import Path
 from typing import Any
+
+import pytest
 
 import catalog
 from bench import server
@@ -31,3 +34,27 @@ def test_a_task_that_blocks_for_a_minute_is_cut_off(mark: Any) -> None:
     assert [each.process.returncode for each in running] == [0] * len(SERVERS)
     assert all(each.ending["ended"] for each in running)
     assert wait_until(lambda: not mark(), 3)
+
+
+@pytest.mark.parametrize("name", ["sync", "loop"])
+def test_a_stop_signal_loses_nobody_of_a_long_listen_queue(name: str, start: Any) -> None:
+    running = start(name, f"{FAULTS}:slow_once", backlog=1024)
+    together(1, lambda: get(running.url, timeout=0.3))
+    address = ("127.0.0.1", int(running.facts["port"]))
+    clients = [socket.create_connection(address, timeout=10) for _ in range(600)]
+    for client in clients:
+        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    running.process.terminate()
+    answers = [answer_to(client) for client in clients]
+    assert answers.count(b"200") == 600
+    assert wait_until(lambda: running.process.poll() is not None, 12)
+    server.stop(running)
+    assert (running.process.returncode, running.left) == (0, False)
+
+
+def answer_to(client: socket.socket) -> bytes:
+    with client:
+        try:
+            return client.recv(12)[-3:]
+        except ConnectionResetError:
+            return b"reset"
