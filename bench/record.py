@@ -46,6 +46,7 @@ class Record:
     alone_s: float | None = None
     body_sha256: str | None = None
     elapsed_s: float | None = None
+    offered: int | None = None
     completed: int | None = None
     failed: Mapping[str, int | None] = field(default_factory=dict)
     availability: float | None = None
@@ -64,6 +65,8 @@ class Record:
     response_p999_s: float | None = None
     response_max_s: float | None = None
     histogram: Mapping[str, int] | None = None
+    late_p99_s: float | None = None
+    late_max_s: float | None = None
     little_ratio: float | None = None
     tries_per_request: float | None = None
     server_cpu_s: float | None = None

@@ -26,6 +26,10 @@ class Load:
     `ca` is the file of an authority that https is verified by, beside the system's; without it
     UPSTREAM_CA names one. A user thinks for `think` seconds on average before each further request,
     evenly from half to one and a half of it, by `seed`. The users are divided over `processes`.
+
+    With `rate`, in requests per second, it is an open loop: requests arrive "uniform" or "poisson"
+    (by `seed`), on at most `users` connections. One that finds none free waits, and its time counts
+    from when it was to begin.
     """
 
     url: str
@@ -45,6 +49,8 @@ class Load:
     think: float = 0.0
     seed: int = 0
     processes: int = 1
+    rate: float | None = None
+    arrivals: str = "uniform"
 
 
 @dataclass(frozen=True)
@@ -73,10 +79,12 @@ class Measured:
 
     What is counted lies between `window_began` and `window_ended`, in seconds of CLOCK_MONOTONIC.
     `rate_quantum` is the share by which the rate may be off because requests are whole: no
-    interval is narrower.
+    interval is narrower. Of an open loop, `offered` requests were to begin within the window, and
+    every figure but the rate is of them; `late` is by how much the tool itself began them late.
     """
 
     elapsed_s: float | None = None
+    offered: int | None = None
     completed: int | None = None
     failed: Mapping[str, int | None] = field(default_factory=dict)
     availability: float | None = None
@@ -95,6 +103,8 @@ class Measured:
     response_p999_s: float | None = None
     response_max_s: float | None = None
     histogram: Mapping[str, int] | None = None
+    late_p99_s: float | None = None
+    late_max_s: float | None = None
     problem: str | None = None
     notes: tuple[str, ...] = ()
 

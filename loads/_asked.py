@@ -10,9 +10,10 @@ from types import ModuleType
 from errors import UsageError
 from loads import Load
 
+ARRIVALS = ("uniform", "poisson")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # all whose answers have a body
 NOT_NEGATIVE = ("seconds", "warm", "cycles", "completions", "think", "longest")
-POSITIVE = ("users", "requests", "each", "timeout", "processes")
+POSITIVE = ("rate", "users", "requests", "each", "timeout", "processes")
 
 
 def check_numbers(load: Load) -> None:
@@ -23,11 +24,15 @@ def check_numbers(load: Load) -> None:
             raise UsageError(f"{name}={value}: not a number of at least 0")
         if value == 0 and name in POSITIVE:
             word = "at least 1 user must ask" if name == "users" else "must be more than 0"
-            raise UsageError(f"{name}=0: {word}")
+            raise UsageError(f"{name}={value}: {word}")
     if load.seconds is None and load.requests is None and load.each is None:
         raise UsageError("a load without an end: give seconds= or requests=")
     if (load.requests or load.each) and (load.warm or load.cycles or load.completions):
         raise UsageError("a window with a warm-up is of seconds=, not of requests=")
+    if load.rate and (load.requests or load.each or load.cycles or load.think):
+        raise UsageError("rate= is an open loop: of seconds=, without cycles= or think=")
+    if load.arrivals not in ARRIVALS:
+        raise UsageError(f"arrivals={load.arrivals!r}: choose from {', '.join(ARRIVALS)}")
     if load.processes > load.users:
         raise UsageError(f"processes={load.processes}: more than {load.users} users")
     if load.method not in METHODS:

@@ -49,7 +49,7 @@ class Course:
 
     def _warm(self, clients: Clients, now: float) -> None:
         lasted = now - self.board.time(START)
-        if not self.has_window:
+        if not self.has_window or (self.load.rate and not self.load.warm):
             self.board.decide(BEGAN, self.board.time(START))
         elif lasted >= self.load.warm and all(self.board.posted(WARM)):
             self.board.decide(BEGAN, now)
@@ -68,9 +68,10 @@ class Course:
         elif load.seconds is not None and length >= load.seconds:
             done = sum(self.board.posted(COMPLETED))
             if done >= self._enough or length >= load.longest:
-                self.board.decide(ENDED, now)
+                exactly = self.has_window and not self._enough
+                self.board.decide(ENDED, now - (length - load.seconds) * exactly)
 
 
 def has_window(load: Load) -> bool:
     """Say whether a load has a window of its own, with a warm-up before it or a tail behind."""
-    return bool(load.warm or load.cycles or load.completions)
+    return bool(load.rate or load.warm or load.cycles or load.completions)

@@ -47,7 +47,8 @@ def run(load: Load, name: str) -> Ran:
         measured = Measured(problem=problem)
     else:
         measured = driver.parse(stdout, stderr, load)
-    return Ran(name, _version(driver), argv, measured, cpu_s, output, hung=cpu_s is None)
+    model = "open" if load.rate else "closed"
+    return Ran(name, _version(driver), argv, measured, cpu_s, output, model, hung=cpu_s is None)
 
 
 def _to_its_end(
@@ -96,7 +97,7 @@ def _deadline(load: Load) -> float:
         return WARM_UP + GRACE
     if load.seconds is None:
         return LONGEST
-    if load.warm or load.cycles or load.completions:
+    if load.rate or load.warm or load.cycles or load.completions:
         window = (
             max(load.seconds, load.longest) if load.cycles or load.completions else load.seconds
         )

@@ -17,6 +17,7 @@ class Samples:
 
     `began` and `ended` are of completed requests, in the order of their ends; `failed` has kind,
     begin and end of the others; `unfinished` the begins of those in flight when it was `over`.
+    `asked` and `late` say of an open loop when each was to begin, and how late it was begun.
     `problem` says why it ended early.
     """
 
@@ -24,5 +25,7 @@ class Samples:
     ended: array[float] = field(default_factory=_doubles)
     failed: list[tuple[str, float, float]] = field(default_factory=list)
     unfinished: list[float] = field(default_factory=list)
+    asked: array[float] = field(default_factory=_doubles)
+    late: array[float] = field(default_factory=_doubles)
     over: float = field(default_factory=monotonic)
     problem: str | None = None

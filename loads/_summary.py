@@ -44,12 +44,7 @@ def window(load: Load, board: Board, parts: Sequence[Samples]) -> Window:
 
 def summary(load: Load, window: Window, parts: Sequence[Samples]) -> Measured:
     """Sum up what the processes of a load saw in its window."""
-    times = array("d")
-    for part in parts:
-        pairs = zip(part.began, part.ended, strict=True)
-        times.extend(e - b for b, e in pairs if window.began <= e <= window.ended)
-    failed = Counter(kind for part in parts for kind, b, e in part.failed if _counts(window, b, e))
-    failed["unfinished"] = sum(b <= window.ended for part in parts for b in part.unfinished)
+    times, failed = _counted(load, window, parts)
     ordered = sorted(times)
     finished = len(times) + failed.total() - failed["unfinished"]
     return Measured(
@@ -67,7 +62,45 @@ def summary(load: Load, window: Window, parts: Sequence[Samples]) -> Measured:
         notes=_notes(load, window, len(times)),
         **_rates(load, window, parts, len(times)),
         **_quantiles(ordered),
+        **(_offered(window, parts) if load.rate else {}),
     )
+
+
+def _counted(
+    load: Load, window: Window, parts: Sequence[Samples]
+) -> tuple[array[float], Counter[str]]:
+    """Give the times of the requests that count, and the failures by kind.
+
+    Of an open loop those count that were to begin within the window. Of a closed one those that
+    ended within it; what was in flight at its end counts only when it fails.
+    """
+    first, last = window.began, window.ended
+    times, failed = array("d"), Counter[str]()
+    for part in parts:
+        pairs = zip(part.began, part.ended, strict=True)
+        if load.rate:
+            times.extend(e - b for b, e in pairs if first <= b <= last)
+            failed.update(kind for kind, b, _ in part.failed if first <= b <= last)
+            failed["unfinished"] += sum(first <= b <= last for b in part.unfinished)
+        else:
+            times.extend(e - b for b, e in pairs if first <= e <= last)
+            failed.update(kind for kind, b, e in part.failed if first <= e and b <= last)
+            failed["unfinished"] += sum(b <= last for b in part.unfinished)
+    return times, failed
+
+
+def _offered(window: Window, parts: Sequence[Samples]) -> dict[str, Any]:
+    late = sorted(
+        late
+        for part in parts
+        for at, late in zip(part.asked, part.late, strict=True)
+        if window.began <= at <= window.ended
+    )
+    return {
+        "offered": len(late),
+        "late_p99_s": round(quantile(late, 0.99), 6) if late else None,
+        "late_max_s": round(late[-1], 6) if late else None,
+    }
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
@@ -80,11 +113,6 @@ def _quantiles(ordered: Sequence[float]) -> dict[str, Any]:
         f"response_{name}_s": round(quantile(ordered, share), 6) if ordered else None
         for name, share in QUANTILES.items()
     }
-
-
-def _counts(window: Window, began: float, ended: float) -> bool:
-    """Say whether a failure counts: it ended within the window, or was in flight at its end."""
-    return window.began <= ended and began <= window.ended
 
 
 def _rates(load: Load, window: Window, parts: Sequence[Samples], completed: int) -> dict[str, Any]:

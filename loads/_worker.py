@@ -10,6 +10,7 @@ from loads import Load
 from loads._board import OVER, READY, START, Board
 from loads._closed import Closed
 from loads._course import Course
+from loads._open import Open
 from loads._samples import Samples
 
 TICK = 0.005  # s between two looks at the course
@@ -28,7 +29,7 @@ def work(load: Load, whole: Load, board: Board, process: int) -> Samples:
 
 
 async def _work(load: Load, whole: Load, board: Board, process: int) -> Samples:
-    clients = Closed(load)
+    clients = Open(load, whole, process) if whole.rate else Closed(load)
     clients.loop = asyncio.get_running_loop()
     course = Course(whole, board, process)
     board.post(process, READY, 1)

@@ -15,6 +15,7 @@ TOOL = "siege"
 INSTALL = "sudo apt install siege"
 MAX_USERS = 1000
 LACKS = {
+    "rate": "open loop",
     "each": "warm-up of its own",
     "warm": "warm-up of its own",
     "cycles": "window within its load",

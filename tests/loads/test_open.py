@@ -1,0 +1,118 @@
+"""An open loop asks at its times and measures from them, whatever the server does meanwhile."""
+
+from __future__ import annotations
+
+import asyncio
+import statistics
+import threading
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import replace
+from itertools import islice, pairwise
+
+import pytest
+
+import loads
+from loads import Load, Measured
+from loads._open import arrivals
+from tests.loads.conftest import Server
+
+LOAD = Load("", users=20, seconds=1.0, rate=100.0, keep_alive=True, timeout=5.0)
+OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
+PERIOD, STALL = 5.0, 1.0  # s
+
+
+def measured(server: Server, path: str, **more: object) -> Measured:
+    return loads.run(replace(LOAD, url=server.url(path), **more), "builtin").measured  # type: ignore[arg-type]
+
+
+def times(process: int = 0, seed: int = 1, **more: object) -> list[float]:
+    return list(islice(arrivals(replace(LOAD, **more), seed, process, 0.0), 20_000))  # type: ignore[arg-type]
+
+
+def test_uniform_arrivals_are_even_over_all_processes() -> None:
+    whole = sorted(times(0, processes=2) + times(1, processes=2))
+    assert whole[:4] == pytest.approx([0.0, 0.01, 0.02, 0.03])
+    assert whole[39_999] == pytest.approx(399.99)
+
+
+def test_poisson_arrivals_have_exponential_gaps_and_can_be_repeated() -> None:
+    came = times(arrivals="poisson")
+    gaps = [b - a for a, b in pairwise(came)]
+    assert statistics.mean(gaps) == pytest.approx(0.01, rel=0.05)
+    assert statistics.stdev(gaps) == pytest.approx(0.01, rel=0.05)
+    assert came == times(arrivals="poisson") != times(arrivals="poisson", seed=2)
+
+
+@pytest.mark.parametrize("keep_alive", [True, False])
+@pytest.mark.parametrize("processes", [1, 2])
+def test_what_is_offered_is_what_was_asked_for(
+    server: Server, keep_alive: bool, processes: int
+) -> None:
+    got = measured(server, "/", keep_alive=keep_alive, processes=processes)
+    assert got.offered == got.completed == pytest.approx(100, abs=1)
+    assert got.rate == pytest.approx(100, rel=0.02)
+    assert 0 <= (got.late_p99_s or 0) <= (got.late_max_s or 0) < 0.5
+
+
+def test_every_offer_is_counted_once_when_the_server_is_too_slow() -> None:
+    with Server() as own:  # it stays busy with what was given up
+        got = measured(own, "/pool", timeout=1.0)
+    assert got.offered == (got.completed or 0) + sum(n or 0 for n in got.failed.values())
+    assert (got.failed["timeout"] or 0) > 50
+
+
+def test_waiting_for_a_connection_is_in_the_time(server: Server) -> None:
+    before = server.accepts["/pool"]
+    got = measured(server, "/pool", users=1, rate=10.0, seconds=0.9)
+    assert server.accepts["/pool"] - before == 1
+    assert got.response_max_s == pytest.approx(0.28 * 9 - 0.8, rel=0.2)
+
+
+def test_a_connection_is_opened_only_when_none_is_idle(server: Server) -> None:
+    before = server.accepts["/"]
+    measured(server, "/", rate=20.0)
+    assert server.accepts["/"] - before < 5
+
+
+def test_a_warm_up_is_not_offered(server: Server) -> None:
+    assert measured(server, "/", warm=0.5).offered == pytest.approx(100, abs=1)
+
+
+@pytest.fixture
+def stalling() -> Iterator[str]:
+    """Give the address of a server that answers at once, except for 1 s in every 5."""
+    stop, ready, ports = threading.Event(), threading.Event(), []
+
+    async def answer(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
+        with suppress(ConnectionError, asyncio.IncompleteReadError):
+            while await reader.readuntil(b"\r\n\r\n"):
+                writer.write(OK)
+        writer.close()
+
+    async def serve() -> None:
+        server = await asyncio.start_server(answer, "127.0.0.1", 0)
+        ports.append(server.sockets[0].getsockname()[1])
+        ready.set()
+        while not stop.is_set():
+            for _ in range(round((PERIOD - STALL) / 0.1)):
+                await asyncio.sleep(0 if stop.is_set() else 0.1)
+            stop.wait(STALL)  # blocks the loop
+        server.close()
+        await asyncio.sleep(0.1)
+
+    thread = threading.Thread(target=lambda: asyncio.run(serve()))
+    thread.start()
+    assert ready.wait(10)
+    yield f"http://127.0.0.1:{ports[0]}/"
+    stop.set()
+    thread.join(10)
+
+
+def test_a_stall_is_seen_by_an_open_loop_and_hidden_by_a_closed_one(stalling: str) -> None:
+    load = replace(LOAD, url=stalling, users=200, seconds=2 * PERIOD)
+    opened = loads.run(load, "builtin")
+    closed = loads.run(replace(load, users=1, rate=None, seconds=PERIOD), "builtin")
+    assert (opened.model, closed.model) == ("open", "closed")
+    assert 0.90 < (opened.measured.response_p99_s or 0) < 1.02
+    assert (closed.measured.response_p99_s or 1) < 0.05
