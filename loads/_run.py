@@ -24,6 +24,7 @@ WARM_UP = 90.0  # s at most for a load that waits for every user
 LONGEST = 3600.0  # s for a number of requests, which may take any time
 POLL = 0.01  # s
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
+VERSION = re.compile(r"\d+(\.\d+)+\S*")
 OUTPUT = 20_000  # characters kept of what a tool says
 
 
@@ -119,7 +120,7 @@ def _shown(text: str) -> str:
 
 
 def _version(driver: ModuleType) -> str | None:
-    """Ask a tool for its version: the first word of its answer that begins with a digit."""
+    """Ask a tool for its version: the first number with a point in its answer."""
     if driver.TOOL is None:
         return str(driver.version())
     with tempfile.TemporaryDirectory() as home:  # siege writes to it even when asked for this
@@ -135,5 +136,5 @@ def _version(driver: ModuleType) -> str | None:
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
-    words = (said.stdout + said.stderr).split()
-    return next((word for word in words if word[0].isdigit()), None)
+    found = VERSION.search(said.stdout + said.stderr)
+    return found and found[0]

@@ -1,0 +1,104 @@
+"""h2load's text is read as it means it; recorded outputs are of h2load nghttp2/1.52.0."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import loads
+from errors import UsageError
+from loads import Load, Measured
+from loads.h2load import command, parse
+from tests.loads.conftest import Server
+
+DATA = Path(__file__).parent / "data" / "h2load"
+LOAD = Load("http://127.0.0.1/", users=3, seconds=None, requests=30, keep_alive=True)
+installed = pytest.mark.skipif(shutil.which("h2load") is None, reason="h2load is not installed")
+
+
+def recorded(name: str, **more: object) -> Measured:
+    out, err = ((DATA / f"{name}.{end}").read_text() for end in ("out", "err"))
+    return parse(out, err, replace(LOAD, **more))  # type: ignore[arg-type]
+
+
+def test_a_good_run_is_read() -> None:
+    measured = recorded("good")
+    assert (measured.completed, measured.availability, measured.problem) == (3000, 1.0, None)
+    assert (measured.elapsed_s, measured.rate_quantum) == (0.13348, 0.001)
+    assert measured.rate == pytest.approx(22474.77, rel=0.001)
+    assert (measured.response_mean_s, measured.response_max_s) == (0.000132, 0.000781)
+    assert (measured.response_how, measured.response_p99_s) == ("h2load's own", None)
+
+
+def test_a_warm_up_is_not_in_the_duration() -> None:
+    measured = recorded("seconds", requests=None, seconds=2.0, warm=1.0)
+    assert (measured.elapsed_s, measured.completed, measured.rate) == (2.0, 21, 10.5)
+    assert (measured.response_mean_s, measured.response_max_s) == (0.28074, 0.28085)
+
+
+@pytest.mark.parametrize(
+    ("name", "kind", "count"),
+    [("404", "4xx", 30), ("500", "5xx", 30), ("reset", "other", 3), ("timeout", "timeout", 3)],
+)
+def test_a_failure_is_counted_by_its_kind(name: str, kind: str, count: int) -> None:
+    measured = recorded(name)
+    assert {k: n for k, n in measured.failed.items() if n} == {kind: count}
+    assert (measured.completed, measured.availability) == (0, 0.0)
+    assert (measured.response_mean_s, measured.response_max_s) == (None, None)
+
+
+def test_what_was_never_asked_is_a_problem_and_no_failed_request() -> None:
+    assert recorded("refused").problem == "h2load asked 0 of 9: connections failed"
+    assert recorded("reset").problem == "h2load asked 3 of 30: connections failed"
+    assert recorded("refused").failed["refused"] is None
+
+
+def test_a_crash_is_a_problem_with_its_last_words() -> None:
+    assert "invalid fd" in (recorded("hang-seconds").problem or "")
+    assert parse("", "", LOAD).problem == "h2load printed no result: its output says why"
+
+
+def test_nothing_completed_in_time_has_no_times() -> None:
+    measured = recorded("unfinished", requests=None, seconds=1.0)
+    assert (measured.completed, measured.rate, measured.response_mean_s) == (0, 0.0, None)
+
+
+def test_the_words_are_those_of_the_load() -> None:
+    argv = command(replace(LOAD, requests=None, seconds=1.5, warm=0.5, timeout=7)).argv
+    words = "-c 3 -t 1 -N 7s -D 1500ms --warm-up-time 500ms http://127.0.0.1/"
+    assert argv == ("h2load", "--h1", *words.split())
+
+
+def test_fewer_requests_than_users_are_asked_by_fewer_users() -> None:
+    measured = recorded("good", users=40)
+    assert measured.notes == ("30 users asked instead of 40",)
+
+
+def test_it_keeps_its_connections_and_has_no_open_loop() -> None:
+    with pytest.raises(UsageError, match="h2load keeps its connections: take keep_alive=yes"):
+        loads.check(replace(LOAD, keep_alive=False), "h2load")
+    with pytest.raises(UsageError, match="h2load has no open loop: take driver=builtin"):
+        loads.check(replace(LOAD, requests=None, seconds=1.0, rate=5.0), "h2load")
+
+
+@installed
+@pytest.mark.parametrize("amount", [{"requests": 30}, {"requests": None, "seconds": 0.5}])
+def test_the_real_h2load_agrees_with_what_was_recorded(
+    server: Server, amount: dict[str, float]
+) -> None:
+    load = replace(LOAD, url=server.url("/"), warm=0.0, **amount)  # type: ignore[arg-type]
+    ran = loads.run(load, "h2load")
+    assert ran.measured.problem is None
+    assert (ran.measured.completed or 0) >= 30
+    assert (ran.version or "")[0].isdigit()
+
+
+@installed
+def test_a_body_is_sent_by_its_method(server: Server) -> None:
+    before = len(server.bodies)
+    loads.run(replace(LOAD, url=server.url("/"), requests=3, method="PUT", body="{}"), "h2load")
+    assert server.bodies[before:] == [b"{}"] * 3
+    assert server.heads[-1].startswith(b"PUT / ")
