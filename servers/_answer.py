@@ -5,8 +5,9 @@ from __future__ import annotations
 import json
 from collections.abc import Callable
 from dataclasses import dataclass
+from urllib.parse import parse_qsl
 
-from servers import _log, _probe
+from servers import _lag, _log, _probe
 from tasks import TaskFailed
 
 
@@ -37,15 +38,34 @@ def failed(error: Exception) -> Answer:
     """Answer 500 with one line that says why, and log it."""
     _probe.answered["failed"] += 1
     _log.failed(str(error))
-    return Answer(500, "text/plain; charset=utf-8", _log.escaped(str(error)).encode() + b"\n")
+    return _plain(500, _log.escaped(str(error)))
 
 
-def other(path: str) -> Answer | None:
+def other(uri: str) -> Answer | None:
     """Answer any path but the task's own, `/`, for which it is None."""
-    plain = path.partition("?")[0]
-    if plain == "/":
+    path, _, query = uri.partition("?")
+    if path == "/":
         return None
-    if plain == "/resources/":
-        body = json.dumps(_probe.resources(), indent=2).encode() + b"\n"
-        return Answer(200, "application/json", body)
-    return Answer(404, "text/plain; charset=utf-8", b"only / and /resources/ are served here\n")
+    if path != "/resources/":
+        return _plain(404, "only / and /resources/ are served here")
+    try:
+        window = _window(query)
+    except ValueError:
+        return _plain(400, "ask /resources/?from=A&to=B in seconds of CLOCK_MONOTONIC, A before B")
+    told = {**_probe.resources(), **(_lag.between(*window) if window else {})}
+    return Answer(200, "application/json", json.dumps(told, indent=2).encode() + b"\n")
+
+
+def _window(query: str) -> tuple[float, float] | None:
+    """Read from and to, in seconds of CLOCK_MONOTONIC; None when neither is asked for."""
+    asked = dict(parse_qsl(query, keep_blank_values=True))
+    if not asked:
+        return None
+    begin, end = (float(asked.get(key, "nan")) for key in ("from", "to"))
+    if not begin <= end:  # so is it, too, when one of them is missing or nan
+        raise ValueError
+    return begin, end
+
+
+def _plain(status: int, line: str) -> Answer:
+    return Answer(status, "text/plain; charset=utf-8", line.encode() + b"\n")

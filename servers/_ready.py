@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from errors import StorageError
-from servers import _probe
+from servers import _lag, _probe
 
 
 def announce(port: int) -> None:
@@ -41,7 +41,7 @@ def fail(message: str, exit_code: int) -> None:
 
 def end() -> None:
     """Say what the server knows at its end, and that it is no longer to be found."""
-    _tell({"ended": True, **_probe.endings()})
+    _tell({"ended": True, **_probe.endings(), **_lag.so_far()})
     if (file := os.environ.get("SERVER_FILE")) is not None:
         try:
             Path(file).unlink(missing_ok=True)

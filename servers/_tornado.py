@@ -13,7 +13,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 import tasks
-from servers import _answer, _port, _ready
+from servers import _answer, _lag, _port, _ready
 from servers._stop import stop
 
 QUIET = 0.05  # s without a new request before idle connections are closed; a guess
@@ -67,7 +67,7 @@ class _Handler(RequestHandler):
 
     async def get(self) -> None:
         with self.work:
-            answer = _answer.other(self.request.path) or await self.work.answer()
+            answer = _answer.other(self.request.uri or "") or await self.work.answer()
             self.set_status(answer.status)
             self.set_header("Content-Type", answer.content_type)
             if stop.at is not None:
@@ -88,6 +88,7 @@ async def _serve(work: _Work, port: int, backlog: int) -> None:
     stopped = asyncio.Event()
     stop.then(lambda: loop.call_soon_threadsafe(stopped.set))
     _ready.announce(sockets[0].getsockname()[1])
+    _lag.watch(loop)
     await stopped.wait()
     await _accept_waiting(sockets[0], backlog)
     server.stop()

@@ -1,0 +1,76 @@
+"""What a server tells of a window of time: the lag of its loop, and what its tasks took."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+import catalog
+from bench import server
+from servers import _samples
+from tests.servers.test_contract import get, together
+
+SERVERS = list(catalog.servers())
+LAGS = [f"loop_lag_{name}_ms" for name in ("p50", "p99", "max")]
+Start = Callable[..., server.Server]
+
+
+def told(running: server.Server, begin: float, end: float) -> dict[str, Any]:
+    status, body = get(f"{running.url}resources/?from={begin}&to={end}")
+    assert status == 200
+    return json.loads(body)  # type: ignore[no-any-return]
+
+
+def loaded(running: server.Server, users: int) -> dict[str, Any]:
+    """Have each user ask once, all together, and give what the server tells of that time."""
+    began = time.monotonic()
+    assert together(users, lambda: get(running.url)[0]) == [200] * users
+    return told(running, began, time.monotonic())
+
+
+def test_a_held_loop_lags_for_as_long_as_it_is_held(start: Start) -> None:
+    window = loaded(start("loop", "sleep_sync"), users=4)
+    p50, p99, most = (window[key] for key in LAGS)
+    assert 4 * 280 * 0.2 < p50 < p99 <= most < 4 * 280 * 3
+    assert most > 250
+
+
+def test_a_free_loop_lags_little(start: Start) -> None:
+    window = loaded(start("loop", "sleep_async_split"), users=4)
+    assert 0 < window["loop_lag_p50_ms"] < 30
+
+
+def test_a_hold_is_no_part_of_the_window_after_it(start: Start) -> None:
+    running = start("loop", "sleep_sync")
+    assert loaded(running, users=4)["loop_lag_max_ms"] > 250
+    began = time.monotonic()
+    time.sleep(0.3)
+    assert told(running, began, time.monotonic())["loop_lag_p50_ms"] < 30
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_last_line_has_the_lag_of_a_server_with_a_loop(name: str, start: Start) -> None:
+    running = start(name, "noop_sync")
+    time.sleep(0.1)
+    server.stop(running)
+    assert [running.ending[key] is None for key in LAGS] == [name == "sync"] * 3
+
+
+@pytest.mark.parametrize("name", ["sync", "loop"])
+@pytest.mark.parametrize("query", ["from=1", "to=1", "from=2&to=1", "from=nan&to=1", "from=x&to=1"])
+def test_a_window_that_is_none_is_refused(name: str, query: str, start: Start) -> None:
+    status, body = get(f"{start(name, 'noop_sync').url}resources/?{query}")
+    assert (status, body.count(b"\n")) == (400, 1)
+
+
+def test_samples_keep_the_newest_and_say_when_a_window_is_gone() -> None:
+    samples = _samples.Samples(2)
+    for at in range(_samples.KEPT + 10):
+        samples.add(at, -at)
+    assert len(samples.rows()) == _samples.KEPT
+    assert samples.between(9, 20) is None
+    assert samples.between(10, 12) == [(10, -10), (11, -11), (12, -12)]
