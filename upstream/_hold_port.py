@@ -43,7 +43,9 @@ class HoldPort:
             writer.write(f"upstream {self.token}\n".encode())
             if await reader.readline() == b"hold\n" and not self._closed:
                 await self._hold(reader, writer)
-        except (OSError, ValueError):  # cut off, or a line too long: not a holder any more
+        # Cut off, a line too long, or the end: asyncio prints a traceback for a connection that
+        # ends as cancelled (gh-113538, mended in Python 3.11.8 and 3.12.2).
+        except (OSError, ValueError, asyncio.CancelledError):
             pass
         finally:
             writer.close()
@@ -56,5 +58,5 @@ class HoldPort:
                 pass
         finally:
             self._holders -= 1
-            if self._holders == 0:
+            if self._holders == 0 and not self._closed:  # closed: a successor may serve by now
                 self._left()

@@ -144,6 +144,18 @@ def test_signal_ends_the_one_that_a_user_started(folder: Path, number: signal.Si
     assert not (folder / "facts.json").exists()
 
 
+@pytest.mark.parametrize("while_held", [[], ["--while-held"]])
+def test_ctrl_c_while_it_is_held_says_nothing(while_held: list[str]) -> None:
+    with served(*PORTS, *while_held) as (upstream, process), hold() as holding:
+        assert upstream == holding.upstream
+        process.send_signal(signal.SIGINT)
+        assert process.wait(10) == 0
+        assert process.stderr is not None
+        assert (
+            process.stderr.read() == f"certificates are verified by {upstream.ca}; Ctrl-C ends it\n"
+        )
+
+
 def test_the_one_that_a_user_started_outlives_its_holders() -> None:
     with served() as (upstream, process):
         with hold() as holding:
