@@ -9,6 +9,7 @@ import asyncio
 import functools
 import importlib
 import inspect
+import sys
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 from types import ModuleType
@@ -78,11 +79,16 @@ async def acall(name: str) -> bytes:
 def _ours(path: Path) -> ModuleType:
     try:
         return importlib.import_module(f"tasks.{path.stem}")
-    except ModuleNotFoundError as error:
-        hint = "install it with pip install -r requirements.txt"
-        raise MachineError(f"tasks/{path.name} needs {error.name}: {hint}") from None
     except Exception as error:  # noqa: BLE001 - an import may raise anything
+        if isinstance(error, ModuleNotFoundError) and _is_library(error.name):
+            hint = f"install it with {sys.executable} -m pip install {error.name}"
+            raise MachineError(f"tasks/{path.name} needs {error.name}: {hint}") from None
         raise _own.import_failed(f"tasks/{path.name}", error) from None
+
+
+def _is_library(missing: str | None) -> bool:
+    """Tell a library that may be installed from a part of one, or of Python, that is not there."""
+    return missing is not None and "." not in missing and missing not in sys.stdlib_module_names
 
 
 async def _finish(awaitable: Awaitable[Any]) -> Any:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -111,10 +110,29 @@ def test_hostile_name_is_refused(name: str) -> None:
     assert _said(name)
 
 
-def test_missing_library_is_an_environment_error(own: Path) -> None:
-    (own / "lxml.py").write_text("raise ModuleNotFoundError('gone', name='lxml')")
-    env = os.environ | {"PYTHONPATH": f"{own}:{catalog.ROOT}"}
-    code = "import tasks; tasks.resolve('xml_lxml_sync')"
-    command = [sys.executable, "-c", code]
-    done = subprocess.run(command, env=env, capture_output=True, text=True, timeout=20, check=False)
-    assert f"{MachineError.__name__}: tasks/xml_lxml.py needs lxml: " in done.stderr
+def _said_of_a_task_file(folder: Path, code: str) -> str:
+    """Resolve a task of a file in a tasks/ of its own; return the last line of the traceback."""
+    (folder / "tasks").mkdir()
+    for path in (catalog.ROOT / "tasks").glob("_*.py"):
+        (folder / "tasks" / path.name).write_bytes(path.read_bytes())
+    for name in ("catalog.py", "errors.py"):
+        (folder / name).write_bytes((catalog.ROOT / name).read_bytes())
+    (folder / "tasks" / "shop.py").write_text(f"{code}\ndef quote(): pass")
+    command = [sys.executable, "-c", "import tasks; tasks.resolve('quote')"]
+    done = subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, timeout=20, check=False
+    )
+    return done.stderr.splitlines()[-1]
+
+
+def test_missing_library_of_a_task_file_is_an_environment_error(tmp_path: Path) -> None:
+    said = _said_of_a_task_file(tmp_path, "import no_such_thing.part")
+    hint = f"install it with {sys.executable} -m pip install no_such_thing"
+    assert said == f"errors.{MachineError.__name__}: tasks/shop.py needs no_such_thing: {hint}"
+
+
+@pytest.mark.parametrize("module", ["tasks._fetsh", "os.no_such_part"])
+def test_missing_part_of_what_is_there_is_no_library(tmp_path: Path, module: str) -> None:
+    said = _said_of_a_task_file(tmp_path, f"import {module}")
+    assert said.startswith("errors.UsageError: importing tasks/shop.py raised ModuleNotFoundError")
+    assert said.endswith(f"({tmp_path}/tasks/shop.py:1): mend it")
