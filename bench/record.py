@@ -74,6 +74,7 @@ class Record:
     cpu_ms_per_request: float | None = None
     cores_used: float | None = None
     driver_cpu_s: float | None = None
+    driver_busy: float | None = None
     memory_pss_mib: float | None = None
     memory_uss_mib: float | None = None
     memory_rss_mib: float | None = None

@@ -81,6 +81,7 @@ class Measured:
     `rate_quantum` is the share by which the rate may be off because requests are whole: no
     interval is narrower. Of an open loop, `offered` requests were to begin within the window, and
     every figure but the rate is of them; `late` is by how much the tool itself began them late.
+    `driver_busy` is the share of one core that the busiest load process used within the window.
     """
 
     elapsed_s: float | None = None
@@ -105,6 +106,7 @@ class Measured:
     histogram: Mapping[str, int] | None = None
     late_p99_s: float | None = None
     late_max_s: float | None = None
+    driver_busy: float | None = None
     problem: str | None = None
     notes: tuple[str, ...] = ()
 
@@ -138,6 +140,14 @@ def check(load: Load, driver: str) -> None:
     from loads import _check
 
     _check.check(load, driver)
+
+
+def version(driver: str) -> str | None:
+    """Give a driver's version, None when it does not tell; raise MachineError without its tool."""
+    from loads import _check, _run
+
+    module = _check.check(Load("http://127.0.0.1/", 1, keep_alive=True), driver)
+    return _run.version(module)
 
 
 def default_driver() -> str:

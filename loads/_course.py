@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from time import process_time
 
 from loads import Load
 from loads._board import BEGAN, COMPLETED, ENDED, OVER, SETTLED, START, WARM, Board
@@ -23,6 +24,8 @@ class Course:
         self.load, self.board, self.process = whole, board, process
         self.has_window = has_window(whole)
         self._before: int | None = None
+        self._since: tuple[float, float] | None = None
+        self._busy: float | None = None
         self._enough = max(whole.completions, math.ceil(whole.cycles * whole.users))
 
     def look(self, clients: Clients, now: float) -> None:
@@ -35,10 +38,12 @@ class Course:
         elif not board.time(ENDED):
             if self._before is None:
                 self._before = len(clients.samples.ended)
+                self._since = (now, process_time())
             board.post(self.process, COMPLETED, len(clients.samples.ended) - self._before)
             if leads:
                 self._measure(clients, now)
         if ended := board.time(ENDED):
+            self.busy(now)
             settled = not self.has_window or clients.is_settled(ended)
             board.post(self.process, SETTLED, settled)
             late = now > ended + self.load.timeout + GRACE
@@ -46,6 +51,13 @@ class Course:
                 board.decide(OVER, now)
         if board.time(OVER):
             clients.stop()
+
+    def busy(self, now: float) -> float | None:
+        """Give the share of one core that this process used from the window's begin to its end."""
+        if self._busy is None and self._since is not None and now > self._since[0]:
+            began, cpu = self._since
+            self._busy = (process_time() - cpu) / (now - began)
+        return self._busy
 
     def _warm(self, clients: Clients, now: float) -> None:
         lasted = now - self.board.time(START)

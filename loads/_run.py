@@ -49,7 +49,7 @@ def run(load: Load, name: str) -> Ran:
     else:
         measured = driver.parse(stdout, stderr, load)
     model = "open" if load.rate else "closed"
-    return Ran(name, _version(driver), argv, measured, cpu_s, output, model, hung=cpu_s is None)
+    return Ran(name, version(driver), argv, measured, cpu_s, output, model, hung=cpu_s is None)
 
 
 def _to_its_end(
@@ -119,7 +119,7 @@ def _shown(text: str) -> str:
     return plain if len(plain) <= OUTPUT else f"{plain[:OUTPUT]}\n... and {len(plain)} in all"
 
 
-def _version(driver: ModuleType) -> str | None:
+def version(driver: ModuleType) -> str | None:
     """Ask a tool for its version: the first number with a point in its answer."""
     if driver.TOOL is None:
         return str(driver.version())

@@ -18,6 +18,7 @@ class Samples:
     `began` and `ended` are of completed requests, in the order of their ends; `failed` has kind,
     begin and end of the others; `unfinished` the begins of those in flight when it was `over`.
     `asked` and `late` say of an open loop when each was to begin, and how late it was begun.
+    `busy` is the share of one core that it used within the window.
     `problem` says why it ended early.
     """
 
@@ -28,4 +29,5 @@ class Samples:
     asked: array[float] = field(default_factory=_doubles)
     late: array[float] = field(default_factory=_doubles)
     over: float = field(default_factory=monotonic)
+    busy: float | None = None
     problem: str | None = None

@@ -58,6 +58,7 @@ def summary(load: Load, window: Window, parts: Sequence[Samples]) -> Measured:
         window_s=round(window.length, 6),
         window_began=window.began,
         window_ended=window.ended,
+        driver_busy=max((round(p.busy, 4) for p in parts if p.busy is not None), default=None),
         problem=next((part.problem for part in parts if part.problem), None),
         notes=_notes(load, window, len(times)),
         **_rates(load, window, parts, len(times)),

@@ -51,6 +51,11 @@ def test_the_histogram_has_every_time(server: Server) -> None:
     assert quantile(got.histogram or {}, 1.0) == pytest.approx(got.response_max_s, rel=0.0101)
 
 
+def test_the_tool_says_how_busy_it_was(server: Server) -> None:
+    idle, busy = measured(server, "/pool"), measured(server, "/", keep_alive=True)
+    assert 0 < (idle.driver_busy or 0) < 0.3 < (busy.driver_busy or 0) < 1.1
+
+
 def test_nothing_is_left_unfinished(server: Server) -> None:
     got = measured(server, "/pool")
     assert (got.failed["unfinished"], got.failed["timeout"]) == (0, 0)
