@@ -2,28 +2,84 @@
 
 from __future__ import annotations
 
+import socket
+import ssl
+from urllib.parse import urlsplit
+
 import requests
-from tornado.httpclient import AsyncHTTPClient
+import urllib3
+from tornado.httpclient import AsyncHTTPClient, HTTPClientError
+from tornado.simple_httpclient import HTTPTimeoutError
 
 CONNECT_TIMEOUT = 3.0  # seconds
 TIMEOUT = 10.0  # seconds: awaited, of the whole fetch; blocking, of the wait for any byte
+NO_STATUS = 599  # tornado's, of a timeout or a connection that was closed
+
+
+class FetchFailed(Exception):
+    """Say which host was not reached, or what it answered; its cause is the client's error."""
 
 
 def fetch(url: str, ca: str | None = None) -> bytes:
-    """Fetch a URL as requests.get does, its certificate verified by `ca` or the well-known ones."""
+    """Fetch a URL as requests.get does, its certificate verified by `ca` or the well-known ones.
+
+    Raise FetchFailed.
+    """
     timeout = (CONNECT_TIMEOUT, TIMEOUT)
-    response = requests.get(url, timeout=timeout, verify=True if ca is None else ca)
-    response.raise_for_status()
+    try:
+        response = requests.get(url, timeout=timeout, verify=True if ca is None else ca)
+        response.raise_for_status()
+    except OSError as error:  # as every error of requests is
+        raise _failed(url, error) from error
     return response.content
 
 
 async def afetch(url: str, ca: str | None = None) -> bytes:
-    """Fetch a URL on this event loop, its certificate verified by `ca` or the well-known ones."""
+    """Fetch a URL on this event loop, its certificate verified by `ca` or the well-known ones.
+
+    Raise FetchFailed.
+    """
     client = AsyncHTTPClient(force_instance=True)
     try:
         response = await client.fetch(
             url, ca_certs=ca, connect_timeout=CONNECT_TIMEOUT, request_timeout=TIMEOUT
         )
+    except (HTTPClientError, OSError) as error:
+        raise _failed(url, error) from error
     finally:
         client.close()
     return response.body
+
+
+def _failed(url: str, error: Exception) -> FetchFailed:
+    """Word an error of either client by its innermost cause; a password in the URL is left out."""
+    host = urlsplit(url).netloc.rpartition("@")[2] or repr(url)
+    if isinstance(error, requests.HTTPError) and error.response is not None:
+        return FetchFailed(f"{host} answered with status {error.response.status_code}")
+    if isinstance(error, HTTPClientError) and error.code != NO_STATUS:
+        return FetchFailed(f"{host} answered with status {error.code}")
+    through = " through the proxy" if isinstance(error, requests.exceptions.ProxyError) else ""
+    return FetchFailed(f"{host} could not be reached{through}: {_reason(_innermost(error))}")
+
+
+def _innermost(error: BaseException) -> BaseException:
+    """Take off what requests and urllib3 wrap an error in, each as a cause or an argument."""
+    while isinstance(error, requests.RequestException | urllib3.exceptions.HTTPError):
+        wrapped = [arg for arg in error.args if isinstance(arg, BaseException)]
+        inner = error.__cause__ or error.__context__ or (wrapped[-1] if wrapped else None)
+        if inner is None:
+            break
+        error = inner
+    return error
+
+
+def _reason(error: BaseException) -> str:
+    if isinstance(error, TimeoutError | HTTPTimeoutError):
+        return "timed out"
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return f"certificate verify failed ({error.verify_message})"
+    if not isinstance(error, OSError) or not error.strerror:
+        return f"{type(error).__name__}: {error}"
+    if isinstance(error, socket.gaierror):
+        return f"name resolution failed ({error.strerror})"
+    return error.strerror[0].lower() + error.strerror[1:]

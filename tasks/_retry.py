@@ -6,14 +6,17 @@ import tenacity
 from tornado.httpclient import HTTPClientError
 from tornado.iostream import StreamClosedError
 
+from tasks._fetch import FetchFailed
+
 TRIES = 20  # at 50 % failures, one call in a million gives up
 
 
 def _passes(error: BaseException) -> bool:
     """Tell what may pass from what stays: a wrong certificate, an unknown host, a timeout stay."""
-    if isinstance(error, HTTPClientError):
-        return bool(error.code == 500)
-    return isinstance(error, ConnectionError | StreamClosedError)
+    cause = error.__cause__ if isinstance(error, FetchFailed) else error
+    if isinstance(cause, HTTPClientError):
+        return bool(cause.code == 500)
+    return isinstance(cause, ConnectionError | StreamClosedError)
 
 
 patient = tenacity.retry(

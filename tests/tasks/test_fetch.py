@@ -1,0 +1,138 @@
+"""A fetch that fails: one short line with the host and the innermost cause, by either client."""
+
+from __future__ import annotations
+
+import asyncio
+import re
+import socket
+import struct
+import threading
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+
+import pytest
+
+from tasks import _fetch, _retry
+from tasks._fetch import FetchFailed, afetch, fetch
+from upstream import Upstream
+
+END = "Connection: close\r\nContent-Length: "
+BOTH = pytest.mark.parametrize("by", [fetch, lambda url: asyncio.run(afetch(url))])
+By = Callable[[str], bytes]
+
+
+@contextmanager
+def answering(answer: bytes, is_reset: bool = False) -> Iterator[tuple[str, list[bytes]]]:
+    """Answer each request alike, then close; give the address and the requests so far."""
+    asked: list[bytes] = []
+
+    def serve() -> None:
+        while request := (connection := listener.accept()[0]).recv(65536):
+            asked.append(request)
+            connection.sendall(answer)
+            if is_reset:
+                linger = struct.pack("ii", 1, 0)
+                connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, linger)
+            connection.close()
+        connection.close()
+
+    with socket.create_server(("127.0.0.1", 0)) as listener:
+        thread = threading.Thread(target=serve)
+        thread.start()
+        try:
+            yield f"127.0.0.1:{listener.getsockname()[1]}", asked
+        finally:
+            socket.create_connection(listener.getsockname()).close()  # asks nothing: the end
+            thread.join(10)
+
+
+def said(by: By, url: str) -> str:
+    with pytest.raises(FetchFailed) as caught:
+        by(url)
+    assert caught.value.__cause__ is not None
+    return str(caught.value)
+
+
+@BOTH
+def test_unknown_host_is_said(by: By) -> None:
+    expected = r"no\.such\.invalid could not be reached: (name resolution failed \(.+\)|timed out)"
+    assert re.fullmatch(expected, said(by, "https://no.such.invalid/"))
+
+
+@BOTH
+def test_refusal_is_said(by: By) -> None:
+    with socket.socket() as closed:
+        closed.bind(("127.0.0.1", 0))
+        host = f"127.0.0.1:{closed.getsockname()[1]}"
+        assert said(by, f"http://{host}/") == f"{host} could not be reached: connection refused"
+
+
+@BOTH
+def test_reset_is_said(by: By) -> None:
+    with answering(b"H", is_reset=True) as (host, _):
+        expected = f"{host} could not be reached: connection reset by peer"
+        assert said(by, f"http://{host}/") == expected
+
+
+@BOTH
+def test_timeout_is_said(by: By, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fetch, "TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host = f"127.0.0.1:{silent.getsockname()[1]}"
+        assert said(by, f"http://{host}/") == f"{host} could not be reached: timed out"
+
+
+@BOTH
+def test_unknown_certificate_is_said(by: By, held: Upstream) -> None:
+    host = held.https.removeprefix("https://")
+    expected = f"{host} could not be reached: certificate verify failed ("
+    assert said(by, f"{held.https}/page.html").startswith(expected)
+
+
+@BOTH
+@pytest.mark.parametrize("status", [404, 500, 503])
+def test_status_is_said_without_a_password_of_the_url(by: By, status: int) -> None:
+    with answering(f"HTTP/1.1 {status} No\r\n{END}0\r\n\r\n".encode()) as (host, _):
+        expected = f"{host} answered with status {status}"
+        assert said(by, f"http://user:secret@{host}/") == expected
+
+
+@BOTH
+def test_answer_that_is_no_http_is_said(by: By) -> None:
+    with answering(b"SSH-2.0\r\n\r\n") as (host, _):
+        assert said(by, f"http://{host}/").startswith(f"{host} could not be reached: ")
+
+
+def test_proxy_that_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("http_proxy", "http://127.0.0.1:9")
+    monkeypatch.delenv("no_proxy", raising=False)
+    monkeypatch.delenv("NO_PROXY", raising=False)
+    expected = "example.com could not be reached through the proxy: connection refused"
+    assert said(fetch, "http://example.com/") == expected
+
+
+@pytest.mark.parametrize(("status", "tries"), [(500, _retry.TRIES), (404, 1), (503, 1)])
+def test_only_a_500_is_tried_again(status: int, tries: int) -> None:
+    with answering(f"HTTP/1.1 {status} No\r\n{END}0\r\n\r\n".encode()) as (host, asked):
+        with pytest.raises(FetchFailed):
+            asyncio.run(_retry.patient(afetch)(f"http://{host}/"))
+        assert len(asked) == tries
+
+
+def test_reset_is_tried_again() -> None:
+    with answering(b"H", is_reset=True) as (host, asked):
+        with pytest.raises(FetchFailed):
+            asyncio.run(_retry.patient(afetch)(f"http://{host}/"))
+        assert len(asked) == _retry.TRIES
+
+
+def test_timeout_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_fetch, "TIMEOUT", 0.2)
+    with socket.create_server(("127.0.0.1", 0)) as silent:
+        host = f"127.0.0.1:{silent.getsockname()[1]}"
+        with pytest.raises(FetchFailed):
+            asyncio.run(_retry.patient(afetch)(f"http://{host}/"))
+        silent.settimeout(0.1)
+        silent.accept()[0].close()
+        with pytest.raises(TimeoutError):
+            silent.accept()
