@@ -9,6 +9,8 @@ from errors import UsageError
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smSM]?)")
 LONGEST = 3600.0  # s
+NUMBER = re.compile(r"\d{1,9}(\.\d{1,9})?")
+MANY = 10  # numbers of a range: more would make a sweep long, not better
 DIGITS = 18  # more is no number of ours, and int() itself refuses thousands
 
 
@@ -18,6 +20,26 @@ def whole(name: str, text: str, least: int, most: int) -> int:
     if not digits or not least <= int(text) <= most:
         raise UsageError(f"{name}={text!r} is not a whole number from {least} to {most}")
     return int(text)
+
+
+def number(name: str, text: str, least: float, most: float) -> float:
+    """Read a number from `least` to `most`, which may have a decimal point."""
+    if not NUMBER.fullmatch(text) or not least <= float(text) <= most:
+        raise UsageError(f"{name}={text!r} is not a number from {least:g} to {most:g}")
+    return float(text)
+
+
+def wholes(name: str, text: str, least: int, most: int) -> list[int]:
+    """Read `1+2+4`, or `1..16` as at most MANY numbers that grow evenly by ratio."""
+    first, dots, last = text.partition("..")
+    if not dots:
+        return sorted({whole(name, word, least, most) for word in text.split("+")})
+    low, high = whole(name, first, least, most), whole(name, last, least, most)
+    if low >= high:
+        raise UsageError(f"{name}={text!r} does not rise: write {name}=1..16")
+    if high - low < MANY:
+        return list(range(low, high + 1))
+    return sorted({round(low * (high / low) ** (step / (MANY - 1))) for step in range(MANY)})
 
 
 def seconds(name: str, text: str, least: float) -> float:

@@ -1,39 +1,87 @@
-"""Flags: what to doubt in a record, each with what to do about it."""
+"""Flags: what to doubt in a record, each with what to do about it.
+
+A flag begins with its kind and a colon. A visit is repeated once for a flag that is not the case's
+own: one that has come again at a repetition is.
+"""
 
 from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
 
 import catalog
 from bench.record import Record
 
 CLIENT_BOUND = 0.7  # of its cores, beyond which the load tool may be what sets the rate
+LITTLE = 0.02  # by which rate x mean / users may differ from 1
+SHORT = 0.5  # s of load: in less, its start is most of what a driver uses
+OTHERS = 0.1  # of the machine's CPU
+STEAL = 0.01  # of the machine's CPU
+EXACT = "per request"  # of a response time that was measured independently of the rate
+BACKLOGGED = {"sync"}  # servers whose listen queue hides waiting users from Little's law
 
 
 def of(record: Record) -> tuple[str, ...]:
-    """Name what is doubtful in one visit's figures."""
-    found = []
-    if record.driver_cpu_s and record.elapsed_s:
-        cores = 1 if record.driver == "builtin" else record.environment.get("cores") or 1
-        busy = record.driver_cpu_s / record.elapsed_s / float(str(cores))
-        if busy > CLIENT_BOUND:
-            found.append(f"client-bound: {record.driver} used {busy:.0%} of the CPU it can use")
-    if record.listen_overflows:
-        found.append(
-            f"{record.listen_overflows} listen-queue overflows: users waited to connect again, "
-            "which the response time does not show: raise backlog="
-        )
-    if record.failures:
-        found.append(f"{record.failures} requests failed")
-    return tuple(found)
+    """Name what is doubtful in one record's figures."""
+    return tuple(_doubts(record))
 
 
-def of_bodies(record: Record, earlier: list[Record]) -> tuple[str, ...]:
+def kinds(record: Record) -> set[str]:
+    """Give the kinds of a record's flags, and "problem" when something died in it."""
+    died = record.problem is not None and not record.is_unavailable
+    return {flag.partition(":")[0] for flag in record.flags} | ({"problem"} if died else set())
+
+
+def is_to_be_repeated(record: Record, earlier: Sequence[Record]) -> bool:
+    """Say whether a visit has a flag that no repetition of this case has shown to be its own."""
+    own = {kind for r in earlier if r.key == record.key and r.attempt > 1 for kind in kinds(r)}
+    return bool(kinds(record) - own)
+
+
+def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[str, ...]:
     """Name the servers of one task that answered other bytes."""
     if not catalog.find_task(record.task).constants.get("STABLE", True):
         return ()
     others = {r.server for r in earlier if r.task == record.task and _differ(r, record)}
     return tuple(
-        f"answers other bytes than {server}: compare the bodies" for server in sorted(others)
+        f"bodies: answers other bytes than {server}: compare them" for server in sorted(others)
     )
+
+
+def _doubts(record: Record) -> Iterator[str]:
+    busy = _driver_busy(record)
+    if busy is not None and busy > CLIENT_BOUND:
+        yield f"client-bound: {record.driver} used {busy:.0%} of the CPU it can use: take h2load"
+    if _breaks_littles_law(record):
+        yield f"little: rate x mean / users is {record.little_ratio}, not 1: users waited elsewhere"
+    if record.others_cpu is not None and record.others_cpu > OTHERS:
+        share = f"{record.others_cpu:.0%} of the machine's CPU"
+        yield f"others: {share} went to other processes: end them and measure again"
+    if record.steal is not None and record.steal > STEAL:
+        yield f"steal: the hypervisor kept {record.steal:.1%} of the CPU: measure at a quieter time"
+    if record.listen_overflows:
+        yield (
+            f"overflows: the listen queue dropped {record.listen_overflows} connections: users "
+            "waited to connect again, unseen by the response time (backlog= is its length)"
+        )
+    if record.failures:
+        yield f"failures: {record.failures} requests failed"
+
+
+def _breaks_littles_law(record: Record) -> bool:
+    if record.little_ratio is None or record.server in BACKLOGGED:
+        return False
+    is_known = record.model == "closed" and record.response_how == EXACT
+    return is_known and abs(record.little_ratio - 1) > LITTLE
+
+
+def _driver_busy(record: Record) -> float | None:
+    """Give the share of the CPU it can use that the driver used; a short load does not tell."""
+    if record.driver_busy is not None:
+        return record.driver_busy
+    cores = record.environment.get("cores")
+    if record.driver_cpu_s is None or (record.elapsed_s or 0.0) < SHORT or not cores:
+        return None
+    return record.driver_cpu_s / (record.elapsed_s or 1.0) / float(str(cores))
 
 
 def _differ(one: Record, other: Record) -> bool:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import tempfile
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -14,6 +15,7 @@ from errors import StorageError
 
 RESULTS = Path(os.environ.get("RESULTS", catalog.ROOT / "results")).absolute()
 FILE = "records.jsonl"
+LASTING = "load_tests"  # the run that single load tests are added to
 
 
 def new_run(name: str) -> Path:
@@ -31,14 +33,24 @@ def new_run(name: str) -> Path:
     raise StorageError(f"{RESULTS} has 99 runs of this second: wait for the next")
 
 
-def lasting_run(name: str) -> Path:
-    """Take the folder of a run that single measurements are added to, made when it is not there."""
-    folder = RESULTS / name
+def lasting_run() -> Path:
+    """Take the folder of the run that single load tests are added to, made when it is not there."""
+    folder = RESULTS / LASTING
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise _unusable(folder, error) from error
     return folder
+
+
+def check_writable() -> None:
+    """Raise StorageError unless runs can be written to the results folder."""
+    try:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=RESULTS):
+            pass
+    except OSError as error:
+        raise _unusable(RESULTS, error) from error
 
 
 def append(folder: Path, record: Record) -> None:
@@ -80,6 +92,16 @@ def newest() -> Path:
         raise StorageError(f"no run in {RESULTS}: make one by fab quick") from None
     except OSError as error:
         raise _unusable(RESULTS, error) from error
+
+
+def newest_planned() -> Path:
+    """Find the newest run that has a plan; raise StorageError when there is none."""
+    runs = sorted(RESULTS.glob("*/run.json"), key=lambda path: path.parent.name)
+    if not runs:
+        raise StorageError(
+            f"no run to go on with in {RESULTS}: begin one by fab run_all_load_tests"
+        )
+    return runs[-1].parent
 
 
 def named(run: str) -> Path:

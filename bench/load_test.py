@@ -8,6 +8,7 @@ from datetime import UTC, datetime
 
 import catalog
 import upstream
+from bench import journal
 from bench.measure import measure
 from bench.prime import prime
 from bench.record import Record
@@ -15,8 +16,6 @@ from bench.visit import new_record, with_facts
 from errors import StartError
 from loads import Load
 from suites import Case
-
-RUN = "load_tests"
 
 
 def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
@@ -36,7 +35,7 @@ def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
         path=path,
     )
     known = upstream.running() if "upstream" in catalog.find_task(task).needs else None
-    record = with_facts(new_record(case, RUN, known), facts)
+    record = with_facts(new_record(case, journal.LASTING, known), facts)
     record = replace(record, url=load.url, seconds=load.seconds, requests=load.requests)
     record = replace(record, alone_s=_alone_s(load.url))
     return measure(record, load, driver, int(str(facts["pid"])), known)
@@ -60,7 +59,7 @@ def _alone_s(url: str) -> float | None:
 def of_url(load: Load, driver: str) -> Record:
     """Load any URL of this machine; nothing is known of what answers there."""
     record = Record(
-        run=RUN,
+        run=journal.LASTING,
         server="url",
         task=load.url,
         users=load.users,

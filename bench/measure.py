@@ -5,12 +5,15 @@ from __future__ import annotations
 import json
 from dataclasses import asdict, replace
 
+import psutil
+
 import loads
 from bench import flags
 from bench.environment import environment, load_average
 from bench.prime import get
 from bench.record import Record
-from bench.resources import Resources, Watch
+from bench.resources import Watch
+from bench.stats import audit
 from errors import StartError
 from loads import Load, Ran
 from upstream import Upstream
@@ -23,17 +26,17 @@ def measure(
 
     Of a server whose `pid` is None no resources are known.
     """
-    ran, used, tries = _watched(load, driver, pid, upstream)
+    ran, watch, tries = _watched(load, driver, pid, upstream)
     notes: tuple[str, ...] = ()
     if ran.hung:  # siege does, about once in 22 short runs
-        ran, used, tries = _watched(load, driver, pid, upstream)
-        notes = (f"{driver} hung, was killed and run again",)
-    measured = ran.measured
-    figures = {**asdict(measured), **asdict(used)}
-    notes += figures.pop("notes")
+        ran, watch, tries = _watched(load, driver, pid, upstream)
+        notes = (f"hung: {driver} was killed and run again",)
+    measured = asdict(ran.measured)
+    notes += measured.pop("notes")
+    used = watch.between(measured["window_began"], measured["window_ended"])
     record = replace(
         record,
-        **figures,
+        **{**measured, **asdict(used)},
         driver=ran.driver,
         driver_version=ran.version,
         argv=ran.argv,
@@ -41,33 +44,46 @@ def measure(
         driver_cpu_s=ran.driver_cpu_s,
         output=ran.output,
         flags=record.flags + notes,
-        little_ratio=_little_ratio(measured, load.users),
-        cpu_ms_per_request=_per(used.server_cpu_s, measured.completed, 1000.0),
-        cores_used=_per(used.server_cpu_s, measured.elapsed_s),
-        tries_per_request=_per(tries, measured.completed),
+        little_ratio=_little_ratio(ran.measured, load.users),
+        cpu_ms_per_request=_per(used.server_cpu_s, ran.measured.completed, 1000.0),
+        cores_used=_per(used.server_cpu_s, ran.measured.elapsed_s),
+        tries_per_request=_per(tries, ran.measured.completed),
         environment=environment(),
         load_average=load_average(),
     )
+    record = replace(record, others_cpu=_others_cpu(record))
     return replace(record, flags=record.flags + flags.of(record))
 
 
 def _watched(
     load: Load, driver: str, pid: int | None, upstream: Upstream | None
-) -> tuple[Ran, Resources, int | None]:
+) -> tuple[Ran, Watch, int | None]:
     """Run the load once, with what the server used and the upstream was asked meanwhile."""
     tries = _tries(upstream)
-    with Watch(pid) as watch:
+    with Watch(pid, None if upstream is None else upstream.pid) as watch:
         ran = loads.run(load, driver)
-    return ran, watch.resources, _growth(tries, _tries(upstream))
+    return ran, watch, _growth(tries, _tries(upstream))
+
+
+def _others_cpu(record: Record) -> float | None:
+    """Give the share of the machine's CPU that went to nobody of ours while it was loaded."""
+    driver_s = record.driver_cpu_s
+    if record.driver_busy is not None and record.elapsed_s is not None:  # it has a window
+        driver_s = record.driver_busy * record.elapsed_s
+    parts = (record.busy_s, record.server_cpu_s, record.own_cpu_s, driver_s)
+    cores = psutil.cpu_count()
+    if None in parts or not record.elapsed_s or not cores:
+        return None
+    busy, server, own, driver = (float(str(part)) for part in parts)
+    return round(max(0.0, busy - server - own - driver) / (record.elapsed_s * cores), 4)
 
 
 def _little_ratio(measured: loads.Measured, users: int) -> float | None:
     """X R / c, which Little's law says is 1; None where the mean itself was derived by that law."""
-    if measured.rate is None or measured.response_mean_s is None:
-        return None
     if measured.response_how == "Little's law":
         return None
-    return round(measured.rate * measured.response_mean_s / users, 4)
+    ratio = audit.little_ratio(measured.rate, measured.response_mean_s, users)
+    return None if ratio is None else round(ratio, 4)
 
 
 def _per(amount: float | None, count: float | None, scale: float = 1.0) -> float | None:

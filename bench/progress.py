@@ -1,4 +1,4 @@
-"""Progress on stderr: the row, its phase and the seconds left; plain lines when piped."""
+"""Progress on stderr: what is measured, its phase and the seconds left; plain lines when piped."""
 
 from __future__ import annotations
 
@@ -10,18 +10,24 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from bench.record import Record
+from bench.plan import Plan
+from bench.record import VISIT, Record
+from bench.rounds import Due
+from suites import Case
+
+AROUND = 5.0  # s a long run takes beside its load, on average: start, warm-up, stop
+GUESS = 7.0  # s of a visit that was never made; afterwards it is known
 
 
 class Progress:
-    """Show how far a run is: a live line on a terminal, else a line for each row and phase."""
+    """Show how far a run is: a live line on a terminal, else a line for each visit's load."""
 
-    def __init__(self, rows: Sequence[str], seconds: float) -> None:
-        self._rows = rows
-        self._order = 1
+    def __init__(self, plan: Plan, todo: Sequence[Due], records: Sequence[Record]) -> None:
+        self._plan = plan
+        self._took = {(r.kind, r.key): sum(r.phases.values()) for r in records}
+        self._place, self._name = "", ""
         self._phase, self._phase_ends = "start", time.monotonic()
-        self._ends = time.monotonic() + seconds
-        self._after_row = seconds
+        self._ends = time.monotonic() + self._expected_s(todo)
         self._console = Console(stderr=True, highlight=False)
         self._live = Live(get_renderable=self._line, console=self._console, transient=True)
 
@@ -34,33 +40,53 @@ class Progress:
         if self._console.is_terminal:
             self._live.stop()
 
-    def row(self, order: int, expected: float) -> None:
-        """Begin a row that may take `expected` seconds."""
-        self._order = order
-        self._ends = time.monotonic() + self._after_row
-        self._after_row -= expected
+    def begin(self, due: Due, todo: Sequence[Due]) -> None:
+        """Begin a visit, the first of those that are still to do in its round."""
+        kind = f"round {due.round}" if due.kind == VISIT else "long run"
+        self._place, self._name = f"{kind}, {due.order}/{len(self._plan.cases)}", due.case.name
+        self._ends = time.monotonic() + self._expected_s(todo)
 
     def phase(self, name: str, expected: float) -> None:
-        """Begin a phase of the row that may take `expected` seconds."""
+        """Begin a phase that may take `expected` seconds."""
         self._phase, self._phase_ends = name, time.monotonic() + expected
-        if not self._console.is_terminal and name in ("warm", "load"):
+        if not self._console.is_terminal and name == "load":
             print(f"{self._line()}", file=sys.stderr, flush=True)
 
     def done(self, record: Record) -> None:
-        """End a row with its rate, or with why it has none."""
+        """End a visit with its rate, or with why it has none."""
+        self._took[record.kind, record.key] = sum(record.phases.values())
         rate = "no rate" if record.rate is None else f"{record.rate:.2f} trans/s"
-        line = f"[{self._order}/{len(self._rows)}] {self._name}: {record.problem or rate}"
+        again = ", measured again" if record.attempt > 1 else ""
+        line = f"[{self._place}] {self._name}: {record.problem or rate}{again}"
         self._console.print(line, markup=False, soft_wrap=True)
 
-    @property
-    def _name(self) -> str:
-        return self._rows[self._order - 1]
+    def _expected_s(self, todo: Sequence[Due]) -> float:
+        """Expect how long these take, and the rounds up to the first look after them."""
+        now = todo[0].round if todo else 0
+        further = max(0, self._plan.looks.counts[0] - now)
+        each = sum(self._visit_s(case) for case in self._plan.cases)
+        return sum(self._due_s(due) for due in todo) + further * each
+
+    def _due_s(self, due: Due) -> float:
+        if due.kind == VISIT:
+            return self._visit_s(due.case)
+        return due.case.seconds + AROUND
+
+    def _visit_s(self, case: Case) -> float:
+        return self._took.get((VISIT, case.key), GUESS)
 
     def _line(self) -> Text:
         now = time.monotonic()
         left, whole = max(0.0, self._phase_ends - now), max(0.0, self._ends - now)
-        place = f"[{self._order}/{len(self._rows)}] {self._name}"
-        return Text(f"{place}: {self._phase}, {left:.0f} s left; whole run {duration(whole)} left")
+        place = f"[{self._place}] {self._name}"
+        least = f"at least {duration(whole)} in all"
+        return Text(f"{place}: {self._phase}, {left:.0f} s left; {least}")
+
+
+def expected_s(plan: Plan) -> float:
+    """Expect how long a run takes that has not begun, if its first look is enough, in seconds."""
+    long = sum(case.seconds + AROUND for case in plan.cases) if plan.driver else 0.0
+    return long + plan.looks.counts[0] * GUESS * len(plan.cases)
 
 
 def duration(seconds: float) -> str:

@@ -6,13 +6,19 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
 
-SCHEMA = 1
+SCHEMA = 2
+VISIT, LONG, TEST, PAIR = "visit", "long", "test", "pair"
+UNAVAILABLE = "not available: "
 
 
 @dataclass(frozen=True)
 class Record:
-    """One visit of one case. None is not known; 0 is a zero that was measured.
+    """One load of one server. None is not known; 0 is a zero that was measured.
 
+    Its `kind` is "visit", one of several by builtin in rounds whose order is of `seed`; "long", one
+    contiguous run of the published tool; "test", of a server that a user started; or "pair", a
+    slice of a comparison. `attempt` 2 repeats a visit whose flags were a reason to; only the last
+    attempt counts.
     Units are in the names: `_s` seconds, `_mib` MiB; rates are requests a second; `availability`
     is a share from 0 to 1. `alone_s` is the median response time of one request at a time, before
     the load. `phases` are seconds by phase. `tries_per_request` counts what the retry tasks asked
@@ -28,13 +34,18 @@ class Record:
     command: str
     utc: str
     schema: int = SCHEMA
+    kind: str = TEST
     suite: str | None = None
     round: int | None = None
     order: int | None = None
     seed: int | None = None
+    attempt: int = 1
+    quick: bool = False
     workers: int | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
     keep_alive: bool = False
+    asked_rate: float | None = None
+    think_s: float = 0.0
     seconds: float | None = None
     requests: int | None = None
     url: str | None = None
@@ -67,14 +78,17 @@ class Record:
     histogram: Mapping[str, int] | None = None
     late_p99_s: float | None = None
     late_max_s: float | None = None
+    driver_busy: float | None = None
     little_ratio: float | None = None
     tries_per_request: float | None = None
     server_cpu_s: float | None = None
     server_life_cpu_s: float | None = None
+    queued_s: float | None = None
+    switches_voluntary: int | None = None
+    switches_involuntary: int | None = None
     cpu_ms_per_request: float | None = None
     cores_used: float | None = None
     driver_cpu_s: float | None = None
-    driver_busy: float | None = None
     memory_pss_mib: float | None = None
     memory_uss_mib: float | None = None
     memory_rss_mib: float | None = None
@@ -82,8 +96,17 @@ class Record:
     threads: int | None = None
     fds: int | None = None
     listen_overflows: int | None = None
+    busy_s: float | None = None
+    own_cpu_s: float | None = None
+    others_cpu: float | None = None
+    steal: float | None = None
+    cpu_pressure: float | None = None
     loop_lag_p50_ms: float | None = None
     loop_lag_p99_ms: float | None = None
+    loop_lag_max_ms: float | None = None
+    slots: int | None = None
+    slot_s: float | None = None
+    task_cpu_s: float | None = None
     gil_hold: float | None = None
     gil_utilisation: float | None = None
     interpreter: Mapping[str, object] = field(default_factory=dict)
@@ -93,6 +116,16 @@ class Record:
     flags: tuple[str, ...] = ()
     problem: str | None = None
     output: str | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What two records of one case have in common: its command and its load."""
+        return (self.command, self.users, self.keep_alive, self.asked_rate)
+
+    @property
+    def is_unavailable(self) -> bool:
+        """Say whether the case could not be measured at all, as its `problem` tells."""
+        return self.problem is not None and self.problem.startswith(UNAVAILABLE)
 
     @property
     def failures(self) -> int | None:

@@ -1,30 +1,33 @@
-"""Resources of a process tree, sampled from outside while a load runs."""
+"""Resources of a server, sampled from outside while a load runs."""
 
 from __future__ import annotations
 
 import threading
+import time
+from collections.abc import Mapping
 from dataclasses import dataclass
-from pathlib import Path
-from typing import TypeVar
 
 import psutil
 
+from bench import machine
+from bench.series import Series
+from bench.tree import Tree
 from errors import StartError
 
-EVERY = 1.0  # s between two samples: a tree's children cost 4.5 ms to find, its PSS 1.4 ms
-MIB = 1024 * 1024
-T = TypeVar("T", int, float)
+EVERY = 0.1  # s between two readings of the counters, some 0.3 ms each
+SELDOM = 10  # readings for one of memory and of the tree's members, some 6 ms
 
 
 @dataclass(frozen=True)
 class Resources:
-    """Peaks of a process tree during a load, and what was used in it; None where not known.
+    """What a process tree held at most and used in a window, and the machine's noise in it.
 
     Memory in MiB, summed over the tree: PSS counts a page shared by n processes as 1/n in each, so
     its sum is the memory in use; the sum of RSS counts shared pages once a process.
-    `server_cpu_s` is the user and system time of the tree, with children that ended and were
-    waited for.
-    `listen_overflows` are this machine's while the load ran.
+    `server_cpu_s` is the user and system time of the tree, with children that ended; `queued_s`
+    what its threads waited for a CPU. `steal` and `cpu_pressure` are shares of the window from 0
+    to 1, `busy_s` the CPU time of the whole machine, `own_cpu_s` that of the bench and of the
+    upstream. None is not known.
     """
 
     memory_pss_mib: float | None = None
@@ -34,128 +37,123 @@ class Resources:
     threads: int | None = None
     fds: int | None = None
     server_cpu_s: float | None = None
+    queued_s: float | None = None
+    switches_voluntary: int | None = None
+    switches_involuntary: int | None = None
     listen_overflows: int | None = None
+    busy_s: float | None = None
+    own_cpu_s: float | None = None
+    steal: float | None = None
+    cpu_pressure: float | None = None
 
 
 class Watch:
-    """Sample a process tree once a second from `__enter__` to `__exit__`; then `resources` is set.
+    """Read a server's counters ten times a second, and its memory once, until `__exit__`.
 
-    Of a tree whose root is None nothing is known but the machine's own counts.
+    Of a server whose `pid` is None only the machine's own counts are known.
     """
 
-    def __init__(self, pid: int | None) -> None:
-        self.resources = Resources()
-        self._root = None if pid is None else _process(pid)
-        self._samples: list[dict[str, float | None]] = []
+    def __init__(self, pid: int | None, upstream: int | None = None) -> None:
+        self._tree = None if pid is None else Tree(pid)
+        self._upstream = _tree_of(upstream)
+        self._series = Series()
+        self._peaks: dict[str, float] = {}
         self._over = threading.Event()
-        self._thread = threading.Thread(target=self._sample_until_over, daemon=True)
+        self._thread = threading.Thread(target=self._read_until_over, daemon=True)
 
     def __enter__(self) -> Watch:
-        self._cpu_s = self._used_s()
-        self._overflows = listen_overflows()
+        self._read()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
         self._over.set()
         self._thread.join()
-        self._sample()
-        now, then = listen_overflows(), self._overflows
-        pss, uss, rss = (self._peak(key) for key in ("pss", "uss", "rss"))
-        processes, threads, fds = (self._peak(key) for key in ("processes", "threads", "fds"))
-        self.resources = Resources(
-            memory_pss_mib=pss,
-            memory_uss_mib=uss,
-            memory_rss_mib=rss,
-            processes=_whole(processes),
-            threads=_whole(threads),
-            fds=_whole(fds),
-            server_cpu_s=_difference(self._used_s(), self._cpu_s),
-            listen_overflows=_difference(now, then),
+        self._read()
+        self._weigh()
+
+    def between(self, began: float | None, ended: float | None) -> Resources:
+        """Give the resources of a window of time.monotonic(); of all that was watched for None."""
+        window = None if began is None or ended is None else (began, ended)
+        seconds = self._series.seconds if window is None else window[1] - window[0]
+        grown = {key: self._series.growth(key, window) for key in _KEYS}
+        return Resources(
+            memory_pss_mib=self._peaks.get("memory_pss_mib"),
+            memory_uss_mib=self._peaks.get("memory_uss_mib"),
+            memory_rss_mib=self._peaks.get("memory_rss_mib"),
+            processes=_whole(self._peaks.get("processes")),
+            threads=_whole(self._peaks.get("threads")),
+            fds=_whole(self._peaks.get("fds")),
+            server_cpu_s=_rounded(grown["cpu_s"]),
+            queued_s=_rounded(grown["queued_s"]),
+            switches_voluntary=_whole(grown["switches_voluntary"]),
+            switches_involuntary=_whole(grown["switches_involuntary"]),
+            listen_overflows=_whole(self._series.growth("overflows")),
+            busy_s=_rounded(grown["busy_s"]),
+            own_cpu_s=_rounded(grown["own_s"]),
+            steal=_share(grown["steal_s"], seconds * (psutil.cpu_count() or 1)),
+            cpu_pressure=_share(grown["pressure_s"], seconds),
         )
 
-    def _sample_until_over(self) -> None:
+    def _read_until_over(self) -> None:
+        count = 0
         while not self._over.wait(EVERY):
-            self._sample()
+            count += 1
+            self._read()
+            if count % SELDOM == 0:
+                self._weigh()
 
-    def _sample(self) -> None:
-        if not (tree := self._tree()):
-            return
-        sizes = [size for process in tree if (size := _memory(process)) is not None]
-        sample: dict[str, float | None] = {"processes": len(tree)}
-        for key in ("pss", "uss", "rss"):
-            values = [getattr(size, key, None) for size in sizes]
-            known = [value for value in values if value is not None]
-            sample[key] = (
-                round(sum(known) / MIB, 2) if known and len(known) == len(values) else None
-            )
-        sample["threads"] = _total(tree, "num_threads")
-        sample["fds"] = _total(tree, "num_fds")
-        self._samples.append(sample)
+    def _read(self) -> None:
+        reading = machine.used()
+        own: float | None = time.process_time()
+        if self._upstream is not None:
+            used = self._upstream.used()["cpu_s"]
+            own = None if used is None or own is None else own + used
+        reading["own_s"] = own
+        if self._tree is not None:
+            reading |= self._tree.used()
+            self._peak(self._tree.held())
+        self._series.add(time.monotonic(), reading)
 
-    def _used_s(self) -> float | None:
-        return _cpu_s(tree) if (tree := self._tree()) else None
+    def _weigh(self) -> None:
+        for tree in (self._tree, self._upstream):
+            if tree is not None:
+                tree.refresh()
+        if self._tree is not None:
+            self._peak(self._tree.memory())
 
-    def _tree(self) -> list[psutil.Process]:
-        if self._root is None:
-            return []
-        try:
-            return [self._root, *self._root.children(recursive=True)]
-        except psutil.NoSuchProcess:
-            return []
-
-    def _peak(self, key: str) -> float | None:
-        known = [value for sample in self._samples if (value := sample[key]) is not None]
-        return max(known, default=None)
+    def _peak(self, found: Mapping[str, float | None]) -> None:
+        for key, value in found.items():
+            if value is not None:
+                self._peaks[key] = max(value, self._peaks.get(key, value))
 
 
-def _process(pid: int) -> psutil.Process:
+_KEYS = (
+    "cpu_s",
+    "queued_s",
+    "switches_voluntary",
+    "switches_involuntary",
+    "busy_s",
+    "own_s",
+    "steal_s",
+    "pressure_s",
+)
+
+
+def _tree_of(upstream: int | None) -> Tree | None:
     try:
-        return psutil.Process(pid)
-    except psutil.NoSuchProcess:
-        raise StartError(f"the server (pid {pid}) ended before it was loaded") from None
-
-
-def listen_overflows() -> int | None:
-    """Count the connections dropped since boot as a listen queue was full; None off Linux."""
-    try:
-        names, values = (
-            line.split()[1:]
-            for line in Path("/proc/net/netstat").read_text().splitlines()
-            if line.startswith("TcpExt:")
-        )
-    except (OSError, ValueError):
+        return None if upstream is None else Tree(upstream)
+    except StartError:  # the tasks will fail and say so
         return None
-    return int(dict(zip(names, values, strict=True))["ListenOverflows"])
+
+
+def _rounded(value: float | None) -> float | None:
+    return None if value is None else round(value, 4)
 
 
 def _whole(value: float | None) -> int | None:
-    return None if value is None else int(value)
+    return None if value is None else round(value)
 
 
-def _difference(after: T | None, before: T | None) -> T | None:
-    return None if after is None or before is None else after - before
-
-
-def _cpu_s(tree: list[psutil.Process]) -> float:
-    total = 0.0
-    for process in tree:
-        try:
-            total += sum(process.cpu_times()[:4])  # user, system, children_user, children_system
-        except psutil.NoSuchProcess:
-            continue
-    return total
-
-
-def _memory(process: psutil.Process) -> object | None:
-    try:
-        return process.memory_full_info()
-    except psutil.Error:
-        return None
-
-
-def _total(tree: list[psutil.Process], method: str) -> int | None:
-    try:
-        return sum(int(getattr(process, method)()) for process in tree)
-    except psutil.Error:
-        return None
+def _share(part: float | None, whole: float) -> float | None:
+    return None if part is None or whole <= 0 else round(part / whole, 4)

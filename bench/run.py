@@ -1,50 +1,96 @@
-"""A run: every case of a suite is visited, and each record is on disk before the next begins."""
+"""A run: every visit that is due, one at a time, each on disk before the next begins."""
 
 from __future__ import annotations
 
+import fcntl
+import os
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
 import catalog
 import upstream
-from bench import flags, journal, server
+from bench import flags, journal, rounds, server
+from bench.plan import Plan
 from bench.progress import Progress
-from bench.record import Record
+from bench.record import VISIT, Record
+from bench.rounds import Due
 from bench.visit import new_record, not_available, visit
-from errors import Mendable
+from errors import Mendable, RunError
 from suites import Case
 from upstream import Upstream
 
-AROUND = 5.0  # s a visit takes beside its load, on average: start, warm-up, stop
 
+def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
+    """Make all visits of a plan that its folder does not have yet; give all records after each.
 
-def expected_s(cases: Sequence[Case]) -> float:
-    """Estimate how long a run of these cases takes, in seconds."""
-    return sum(case.seconds + AROUND for case in cases)
-
-
-def run(cases: Sequence[Case], suite: str, folder: Path, driver: str) -> Iterator[Record]:
-    """Visit the cases in turn; yield each record when it is durable in `folder`."""
+    Raises RunError when another process works on the same run.
+    """
     server.adopt_orphans()
-    earlier: list[Record] = []
+    records = journal.read(folder) if (folder / journal.FILE).exists() else []
     with ExitStack() as stack:
-        held = _hold(stack) if _any_needs(cases) else None
-        progress = stack.enter_context(Progress([case.name for case in cases], expected_s(cases)))
-        for order, case in enumerate(cases, start=1):
-            needed = held if "upstream" in catalog.find_task(case.task).needs else None
-            progress.row(order, case.seconds + AROUND)
-            if isinstance(needed, Mendable):
-                record = not_available(new_record(case, folder.name, None), needed)
-            else:
-                record = visit(case, driver, folder.name, needed, progress.phase)
-            doubts = record.flags + flags.of_bodies(record, earlier)
-            record = replace(record, suite=suite, order=order, flags=doubts)
-            journal.append(folder, record)
-            earlier.append(record)
-            progress.done(record)
-            yield record
+        stack.enter_context(_alone(folder))
+        held = _hold(stack) if _any_needs(plan.cases) else None
+        todo = rounds.due(plan, records)
+        progress = stack.enter_context(Progress(plan, todo, records))
+        while todo:
+            for place, due in enumerate(todo):
+                progress.begin(due, todo[place:])
+                needs = "upstream" in catalog.find_task(due.case.task).needs
+                for record in _made(plan, folder, due, held if needs else None, records, progress):
+                    journal.append(folder, record)
+                    records.append(record)
+                    progress.done(record)
+                yield records
+            todo = rounds.due(plan, records)
+
+
+def _made(
+    plan: Plan,
+    folder: Path,
+    due: Due,
+    needed: Upstream | Mendable | None,
+    earlier: Sequence[Record],
+    progress: Progress,
+) -> Iterator[Record]:
+    """Make one visit, and once more when its flags are a reason to."""
+    driver = "builtin" if due.kind == VISIT else plan.driver or "builtin"
+    for attempt in (1, 2):
+        known = None if isinstance(needed, Mendable) else needed
+        record = replace(
+            new_record(due.case, folder.name, known),
+            kind=due.kind,
+            suite=plan.suite,
+            seed=plan.seed,
+            round=due.round,
+            order=due.order,
+            attempt=attempt,
+            quick=plan.quick,
+        )
+        if isinstance(needed, Mendable):
+            record = not_available(record, needed)
+        else:
+            record = visit(due.case, driver, record, known, progress.phase)
+        record = replace(record, flags=record.flags + flags.of_bodies(record, earlier))
+        yield record
+        if due.kind != VISIT or not flags.is_to_be_repeated(record, earlier):
+            return
+
+
+@contextmanager
+def _alone(folder: Path) -> Iterator[None]:
+    """Hold a run's folder, so that no second process adds to the same run."""
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        try:
+            fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            busy = f"{folder.name} is being measured by another process"
+            raise RunError(f"{busy}: wait for its end, or begin a run of your own") from None
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def _hold(stack: ExitStack) -> Upstream | Mendable:

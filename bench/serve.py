@@ -4,15 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import shutil
 import socket
 import sys
-from pathlib import Path
 
 import catalog
 import upstream
 from bench import running, server
-from errors import MachineError, UsageError
+from errors import MachineError
 from suites import Case
 
 
@@ -47,11 +45,3 @@ def check_port(port: int) -> None:
                 fix = f"end what listens there, or choose another: port={port + 1}"
                 raise MachineError(f"port {port} is busy: {fix}") from error
             raise MachineError(f"port {port}: {error.strerror}: choose another") from error
-
-
-def interpreter(word: str) -> str:
-    """Find a Python by path or name on PATH; raise UsageError when it is not there."""
-    found = shutil.which(Path(word).expanduser())
-    if found is None:
-        raise UsageError(f"no Python at {word!r}: give the path of one, or a name on PATH")
-    return str(Path(found).absolute())  # a venv's python is a link that must not be resolved

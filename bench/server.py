@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 import catalog
+from bench import pythons
 from errors import MachineError, Mendable, StartError, UsageError
 from suites import Case
 
@@ -63,7 +64,7 @@ def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:
         environment["TASK_PATH"] = case.path
     task = catalog.find_task(case.task).name
     return [
-        case.python or sys.executable,
+        sys.executable if case.python is None else pythons.find(case.python),
         "-m",
         "servers",
         server.name,

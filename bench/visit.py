@@ -13,13 +13,18 @@ import loads
 from bench import server
 from bench.measure import measure
 from bench.prime import prime
-from bench.record import Record
+from bench.record import UNAVAILABLE, VISIT, Record
+from bench.stats.estimate import SLOW
 from errors import Mendable
 from loads import Load
 from suites import Case
 from upstream import Upstream
 
 WARM = 0.5  # s of load, at least, that are not counted
+WINDOW = 1.5  # s that are, at least: more by restart is worth more than longer
+CYCLES = 2.0  # answers per user in a window, at least
+TINY = 1e-9  # s
+MANY, FEW = 20, 5  # answers in a window, at least; FEW below SLOW requests a second
 SETTINGS = ("workers", "backlog", "start_method")
 INTERPRETER = (
     "python",
@@ -50,10 +55,12 @@ class Phases:
             self.seconds[name] = round(time.monotonic() - start, 3)
 
 
-def visit(case: Case, driver: str, run: str, upstream: Upstream | None, tell: Tell) -> Record:
-    """Start, prime, warm, measure and stop; what goes wrong is in the record's `problem`."""
+def visit(case: Case, driver: str, record: Record, upstream: Upstream | None, tell: Tell) -> Record:
+    """Start, prime, warm, measure and stop; what goes wrong is in the record's `problem`.
+
+    `record` is what `new_record` gave, with what the run knows of it.
+    """
     phases = Phases(tell)
-    record = new_record(case, run, upstream)
     try:
         record = _visit(case, driver, record, upstream, phases)
     except Mendable as error:
@@ -79,7 +86,7 @@ def new_record(case: Case, run: str, upstream: Upstream | None) -> Record:
 
 def not_available(record: Record, error: Mendable) -> Record:
     """Say in a record why it has no figures."""
-    return replace(record, problem=f"not available: {error}")
+    return replace(record, problem=f"{UNAVAILABLE}{error}")
 
 
 def with_facts(record: Record, facts: Mapping[str, object]) -> Record:
@@ -131,19 +138,50 @@ def _loaded(
     phases: Phases,
 ) -> Record:
     with phases.of("prime", 1.0):
-        primed = prime(running.url)
-    load = Load(running.url, record.users, record.seconds, keep_alive=record.keep_alive)
-    with phases.of("warm", record.users * primed.alone_s):
-        warmed = loads.run(replace(load, seconds=WARM, each=1), "builtin").measured
-    doubts = [f"warm-up: {warmed.problem}"] if warmed.problem else []
+        record = prepared(record, running)
+    if record.kind == VISIT:
+        load = window(record)
+        expected = load.warm + 3 * _cycle_s(record)
+    else:
+        load = Load(running.url, record.users, record.seconds, keep_alive=record.keep_alive)
+        with phases.of("warm", _cycle_s(record)):
+            warmed = loads.run(replace(load, seconds=WARM, each=1), "builtin").measured
+        expected = record.seconds or 0.0
+        if warmed.problem:
+            record = replace(record, flags=(*record.flags, f"warm-up: {warmed.problem}"))
+    with phases.of("load", expected):
+        return measure(record, load, driver, running.process.pid, upstream)
+
+
+def prepared(record: Record, running: server.Server) -> Record:
+    """Ask a fresh server for its first answers; raise StartError unless they are good."""
+    primed = prime(running.url)
+    doubts: tuple[str, ...] = ()
     if not primed.stable and catalog.find_task(record.task).constants.get("STABLE", True):
-        doubts.append("answers change: set STABLE = False in the task's file if they should")
-    record = replace(
+        doubts = ("bodies: answers change: set STABLE = False in the task's file if they should",)
+    return replace(
         record,
         url=running.url,
         alone_s=round(primed.alone_s, 6),
         body_sha256=primed.body_sha256,
-        flags=tuple(doubts),
+        flags=doubts,
     )
-    with phases.of("load", record.seconds or 0.0):
-        return measure(record, load, driver, running.process.pid, upstream)
+
+
+def window(record: Record) -> Load:
+    """Ask for a warm-up and a window of two cycles or more, each time of all users once round."""
+    is_slow = record.users / max(_cycle_s(record), TINY) < SLOW
+    return Load(
+        record.url or "",
+        record.users,
+        seconds=WINDOW,
+        keep_alive=record.keep_alive,
+        warm=WARM,
+        cycles=CYCLES,
+        completions=FEW if is_slow else MANY,
+    )
+
+
+def _cycle_s(record: Record) -> float:
+    """Expect how long it takes to answer every user once: that depends on how many slots work."""
+    return (record.alone_s or 0.0) * max(1.0, record.users / (record.workers or 1))

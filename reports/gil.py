@@ -7,53 +7,60 @@ from dataclasses import dataclass
 
 from tabulate import tabulate
 
-from bench.record import Record
+from bench.record import TEST, Record
+from bench.stats import audit, looks, verdict
+from bench.stats.verdict import Verdict
+from reports.rows import SHORT, Row
 
-NOISE = (
-    0.1  # below this, one visit each cannot tell a difference; a guess until there are intervals
-)
+NOISE = 0.1  # below this, one run each cannot tell a difference; a guess
 REACHED = 0.95  # of the ceiling counts as having reached it
-SHORT = 0.01  # s: below it a request alone is mostly hops and wake-ups, which overlap under load
-CPU_BOUND = 0.5  # of its time alone that a task spends on a CPU
-HEAD = ("Task", "Threads", "Processes", "Processes : threads", "Ceiling", "Reading")
+HEAD = ("Task", "Users", "Threads", "Processes", "Processes : threads", "Pool allows", "Reading")
 
 
 @dataclass(frozen=True)
 class Effect:
-    """One task in `threads` and in `processes`; rates and `ceiling` in requests a second."""
+    """One task in `threads` and in `processes`, and the verdict on their visits, round by round.
 
-    task: str
-    workers: int
-    threads: float
-    processes: float
-    ceiling: float | None
+    `pool` is the rate that the workers allow, in requests a second. Without visits the verdict is
+    of one run each and has no interval.
+    """
+
+    threads: Row
+    processes: Row
+    verdict: Verdict
+    pool: float | None
 
     @property
     def ratio(self) -> float:
         """The rate in processes over the rate in threads."""
-        return self.processes / self.threads
+        return (self.processes.rate or 0.0) / (self.threads.rate or 1.0)
 
     @property
     def reading(self) -> str:
-        """Say what follows, no more than one visit each can tell."""
-        if self.ceiling and min(self.threads, self.processes) >= REACHED * self.ceiling:
-            return f"the pool of {self.workers} is the limit, not the GIL"
-        if abs(self.ratio - 1) < NOISE:
-            return "no clear difference"
-        if self.ratio < 1:
-            return "the hop to a process costs more than the GIL"
-        return "threads wait for the GIL"
+        """Say what follows, no more than the visits can tell."""
+        least = min(self.threads.rate or 0.0, self.processes.rate or 0.0)
+        if self.pool and least >= REACHED * self.pool:
+            return f"the pool of {self.threads.first.workers} is the limit, not the GIL"
+        word = self.verdict.word
+        if word == verdict.FASTER:
+            return "processes are faster"
+        if word == verdict.SLOWER:
+            return "threads are faster: a hop to a process costs more"
+        return "no clear difference"
 
 
-def effects(records: Sequence[Record]) -> list[Effect]:
-    """Pair the records of each task with the same workers and users, the largest ratio first."""
-    found = []
-    for threads in records:
-        for processes in records:
-            if (threads.server, processes.server) == ("threads", "processes") and _like(
-                threads, processes
-            ):
-                found += _effect(threads, processes)
+def effects(rows: Sequence[Row]) -> list[Effect]:
+    """Pair the rows of each task with the same workers and users, the largest ratio first."""
+    newest = {_load(row.first): row for row in rows if row.problem is None and row.rate}
+    pairs = [
+        (threads, newest["processes", *load])
+        for (server, *load), threads in newest.items()
+        if server == "threads" and ("processes", *load) in newest
+    ]
+    verdicts = verdict.together([_verdict(*pair) for pair in pairs], looks.NORMAL.level)
+    found = [
+        Effect(*pair, word, _pool(pair[0])) for pair, word in zip(pairs, verdicts, strict=True)
+    ]
     return sorted(found, key=lambda effect: -effect.ratio)
 
 
@@ -61,44 +68,54 @@ def table(found: Sequence[Effect], style: str = "simple") -> str:
     """Lay the effects out."""
     lines = [
         (
-            effect.task,
-            f"{effect.threads:.2f}/s",
-            f"{effect.processes:.2f}/s",
-            f"{effect.ratio:.2f}x",
-            f"{effect.ceiling:.2f}/s" if effect.ceiling else "-",
+            effect.threads.first.task,
+            str(effect.threads.first.users),
+            f"{effect.threads.rate:.2f}/s",
+            f"{effect.processes.rate:.2f}/s",
+            _ratio(effect),
+            f"{effect.pool:.2f}/s" if effect.pool else "-",
             effect.reading,
         )
         for effect in found
     ]
-    align = ("left", "right", "right", "right", "right", "left")
+    align = ("left", *("right",) * 5, "left")
     return tabulate(lines, HEAD, tablefmt=style, colalign=align, disable_numparse=True)
 
 
-def ceiling(record: Record) -> float | None:
-    """Give what the pool allows: workers / time of one request alone, in requests a second.
+def _ratio(effect: Effect) -> str:
+    low, high = effect.verdict.low, effect.verdict.high
+    interval = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
+    return f"{effect.ratio:.2f}x{interval}"
 
-    A task that is on a CPU for most of that time gets no more slots than there are cores. None for
-    tasks that are shorter than SHORT, of which it is not known.
-    """
-    if record.alone_s is None or record.workers is None or record.alone_s < SHORT:
+
+def _pool(row: Row) -> float | None:
+    """Give what the pool allows: workers / time of one request alone, which waited for nobody."""
+    known = [r.alone_s for r in row.records if r.alone_s is not None]
+    alone_s = sorted(known)[len(known) // 2] if known else None
+    if alone_s is None or alone_s < SHORT:
         return None
-    cores = record.environment.get("cores")
-    cpu_s = (record.cpu_ms_per_request or 0.0) / 1000
-    if cpu_s > CPU_BOUND * record.alone_s and isinstance(cores, int):
-        return min(record.workers, cores) / record.alone_s
-    return record.workers / record.alone_s
+    return audit.ceilings(workers=row.first.workers, service_s=alone_s)[0].rate
 
 
-def _like(one: Record, other: Record) -> bool:
-    def load(r: Record) -> tuple[object, ...]:
-        return (r.task, r.workers, r.users, r.driver, r.keep_alive, r.upstream, r.interpreter)
+def _load(r: Record) -> tuple[object, ...]:
+    """Name the server and all that must be alike in rows that are compared."""
+    by_hand = r.driver if r.kind == TEST else None
+    load = (r.task, r.workers, r.users, r.keep_alive, r.asked_rate, r.think_s, by_hand)
+    return (r.server, *load, repr(r.upstream), repr(r.interpreter))
 
-    return load(one) == load(other)
 
-
-def _effect(threads: Record, processes: Record) -> list[Effect]:
-    if threads.problem or processes.problem or threads.workers is None:
-        return []
-    if not threads.rate or not processes.rate:
-        return []
-    return [Effect(threads.task, threads.workers, threads.rate, processes.rate, ceiling(threads))]
+def _verdict(threads: Row, processes: Row) -> Verdict:
+    """Compare visits of the same rounds; without them, one run each, beyond a guess of noise."""
+    others = {(r.run, r.round): r.rate for r in processes.visits if r.rate}
+    pairs = [
+        (r.rate, other)
+        for r in threads.visits
+        if r.rate and (other := others.get((r.run, r.round))) is not None
+    ]
+    if len(pairs) > 1:
+        return verdict.compare(pairs, looks.NORMAL.level)
+    ratio = (processes.rate or 0.0) / (threads.rate or 1.0)
+    word = verdict.UNRESOLVED
+    if abs(ratio - 1) >= NOISE:
+        word = verdict.FASTER if ratio > 1 else verdict.SLOWER
+    return Verdict(word, ratio, None, None, len(pairs), None, None)

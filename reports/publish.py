@@ -11,9 +11,9 @@ from reports.text import results_txt
 
 
 def publish(folder: Path, records: Sequence[Record]) -> Path:
-    """Write a run's results.txt twice, each in one step; give the path of the newest."""
+    """Write a run's results.txt, and the same as the newest beside all runs; give the first."""
     text = results_txt(records)
-    newest = journal.RESULTS / "results.txt"
-    for path in (folder / "results.txt", newest):
+    own = folder / "results.txt"
+    for path in (own, journal.RESULTS / "results.txt"):
         journal.replace(path, text)
-    return newest
+    return own

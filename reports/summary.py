@@ -1,4 +1,4 @@
-"""The summary table: one row a case, as text for a terminal or as reStructuredText."""
+"""The summary table: one line a row, as text for a terminal or as reStructuredText."""
 
 from __future__ import annotations
 
@@ -7,46 +7,51 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from bench.environment import sentence
-from bench.record import Record
+from bench.record import TEST
+from reports import doubts
+from reports.rows import Row
 
 HEAD = (
     "Task",
     "Users",
+    "Rate",
+    "Published tool",
     "Availability",
-    "Transaction rate",
-    "Response time",
+    "Response",
     "Memory",
     "Failed",
     "Overflows",
+    "Ceiling",
 )
+LEAST = 0.001  # the narrowest half-width that is shown
 MS = 0.01  # s: times below it show 10 us
 ALIGN = ("left", *("right",) * (len(HEAD) - 1))
 
 
-def table(records: Sequence[Record], style: str = "simple") -> str:
-    """Lay the records out; `style` is a name of tabulate's: "simple", or "rst" for a README."""
+def table(found: Sequence[Row], style: str = "simple") -> str:
+    """Lay the rows out; `style` is a name of tabulate's: "simple", or "rst" for a README."""
     literal = "``" if style == "rst" else ""
-    lines = [_line(record, literal) for record in records]
-    return tabulate(lines, HEAD, tablefmt=style, colalign=ALIGN, disable_numparse=True)
+    head = list(HEAD)
+    tools = {row.long.driver for row in found if row.long and row.long.driver}
+    head[3] = " and ".join(sorted(tools)) or HEAD[3]
+    lines = [_line(row, literal) for row in found]
+    return tabulate(lines, head, tablefmt=style, colalign=ALIGN, disable_numparse=True)
 
 
-def conditions(records: Sequence[Record]) -> str:
-    """Say in a few lines when, where and with what the records were measured."""
-    first = records[0]
+def conditions(found: Sequence[Row]) -> str:
+    """Say in a few lines when, where and with what the rows were measured."""
+    records = [record for row in found for record in row.records]
     tools = sorted({f"{r.driver} {r.driver_version or ''}".strip() for r in records if r.driver})
     workers = sorted({r.workers for r in records if r.workers})
     upstreams = sorted({str(r.upstream["kind"]) for r in records if r.upstream})
-    lines = [f"Measured {first.utc[:16].replace('T', ' ')} UTC"]
-    machine = next((r.environment for r in records if r.environment), None)
-    if machine is not None:
-        lines[0] += f" on {sentence(dict(machine))}."
     kept = {record.keep_alive for record in records if record.driver}
     how = {frozenset({True}): "connections kept", frozenset({False}): "a connection a request"}
-    lines.append(
-        f"Load: {', '.join(tools) or 'none'}; {how.get(frozenset(kept), 'of both kinds')}."
-    )
+    lines = [
+        f"Measured {records[0].utc[:16].replace('T', ' ')} UTC on {_machine(found)}.",
+        f"Load: {', '.join(tools) or 'none'}; {how.get(frozenset(kept), 'of both kinds')}.",
+    ]
     most = max(record.users for record in records)
-    cut = [r for r in records if r.workers is None and r.users < most and r.suite]
+    cut = [r for r in records if r.workers is None and r.users < most and r.quick]
     if cut:
         names = " and ".join(sorted({r.server for r in cut}))
         lines.append(
@@ -59,37 +64,76 @@ def conditions(records: Sequence[Record]) -> str:
     return "\n".join(lines)
 
 
-def notes(records: Sequence[Record]) -> str:
+def notes(found: Sequence[Row]) -> str:
     """List what to doubt, row by row; empty when there is nothing."""
     lines = [
-        f"* {record.command}, {record.users} users: {note}"
-        for record in records
-        for note in ([record.problem] if record.problem else record.flags)
+        f"* {row.first.command}, {row.first.users} users: {note}"
+        for row in found
+        for note in ([row.problem] if row.problem else doubts.of(row))
     ]
     return "\n".join(lines)
 
 
-def kinds(record: Record) -> str:
-    """Word the failed requests by kind: `3 timeout, 1 5xx`; unknown counts are passed over."""
-    words = [f"{n} {kind}" for kind, n in record.failed.items() if n and kind != "unfinished"]
-    return ", ".join(words) or ("0" if record.completed is not None else "-")
+def kinds(row: Row) -> str:
+    """Word the failed requests by kind: `3 timeout, 1 5xx`."""
+    words = [f"{count} {kind}" for kind, count in row.failed.items()]
+    return ", ".join(words) or ("0" if row.completed is not None else "-")
 
 
-def _line(record: Record, literal: str) -> list[str]:
-    command = f"{literal}{record.command}{literal}"
-    if record.problem is not None:
-        unknown = ("-",) * 3
-        return [command, str(record.users), "not available", *unknown, kinds(record), "-"]
+def rate(row: Row) -> str:
+    """Word a rate with its interval: `14.27 +-0.4 %`, or `14.27 unresolved +-3.1 %`."""
+    if row.rate is None:
+        return "-"
+    found = row.estimate
+    if found is None or found.value is None:
+        return f"{row.rate:.{_digits(row.rate)}f} once"
+    width = "" if found.half_width is None else f"+-{max(found.half_width, LEAST) * 100:.1f} %"
+    words = (f"{row.rate:.{_digits(row.rate)}f}", "" if found.resolved else "unresolved", width)
+    return " ".join(word for word in words if word)
+
+
+def _line(row: Row, literal: str) -> list[str]:
+    task = [f"{literal}{row.first.command}{literal}{_load(row)}", str(row.first.users)]
+    if row.problem is not None:
+        return [*task, "not available", *("-",) * (len(HEAD) - 3)]
+    published = row.long.rate if row.long else None
+    ceiling = row.ceiling
     return [
-        command,
-        str(record.users),
-        _number(record.availability, "%", 2, 100.0),
-        _number(record.rate, "trans/s"),
-        _time(record.response_mean_s),
-        _number(record.memory_pss_mib, "MiB", 1),
-        kinds(record),
-        _number(record.listen_overflows, "", 0),
+        *task,
+        rate(row),
+        "-" if published is None else f"{published:.{_digits(published)}f}",
+        _number(row.availability, "%", 2, 100.0),
+        _time(row.response_mean_s),
+        _number(row.memory_pss_mib, "MiB", 1),
+        kinds(row),
+        _number(row.listen_overflows, "", 0),
+        "-"
+        if ceiling is None
+        else f"{ceiling.kind} {ceiling.rate:.{_digits(ceiling.rate)}f} {row.reached or 0:.0%}",
     ]
+
+
+def _load(row: Row) -> str:
+    """Name what a load by hand had of its own, which rows of a benchmark share."""
+    record = row.first
+    if record.kind != TEST:
+        return ""
+    rate = None if record.asked_rate is None else f"{record.asked_rate:g}/s asked"
+    think = f"think {record.think_s:g} s" if record.think_s else None
+    words = (record.driver, rate, think, "kept" if record.keep_alive else None)
+    return f"  ({', '.join(word for word in words if word)})"
+
+
+def _machine(found: Sequence[Row]) -> str:
+    facts = next((dict(r.environment) for row in found for r in row.records if r.environment), None)
+    if facts is None:
+        return "a machine that is not known"
+    python = next((r.interpreter for row in found for r in row.records if r.interpreter), {})
+    return sentence({**facts, **python})
+
+
+def _digits(rate: float) -> int:
+    return 2 if rate < 100 else 1 if rate < 1000 else 0
 
 
 def _time(seconds: float | None) -> str:

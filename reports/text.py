@@ -4,38 +4,60 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.record import Record
-from reports import gil, summary
-from reports.rows import rows
+from bench.record import VISIT, Record
+from reports import gil, places, summary
+from reports.rows import Row, rows
 
+TERMINAL = 60  # lines of a tool that are printed
 EXPLAINED = """\
+Rate is of completed requests a second, with its 95 % interval over visits, each of a fresh server
+in a random order, loaded by builtin; "once" is one run without an interval. Beside it stands the
+rate of the published tool's one contiguous run, of which availability is.
+Response is the mean of a closed loop: users that wait ask no more. Ask fab run_load_test:rate= for
+percentiles that an open loop would see.
 Memory is PSS over the whole process tree, at its peak: pages that processes share count once.
 Overflows are connections that the listen queue dropped; their users waited to connect again.
-Ceiling = workers / time of one request alone: what a pool allows, whatever it is made of; not
-known for tasks under 10 ms, whose time alone is mostly hops and wake-ups.
-One visit a row, so no interval: differences below about 10 % may be noise."""
+Ceiling is the lowest of: pool, workers / time that a task keeps one; users, users / time of one
+request alone; cpu, cores / CPU time of a request. Behind it stands the share that was reached."""
 
 
 def results_txt(records: Sequence[Record]) -> str:
     """Render all records of a run."""
-    outputs = [_output(record) for record in records]
+    outputs = [_output(record) for record in records if record.kind != VISIT]
     return "\n".join([*outputs, tables(records)])
 
 
 def tables(records: Sequence[Record]) -> str:
-    """Render the summary table, the notes and the GIL effects."""
-    if not records:
+    """Render the summary tables, the notes and the GIL effects, one for each place."""
+    groups = places.divided(rows(records), lambda row: places.of(row.first))
+    if not groups:
         return "no records\n"
-    kept = rows(records)
-    parts = [summary.conditions(kept), summary.table(kept), summary.notes(kept)]
-    if found := gil.effects(kept):
-        parts += ["GIL effects: processes over threads", gil.table(found)]
-    return "\n\n".join(part for part in [*parts, EXPLAINED] if part) + "\n"
+    parts = [part for group in groups for part in _table(group)]
+    if len(groups) > 1:
+        parts.insert(0, "Of several machines, Pythons or upstreams: not to be compared.")
+    return "\n\n".join([*parts, EXPLAINED]) + "\n"
 
 
 def row(record: Record) -> str:
     """Render one load test."""
-    return "\n\n".join(p for p in (summary.table([record]), summary.notes([record])) if p) + "\n"
+    [one] = rows([record])
+    return "\n\n".join(p for p in (summary.table([one]), summary.notes([one])) if p) + "\n"
+
+
+def shortened(output: str | None) -> str:
+    """Give a tool's words for a terminal: their end, when they are many."""
+    lines = (output or "").splitlines()
+    if len(lines) <= TERMINAL:
+        return "\n".join(lines)
+    left = f"... {len(lines) - TERMINAL} lines more, all of them in the records ..."
+    return "\n".join([left, *lines[-TERMINAL:]])
+
+
+def _table(group: Sequence[Row]) -> list[str]:
+    parts = [summary.conditions(group), summary.table(group), summary.notes(group)]
+    if found := gil.effects(group):
+        parts += ["GIL effects: processes over threads", gil.table(found)]
+    return [part for part in parts if part]
 
 
 def _output(record: Record) -> str:

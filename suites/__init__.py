@@ -13,8 +13,8 @@ class Case:
     """A server x task x load: `settings` are what the server's `serve` takes, by name.
 
     `users` ask at once for `seconds`; with `keep_alive` each keeps its connection. `python` is the
-    interpreter the server runs in (None: this one), `path` a folder that a user's task imports
-    from.
+    interpreter the server runs in, by name or path (None: this one), `path` a folder that a user's
+    task imports from.
     """
 
     server: str
@@ -27,10 +27,17 @@ class Case:
     path: str | None = None
 
     @property
+    def key(self) -> tuple[object, ...]:
+        """What tells this case from all others: its command and its load, a closed loop."""
+        return (self.command, self.users, self.keep_alive, None)
+
+    @property
     def name(self) -> str:
-        """The short form: `3/sleep_sync`, with x16 for workers that are not the default."""
+        """The short form: `3/sleep_sync`, `3x16@3.14/sleep_sync` with workers and interpreter."""
+        word = catalog.find_server(self.server).spelling(self.task)
         workers = f"x{self.settings['workers']}" if "workers" in self.settings else ""
-        return f"{catalog.find_server(self.server).spelling(self.task)}{workers}/{self.task}"
+        python = f"@{self.python}" if self.python else ""
+        return f"{word}{workers}{python}/{self.task}"
 
     @property
     def command(self) -> str:

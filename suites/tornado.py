@@ -50,5 +50,16 @@ GIL = (
     Case("processes", "noop_sync"),
 )
 
-CASES = PUBLISHED + LATER + GIL
-QUICK = PUBLISHED
+# The same project's loads of more users than there are slots.
+CROWD = tuple(
+    Case(server, task, users)
+    for users in (254, 512)
+    for server, task in (
+        ("loop", "sleep_async_split"),
+        ("threads", "sleep_sync"),
+        ("processes", "sleep_sync"),
+    )
+)
+
+CASES = PUBLISHED + LATER + CROWD + GIL
+GROUPS = {"published": PUBLISHED, "later": LATER, "crowd": CROWD, "gil": GIL}

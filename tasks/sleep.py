@@ -8,12 +8,19 @@ import time
 SAVE_USER = 0.02  # seconds
 SEND_EMAIL = 0.06
 CALL_SOCIAL_API = 0.2
+QUERY = 0.05
 PAGE = b"<html><body><p>Welcome: you are signed up.</p></body></html>\n"
 
 
 def sleep_sync() -> bytes:
     """Sleep 0.28 s in one blocking call, as a user saved, an e-mail and a social API would take."""
     time.sleep(SAVE_USER + SEND_EMAIL + CALL_SOCIAL_API)
+    return PAGE
+
+
+def sleep_short_sync() -> bytes:
+    """Sleep 0.05 s in one blocking call, as a query of a database would take."""
+    time.sleep(QUERY)
     return PAGE
 
 

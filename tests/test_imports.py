@@ -26,7 +26,8 @@ MAY_IMPORT = {
     "suites": BASE | {"loads"},
     "bench": BASE | {"suites", "loads", "upstream"},
     "reports": BASE | {"suites", "loads", "bench"},
-    "fabfile": BASE | {"spelling", "values", "suites", "loads", "bench", "reports"},
+    "commands": BASE | {"values", "suites", "loads", "bench", "reports"},
+    "fabfile": BASE | {"spelling", "commands"},
 }
 PARTS = [name for name in MAY_IMPORT if (ROOT / name).is_dir() or (ROOT / f"{name}.py").is_file()]
 

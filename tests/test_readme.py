@@ -11,12 +11,12 @@ import catalog
 TEXT = (catalog.ROOT / "README.rst").read_text()
 NAMES = {*catalog.servers(), *catalog.tasks(), *catalog.drivers(), *catalog.suites(), "2_group"}
 COMMANDS = sorted(set(re.findall(r"fab (?:--help )?([a-z_]+)", TEXT)))
-FABFILE = (catalog.ROOT / "fabfile.py").read_text()
+SOURCE = "".join(path.read_text() for path in (catalog.ROOT / "commands").glob("*.py"))
 
 
 @pytest.mark.parametrize("command", COMMANDS)
 def test_every_command_exists(command: str) -> None:
-    assert f"\ndef {command}(" in FABFILE
+    assert f"\ndef {command}(" in SOURCE
 
 
 def test_every_server_and_task_exists() -> None:

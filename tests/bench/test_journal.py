@@ -36,7 +36,7 @@ def test_a_record_reads_back_as_it_was_written(tmp_path: Path) -> None:
 
 def test_schema_stands_first_and_unknown_fields_are_passed_over() -> None:
     line = RECORD.to_line()
-    assert line.startswith('{"schema": 1, ')
+    assert line.startswith('{"schema": 2, ')
     assert from_line(line[:-1] + ', "newer": 1}').task == "sleep_sync"
 
 

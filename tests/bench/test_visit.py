@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -11,14 +12,16 @@ import pytest
 
 import catalog
 from bench.environment import environment
+from bench.record import LONG, VISIT
 from bench.resources import Watch
-from bench.visit import visit
+from bench.visit import new_record, visit
 from suites import Case, tornado
 
 
-def visited(case: Case) -> tuple[Any, list[str]]:
+def visited(case: Case, kind: str = LONG) -> tuple[Any, list[str]]:
     phases: list[str] = []
-    record = visit(case, "builtin", "run", None, lambda name, seconds: phases.append(name))
+    record = replace(new_record(case, "run", None), kind=kind)
+    record = visit(case, "builtin", record, None, lambda name, seconds: phases.append(name))
     return record, phases
 
 
@@ -35,6 +38,16 @@ def test_a_visit_fills_the_record(name: str) -> None:
     assert unknown == []
     assert record.little_ratio == pytest.approx(1, rel=0.5)
     assert set(record.phases) == set(phases)
+
+
+@pytest.mark.parametrize("name", list(catalog.servers()))
+def test_a_visit_in_a_round_measures_a_window_within_one_load(name: str) -> None:
+    record, phases = visited(Case(name, "noop_sync", users=2), VISIT)
+    assert phases == ["start", "prime", "load", "stop"]
+    assert (record.problem, record.rate_how) == (None, "residence-spread")
+    assert record.completed >= 20
+    assert 1.5 <= record.window_ended - record.window_began < 4.5
+    assert record.response_p50_s <= record.response_p99_s
 
 
 def test_pss_counts_shared_pages_once() -> None:
@@ -68,7 +81,8 @@ def test_the_bench_has_no_child_left_after_a_visit() -> None:
 def test_a_watch_of_nothing_knows_nothing_of_it() -> None:
     with Watch(None) as watch:
         pass
-    assert (watch.resources.memory_pss_mib, watch.resources.server_cpu_s) == (None, None)
+    used = watch.between(None, None)
+    assert (used.memory_pss_mib, used.server_cpu_s) == (None, None)
 
 
 def test_the_environment_is_known_as_far_as_the_machine_tells() -> None:
@@ -78,7 +92,7 @@ def test_the_environment_is_known_as_far_as_the_machine_tells() -> None:
 
 
 def test_quick_cases_are_the_fourteen_with_fewer_users_where_each_waits_for_all() -> None:
-    quick = [case.quick() for case in tornado.QUICK]
+    quick = [case.quick() for case in tornado.PUBLISHED]
     assert [case.users for case in quick] == [8, 8] + [25] * 12
     assert {case.seconds for case in quick} == {10.0}
     assert tornado.CASES[0].seconds >= 60

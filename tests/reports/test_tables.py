@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 
-from bench.record import Record
-from reports import as_json, gil, summary
-from reports.rows import rows
-from reports.text import results_txt, tables
+from bench.record import LONG, TEST, VISIT, Record
+from reports import as_json, doubts, gil, summary
+from reports.rows import Row, rows
+from reports.text import results_txt, shortened, tables
 
 RECORD = Record(
     "run",
@@ -19,6 +20,8 @@ RECORD = Record(
     25,
     "fab run_server:3,xml",
     "2026-01-01T00:00:00",
+    kind=LONG,
+    round=0,
     workers=4,
     driver="siege",
     rate=10.0,
@@ -29,10 +32,21 @@ RECORD = Record(
     response_mean_s=2.5,
     memory_pss_mib=40.25,
     output="the tool's own words",
-    environment={"cores": 2, "cpu": "a CPU", "virtualisation": None, "kernel": "k", "python": "3"},
+    environment={"cores": 4, "cpu": "a CPU", "virtualisation": None, "kernel": "k", "python": "3"},
+    interpreter={"python": "3.11.7", "gil_enabled": True},
 )
 PROCESSES = replace(RECORD, server="processes", command="fab run_server:4,xml", rate=19.0)
 AWAY = replace(RECORD, rate=None, completed=None, failed={}, problem="not available: no network")
+
+
+def visits(record: Record, *rates: float, **changes: Any) -> list[Record]:
+    """Give one visit a round with these rates."""
+    made = replace(record, kind=VISIT, driver="builtin", output="{}", failed={}, **changes)
+    return [replace(made, round=n, rate=rate) for n, rate in enumerate(rates, start=1)]
+
+
+def effects(*records: Record) -> list[gil.Effect]:
+    return gil.effects(rows(list(records)))
 
 
 def test_a_row_without_figures_says_why_and_prints_no_zero() -> None:
@@ -43,22 +57,55 @@ def test_a_row_without_figures_says_why_and_prints_no_zero() -> None:
 
 
 def test_failures_are_named_by_kind_and_unfinished_is_none_of_them() -> None:
-    assert summary.kinds(RECORD) == "3 timeout"
-    assert summary.kinds(replace(RECORD, failed={"timeout": 0})) == "0"
-    assert summary.kinds(AWAY) == "-"
+    assert summary.kinds(rows([RECORD])[0]) == "3 timeout"
+    assert summary.kinds(rows([replace(RECORD, failed={"timeout": 0})])[0]) == "0"
+    assert summary.kinds(rows([AWAY])[0]) == "-"
 
 
-def test_results_hold_every_tools_output_then_the_table_then_the_gil_effects() -> None:
-    text = results_txt([RECORD, PROCESSES])
+def test_results_hold_the_published_tools_output_then_the_table_then_the_gil_effects() -> None:
+    text = results_txt([RECORD, PROCESSES, *visits(RECORD, 10.0)])
     places = [text.index(words) for words in ("own words", "Availability", "GIL effects")]
     assert places == sorted(places)
     assert text.count("the tool's own words") == 2
 
 
+def test_a_rate_is_printed_with_its_interval_or_as_unresolved_or_once() -> None:
+    [known] = rows([RECORD, *visits(RECORD, 10.0, 10.01, 10.02, 10.01, 10.0)])
+    [unknown] = rows([RECORD, *visits(RECORD, 10.0, 12.0, 14.0)])
+    [once] = rows([RECORD])
+    assert summary.rate(known) == "10.01 +-0.1 %"
+    assert "unresolved +-" in summary.rate(unknown)
+    assert summary.rate(once) == "10.00 once"
+
+
+def test_a_visit_that_was_repeated_counts_once_by_its_last_attempt() -> None:
+    first, second = visits(RECORD, 10.0, 10.0)
+    again = replace(first, rate=20.0, attempt=2)
+    assert [record.rate for record in rows([first, again, second])[0].visits] == [20.0, 10.0]
+
+
+def test_a_published_tool_that_disagrees_is_doubted() -> None:
+    [row] = rows([replace(RECORD, rate=9.0), *visits(RECORD, 10.0, 10.0, 10.0, 10.0, 10.0)])
+    assert [d for d in doubts.of(row) if d.startswith("tools: siege")]
+
+
+def test_flags_of_a_kind_are_counted_and_said_once() -> None:
+    flagged = visits(RECORD, 10.0, 10.0, flags=("others: 20%: end them",))
+    [row] = rows(flagged)
+    assert "others: 20%: end them (in 2 of 2 runs)" in doubts.of(row)
+
+
+def test_a_rate_above_its_ceiling_is_doubted() -> None:
+    [row] = rows([replace(RECORD, rate=50.0)])
+    assert row.ceiling is not None
+    assert (row.ceiling.kind, row.ceiling.rate) == ("pool", pytest.approx(40.0))
+    assert [d for d in doubts.of(row) if d.startswith("ceiling: ")]
+
+
 def test_the_gil_effect_is_processes_over_threads() -> None:
-    [effect] = gil.effects([RECORD, PROCESSES])
+    [effect] = effects(RECORD, PROCESSES)
     assert effect.ratio == pytest.approx(1.9)
-    assert effect.reading == "threads wait for the GIL"
+    assert effect.reading == "processes are faster"
 
 
 @pytest.mark.parametrize(
@@ -66,20 +113,22 @@ def test_the_gil_effect_is_processes_over_threads() -> None:
     [
         (39.0, 39.5, "the pool of 4 is the limit"),
         (20.0, 21.0, "no clear difference"),
-        (30.0, 20.0, "the hop to a process costs more"),
+        (30.0, 20.0, "threads are faster"),
     ],
 )
-def test_a_reading_says_no_more_than_it_knows(
+def test_a_reading_of_one_run_each_says_no_more_than_it_knows(
     threads: float, processes: float, reading: str
 ) -> None:
-    pair = [replace(RECORD, rate=threads), replace(PROCESSES, rate=processes)]
-    assert reading in gil.effects(pair)[0].reading
+    pair = replace(RECORD, rate=threads), replace(PROCESSES, rate=processes)
+    assert reading in effects(*pair)[0].reading
 
 
-def test_the_ceiling_is_workers_over_time_alone_but_a_cpu_task_has_no_more_than_the_cores() -> None:
-    assert gil.ceiling(RECORD) == pytest.approx(40.0)
-    assert gil.ceiling(replace(RECORD, cpu_ms_per_request=95.0)) == pytest.approx(20.0)
-    assert gil.ceiling(replace(RECORD, alone_s=None)) is None
+def test_visits_of_the_same_rounds_give_the_ratio_an_interval() -> None:
+    noisy = (10.0, 11.0, 9.0, 10.5, 9.5)  # the machine, which both of a round see
+    pair = [*visits(RECORD, *noisy), *visits(PROCESSES, *(1.05 * rate for rate in noisy))]
+    [effect] = effects(*pair)
+    assert effect.verdict.low == pytest.approx(1.05, abs=0.001)
+    assert effect.reading == "processes are faster"
 
 
 @pytest.mark.parametrize(
@@ -88,30 +137,56 @@ def test_the_ceiling_is_workers_over_time_alone_but_a_cpu_task_has_no_more_than_
         AWAY,
         replace(PROCESSES, users=8),
         replace(PROCESSES, workers=8),
-        replace(PROCESSES, driver="builtin"),
         replace(PROCESSES, keep_alive=True),
         replace(PROCESSES, problem="siege gave up"),
     ],
 )
 def test_only_what_was_measured_alike_is_compared(other: Record) -> None:
-    assert gil.effects([RECORD, other]) == []
+    assert effects(RECORD, other) == []
 
 
-def test_the_newest_record_with_figures_stands_for_its_case() -> None:
+def test_the_newest_long_run_with_figures_stands_for_its_case() -> None:
     newer = replace(RECORD, rate=11.0)
-    assert rows([RECORD, newer, PROCESSES]) == [newer, PROCESSES]
-    assert rows([RECORD, AWAY]) == [RECORD]
+    assert rows([RECORD, newer, PROCESSES]) == [Row((), newer), Row((), PROCESSES)]
+    assert rows([RECORD, AWAY]) == [Row((), RECORD)]
+
+
+def test_load_tests_by_hand_have_a_row_each_with_their_load() -> None:
+    by_hand = replace(RECORD, kind=TEST)
+    text = tables([by_hand, replace(by_hand, driver="builtin", keep_alive=True)])
+    assert "fab run_server:3,xml  (siege)" in text
+    assert "fab run_server:3,xml  (builtin, kept)" in text
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"environment": {**RECORD.environment, "cpu": "another CPU"}},
+        {"interpreter": {"python": "3.14.0", "gil_enabled": False}},
+        {"upstream": {"kind": "embedded", "latency_s": 0.0}},
+    ],
+)
+def test_what_was_measured_elsewhere_has_a_table_of_its_own(change: dict[str, Any]) -> None:
+    here = replace(RECORD, upstream={"kind": "nginx", "latency_s": 0.0})
+    text = tables([here, replace(PROCESSES, upstream=here.upstream), replace(here, **change)])
+    assert text.count("Availability") == 2
+    assert "not to be compared" in text
 
 
 def test_json_rows_have_the_promised_fields() -> None:
     [row] = json.loads(as_json.as_json([RECORD]))
     promised = "server task users workers driver availability rate response_mean_s memory_pss_mib"
-    assert {*promised.split(), "completed", "failed", "problem"} <= set(row)
+    interval = "rate_low rate_high resolved response_p50_s response_p99_s model flags"
+    assert {*promised.split(), *interval.split(), "completed", "failed", "problem"} <= set(row)
     assert (row["failed"], row["availability"], row["problem"]) == (3, 0.99, None)
     assert json.loads(as_json.as_json([AWAY]))[0]["failed"] is None
 
 
 def test_rst_rows_are_a_simple_table_of_literals() -> None:
-    text = summary.table([RECORD], "rst")
+    text = summary.table(rows([RECORD]), "rst")
     assert text.startswith("===")
     assert "``fab run_server:3,xml``" in text
+
+
+def test_many_words_of_a_tool_are_shortened_for_the_terminal() -> None:
+    assert shortened("\n".join("x" * 100)).startswith("... 40 lines more")

@@ -1,0 +1,125 @@
+"""A comparison: two cases on live servers, loaded in turn by slices, until a verdict is reached.
+
+Pairs of slices that follow each other see the same machine; whatever disturbs both cancels out.
+After each look both servers are started afresh, so that no one start decides.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import catalog
+import upstream
+from bench import journal, plan, server
+from bench.measure import measure
+from bench.record import PAIR, Record
+from bench.stats import looks, verdict
+from bench.stats.verdict import Verdict
+from bench.visit import new_record, prepared, window, with_facts
+from errors import RunError
+from suites import Case
+from upstream import Upstream
+
+SLICE = 1.0  # s, at least, and one answer per user
+EFFECT, ROUGH = verdict.EFFECT, 0.05  # the smallest difference that matters; ROUGH with quick
+LOST = 3  # pairs without two rates, after which a comparison is given up
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """What the pairs say of `other` against `one`: a ratio above 1 means that `other` is faster."""
+
+    one: Case
+    other: Case
+    verdict: Verdict
+    records: tuple[Record, ...]
+    folder: Path
+
+
+def compare(one: Case, other: Case, is_quick: bool = False) -> Comparison:
+    """Compare two cases; raise RunError when too many of their slices have no rate."""
+    server.adopt_orphans()
+    folder = journal.new_run("compare")
+    seed = plan.new_seed()
+    rng = random.Random(seed)  # noqa: S311 - no secret
+    pairs: list[tuple[float, float]] = []
+    records: list[Record] = []
+    effect = ROUGH if is_quick else EFFECT
+    found = verdict.compare([], effect=effect)
+    for look in looks.PAIRS.counts:
+        with _servers((one, other), folder.name) as sliced:
+            lost = 0
+            while len(pairs) < look:
+                both = _pair(sliced, len(pairs) + 1, seed, rng.random() < 0.5)
+                for record in both:
+                    journal.append(folder, record)
+                records += both
+                first, second = both[0].rate, both[1].rate
+                if first and second:
+                    pairs.append((first, second))
+                    continue
+                lost += 1
+                if lost >= LOST:
+                    why = next((r.problem for r in both if r.problem), "no request was completed")
+                    raise RunError(f"{LOST} pairs without two rates: {why}")
+        found = verdict.compare(pairs, effect=effect)
+        _tell(found)
+        if found.word != verdict.UNRESOLVED:
+            break
+    return Comparison(one, other, found, tuple(records), folder)
+
+
+@dataclass(frozen=True)
+class _Sliced:
+    """A live server, the record that its slices begin with, and its upstream."""
+
+    running: server.Server
+    record: Record
+    upstream: Upstream | None
+
+    def slice(self, number: int, seed: int) -> Record:
+        record = replace(self.record, round=number, seed=seed)
+        load = replace(window(record), seconds=SLICE, cycles=1.0)
+        return measure(record, load, "builtin", self.running.process.pid, self.upstream)
+
+
+@contextmanager
+def _servers(cases: Sequence[Case], run: str) -> Iterator[tuple[_Sliced, ...]]:
+    """Start all cases' servers, and stop them."""
+    with ExitStack() as stack:
+        yield tuple(stack.enter_context(_server(case, run)) for case in cases)
+
+
+@contextmanager
+def _server(case: Case, run: str) -> Iterator[_Sliced]:
+    with ExitStack() as stack:
+        held = None
+        if "upstream" in catalog.find_task(case.task).needs:
+            held = stack.enter_context(upstream.hold()).upstream
+        running = server.start(case, {} if held is None else held.environment())
+        stack.callback(server.stop, running)
+        record = replace(new_record(case, run, held), kind=PAIR, suite="compare")
+        yield _Sliced(running, prepared(with_facts(record, running.facts), running), held)
+
+
+def _pair(
+    sliced: tuple[_Sliced, ...], number: int, seed: int, is_turned: bool
+) -> tuple[Record, Record]:
+    """Load both once, in either order; give the records in the order of the cases."""
+    one, other = sliced
+    if is_turned:
+        second = other.slice(number, seed)
+        return replace(one.slice(number, seed), order=2), replace(second, order=1)
+    first = one.slice(number, seed)
+    return replace(first, order=1), replace(other.slice(number, seed), order=2)
+
+
+def _tell(found: Verdict) -> None:
+    if found.ratio is not None and found.low is not None and found.high is not None:
+        interval = f"{found.ratio:.3f} ({found.low:.3f} to {found.high:.3f})"
+        print(f"{found.pairs} pairs: {interval} {found.word}", file=sys.stderr)

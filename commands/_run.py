@@ -1,0 +1,98 @@
+"""Running a plan: its visits, with results.txt current after each, and its tables at the end."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke import Exit
+
+import catalog
+import loads
+from errors import RunError, UsageError
+
+if TYPE_CHECKING:
+    from bench.plan import Plan
+    from bench.record import Record
+    from suites import Case
+
+
+def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float | None) -> Plan:
+    """Make the plan of a suite: all of its rows, or those of one of its groups."""
+    from bench import plan
+
+    module = importlib.import_module(f"suites.{catalog.find_suite(suite).name}")
+    groups = {"all": module.CASES, **module.GROUPS}
+    if rows not in groups:
+        raise UsageError(f"rows={rows!r}: {suite} has {', '.join(groups)}")
+    cases: Sequence[Case] = groups[rows]
+    if is_quick:
+        cases = [case.quick() for case in cases]
+    return plan.Plan(
+        suite,
+        tuple(cases),
+        plan.new_seed(),
+        driver or loads.default_driver(),
+        is_quick,
+        target,
+    )
+
+
+def begin(plan: Plan) -> tuple[Path, list[Record]]:
+    """Run a new plan in a folder of its own; give the folder and all records."""
+    from bench import journal
+    from bench import plan as plans
+    from bench.progress import duration, expected_s
+
+    for case in plan.cases:
+        for driver in {"builtin", plan.driver or "builtin"}:
+            loads.check(loads.Load("http://127.0.0.1/", case.users, case.seconds), driver)
+    folder = journal.new_run(plan.suite)
+    plans.save(plan, folder)
+    rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
+    long = f" and one long run each with {plan.driver}" if plan.driver else ""
+    print(
+        f"{rows}: visits with builtin{long}, {duration(expected_s(plan))} or more; into {folder}",
+        file=sys.stderr,
+    )
+    return folder, go_on(plan, folder)
+
+
+def go_on(plan: Plan, folder: Path) -> list[Record]:
+    """Make the visits of a plan that its folder does not have yet; give all records."""
+    from bench import journal
+    from bench.run import run
+    from reports import publish
+
+    records: list[Record] = []
+    try:
+        for records in run(plan, folder):
+            publish.publish(folder, records)
+    except KeyboardInterrupt:
+        kept = f"{len(records)} finished visits are kept: fab resume:{folder.name} goes on"
+        raise Exit(f"interrupted: {kept}", code=130) from None
+    return records or journal.read(folder)
+
+
+def show(records: Sequence[Record], format: str) -> None:  # noqa: A002 - the option's name
+    """Print the tables of a run, or its rows as JSON; raise RunError when no row has figures."""
+    from bench import journal
+    from reports import as_json, text
+
+    if format == "json":
+        print(as_json.as_json(records), end="")
+    else:
+        print(text.tables(records))
+        path = journal.RESULTS / records[-1].run / "results.txt"
+        print(f"all of it, with every load tool's own output: {path}")
+    if not any(record.completed for record in records):
+        raise RunError("no row has figures: the notes under the table say why")
+
+
+def with_load(cases: Sequence[Case], users: int, keep_alive: bool) -> tuple[Case, ...]:
+    """Give the cases with the load that was asked for."""
+    return tuple(replace(case, users=users, keep_alive=keep_alive) for case in cases)

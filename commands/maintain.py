@@ -1,0 +1,34 @@
+"""Maintain: whether the method itself holds here."""
+
+from __future__ import annotations
+
+from invoke import Context
+
+import values
+from commands import command
+from errors import Mendable
+
+
+class GateError(Mendable):
+    """A check of the method that did not pass."""
+
+    exit_code = 1
+
+
+@command("Maintain")
+def check_method(context: Context, visits: str = "300", run: str = "") -> None:
+    """Judge the method by real visits: accuracy, coverage, A/A and power, in 20 minutes.
+
+    visits  of one case, which are resampled: 300 or more for a judgement that counts
+    run     judge the visits of this folder in results/ again instead
+    """
+    from bench import journal, method
+    from reports import judged
+
+    count = values.whole("visits", visits, 10, 10_000)
+    folder = journal.named(run) if run else method.measure(count)
+    found = method.judge_all(journal.read(folder))
+    print(judged.text(found))
+    print(f"records: {folder}")
+    if failed := [claim.name for claim in found if claim.passed is not True]:
+        raise GateError(f"the method does not hold here: {', '.join(failed)}")

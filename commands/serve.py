@@ -1,0 +1,92 @@
+"""Serve: one server with one task, or what the network tasks fetch from."""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke import Context
+
+import catalog
+import values
+from commands import command
+from errors import UsageError
+
+if TYPE_CHECKING:
+    from suites import Case
+
+
+@command("Serve")
+def run_server(
+    context: Context,
+    server: str = "",
+    task: str = "",
+    port: str = "8000",
+    workers: str = "",
+    backlog: str = "",
+    start_method: str = "",
+    python: str = "",
+    path: str = "",
+) -> None:
+    """Serve a task with a server until Ctrl-C: fab run_server:3,network_sync.
+
+    server        its number or name (2_group: the loop with a task that is split)
+    task          its name, or package.module:function, or path/to/file.py:function
+    port          on 127.0.0.1, 8000 unless given
+    workers       of a pool, 4 unless given
+    backlog       of the listen queue: 5 for sync, 1024 for the others
+    start_method  of processes: forkserver, spawn or fork
+    python        the interpreter to serve with: a path, or a name on PATH
+    path          a folder that a task of your own imports from
+    """
+    from bench import serve
+
+    serve.become(
+        _case(
+            server,
+            task,
+            {"workers": workers, "backlog": backlog, "start_method": start_method},
+            python=python or None,
+            path=str(Path(path).expanduser().absolute()) if path else None,
+        ),
+        values.whole("port", port, 1, 65535),
+    )
+
+
+@command("Serve")
+def run_upstream(context: Context, latency: str = "0", port: str = "") -> None:
+    """Serve what the network tasks fetch, HTTP and HTTPS, until Ctrl-C.
+
+    latency  seconds before each answer (0 unless given)
+    port     for HTTP on 127.0.0.1; 8081 unless given, or a free one when that is busy
+    """
+    from bench import serve
+
+    words = ["--latency", str(values.seconds("latency", latency, 0.0))]
+    if port:
+        serve.check_port(values.whole("port", port, 1, 65535))
+        words += ["--port", port]
+    os.chdir(catalog.ROOT)
+    os.execv(sys.executable, [sys.executable, "-m", "upstream", *words])  # noqa: S606 - as the user asked
+
+
+def _case(
+    server: str, task: str, settings: dict[str, str], python: str | None, path: str | None
+) -> Case:
+    from suites import Case
+
+    if not server:
+        known = ", ".join(f"{e.number or ''} {e.name}".strip() for e in catalog.servers().values())
+        raise UsageError(f"which server? fab run_server:NUMBER[,TASK] with one of {known}")
+    given: dict[str, object] = {key: value for key, value in settings.items() if value}
+    for key, most in (("workers", 256), ("backlog", 65535)):
+        if key in given:
+            given[key] = values.whole(key, settings[key], 1, most)
+    if settings["start_method"]:
+        values.one_of("start_method", settings["start_method"], "forkserver", "spawn", "fork")
+    name = catalog.find_server(server).name
+    return Case(
+        name, task or catalog.default_task(server), settings=given, python=python, path=path
+    )

@@ -1,0 +1,46 @@
+"""The doubts about a row: the flags of its records, and what only all of them together show."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from bench.stats import outlier
+from reports.rows import Row
+
+DISAGREE = 0.03  # between the rates of builtin and of the published tool
+ABOVE = 1.02  # of a ceiling, which nothing exceeds
+
+
+def of(row: Row) -> list[str]:
+    """Word the doubts about a row, one a line, with what to do; of each kind the newest flag."""
+    return [*_flags(row), *_derived(row)]
+
+
+def _flags(row: Row) -> Iterator[str]:
+    newest: dict[str, list[str]] = {}
+    for record in row.records:
+        for flag in record.flags:
+            newest.setdefault(flag.partition(":")[0], []).append(flag)
+    for found in newest.values():
+        often = f" (in {len(found)} of {len(row.records)} runs)" if len(found) > 1 else ""
+        yield found[-1] + often
+
+
+def _derived(row: Row) -> Iterator[str]:
+    found = row.estimate
+    if found is not None and not found.resolved:
+        width = "" if found.half_width is None else f" +-{found.half_width:.1%}"
+        yield f"unresolved: {found.n} visits gave no narrower interval{width}: try a quieter time"
+    for index in outlier.outliers([record.rate for record in row.visits]):
+        visit = row.visits[index]
+        yield f"outlier: round {visit.round} gave {visit.rate:.2f}/s, far from the other visits"
+    if row.long is not None and row.long.rate and found is not None and found.value:
+        apart = row.long.rate / found.value - 1
+        if abs(apart) > DISAGREE:
+            yield (
+                f"tools: {row.long.driver}'s one run is {apart:+.1%} from the visits by builtin: "
+                "see its own output"
+            )
+    if row.reached is not None and row.reached > ABOVE and row.ceiling is not None:
+        kind, rate = row.ceiling.kind, row.ceiling.rate
+        yield f"ceiling: the rate is above its {kind} ceiling of {rate:.2f}/s: check the task"

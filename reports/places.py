@@ -1,0 +1,41 @@
+"""The place a record was measured at: machine, Python and upstream, which one table never mixes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TypeVar
+
+from bench.record import Record
+
+MACHINE = ("cpu", "cores", "kernel", "virtualisation")
+PYTHON = ("python", "implementation", "free_threaded_build", "gil_enabled")
+
+Place = tuple[object, ...]
+T = TypeVar("T")
+
+
+def of(record: Record) -> Place:
+    """Give the place of a record: what of it is not known is None."""
+    machine = tuple(record.environment.get(name) for name in MACHINE)
+    python = tuple(record.interpreter.get(name) for name in PYTHON)
+    return (
+        machine if any(machine) else None,
+        python if any(python) else None,
+        None if record.upstream is None else tuple(record.upstream.values()),
+    )
+
+
+def divided(found: Sequence[T], place: Callable[[T], Place]) -> list[list[T]]:
+    """Divide records or rows into groups of one place; what is not known fits everywhere."""
+    groups: list[tuple[Place, list[T]]] = []
+    for one in found:
+        here = place(one)
+        for number, (there, group) in enumerate(groups):
+            if all(None in pair or pair[0] == pair[1] for pair in zip(here, there, strict=True)):
+                both = tuple(b if a is None else a for a, b in zip(there, here, strict=True))
+                groups[number] = (both, group)
+                group.append(one)
+                break
+        else:
+            groups.append((here, [one]))
+    return [group for _, group in groups]
