@@ -15,6 +15,7 @@ ROOT = Path(__file__).resolve().parent
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 FEW = 12  # names that an error still lists
 USER_TASK = re.compile(r"(?P<where>[^:\x00-\x1f]+):(?P<function>[A-Za-z_][A-Za-z0-9_]*)")
+USER_FILE = re.compile(r"(?P<where>[^:\x00-\x1f]+\.py):?")  # as USER_TASK, the function left out
 
 
 @dataclass(frozen=True)
@@ -105,14 +106,18 @@ def find_task(word: str) -> Entry:
 
     Of a user's task only the file's existence is checked here: it is imported where it runs.
     """
+    if file := USER_FILE.fullmatch(word):
+        where = file["where"]
+        there = [entry.name for entry in _functions(_own_file(where))]
+        few = there[:FEW] + ["..."] * (len(there) > FEW)
+        has = f"it has {', '.join(few)}" if there else "it has no public function yet"
+        raise UsageError(f"which function of {where}? write {where}:FUNCTION, {has}")
     own = USER_TASK.fullmatch(word)
     if own is None:
         return _named("tasks", word, tasks())
     if not own["where"].endswith(".py"):
         return Entry(word, Path(), "a user's own function", {}, {})
-    path = Path(own["where"]).expanduser().resolve()
-    if not path.is_file():
-        raise UsageError(f"no file {str(path)!r}: a task of your own is path/to/file.py:function")
+    path = _own_file(own["where"])
     return Entry(f"{path}:{own['function']}", path, "a user's own function", {}, {})
 
 
@@ -123,6 +128,17 @@ def unknown(what: str, word: str, choices: list[str]) -> UsageError:
     few = f"choose from {', '.join(choices)}" if len(choices) <= FEW else "fab list names them all"
     hint = f"did you mean {near[0]}?" if near else few
     return UsageError(f"no {shown} in {what}: {hint}")
+
+
+def _own_file(where: str) -> Path:
+    try:
+        path = Path(where).expanduser().resolve()
+        if path.is_file():
+            return path
+    except (OSError, RuntimeError):  # a name too long, a home of nobody
+        path = Path(where)
+    shown = repr(str(path)[:200])
+    raise UsageError(f"no file {shown}: a task of your own is path/to/file.py:function")
 
 
 def _named(folder: str, word: str, found: Mapping[str, Entry]) -> Entry:
@@ -169,8 +185,12 @@ def _parse(path: Path) -> ast.Module:
     try:
         return ast.parse(path.read_bytes(), filename=str(path))
     except (OSError, SyntaxError, ValueError) as error:
-        where = f"{path.relative_to(ROOT)}:{getattr(error, 'lineno', None) or 1}"
+        where = f"{_shown(path)}:{getattr(error, 'lineno', None) or 1}"
         raise UsageError(f"{where} cannot be read ({error}): mend or remove the file") from None
+
+
+def _shown(path: Path) -> Path:
+    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
 
 
 def _summary(node: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
@@ -198,5 +218,5 @@ def _keywords(path: Path, node: ast.FunctionDef) -> dict[str, object]:
     try:
         return {arg.arg: None if value is None else ast.literal_eval(value) for arg, value in pairs}
     except (ValueError, TypeError):
-        where = f"{path.relative_to(ROOT)}:{node.lineno}"
+        where = f"{_shown(path)}:{node.lineno}"
         raise UsageError(f"{where}: the default of a setting must be a literal") from None

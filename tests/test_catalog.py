@@ -76,3 +76,37 @@ def test_a_file_with_a_syntax_error_is_named(
 def test_an_alias_is_a_task_and_a_private_function_is_none() -> None:
     assert catalog.find_task("network_sync").path.name == "network.py"
     assert not [name for name in catalog.tasks() if name.startswith("_")]
+
+
+@pytest.mark.parametrize("word", ["{}/shop.py", "{}/shop.py:"])
+def test_a_file_without_its_function_is_asked_for_it(tmp_path: Path, word: str) -> None:
+    (tmp_path / "shop.py").write_text("def quote(): 1\nasync def price(): 1\ndef _own(): 1\n")
+    file = f"{tmp_path}/shop.py"
+    with pytest.raises(UsageError) as caught:
+        catalog.find_task(word.format(tmp_path))
+    expected = f"which function of {file}? write {file}:FUNCTION, it has quote, price"
+    assert str(caught.value) == expected
+
+
+@pytest.mark.parametrize(
+    ("content", "expected"),
+    [
+        ("x = 1\n", r"shop\.py:FUNCTION, it has no public function yet"),
+        ("def f(:\n", r"/shop\.py:1 cannot be read"),
+        (None, r"no file '.*/shop\.py': a task of your own is path/to/file\.py:function"),
+    ],
+)
+def test_a_file_without_a_function_is_one_line(
+    tmp_path: Path, content: str | None, expected: str
+) -> None:
+    if content is not None:
+        (tmp_path / "shop.py").write_text(content)
+    with pytest.raises(UsageError, match=expected):
+        catalog.find_task(f"{tmp_path}/shop.py")
+
+
+@pytest.mark.parametrize("where", ["a" * 5000, "~nobody_of_this_name/a"])
+def test_a_file_that_cannot_be_is_no_file(where: str) -> None:
+    with pytest.raises(UsageError, match="no file '") as caught:
+        catalog.find_task(f"{where}.py:f")
+    assert len(str(caught.value)) < 300
