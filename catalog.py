@@ -57,8 +57,18 @@ class Entry:
 
 
 def servers() -> dict[str, Entry]:
-    """Every server by name: the numbered ones first, in the order of their numbers."""
+    """Every server by name: the numbered ones first, in the order of their numbers.
+
+    Raise UsageError if one word names two.
+    """
     found = _modules(ROOT / "servers", "serve").values()
+    owners: dict[str, Entry] = {}
+    for entry in found:
+        for word in _spellings(entry):
+            other = owners.setdefault(word, entry)
+            if other is not entry:
+                hint = "give one a NUMBER and ALSO of its own, or none: its name finds it too"
+                raise _both(other, entry, f"answer to {word!r}", hint)
     return {e.name: e for e in sorted(found, key=lambda e: (e.number is None, e.number, e.name))}
 
 
@@ -73,8 +83,17 @@ def suites() -> dict[str, Entry]:
 
 
 def tasks() -> dict[str, Entry]:
-    """Every task by name: the public functions of tasks/*.py and their aliases, file by file."""
-    return {entry.name: entry for path in _files(ROOT / "tasks") for entry in _functions(path)}
+    """Every task by name: the public functions of tasks/*.py and their aliases, file by file.
+
+    Raise UsageError if two files define one name.
+    """
+    found: dict[str, Entry] = {}
+    for entry in (entry for path in _files(ROOT / "tasks") for entry in _functions(path)):
+        other = found.setdefault(entry.name, entry)
+        if other is not entry:
+            hint = "rename one, or begin it with _ if it is no task"
+            raise _both(other, entry, f"define {entry.name!r}", hint)
+    return found
 
 
 def find_server(word: str) -> Entry:
@@ -128,6 +147,16 @@ def unknown(what: str, word: str, choices: list[str]) -> UsageError:
     few = f"choose from {', '.join(choices)}" if len(choices) <= FEW else "fab list names them all"
     hint = f"did you mean {near[0]}?" if near else few
     return UsageError(f"no {shown} in {what}: {hint}")
+
+
+def _spellings(entry: Entry) -> set[str]:
+    """All words that name a server: its name, its number, and those of its ALSO."""
+    number = set() if entry.number is None else {str(entry.number)}
+    return {entry.name, *number, *entry.also}
+
+
+def _both(one: Entry, other: Entry, what: str, hint: str) -> UsageError:
+    return UsageError(f"{_shown(one.path)} and {_shown(other.path)} both {what}: {hint}")
 
 
 def _own_file(where: str) -> Path:

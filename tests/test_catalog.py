@@ -110,3 +110,54 @@ def test_a_file_that_cannot_be_is_no_file(where: str) -> None:
     with pytest.raises(UsageError, match="no file '") as caught:
         catalog.find_task(f"{where}.py:f")
     assert len(str(caught.value)) < 300
+
+
+@pytest.fixture
+def a_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A project of the test's own, with an empty servers/ and tasks/."""
+    for folder in ("servers", "tasks"):
+        (tmp_path / folder).mkdir()
+    monkeypatch.setattr(catalog, "ROOT", tmp_path)
+    return tmp_path
+
+
+SERVE = "def serve(task, port):\n    pass\n"
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "word"),
+    [
+        ("NUMBER = 3\n", "NUMBER = 3\n", "3"),
+        ("NUMBER = 3\n", "ALSO = {'3': 'sleep_sync'}\n", "3"),
+        ("ALSO = {'3_group': 'a'}\n", "ALSO = {'3_group': 'b'}\n", "3_group"),
+        ("", "ALSO = {'one': 'a'}\n", "one"),
+    ],
+)
+def test_two_servers_that_answer_to_one_word_are_both_named(
+    a_root: Path, one: str, other: str, word: str
+) -> None:
+    (a_root / "servers" / "one.py").write_text(one + SERVE)
+    (a_root / "servers" / "other.py").write_text(other + SERVE)
+    expected = rf"^servers/one\.py and servers/other\.py both answer to '{word}': give one a NUMBER"
+    for find in (catalog.servers, lambda: catalog.find_server("one")):
+        with pytest.raises(UsageError, match=expected):
+            find()
+
+
+def test_servers_with_numbers_of_their_own_or_none_are_found(a_root: Path) -> None:
+    (a_root / "servers" / "one.py").write_text(
+        f"NUMBER = 3\nALSO = {{'3': 'a', 'one': 'b'}}\n{SERVE}"
+    )
+    (a_root / "servers" / "other.py").write_text(SERVE)
+    (a_root / "servers" / "third.py").write_text(SERVE)
+    assert list(catalog.servers()) == ["one", "other", "third"]
+
+
+@pytest.mark.parametrize("other", ["async def quote(): 1\n", "def price(): 1\nquote = price\n"])
+def test_two_files_that_define_one_task_are_both_named(a_root: Path, other: str) -> None:
+    (a_root / "tasks" / "a.py").write_text("def quote(): 1\n")
+    (a_root / "tasks" / "b.py").write_text(other)
+    with pytest.raises(
+        UsageError, match=r"^tasks/a\.py and tasks/b\.py both define 'quote': rename"
+    ):
+        catalog.tasks()
