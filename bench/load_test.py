@@ -36,8 +36,7 @@ def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
     )
     known = upstream.running() if "upstream" in catalog.find_task(task).needs else None
     record = with_facts(new_record(case, journal.LASTING, known), facts)
-    record = replace(record, url=load.url, seconds=load.seconds, requests=load.requests)
-    record = replace(record, alone_s=_alone_s(load.url))
+    record = replace(with_load(record, load), alone_s=_alone_s(load.url))
     return measure(record, load, driver, int(str(facts["pid"])), known)
 
 
@@ -65,9 +64,18 @@ def of_url(load: Load, driver: str) -> Record:
         users=load.users,
         command=f"fab run_load_test:url={load.url}",
         utc=datetime.now(UTC).isoformat(timespec="seconds"),
+    )
+    return measure(with_load(record, load), load, driver, None, None)
+
+
+def with_load(record: Record, load: Load) -> Record:
+    """Add what was asked of the load tool."""
+    return replace(
+        record,
         url=load.url,
         seconds=load.seconds,
         requests=load.requests,
         keep_alive=load.keep_alive,
+        asked_rate=load.rate,
+        think_s=load.think,
     )
-    return measure(record, load, driver, None, None)

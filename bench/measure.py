@@ -18,6 +18,11 @@ from errors import StartError
 from loads import Load, Ran
 from upstream import Upstream
 
+INSIDE = (
+    *("loop_lag_p50_ms", "loop_lag_p99_ms", "loop_lag_max_ms"),
+    *("slots", "slot_s", "task_cpu_s"),
+)
+
 
 def measure(
     record: Record, load: Load, driver: str, pid: int | None, upstream: Upstream | None
@@ -33,10 +38,11 @@ def measure(
         notes = (f"hung: {driver} was killed and run again",)
     measured = asdict(ran.measured)
     notes += measured.pop("notes")
-    used = watch.between(measured["window_began"], measured["window_ended"])
+    window = (measured["window_began"], measured["window_ended"])
+    used = watch.between(*window)
     record = replace(
         record,
-        **{**measured, **asdict(used)},
+        **{**measured, **asdict(used), **_inside(pid, load.url, *window)},
         driver=ran.driver,
         driver_version=ran.version,
         argv=ran.argv,
@@ -63,6 +69,19 @@ def _watched(
     with Watch(pid, None if upstream is None else upstream.pid) as watch:
         ran = loads.run(load, driver)
     return ran, watch, _growth(tries, _tries(upstream))
+
+
+def _inside(
+    pid: int | None, url: str, began: float | None, ended: float | None
+) -> dict[str, float | None]:
+    """Ask one of our servers for its loop's lag and its tasks' clocks in a window of its own."""
+    if pid is None or began is None or ended is None:
+        return {}
+    try:
+        said = json.loads(get(f"{url}resources/?from={began:.6f}&to={ended:.6f}"))
+    except (StartError, ValueError):  # it may have died, which the load has counted
+        return {}
+    return {key: said.get(key) for key in INSIDE}
 
 
 def _others_cpu(record: Record) -> float | None:

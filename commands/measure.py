@@ -23,17 +23,26 @@ def run_load_test(
     url: str = "",
     port: str = "",
     keep_alive: bool = False,
+    rate: str = "",
+    arrivals: str = "uniform",
+    think: str = "0",
+    processes: str = "1",
     format: str = "text",  # noqa: A002 - the option's name
 ) -> None:
     """Load the server that is running: fab run_load_test:time=30,users=25.
 
     time        seconds, 30 unless given (also 30s, 2m)
-    users       that ask at once, each again as soon as it has its answer
-    driver      siege or builtin; siege when it is installed
+    users       that ask at once, each again as soon as it has its answer; 25 unless given, and at
+                most 1,000 with siege; with rate= the connections there may be
+    driver      siege, builtin or h2load; siege when it is installed
     requests    stop after so many instead of after a time
     url         load this URL of this machine instead
     port        which server, when several are running
     keep_alive  keep connections instead of a new one for each request
+    rate        open loop: so many requests a second, whether answered or not; with builtin
+    arrivals    of an open loop: uniform or poisson
+    think       seconds on average that a user waits before it asks again; with builtin
+    processes   that builtin divides the users among
     format      text or json
     """
     import loads
@@ -41,18 +50,24 @@ def run_load_test(
     from reports import as_json, publish, text
 
     values.one_of("format", format, "text", "json")
+    values.one_of("arrivals", arrivals, "uniform", "poisson")
     for one, other in ((("url", url), ("port", port)), (("requests", requests), ("time", time))):
         if one[1] and other[1]:
             raise UsageError(f"{one[0]}= and {other[0]}= exclude each other: give one of them")
     wanted = values.whole("port", port, 1, 65535) if port else None
     load = loads.Load(
         url,
-        users=values.whole("users", users, 1, 100_000),
+        users=values.whole("users", users, 1, 20_000),
         seconds=None if requests else values.seconds("time", time or "30", 0.1),
         requests=values.whole("requests", requests, 1, 10**9) if requests else None,
         keep_alive=keep_alive,
+        rate=values.number("rate", rate, 0.001, 1e6) if rate else None,
+        arrivals=arrivals,
+        think=values.seconds("think", think, 0.0),
+        processes=values.whole("processes", processes, 1, 64),
     )
-    tool = catalog.find_driver(driver or loads.default_driver()).name
+    alone = load.rate is not None or load.think or load.processes > 1
+    tool = catalog.find_driver(driver or ("builtin" if alone else loads.default_driver())).name
     facts = {} if url else running.find(wanted)
     load = replace(load, url=url or f"http://127.0.0.1:{facts['port']}/")
     loads.check(load, tool)
