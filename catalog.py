@@ -100,9 +100,13 @@ def find_server(word: str) -> Entry:
     """Find a server by number, name or an ALSO spelling (`2_group`); raise UsageError."""
     found = servers()
     for entry in found.values():
-        if word == str(entry.number) or word in entry.also:
+        if word in _spellings(entry):
             return entry
-    return _named("servers", word, found)
+    choices = list(found)
+    if word[:1].isdigit():
+        spelt = [s for e in found.values() for s in sorted(_spellings(e)) if s[:1].isdigit()]
+        choices = [*spelt, *choices]
+    raise unknown("servers/", word, choices)
 
 
 def default_task(word: str) -> str:

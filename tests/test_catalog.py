@@ -31,6 +31,7 @@ def test_2_group_stands_for_the_split_task() -> None:
     ("find", "word", "hint"),
     [
         (catalog.find_server, "threds", "did you mean threads?"),
+        (catalog.find_server, "2_grup", "did you mean 2_group?"),
         (catalog.find_task, "network_sink", "did you mean network_sync?"),
         (catalog.find_driver, "seige", "did you mean siege?"),
         (catalog.find_suite, "tornados", "did you mean tornado?"),
@@ -161,3 +162,16 @@ def test_two_files_that_define_one_task_are_both_named(a_root: Path, other: str)
         UsageError, match=r"^tasks/a\.py and tasks/b\.py both define 'quote': rename"
     ):
         catalog.tasks()
+
+
+def test_a_digit_is_offered_numbers_and_other_spellings_while_they_are_few(a_root: Path) -> None:
+    (a_root / "servers" / "one.py").write_text(f"NUMBER = 2\nALSO = {{'2_group': 'a'}}\n{SERVE}")
+    (a_root / "servers" / "other.py").write_text(SERVE)
+    with pytest.raises(UsageError, match=r"'9' in servers/: choose from 2, 2_group, one, other$"):
+        catalog.find_server("9")
+    with pytest.raises(UsageError, match=r"'x' in servers/: choose from one, other$"):
+        catalog.find_server("x")
+    for number in range(10):
+        (a_root / "servers" / f"more_{number}.py").write_text(SERVE)
+    with pytest.raises(UsageError, match=r"'9' in servers/: fab list names them all$"):
+        catalog.find_server("9")
