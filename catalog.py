@@ -144,11 +144,16 @@ def find_task(word: str) -> Entry:
     return Entry(f"{path}:{own['function']}", path, "a user's own function", {}, {})
 
 
-def unknown(what: str, word: str, choices: list[str]) -> UsageError:
-    """Word the error for a name that is not among the choices, with the nearest one."""
+def unknown(what: str, word: str, choices: list[str], listing: str = "fab list") -> UsageError:
+    """Word the error for a name that is not among the choices, with the nearest one.
+
+    `listing` is the command that names the choices, where they are too many for a line.
+    """
     shown = repr(word if len(word) <= 60 else word[:57] + "...")
     near = difflib.get_close_matches(word, choices, n=1)
-    few = f"choose from {', '.join(choices)}" if len(choices) <= FEW else "fab list names them all"
+    few = (
+        f"choose from {', '.join(choices)}" if len(choices) <= FEW else f"{listing} names them all"
+    )
     hint = f"did you mean {near[0]}?" if near else few
     return UsageError(f"no {shown} in {what}: {hint}")
 

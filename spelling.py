@@ -7,6 +7,8 @@ Fabric imports the fabfile after it has parsed its own options and before it par
 from __future__ import annotations
 
 import inspect
+import os
+import sys
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any
 
@@ -22,9 +24,9 @@ YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 def accept(program: Program, bare: Callable[[], None]) -> None:
     """Let a program take every spelling, print one line for what it cannot take, exit code 2.
 
-    `bare` is called when there are no words at all.
+    `bare` is called when there are no words at all. Output that nobody reads on ends quietly.
     """
-    parse = program.parse_tasks
+    parse, cleanup = program.parse_tasks, program.parse_cleanup
 
     def parse_tasks() -> None:
         try:
@@ -33,9 +35,22 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
             }
             core = program.initial_context.flags
             program.core.unparsed[:] = rewrite(program.core.unparsed, commands, core)
+            explained = program.args.help
+            if isinstance(explained.value, str):
+                explained.value = _command(explained.value.partition(":")[0], commands)
             parse()
         except (ParseError, UsageError) as error:
             raise Exit(f"error: {error}", code=2) from error
+
+    def parse_cleanup() -> None:
+        try:
+            try:
+                cleanup()  # prints lists and helps, then raises Exit
+            finally:
+                print(end="", flush=True)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise Exit from None
 
     def no_tasks_given() -> None:
         bare()
@@ -43,6 +58,7 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
 
     program.config.tasks.auto_dash_names = False
     setattr(program, "parse_tasks", parse_tasks)  # noqa: B010 - a method, which mypy protects
+    setattr(program, "parse_cleanup", parse_cleanup)  # noqa: B010
     setattr(program, "no_tasks_given", no_tasks_given)  # noqa: B010
 
 
@@ -72,13 +88,18 @@ def rewrite(
             is_value = _takes_value(word, command, commands, core)
         else:
             name, colon, values = word.partition(":")
-            command = name.replace("-", "_")
-            if command not in commands:
-                raise unknown("the commands", name, list(commands))
+            command = _command(name, commands)
             rewritten.append(command)
             if colon:
                 rewritten += _options(command, values.split(","), commands[command])
     return rewritten
+
+
+def _command(name: str, commands: Mapping[str, Defaults]) -> str:
+    command = name.replace("-", "_")
+    if command not in commands:
+        raise unknown("the commands", name, list(commands), "fab --list")
+    return command
 
 
 def _options(command: str, values: list[str], parameters: Defaults) -> list[str]:
