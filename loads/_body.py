@@ -1,4 +1,4 @@
-"""The body of a request: what is said of it, alike by all drivers."""
+"""The body of a request or an answer: what its head says of it."""
 
 from __future__ import annotations
 
@@ -6,5 +6,12 @@ FORM = "application/x-www-form-urlencoded"  # what load tools say when they are 
 
 
 def content_type(body: str) -> str:
-    """Name a body's type: JSON when it looks like it, else a form as load tools call it."""
+    """Name the type of a request's body, for every driver: JSON if it looks so, else a form."""
     return "application/json" if body.lstrip()[:1] in ("{", "[") else FORM
+
+
+def ends_by_close(head: bytes) -> bool:
+    """Say whether an answer's head is whole and names no length: its body ends with the stream."""
+    head, end, _ = head.partition(b"\r\n\r\n")
+    lower = head.lower()
+    return bool(end) and b"content-length:" not in lower and b"chunked" not in lower

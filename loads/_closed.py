@@ -17,6 +17,7 @@ class Closed(Clients):
     def __init__(self, load: Load) -> None:
         super().__init__(load)
         self._left: float = math.inf if load.requests is None else load.requests
+        self._is_endless = load.requests is None and load.each is None and not load.think
         self._chance = random.Random(load.seed)  # noqa: S311 - jitter, to be repeated
 
     def begin(self) -> None:
@@ -27,6 +28,9 @@ class Closed(Clients):
             self.next(user, monotonic())
 
     def next(self, connection: Connection, now: float) -> None:
+        if self._is_endless and not self.stopped:  # the hot path
+            connection.ask(now)
+            return
         if self.stopped:
             return
         if self._left <= 0 or (self.load.each is not None and self._has_enough(connection, now)):

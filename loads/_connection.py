@@ -9,17 +9,25 @@ from typing import TYPE_CHECKING, cast
 
 import httptools
 
+from loads._body import ends_by_close
+
 if TYPE_CHECKING:
     from loads._clients import Clients
 
+KINDS = (
+    (ConnectionRefusedError, "refused"),
+    (ConnectionError, "reset"),
+    (ssl.SSLError, "tls"),
+    (OSError, "other"),
+)
 MALFORMED = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 
 
 class Connection(asyncio.Protocol):
     """At most one request in flight, which `began` at a time (None: none is).
 
-    One clock reading ends a request and begins the next, and a request is one write: this is the
-    path that decides what the tool costs.
+    `_good` is the last answer that came whole and left the connection as it was. One clock reading
+    ends a request and begins the next, and a request is one write: this path is the tool's cost.
     """
 
     def __init__(self, clients: Clients) -> None:
@@ -40,10 +48,11 @@ class Connection(asyncio.Protocol):
     def ask(self, began: float) -> None:
         """Send a request that began just now, on the connection kept or on a new one."""
         self.began = began
-        if self._transport is None:
-            self._connecting = self.clients.loop.create_task(self._connect())
-        else:
+        if self._transport is not None:
+            self._head = b""
             self._write(self._request)
+        else:
+            self._connecting = self.clients.loop.create_task(self._connect())
 
     def give_up(self) -> None:
         """End a request that is over its time."""
@@ -55,56 +64,52 @@ class Connection(asyncio.Protocol):
         self._drop()
 
     async def _connect(self) -> None:
-        target, kind = self.clients.target, None
+        target, loop = self.clients.target, self.clients.loop
         try:
-            await self.clients.loop.create_connection(
-                lambda: self, target.host, target.port, ssl=target.secure
-            )
-        except ConnectionRefusedError:
-            kind = "refused"
-        except ConnectionError:
-            kind = "reset"
-        except ssl.SSLError:
-            kind = "tls"
-        except OSError:
-            kind = "other"
-        self._connecting = None
-        if kind is not None:
-            self._fail(kind)
+            await loop.create_connection(lambda: self, target.host, target.port, ssl=target.secure)
+        except OSError as error:
+            self._connecting = None
+            self._fail(next(kind for of, kind in KINDS if isinstance(error, of)))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast(asyncio.Transport, transport)
+        self._transport, self._connecting = cast(asyncio.Transport, transport), None
         self._write = self._transport.write
-        self._status, self._head = 0, b""
+        self._status, self._head, self._good = 0, b"", b""
         self._parser = httptools.HttpResponseParser(self)
         self._feed = self._parser.feed_data
         self._write(self._request)
 
     def data_received(self, data: bytes) -> None:
+        began = self.began
+        if data == self._good and began is not None and not self._head:
+            self._finish(200, began)  # the parser would say the same of the same bytes
+            return
         try:
             self._feed(data)
         except MALFORMED:
             self._keep = False
-            if not self._status:
-                self._status = -1
+            self._status = self._status or -1
         status = self._status
-        if not status:
-            if b"\r\n\r\n" not in self._head:  # a head may come in several pieces
-                self._head += data
-            return
-        self._status = 0
-        if not self._keep or self.began is None:  # or it is more than was asked for
+        if began is None:  # more than was asked for
             self._drop()
-        if self.began is not None:
-            self._finish(status)
+        elif status:
+            self._status = 0
+            if not self._keep:
+                self._drop()
+            elif status < 400 and not self._head:
+                self._good = data
+            self._finish(status, began)
+        elif b"\r\n\r\n" not in self._head:  # a head may come in several pieces
+            self._head += data
 
     def on_message_complete(self) -> None:
         """Take the answer, as httptools calls it; a second one is more than was asked for."""
-        parser = self._parser
-        status = parser.get_status_code()
-        if status >= 200:
-            self._keep = self._keep_alive and not self._status and parser.should_keep_alive()
-            self._status = self._status or status
+        status = self._parser.get_status_code()
+        if self._status:
+            self._keep = False
+        elif status >= 200:
+            self._status = status
+            self._keep = self._keep_alive and self._parser.should_keep_alive()
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._transport is None:  # we dropped it
@@ -112,22 +117,15 @@ class Connection(asyncio.Protocol):
         self._transport = None
         if self.began is None:
             return
-        if error is None and self._ends_by_close():
-            self._finish(self._parser.get_status_code())
+        if error is None and ends_by_close(self._head):
+            self._finish(self._parser.get_status_code(), self.began)
         else:
             self._fail("tls" if isinstance(error, ssl.SSLError) else "reset")
 
-    def _ends_by_close(self) -> bool:
-        """Say whether the answer so far has a whole head that names no length."""
-        head, end, _ = self._head.partition(b"\r\n\r\n")
-        lower = head.lower()
-        return bool(end) and b"content-length:" not in lower and b"chunked" not in lower
-
-    def _finish(self, status: int) -> None:
-        began, now = cast(float, self.began), monotonic()
+    def _finish(self, status: int, began: float) -> None:
+        now = monotonic()
         self.began = None
         self.answers += 1
-        self._head = b""
         if 0 < status < 400:
             self._note_began(began)
             self._note_ended(now)

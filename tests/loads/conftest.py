@@ -122,6 +122,8 @@ class Server:
                 writer.write(piece)
                 await writer.drain()
                 await asyncio.sleep(0.02)
+        elif path == "/alternate":
+            writer.write(self.answers["/" if self.requests[path] % 2 else "/500"])
         elif path == "/first":
             writer.write(self.answers["/"])
         elif path == "/pool":

@@ -62,6 +62,11 @@ def test_a_failure_is_counted_by_its_kind(server: Server, path: str, kind: str) 
     assert counted(asked(server, path)) == (0, {kind: 9})
 
 
+def test_an_answer_that_differs_from_the_last_is_read_anew(server: Server) -> None:
+    load = asked(server, "/alternate", users=1, requests=10, keep_alive=True)
+    assert counted(load) == (5, {"5xx": 5})
+
+
 def test_a_request_over_its_time_is_a_timeout_and_one_in_flight_is_unfinished(
     server: Server,
 ) -> None:
