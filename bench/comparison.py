@@ -43,6 +43,8 @@ class Comparison:
 
 def compare(one: Case, other: Case, is_quick: bool = False) -> Comparison:
     """Compare two cases; raise RunError when too many of their slices have no rate."""
+    for case in (one, other):
+        server.command(case, port=0)  # raises for what cannot be started
     server.adopt_orphans()
     folder = journal.new_run("compare")
     seed = plan.new_seed()

@@ -18,7 +18,9 @@ from invoke import Context, Exit
 
 from errors import Mendable
 
-GROUPS: dict[str, list[str]] = {}
+GROUPS: dict[str, list[str]] = {
+    name: [] for name in ("Start here", "Serve", "Measure", "Understand", "Maintain")
+}
 COMMANDS: dict[str, Any] = {}
 
 
@@ -40,7 +42,7 @@ def command(group: str) -> Callable[[Callable[..., None]], Any]:
             except BrokenPipeError:
                 os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
-        GROUPS.setdefault(group, []).append(function.__name__)
+        GROUPS[group].append(function.__name__)
         COMMANDS[function.__name__] = task(auto_shortflags=False)(run)
         return COMMANDS[function.__name__]
 

@@ -44,11 +44,12 @@ def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float
 
 def begin(plan: Plan) -> tuple[Path, list[Record]]:
     """Run a new plan in a folder of its own; give the folder and all records."""
-    from bench import journal
+    from bench import journal, server
     from bench import plan as plans
     from bench.progress import duration, expected_s
 
     for case in plan.cases:
+        server.command(case, port=0)  # raises for what cannot be started
         for driver in {"builtin", plan.driver or "builtin"}:
             loads.check(loads.Load("http://127.0.0.1/", case.users, case.seconds), driver)
     folder = journal.new_run(plan.suite)

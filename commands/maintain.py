@@ -19,7 +19,7 @@ class GateError(Mendable):
 def check_method(context: Context, visits: str = "300", run: str = "") -> None:
     """Judge the method by real visits: accuracy, coverage, A/A and power, in 20 minutes.
 
-    visits  of one case, which are resampled: 300 or more for a judgement that counts
+    visits  of one case, which are resampled: 300 unless given, and no fewer for a judgement
     run     judge the visits of this folder in results/ again instead
     """
     from bench import journal, method

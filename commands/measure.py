@@ -34,16 +34,16 @@ def run_load_test(
     time        seconds, 30 unless given (also 30s, 2m)
     users       that ask at once, each again as soon as it has its answer; 25 unless given, and at
                 most 1,000 with siege; with rate= the connections there may be
-    driver      siege, builtin or h2load; siege when it is installed
+    driver      siege, builtin or h2load; siege when it is installed, else builtin
     requests    stop after so many instead of after a time
     url         load this URL of this machine instead
     port        which server, when several are running
-    keep_alive  keep connections instead of a new one for each request
+    keep_alive  yes keeps connections; a new one for each request unless given
     rate        open loop: so many requests a second, whether answered or not; with builtin
-    arrivals    of an open loop: uniform or poisson
-    think       seconds on average that a user waits before it asks again; with builtin
-    processes   that builtin divides the users among
-    format      text or json
+    arrivals    of an open loop: uniform unless given, or poisson
+    think       seconds on average that a user waits before it asks again, 0 unless given; builtin
+    processes   that builtin divides the users among, 1 unless given
+    format      text unless given, or json
     """
     import loads
     from bench import journal, load_test, running
@@ -95,10 +95,10 @@ def run_all_load_tests(
     """Measure every row of the main benchmark and write results/results.txt.
 
     quick   only the 14 published rows, at most 7 visits and one run of 10 s each
-    driver  of the long runs: siege, builtin or h2load; siege when it is installed
+    driver  of the long runs: siege, builtin or h2load; siege when it is installed, else builtin
     rows    published, later, crowd, gil or all; all unless given, published with quick
     target  half-width of the intervals in percent: 2, or 5 with quick
-    format  text or json
+    format  text unless given, or json
     """
     _suite("tornado", quick, driver, rows or ("published" if quick else "all"), target, format)
 
@@ -117,10 +117,10 @@ def run_suite(
 
     suite   its name, as fab list gives it
     quick   at most 7 visits and one run of 10 s each
-    driver  of the long runs: siege, builtin or h2load; siege when it is installed
-    rows    a group of its rows, or all
+    driver  of the long runs: siege, builtin or h2load; siege when it is installed, else builtin
+    rows    a group of its rows; all unless given
     target  half-width of the intervals in percent: 2, or 5 with quick
-    format  text or json
+    format  text unless given, or json
     """
     _suite(suite, quick, driver, rows, target, format)
 
@@ -130,7 +130,7 @@ def resume(context: Context, run: str = "", format: str = "text") -> None:  # no
     """Go on with an interrupted run, the newest unless named; no finished visit is repeated.
 
     run     its folder in results/
-    format  text or json
+    format  text unless given, or json
     """
     from bench import journal, plan
 
@@ -152,11 +152,11 @@ def measure(
     """Measure one case until its rate is known to +-2 %: fab measure:3/sleep_sync.
 
     case        server/task; x16 after the server sets its workers, @3.14 its Python
-    users       that ask at once, each again as soon as it has its answer
-    keep_alive  keep connections instead of a new one for each request
+    users       that ask at once, each again as soon as it has its answer; 25 unless given
+    keep_alive  yes keeps connections; a new one for each request unless given
     target      half-width of the interval in percent: 2, or 5 with quick
     quick       at most 7 visits instead of 20
-    format      text or json
+    format      text unless given, or json
     """
     from bench import plan
     from suites import _word
@@ -182,10 +182,10 @@ def compare(
 
     one         server/task; x16 after the server sets its workers, @3.14 its Python
     other       the case that is compared with it
-    users       that ask at once, each again as soon as it has its answer
-    keep_alive  keep connections instead of a new one for each request
+    users       that ask at once, each again as soon as it has its answer; 25 unless given
+    keep_alive  yes keeps connections; a new one for each request unless given
     quick       differences below 5 % do not matter, instead of 2 %
-    format      text or json
+    format      text unless given, or json
     """
     from bench import comparison
     from reports import compared
@@ -210,10 +210,10 @@ def scale(
     """Measure how a case scales and where it stops to: fab scale:3/xml_lxml_sync,workers=1..16.
 
     case        server/task; @3.14 after the server sets its Python
-    workers     from..to, or a list 1+2+4+8
-    users       the same, instead of workers; or one number for all, 25 unless given
-    keep_alive  keep connections instead of a new one for each request
-    format      text or json
+    workers     from..to, or a list 1+2+4+8; this or users must be given
+    users       the same, instead of workers; or with workers one number, 25 unless given
+    keep_alive  yes keeps connections; a new one for each request unless given
+    format      text unless given, or json
     """
     from bench import plan, sweep
     from reports import scaled

@@ -33,12 +33,14 @@ def run_server(
     """Serve a task with a server until Ctrl-C: fab run_server:3,network_sync.
 
     server        its number or name (2_group: the loop with a task that is split)
-    task          its name, or package.module:function, or path/to/file.py:function
+    task          its name, or package.module:function, or path/to/file.py:function; sleep_sync
+                  unless given, sleep_async_split for 2_group
     port          on 127.0.0.1, 8000 unless given
     workers       of a pool, 4 unless given
     backlog       of the listen queue: 5 for sync, 1024 for the others
-    start_method  of processes: forkserver, spawn or fork
-    python        the interpreter to serve with: a path, or a name on PATH
+    start_method  of processes: forkserver unless given, spawn or fork
+    python        the interpreter to serve with, this one unless given: a path, a name on PATH, or
+                  3.14 as PYTHONS=3.14=/path/of/python names it
     path          a folder that a task of your own imports from
     """
     from bench import serve

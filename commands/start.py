@@ -12,7 +12,10 @@ from errors import MachineError
 
 @command("Start here")
 def quick(context: Context, driver: str = "") -> None:
-    """Measure the 14 rows of the main benchmark in 7 minutes, and print the table."""
+    """Measure the 14 rows of the main benchmark in 7 minutes, and print the table.
+
+    driver  of the long runs: siege, builtin or h2load; siege unless given, builtin without it
+    """
     _, records = begin(suite_plan("tornado", "published", driver, is_quick=True, target=None))
     show(records, "text")
 
@@ -44,7 +47,10 @@ def list(context: Context) -> None:  # noqa: A001 - the command's name
         print(kind)
         for entry in found.values():
             number = "" if entry.number is None else str(entry.number)
-            print(f"  {number:1} {entry.name:{width}}  {entry.summary}".rstrip())
+            summary = entry.summary.removeprefix(f"{entry.name}: ")
+            print(f"  {number:1} {entry.name:{width}}  {summary}".rstrip())
+            for word, task in entry.also.items():
+                print(f"    {word:{width}}  The same with {task}.")
         print()
     print(
         "A task of your own: package.module:function (with path=FOLDER) or path/to/file.py:function"
