@@ -9,9 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+import source
 from errors import UsageError
 
-ROOT = Path(__file__).resolve().parent
+ROOT = source.ROOT
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 FEW = 12  # names that an error still lists
 USER_TASK = re.compile(r"(?P<where>[^:\x00-\x1f]+):(?P<function>[A-Za-z_][A-Za-z0-9_]*)")
@@ -165,7 +166,9 @@ def _spellings(entry: Entry) -> set[str]:
 
 
 def _both(one: Entry, other: Entry, what: str, hint: str) -> UsageError:
-    return UsageError(f"{_shown(one.path)} and {_shown(other.path)} both {what}: {hint}")
+    return UsageError(
+        f"{source.shown(one.path)} and {source.shown(other.path)} both {what}: {hint}"
+    )
 
 
 def _own_file(where: str) -> Path:
@@ -193,23 +196,25 @@ def _modules(folder: Path, function: str | None) -> dict[str, Entry]:
     """Read each file of a folder as one entry; with `function` only those that define it."""
     found = {}
     for path in _files(folder):
-        tree = _parse(path)
+        tree = source.parse(path)
         defined = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         if function is not None and function not in defined:
             continue
-        settings = _keywords(path, defined[function]) if function else {}
-        found[path.stem] = Entry(path.stem, path, _summary(tree), _constants(tree), settings)
+        settings = source.keywords(path, defined[function]) if function else {}
+        found[path.stem] = Entry(
+            path.stem, path, source.summary(tree), source.constants(tree), settings
+        )
     return found
 
 
 def _functions(path: Path) -> list[Entry]:
     """Read one task file: its public functions, and names assigned from them."""
-    tree = _parse(path)
-    constants = _constants(tree)
+    tree = source.parse(path)
+    constants = source.constants(tree)
     found: dict[str, Entry] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_":
-            found[node.name] = Entry(node.name, path, _summary(node), constants, {})
+            found[node.name] = Entry(node.name, path, source.summary(node), constants, {})
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
             original = found.get(node.value.id)
             for target in node.targets:
@@ -217,44 +222,3 @@ def _functions(path: Path) -> list[Entry]:
                     summary = f"The same as {original.name}."
                     found[target.id] = Entry(target.id, path, summary, constants, {})
     return list(found.values())
-
-
-def _parse(path: Path) -> ast.Module:
-    try:
-        return ast.parse(path.read_bytes(), filename=str(path))
-    except (OSError, SyntaxError, ValueError) as error:
-        where = f"{_shown(path)}:{getattr(error, 'lineno', None) or 1}"
-        raise UsageError(f"{where} cannot be read ({error}): mend or remove the file") from None
-
-
-def _shown(path: Path) -> Path:
-    return path.relative_to(ROOT) if path.is_relative_to(ROOT) else path
-
-
-def _summary(node: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    return (ast.get_docstring(node) or "").partition("\n")[0]
-
-
-def _constants(tree: ast.Module) -> dict[str, object]:
-    found: dict[str, object] = {}
-    for node in tree.body:
-        if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
-            name = node.targets[0].id
-            if name.isupper():
-                try:
-                    found[name] = ast.literal_eval(node.value)
-                except (
-                    ValueError,
-                    TypeError,
-                ):  # computed, so not a literal: only the program knows it
-                    continue
-    return found
-
-
-def _keywords(path: Path, node: ast.FunctionDef) -> dict[str, object]:
-    pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
-    try:
-        return {arg.arg: None if value is None else ast.literal_eval(value) for arg, value in pairs}
-    except (ValueError, TypeError):
-        where = f"{_shown(path)}:{node.lineno}"
-        raise UsageError(f"{where}: the default of a setting must be a literal") from None

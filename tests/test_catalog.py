@@ -70,6 +70,7 @@ def test_a_file_with_a_syntax_error_is_named(
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "broken.py").write_text("x = 1\ndef f(:\n")
     monkeypatch.setattr(catalog, "ROOT", tmp_path)
+    monkeypatch.setattr("source.ROOT", tmp_path)
     with pytest.raises(UsageError, match=r"tasks/broken\.py:2 cannot be read"):
         catalog.tasks()
 
@@ -119,6 +120,7 @@ def a_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     for folder in ("servers", "tasks"):
         (tmp_path / folder).mkdir()
     monkeypatch.setattr(catalog, "ROOT", tmp_path)
+    monkeypatch.setattr("source.ROOT", tmp_path)
     return tmp_path
 
 

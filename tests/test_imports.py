@@ -11,11 +11,12 @@ import pytest
 import catalog
 
 ROOT = catalog.ROOT
-BASE = {"catalog", "errors", "files"}
+BASE = {"catalog", "errors", "files", "source"}
 MAY_IMPORT = {
     "errors": set(),
     "files": set(),
-    "catalog": {"errors"},
+    "source": {"errors"},
+    "catalog": {"errors", "source"},
     "spelling": BASE,
     "values": BASE,
     "upstream": BASE,
