@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
-from servers import _lag, _log, _probe
+from servers import _clock, _lag, _log, _probe
 from tasks import TaskFailed
 
 
@@ -20,18 +19,13 @@ class Answer:
     body: bytes
 
 
-def of(task: Callable[[], bytes]) -> Answer:
-    """Run a task in this thread and answer its body, or 500 and why."""
-    try:
-        return completed(task())
-    except TaskFailed as error:
-        return failed(error)
-
-
-def completed(body: bytes) -> Answer:
-    """Answer what a task returned."""
+def of(timed: _clock.Timed) -> Answer:
+    """Answer the body that a task returned, or 500 and why, and keep what the task took."""
+    outcome = _clock.note(timed)
+    if isinstance(outcome, TaskFailed):
+        return failed(outcome)
     _probe.answered["completed"] += 1
-    return Answer(200, "text/html; charset=utf-8", body)
+    return Answer(200, "text/html; charset=utf-8", outcome)
 
 
 def failed(error: Exception) -> Answer:
@@ -52,7 +46,9 @@ def other(uri: str) -> Answer | None:
         window = _window(query)
     except ValueError:
         return _plain(400, "ask /resources/?from=A&to=B in seconds of CLOCK_MONOTONIC, A before B")
-    told = {**_probe.resources(), **(_lag.between(*window) if window else {})}
+    told = _probe.resources()
+    if window is not None:
+        told |= {**_lag.between(*window), **_clock.between(*window)}
     return Answer(200, "application/json", json.dumps(told, indent=2).encode() + b"\n")
 
 

@@ -8,7 +8,7 @@ from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer
 
 import tasks
-from servers import _answer, _log, _port, _ready
+from servers import _answer, _clock, _log, _port, _ready
 from servers._stop import stop
 
 
@@ -20,7 +20,7 @@ def serve(task: str, port: int, backlog: int) -> None:
         timeout = 10  # s for a client to send its request
 
         def do_GET(self) -> None:
-            answer = _answer.other(self.path) or _answer.of(lambda: tasks.call(task))
+            answer = _answer.other(self.path) or _answer.of(_clock.call(task))
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.content_type)
             self.send_header("Content-Length", str(len(answer.body)))

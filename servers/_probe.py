@@ -6,7 +6,11 @@ import os
 import platform
 import sys
 import sysconfig
+from collections.abc import Callable
 from pathlib import Path
+
+# The state of this process's GIL now: an import may turn it on, nothing turns it off again.
+gil_enabled: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
 
 facts: dict[str, object] = {}
 answered = {"completed": 0, "failed": 0}
@@ -28,12 +32,6 @@ def identity() -> dict[str, object]:
         "free_threaded_build": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
         "switch_interval_s": sys.getswitchinterval(),
     }
-
-
-def gil_enabled() -> bool:
-    """Tell the state of this process's GIL now: an import may turn it on, nothing turns it off."""
-    enabled: bool = getattr(sys, "_is_gil_enabled", lambda: True)()
-    return enabled
 
 
 def note_gil(enabled: bool) -> None:

@@ -13,7 +13,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 import tasks
-from servers import _answer, _lag, _port, _ready
+from servers import _answer, _clock, _lag, _port, _ready
 from servers._stop import stop
 
 QUIET = 0.05  # s without a new request before idle connections are closed; a guess
@@ -42,12 +42,10 @@ class _Work:
         """Run the task once."""
         try:
             if self.executor is None:
-                return _answer.completed(await tasks.acall(self.task))
+                return _answer.of(await _clock.acall(self.task))
             loop = asyncio.get_running_loop()
-            return _answer.completed(
-                await loop.run_in_executor(self.executor, tasks.call, self.task)
-            )
-        except (tasks.TaskFailed, BrokenProcessPool) as error:
+            return _answer.of(await loop.run_in_executor(self.executor, _clock.call, self.task))
+        except BrokenProcessPool as error:
             return _answer.failed(error)
 
     def __enter__(self) -> None:

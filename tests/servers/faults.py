@@ -53,3 +53,10 @@ def slow_once():
         slow_once.called = True
         time.sleep(1.5)
     return "done"
+
+
+def spins():
+    until = time.thread_time() + 0.1
+    while time.thread_time() < until:
+        pass
+    time.sleep(0.1)

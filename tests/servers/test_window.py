@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,6 +16,8 @@ from servers import _samples
 from tests.servers.test_contract import get, together
 
 SERVERS = list(catalog.servers())
+POOLS = [name for name, entry in catalog.servers().items() if "workers" in entry.settings]
+FAULTS = Path(__file__).parent / "faults.py"
 LAGS = [f"loop_lag_{name}_ms" for name in ("p50", "p99", "max")]
 Start = Callable[..., server.Server]
 
@@ -65,6 +68,51 @@ def test_the_last_line_has_the_lag_of_a_server_with_a_loop(name: str, start: Sta
 def test_a_window_that_is_none_is_refused(name: str, query: str, start: Start) -> None:
     status, body = get(f"{start(name, 'noop_sync').url}resources/?{query}")
     assert (status, body.count(b"\n")) == (400, 1)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_capacity_of_a_saturated_server_is_slots_by_slot_time(name: str, start: Start) -> None:
+    window = loaded(start(name, "sleep_sync"), users=8)
+    slots = 4 if name in POOLS else 1
+    assert (window["tasks"], window["slots"]) == (8, slots)
+    assert 0.28 <= window["slot_s"] < 0.28 * 1.5
+    assert 0 <= window["task_cpu_s"] < 0.05
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_the_cpu_of_a_task_is_what_it_used_and_not_what_it_slept(name: str, start: Start) -> None:
+    window = loaded(start(name, f"{FAULTS}:spins"), users=2)
+    assert window["tasks"] == 2
+    assert 0.1 <= window["task_cpu_s"] < 0.3
+    assert window["slot_s"] > 0.2
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_failed_task_is_timed_too(name: str, start: Start) -> None:
+    running = start(name, f"{FAULTS}:raises")
+    began = time.monotonic()
+    assert get(running.url)[0] == 500
+    assert told(running, began, time.monotonic())["tasks"] == 1
+
+
+def test_a_slot_that_was_idle_begins_with_its_task(start: Start) -> None:
+    running = start("threads", "sleep_sync", workers=1)
+    began = time.monotonic()
+    for _ in range(2):
+        get(running.url)
+        time.sleep(0.5)
+    assert 0.28 <= told(running, began, time.monotonic())["slot_s"] < 0.28 * 1.5
+
+
+def test_tasks_that_share_a_loop_have_no_slot_of_their_own(start: Start) -> None:
+    window = loaded(start("loop", "sleep_async_split"), users=3)
+    assert (window["tasks"], window["slot_s"], window["task_cpu_s"]) == (3, None, None)
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_window_without_tasks_has_no_means(name: str, start: Start) -> None:
+    window = told(start(name, "noop_sync"), 1, 2)
+    assert (window["tasks"], window["slot_s"], window["task_cpu_s"]) == (0, None, None)
 
 
 def test_samples_keep_the_newest_and_say_when_a_window_is_gone() -> None:
