@@ -26,7 +26,7 @@ MALFORMED = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 class Connection(asyncio.Protocol):
     """At most one request in flight, which `began` at a time (None: none is).
 
-    `_good` is the last answer that came whole and left the connection as it was. One clock reading
+    `_good` is the last answer that came whole and left all as it was. One clock reading
     ends a request and begins the next, and a request is one write: this path is the tool's cost.
     """
 

@@ -22,8 +22,6 @@ PR_SET_PDEATHSIG = 1
 def run(load: Load, board: Board) -> list[Samples]:
     """Run a load in as many processes as it asks for; give what each of them saw."""
     parts = divided(load)
-    if len(parts) == 1:
-        return [work(load, load, board, 0)]
     context = multiprocessing.get_context("fork")  # shares the board; no loop and no thread is yet
     pipes, children = [], []
     for process, part in enumerate(parts):

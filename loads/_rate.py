@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import fsum
 
 STEPS = 8  # ends tried over one response time
 
@@ -28,19 +29,19 @@ def quantum(began: Sequence[float], ended: Sequence[float], start: float, end: f
     It is half the range that the rate has when the window ends up to one mean response time
     earlier: nothing for a steady flow, up to one batch for a server whose answers come in bursts.
     """
-    late = [(b, e) for b, e in zip(began, ended, strict=True) if e > start and b < end]
-    if not late or end <= start:
+    whole = _inside(began, ended, start, end)
+    if not whole:
         return 1.0
-    mean = sum(e - b for b, e in late) / len(late)
+    mean = (fsum(ended) - fsum(began)) / len(ended)
     back = min(mean, (end - start) / 2)
-    whole = _inside([b for b, _ in late], [e for _, e in late], start, end)
-    late = [(b, e) for b, e in late if e > end - back]
+    late = [(b, e) for b, e in zip(began, ended, strict=True) if e > end - back and b < end]
     begins, ends = [b for b, _ in late], [e for _, e in late]
     rates = []
     for step in range(STEPS):
         earlier = end - back * step / STEPS
         rates.append((whole - _inside(begins, ends, earlier, end)) / (earlier - start))
-    return (max(rates) - min(rates)) / 2 / rates[0] if rates[0] else 1.0
+    rates.append(whole / (end - start))
+    return (max(rates) - min(rates)) / 2 / rates[-1]
 
 
 def quantum_of_count(users: int, completed: int) -> float | None:

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 from array import array
+from bisect import bisect_left, bisect_right
 from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
+from operator import sub
 from typing import Any
 
 from loads import Load, Measured, _rate
@@ -54,7 +56,7 @@ def summary(load: Load, window: Window, parts: Sequence[Samples]) -> Measured:
         availability=len(times) / finished if finished else None,
         response_mean_s=round(math.fsum(times) / len(times), 6) if ordered else None,
         response_how="per request" if ordered else None,
-        histogram=histogram(times) if ordered else None,
+        histogram=histogram(ordered) if ordered else None,
         window_s=round(window.length, 6),
         window_began=window.began,
         window_ended=window.ended,
@@ -78,13 +80,14 @@ def _counted(
     first, last = window.began, window.ended
     times, failed = array("d"), Counter[str]()
     for part in parts:
-        pairs = zip(part.began, part.ended, strict=True)
         if load.rate:
+            pairs = zip(part.began, part.ended, strict=True)
             times.extend(e - b for b, e in pairs if first <= b <= last)
             failed.update(kind for kind, b, _ in part.failed if first <= b <= last)
             failed["unfinished"] += sum(first <= b <= last for b in part.unfinished)
         else:
-            times.extend(e - b for b, e in pairs if first <= e <= last)
+            own = slice(bisect_left(part.ended, first), bisect_right(part.ended, last))
+            times.extend(map(sub, part.ended[own], part.began[own]))
             failed.update(kind for kind, b, e in part.failed if first <= e and b <= last)
             failed["unfinished"] += sum(b <= last for b in part.unfinished)
     return times, failed
