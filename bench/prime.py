@@ -44,7 +44,7 @@ def get(url: str) -> bytes:
     parts = urlsplit(url)
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT)
     try:
-        connection.request("GET", parts.path or "/")
+        connection.request("GET", f"{parts.path or '/'}?{parts.query}".rstrip("?"))
         response = connection.getresponse()
         body = response.read()
     except (OSError, http.client.HTTPException) as error:

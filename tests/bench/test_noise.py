@@ -1,0 +1,57 @@
+"""A row says when others took the machine from it, and a pool's truth is its own clocks'."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import replace
+
+import psutil
+import pytest
+
+from bench import flags, noise
+from bench.method import ACCURATE, truth
+from bench.record import VISIT, Record
+from bench.visit import new_record, visit
+
+
+def visited() -> Record:
+    record = replace(new_record(ACCURATE, "run", None), kind=VISIT)
+    return visit(ACCURATE, "builtin", record, None, lambda *_: None)
+
+
+@contextmanager
+def burning(cores: int) -> Iterator[None]:
+    """Keep cores busy with what is neither server nor load."""
+    burn = [sys.executable, "-c", "while True: pass"]
+    others = [subprocess.Popen(burn) for _ in range(cores)]
+    try:
+        yield
+    finally:
+        for other in others:
+            other.kill()
+            other.wait()
+
+
+def test_a_visit_while_others_burn_the_cpu_is_flagged() -> None:
+    with burning(max(1, (psutil.cpu_count() or 1) // 4)):
+        record = visited()
+    assert record.others_cpu is not None
+    assert record.others_cpu > flags.OTHERS
+    assert "others" in flags.kinds(record)
+    assert flags.is_to_be_repeated(record, [])
+
+
+def test_the_machine_is_heard_when_others_burn_the_cpu() -> None:
+    with burning(psutil.cpu_count() or 1):
+        heard = noise.listen()
+    assert heard.others_cpu is not None
+    assert heard.others_cpu > 0.3
+
+
+def test_a_pool_serves_what_its_own_clocks_allow() -> None:
+    record = visited()
+    assert truth(record) == pytest.approx(4 / 0.05, rel=0.1)
+    assert record.rate == pytest.approx(truth(record), rel=0.03)
