@@ -62,6 +62,13 @@ def test_every_offer_is_counted_once_when_the_server_is_too_slow() -> None:
     assert (got.failed["timeout"] or 0) > 50
 
 
+def test_a_queue_that_times_out_at_once_does_not_end_the_load() -> None:
+    with Server() as own:
+        got = measured(own, "/pool", users=1, rate=5000.0, timeout=0.4)
+    assert (got.problem, got.rate_how) == (None, "residence-spread")
+    assert (got.failed["timeout"] or 0) > 1000
+
+
 def test_waiting_for_a_connection_is_in_the_time(server: Server) -> None:
     before = server.accepts["/pool"]
     got = measured(server, "/pool", users=1, rate=10.0, seconds=0.9)
