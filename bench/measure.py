@@ -50,7 +50,7 @@ def measure(
         driver_cpu_s=ran.driver_cpu_s,
         output=ran.output,
         flags=record.flags + notes,
-        little_ratio=_little_ratio(ran.measured, load.users),
+        little_ratio=_little_ratio(ran.measured, load),
         cpu_ms_per_request=_per(used.server_cpu_s, ran.measured.completed, 1000.0),
         cores_used=_per(used.server_cpu_s, ran.measured.elapsed_s),
         tries_per_request=_per(tries, ran.measured.completed),
@@ -97,11 +97,14 @@ def _others_cpu(record: Record) -> float | None:
     return round(max(0.0, busy - server - own - driver) / (record.elapsed_s * cores), 4)
 
 
-def _little_ratio(measured: loads.Measured, users: int) -> float | None:
-    """X R / c, which Little's law says is 1; None where the mean itself was derived by that law."""
-    if measured.response_how == "Little's law":
+def _little_ratio(measured: loads.Measured, load: Load) -> float | None:
+    """X R / c, which Little's law says is 1 in a closed loop without thinking; None elsewhere.
+
+    A mean that was derived by that law cannot be checked by it.
+    """
+    if load.rate is not None or load.think or measured.response_how == "Little's law":
         return None
-    ratio = audit.little_ratio(measured.rate, measured.response_mean_s, users)
+    ratio = audit.little_ratio(measured.rate, measured.response_mean_s, load.users)
     return None if ratio is None else round(ratio, 4)
 
 

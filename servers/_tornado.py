@@ -7,8 +7,10 @@ import select
 import socket
 from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
+from contextlib import suppress
 
 from tornado.httpserver import HTTPServer
+from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
@@ -70,7 +72,8 @@ class _Handler(RequestHandler):
             self.set_header("Content-Type", answer.content_type)
             if stop.at is not None:
                 self.set_header("Connection", "close")
-            await self.finish(answer.body)
+            with suppress(StreamClosedError):  # the client left before its answer: its own count
+                await self.finish(answer.body)
 
     def compute_etag(self) -> None:
         """Hash no bodies: that would be work of the server's own in every request."""
