@@ -15,12 +15,12 @@ from pathlib import Path
 
 import catalog
 import upstream
-from bench import journal, plan, server
+from bench import draft, journal, plan, server
 from bench.measure import measure
 from bench.record import PAIR, Record
 from bench.stats import looks, verdict
 from bench.stats.verdict import Verdict
-from bench.visit import new_record, prepared, window, with_facts
+from bench.visit import prepared, window
 from errors import RunError
 from suites import Case
 from upstream import Upstream
@@ -105,8 +105,8 @@ def _server(case: Case, run: str) -> Iterator[_Sliced]:
             held = stack.enter_context(upstream.hold()).upstream
         running = server.start(case, {} if held is None else held.environment())
         stack.callback(server.stop, running)
-        record = replace(new_record(case, run, held), kind=PAIR, suite="compare")
-        yield _Sliced(running, prepared(with_facts(record, running.facts), running), held)
+        record = replace(draft.new(case, run, held), kind=PAIR, suite="compare")
+        yield _Sliced(running, prepared(draft.with_facts(record, running.facts), running), held)
 
 
 def _pair(

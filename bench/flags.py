@@ -32,8 +32,14 @@ def kinds(record: Record) -> set[str]:
 
 
 def is_to_be_repeated(record: Record, earlier: Sequence[Record]) -> bool:
-    """Say whether a visit has a flag that no repetition of this case has shown to be its own."""
+    """Say whether a visit has a flag that is not known to be its case's own.
+
+    It is when a repetition had it too, and when there are more users than the listen queue takes.
+    """
     own = {kind for r in earlier if r.key == record.key and r.attempt > 1 for kind in kinds(r)}
+    backlog = record.settings.get("backlog")
+    if isinstance(backlog, int) and record.users > backlog:
+        own |= {"overflows", "failures"}
     return bool(kinds(record) - own)
 
 

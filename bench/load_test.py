@@ -8,11 +8,10 @@ from datetime import UTC, datetime
 
 import catalog
 import upstream
-from bench import journal
+from bench import draft, journal
 from bench.measure import measure
 from bench.prime import prime
 from bench.record import Record
-from bench.visit import new_record, with_facts
 from errors import StartError
 from loads import Load
 from suites import Case
@@ -35,7 +34,7 @@ def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
         path=path,
     )
     known = upstream.running() if "upstream" in catalog.find_task(task).needs else None
-    record = with_facts(new_record(case, journal.LASTING, known), facts)
+    record = draft.with_facts(draft.new(case, journal.LASTING, known), facts)
     record = replace(with_load(record, load), alone_s=_alone_s(load.url))
     return measure(record, load, driver, int(str(facts["pid"])), known)
 

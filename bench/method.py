@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import journal, server
+from bench import draft, journal, server
 from bench.progress import duration
 from bench.record import VISIT, Record
 from bench.stats import estimate, judge, looks
 from bench.stats.judge import Judged
-from bench.visit import new_record, visit
+from bench.visit import visit
 from suites import Case
 
 ACCURATE = Case("threads", "sleep_short_sync")  # a pool whose truth its own clocks tell
@@ -43,7 +43,7 @@ def measure(visits: int) -> Path:
     cases = [ACCURATE] * EACH + [VARIED] * visits
     began = time.monotonic()
     for number, case in enumerate(cases, start=1):
-        record = replace(new_record(case, folder.name, None), kind=VISIT, suite="check_method")
+        record = replace(draft.new(case, folder.name, None), kind=VISIT, suite="check_method")
         record = visit(case, "builtin", replace(record, round=number), None, lambda *_: None)
         journal.append(folder, record)
         if number % 10 == 0:

@@ -26,17 +26,20 @@ class Primed:
     stable: bool
 
 
-def prime(url: str) -> Primed:
-    """Ask one request at a time, at least twice; raise StartError unless all answer 200."""
-    times: list[float] = []
+def prime(url: str, times: int = TIMES) -> Primed:
+    """Ask alone `times` times, 2 or more; raise StartError unless all answers are 200.
+
+    A slow task is asked fewer times: no further one when ENOUGH seconds are over.
+    """
+    taken: list[float] = []
     hashes: list[str] = []
     began = time.monotonic()
-    while len(times) < 2 or (len(times) < TIMES and time.monotonic() - began < ENOUGH):
+    while len(taken) < 2 or (len(taken) < times and time.monotonic() - began < ENOUGH):
         start = time.perf_counter()
         body = get(url)
-        times.append(time.perf_counter() - start)
+        taken.append(time.perf_counter() - start)
         hashes.append(hashlib.sha256(body).hexdigest())
-    return Primed(statistics.median(times[1:]), hashes[0], len(set(hashes)) == 1)
+    return Primed(statistics.median(taken[1:]), hashes[0], len(set(hashes)) == 1)
 
 
 def get(url: str) -> bytes:

@@ -14,8 +14,9 @@ from bench.record import LONG, VISIT, Record
 from bench.stats.estimate import SLOW, Estimate, estimate
 from suites import Case
 
-ENOUGH = 60.0  # s of load after which a case is given up as unresolved
+ENOUGH = 60.0  # s that were measured, after which a case is given up as unresolved
 ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests a second
+ENOUGH_QUICK = 15.0  # the same with quick
 HOPELESS = 2  # records without a rate in a row, after which a case is not tried again
 
 
@@ -66,9 +67,14 @@ def is_finished(plan: Plan, own: Sequence[Record]) -> bool:
     found = of_visits(visits, plan)
     if found.resolved:
         return True
-    is_slow = found.value is not None and found.value < SLOW
-    loaded_s = sum(record.elapsed_s or 0.0 for record in visits)
-    return loaded_s >= (ENOUGH_SLOW if is_slow else ENOUGH)
+    measured_s = sum(record.elapsed_s or 0.0 for record in visits)
+    return found.n >= plan.looks.counts[0] and measured_s >= _enough_s(plan, found)
+
+
+def _enough_s(plan: Plan, found: Estimate) -> float:
+    if plan.quick:
+        return ENOUGH_QUICK
+    return ENOUGH_SLOW if found.value is not None and found.value < SLOW else ENOUGH
 
 
 def of_visits(visits: Sequence[Record], plan: Plan) -> Estimate:

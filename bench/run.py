@@ -11,12 +11,12 @@ from pathlib import Path
 
 import catalog
 import upstream
-from bench import flags, journal, rounds, server
+from bench import draft, flags, journal, rounds, server
 from bench.plan import Plan
 from bench.progress import Progress
 from bench.record import VISIT, Record
 from bench.rounds import Due
-from bench.visit import new_record, not_available, visit
+from bench.visit import visit
 from errors import Mendable, RunError
 from suites import Case
 from upstream import Upstream
@@ -59,7 +59,7 @@ def _made(
     for attempt in (1, 2):
         known = None if isinstance(needed, Mendable) else needed
         record = replace(
-            new_record(due.case, folder.name, known),
+            draft.new(due.case, folder.name, known),
             kind=due.kind,
             suite=plan.suite,
             seed=plan.seed,
@@ -69,7 +69,7 @@ def _made(
             quick=plan.quick,
         )
         if isinstance(needed, Mendable):
-            record = not_available(record, needed)
+            record = draft.not_available(record, needed)
         else:
             record = visit(due.case, driver, record, known, progress.phase)
         record = replace(record, flags=record.flags + flags.of_bodies(record, earlier))

@@ -3,37 +3,28 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from datetime import UTC, datetime
 
 import catalog
 import loads
-from bench import server
+from bench import draft, server
 from bench.measure import measure
-from bench.prime import prime
-from bench.record import UNAVAILABLE, VISIT, Record
+from bench.prime import TIMES, prime
+from bench.record import VISIT, Record
 from bench.stats.estimate import SLOW
 from errors import Mendable
 from loads import Load
 from suites import Case
 from upstream import Upstream
 
+AGAIN = 2  # first requests of a visit, whose case was asked more often in its long run
 WARM = 0.5  # s of load, at least, that are not counted
 WINDOW = 1.5  # s that are, at least: more by restart is worth more than longer
 CYCLES = 2.0  # answers per user in a window, at least
 TINY = 1e-9  # s
 MANY, FEW = 20, 5  # answers in a window, at least; FEW below SLOW requests a second
-SETTINGS = ("workers", "backlog", "start_method")
-INTERPRETER = (
-    "python",
-    "implementation",
-    "gil_enabled",
-    "free_threaded_build",
-    "switch_interval_s",
-)
-
 Tell = Callable[[str, float], object]
 
 
@@ -58,50 +49,14 @@ class Phases:
 def visit(case: Case, driver: str, record: Record, upstream: Upstream | None, tell: Tell) -> Record:
     """Start, prime, warm, measure and stop; what goes wrong is in the record's `problem`.
 
-    `record` is what `new_record` gave, with what the run knows of it.
+    `record` is what `draft.new` gave, with what the run knows of it.
     """
     phases = Phases(tell)
     try:
         record = _visit(case, driver, record, upstream, phases)
     except Mendable as error:
-        record = not_available(record, error)
+        record = draft.not_available(record, error)
     return replace(record, phases=phases.seconds)
-
-
-def new_record(case: Case, run: str, upstream: Upstream | None) -> Record:
-    """Begin a record with all that is known before the measurement."""
-    return Record(
-        run=run,
-        server=case.server,
-        task=case.task,
-        users=case.users,
-        seconds=case.seconds,
-        keep_alive=case.keep_alive,
-        settings=case.settings,
-        command=case.command,
-        utc=datetime.now(UTC).isoformat(timespec="seconds"),
-        upstream=None if upstream is None else _facts(upstream),
-    )
-
-
-def not_available(record: Record, error: Mendable) -> Record:
-    """Say in a record why it has no figures."""
-    return replace(record, problem=f"{UNAVAILABLE}{error}")
-
-
-def with_facts(record: Record, facts: Mapping[str, object]) -> Record:
-    """Add what a server said when it was ready: the settings in force and its interpreter."""
-    workers = facts.get("workers")
-    return replace(
-        record,
-        workers=workers if isinstance(workers, int) else None,
-        settings={key: facts[key] for key in SETTINGS if key in facts},
-        interpreter={key: facts[key] for key in INTERPRETER if key in facts},
-    )
-
-
-def _facts(upstream: Upstream) -> dict[str, object]:
-    return {"kind": upstream.kind, "latency_s": upstream.latency_s}
 
 
 def _visit(
@@ -111,23 +66,11 @@ def _visit(
     with phases.of("start", 1.0):
         running = server.start(case, environment)
     try:
-        record = _loaded(with_facts(record, running.facts), running, driver, upstream, phases)
+        record = _loaded(draft.with_facts(record, running.facts), running, driver, upstream, phases)
     finally:
         with phases.of("stop", 1.0):
             server.stop(running)
-    return _ended(record, running)
-
-
-def _ended(record: Record, running: server.Server) -> Record:
-    """Add what is known when a server is gone: its whole CPU time, and its GIL at the end."""
-    left = ("processes were left after the stop and were killed",) if running.left else ()
-    gil = {key: running.ending[key] for key in ("gil_enabled",) if key in running.ending}
-    return replace(
-        record,
-        server_life_cpu_s=round(running.cpu_s, 6),
-        interpreter={**record.interpreter, **gil},
-        flags=record.flags + left,
-    )
+    return draft.ended(record, running)
 
 
 def _loaded(
@@ -155,7 +98,7 @@ def _loaded(
 
 def prepared(record: Record, running: server.Server) -> Record:
     """Ask a fresh server for its first answers; raise StartError unless they are good."""
-    primed = prime(running.url)
+    primed = prime(running.url, AGAIN if record.round else TIMES)
     doubts: tuple[str, ...] = ()
     if not primed.stable and catalog.find_task(record.task).constants.get("STABLE", True):
         doubts = ("bodies: answers change: set STABLE = False in the task's file if they should",)

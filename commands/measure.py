@@ -94,7 +94,7 @@ def run_all_load_tests(
 ) -> None:
     """Measure every row of the main benchmark and write results/results.txt.
 
-    quick   only the 14 published rows, at most 7 visits and one run of 10 s each
+    quick   only the 14 published rows, at most 7 visits and one run of 8 s each
     driver  of the long runs: siege, builtin or h2load; siege when it is installed, else builtin
     rows    published, later, crowd, gil or all; all unless given, published with quick
     target  half-width of the intervals in percent: 2, or 5 with quick
@@ -116,7 +116,7 @@ def run_suite(
     """Measure every row of a suite: fab run_suite:tornado.
 
     suite   its name, as fab list gives it
-    quick   at most 7 visits and one run of 10 s each
+    quick   at most 7 visits and one run of 8 s each
     driver  of the long runs: siege, builtin or h2load; siege when it is installed, else builtin
     rows    a group of its rows; all unless given
     target  half-width of the intervals in percent: 2, or 5 with quick

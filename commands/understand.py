@@ -16,14 +16,11 @@ def report(context: Context, run: str = "", format: str = "text") -> None:  # no
     format  text, json or rst
     """
     from bench import journal
-    from reports import as_json, gil, rows, summary, text
+    from reports import as_json, text
 
     values.one_of("format", format, "text", "json", "rst")
     records = journal.read(journal.named(run) if run else journal.newest())
     if format == "json":
         print(as_json.as_json(records), end="")
-    elif format == "rst":
-        kept = rows.rows(records)
-        print(summary.table(kept, "rst"), gil.table(gil.effects(kept), "rst"), sep="\n\n")
     else:
-        print(text.tables(records), end="")
+        print(text.tables(records, "rst" if format == "rst" else "simple"), end="")

@@ -25,14 +25,14 @@ def check(load: Load, name: str) -> ModuleType:
     check_numbers(load)
     check_ability(load, driver, name)
     if driver.MAX_USERS is not None and load.users > driver.MAX_USERS:
-        most = f"at most {driver.MAX_USERS} users: take fewer, or driver=builtin"
+        fix = "take fewer" if name == "builtin" else "take fewer, or driver=builtin"
+        most = f"at most {driver.MAX_USERS} users: {fix}"
         raise UsageError(f"users={load.users}: {name} takes {most}")
     if driver.TOOL is not None and shutil.which(driver.TOOL) is None:
         fix = f"{driver.INSTALL}, or take driver=builtin"
         raise MachineError(f"{driver.TOOL} is not installed: {fix}")
     _check_descriptors(load.users)
-    if not _is_here(load.url):
-        raise UsageError(f"url={load.url!r} is not on this machine: loads stay on 127.0.0.1")
+    _check_target(load.url)
     return driver
 
 
@@ -42,15 +42,19 @@ def _check_descriptors(users: int) -> None:
         raise MachineError(f"users={users} need more than {most} descriptors: raise ulimit -n")
 
 
-def _is_here(url: str) -> bool:
-    """Say whether a URL's host is this machine: loopback, or an address of an interface."""
+def _check_target(url: str) -> None:
+    """Raise UsageError unless a URL's host is this machine: loopback, or one of its addresses."""
     try:
         parts = urlsplit(url)
-        found = socket.getaddrinfo(parts.hostname, parts.port or 80)
-    except (ValueError, OSError):
-        return False
-    if parts.scheme not in ("http", "https") or any(c <= " " for c in url):
-        return False
-    own = {a.address for addresses in psutil.net_if_addrs().values() for a in addresses}
-    addresses = {str(address[4][0]) for address in found}
-    return all(a.startswith("127.") or a == "::1" or a in own for a in addresses)
+        host, port = parts.hostname, parts.port or 80
+    except ValueError as error:
+        raise UsageError(f"url={url!r} cannot be read: {error}") from None
+    if parts.scheme not in ("http", "https") or not host or any(c <= " " for c in url):
+        raise UsageError(f"url={url!r} is no URL of a server: write http://127.0.0.1:8000/")
+    try:
+        addresses = {str(found[4][0]) for found in socket.getaddrinfo(host, port)}
+    except OSError:
+        raise UsageError(f"url={url!r}: the host {host!r} is not known") from None
+    own = {a.address for each in psutil.net_if_addrs().values() for a in each}
+    if not all(a.startswith("127.") or a == "::1" or a in own for a in addresses):
+        raise UsageError(f"url={url!r} is not on this machine: loads stay on 127.0.0.1")

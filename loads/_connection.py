@@ -26,6 +26,8 @@ MALFORMED = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 class Connection(asyncio.Protocol):
     """At most one request in flight, which `began` at a time (None: none is).
 
+    It was `sent` when it was connected, which is None as long as it is not.
+
     `_good` is the last answer that came whole and left all as it was. One clock reading
     ends a request and begins the next, and a request is one write: this path is the tool's cost.
     """
@@ -33,10 +35,12 @@ class Connection(asyncio.Protocol):
     def __init__(self, clients: Clients) -> None:
         self.clients = clients
         self.began: float | None = None
+        self.sent: float | None = None
         self.answers = 0
         self._request = clients.target.request
         self._keep_alive = clients.load.keep_alive
         self._note_began = clients.samples.began.append
+        self._note_sent = clients.samples.sent.append
         self._note_ended = clients.samples.ended.append
         self._next = clients.next
         self._transport: asyncio.Transport | None = None
@@ -49,9 +53,11 @@ class Connection(asyncio.Protocol):
         """Send a request that began just now, on the connection kept or on a new one."""
         self.began = began
         if self._transport is not None:
+            self.sent = began
             self._head = b""
             self._write(self._request)
         else:
+            self.sent = None
             self._connecting = self.clients.loop.create_task(self._connect())
 
     def give_up(self) -> None:
@@ -73,6 +79,7 @@ class Connection(asyncio.Protocol):
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport, self._connecting = cast(asyncio.Transport, transport), None
+        self.sent = monotonic()
         self._write = self._transport.write
         self._status, self._head, self._good = 0, b"", b""
         self._parser = httptools.HttpResponseParser(self)
@@ -128,6 +135,7 @@ class Connection(asyncio.Protocol):
         self.answers += 1
         if 0 < status < 400:
             self._note_began(began)
+            self._note_sent(self.sent or began)
             self._note_ended(now)
         else:
             kind = "other" if status < 0 else "4xx" if status < 500 else "5xx"

@@ -32,7 +32,7 @@ class Course:
         """Post how far the clients are, and as the first process decide what follows."""
         board, leads = self.board, self.process == 0
         if not board.time(BEGAN):
-            board.post(self.process, WARM, clients.is_warm())
+            board.post(self.process, WARM, clients.is_warm(now))
             if leads:
                 self._warm(clients, now)
         elif not board.time(ENDED):

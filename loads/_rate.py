@@ -14,9 +14,10 @@ def residence_spread(
     """Give completed requests a second from `start` to `end`; None for an empty window.
 
     Each request adds its unit evenly over [began, ended], and the rate is the sum of what falls
-    into the window over the window's length (METHOD, Estimators). Requests that were in flight at
-    either end must be among them. The sum of n such shares is what operational analysis calls
-    completions, without the step of one batch of users at each end that counting has.
+    into the window over the window's length. Requests that were in flight at either end must be
+    among them; one begins when it is sent, for what waits to connect is not in the server. The sum
+    of n such shares is what operational analysis calls completions, without the step of one batch
+    of users at each end that counting has.
     """
     if end <= start:
         return None

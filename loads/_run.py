@@ -25,7 +25,7 @@ LONGEST = 3600.0  # s for a number of requests, which may take any time
 POLL = 0.01  # s
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 VERSION = re.compile(r"\d+(\.\d+)+\S*")
-OUTPUT = 20_000  # characters kept of what a tool says
+OUTPUT = 1_000_000  # characters kept of what a tool says: more than siege ever does
 
 
 def run(load: Load, name: str) -> Ran:
@@ -112,11 +112,11 @@ def _text(file: IO[bytes]) -> str:
 
 
 def _shown(text: str) -> str:
-    """Give a tool's words with tabs as spaces, control characters removed, cut when endless."""
-    text = COLOUR.sub("", text)
-    lines = [" ".join(line.split()) if "\t" in line else line.rstrip() for line in text.split("\n")]
-    plain = "\n".join("".join(c for c in line if c.isprintable()) for line in lines if line)
-    return plain if len(plain) <= OUTPUT else f"{plain[:OUTPUT]}\n... and {len(plain)} in all"
+    """Give a tool's words as it said them, without colours and control characters."""
+    plain = "".join(c for c in COLOUR.sub("", text) if c.isprintable() or c in "\n\t")
+    return (
+        plain.strip("\n") if len(plain) <= OUTPUT else f"{plain[:OUTPUT]}\n... {len(plain)} in all"
+    )
 
 
 def version(driver: ModuleType) -> str | None:

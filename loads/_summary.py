@@ -126,15 +126,15 @@ def _rates(load: Load, window: Window, parts: Sequence[Samples], completed: int)
             "rate_how": "count / elapsed",
             "rate_quantum": _rate.quantum_of_count(load.users, completed),
         }
-    began, ended = array("d"), array("d")
+    sent, ended = array("d"), array("d")
     for part in parts:
-        began.extend(part.began)
+        sent.extend(part.sent)
         ended.extend(part.ended)
     edges = (window.began, window.ended)
     return {
-        "rate": _rate.residence_spread(began, ended, *edges),
+        "rate": _rate.residence_spread(sent, ended, *edges),
         "rate_how": "residence-spread",
-        "rate_quantum": _rate.quantum(began, ended, *edges),
+        "rate_quantum": _rate.quantum(sent, ended, *edges),
     }
 
 

@@ -88,7 +88,7 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
     elapsed = said["elapsed_time"]
     failed = _failures(stderr, failures, transactions - completed)
     finished = transactions + failures
-    mean, how = _mean(said["response_time"], transactions, failures, elapsed, load)
+    mean, how = _mean(said["response_time"], completed, failures, elapsed, load)
     gave_up = failures >= MAX_FAILURES
     return Measured(
         elapsed_s=elapsed,
@@ -107,11 +107,15 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
 
 
 def _notes(load: Load) -> tuple[str, ...]:
-    """Say when the amount was rounded: `-r` repeats for each user alike."""
-    if load.requests is None or load.requests % load.users == 0:
+    """Say when the amount was rounded: `-t` takes whole seconds, `-r` repeats for each user."""
+    if load.requests is None:
+        whole = math.ceil(load.seconds or 0)
+        is_whole = whole == (load.seconds or 0)
+        return () if is_whole else (f"rounded: time={load.seconds:g} became {whole} s for siege",)
+    asked = math.ceil(load.requests / load.users) * load.users
+    if asked == load.requests:
         return ()
-    rounded = math.ceil(load.requests / load.users) * load.users
-    return (f"requests={load.requests} became {rounded}: siege asks as often for every user",)
+    return (f"rounded: requests={load.requests} became {asked}, as many for each user of siege",)
 
 
 def _failures(stderr: str, failures: int, not_found: int) -> dict[str, int | None]:
@@ -131,16 +135,16 @@ def _failures(stderr: str, failures: int, not_found: int) -> dict[str, int | Non
 
 
 def _mean(
-    said: float, transactions: int, failures: int, elapsed: float, load: Load
+    said: float, completed: int, failures: int, elapsed: float, load: Load
 ) -> tuple[float | None, str | None]:
-    """Take siege's mean, or users x elapsed / transactions where its clock is too coarse."""
-    if not transactions:
+    """Take siege's mean, or users x elapsed / completed where its clock is too coarse."""
+    if not completed or not elapsed:
         return None, None
     if COARSE * said >= CLOCK:
         return said, "siege's clock of 10 ms"
     if failures:  # users that waited for them did not wait for an answer
         return None, None
-    return load.users * elapsed / transactions, "Little's law"
+    return load.users * elapsed / completed, "Little's law"
 
 
 def _worst(failed: dict[str, int | None]) -> str:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tabulate import tabulate
 
 from bench.environment import sentence
-from bench.record import TEST
+from bench.record import TEST, Record
 from reports import doubts
 from reports.rows import Row
 
@@ -78,6 +78,20 @@ def kinds(row: Row) -> str:
     """Word the failed requests by kind: `3 timeout, 1 5xx`."""
     words = [f"{count} {kind}" for kind, count in row.failed.items()]
     return ", ".join(words) or ("0" if row.completed is not None else "-")
+
+
+def percentiles(record: Record) -> str:
+    """Word the response times of one load, and of which kind of loop they are; empty without."""
+    names = {"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "p999": "p99.9", "max": "max"}
+    known = [
+        f"{shown} {_time(value)}"
+        for name, shown in names.items()
+        if (value := getattr(record, f"response_{name}_s")) is not None
+    ]
+    if len(known) < len(names):  # siege tells its longest alone
+        return ""
+    since = "from the intended start" if record.model == "open" else "users that wait ask no more"
+    return f"Response times, {record.model} loop ({since}): {', '.join(known)}"
 
 
 def rate(row: Row) -> str:

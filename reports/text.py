@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from bench.record import VISIT, Record
+from bench.record import LONG, TEST, Record
 from reports import gil, places, summary
 from reports.rows import Row, rows
 
@@ -23,16 +23,19 @@ request alone; cpu, cores / CPU time of a request. Behind it stands the share th
 
 def results_txt(records: Sequence[Record]) -> str:
     """Render all records of a run."""
-    outputs = [_output(record) for record in records if record.kind != VISIT]
+    outputs = [_output(record) for record in records if record.kind in (LONG, TEST)]
     return "\n".join([*outputs, tables(records)])
 
 
-def tables(records: Sequence[Record]) -> str:
-    """Render the summary tables, the notes and the GIL effects, one for each place."""
+def tables(records: Sequence[Record], style: str = "simple") -> str:
+    """Render the summary tables, the notes and the GIL effects, one for each place.
+
+    `style` is "simple", or "rst" for reStructuredText.
+    """
     groups = places.divided(rows(records), lambda row: places.of(row.first))
     if not groups:
         return "no records\n"
-    parts = [part for group in groups for part in _table(group)]
+    parts = [part for group in groups for part in _table(group, style)]
     if len(groups) > 1:
         parts.insert(0, "Of several machines, Pythons or upstreams: not to be compared.")
     return "\n\n".join([*parts, EXPLAINED]) + "\n"
@@ -41,7 +44,8 @@ def tables(records: Sequence[Record]) -> str:
 def row(record: Record) -> str:
     """Render one load test."""
     [one] = rows([record])
-    return "\n\n".join(p for p in (summary.table([one]), summary.notes([one])) if p) + "\n"
+    parts = (summary.table([one]), summary.percentiles(record), summary.notes([one]))
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def shortened(output: str | None) -> str:
@@ -53,10 +57,10 @@ def shortened(output: str | None) -> str:
     return "\n".join([left, *lines[-TERMINAL:]])
 
 
-def _table(group: Sequence[Row]) -> list[str]:
-    parts = [summary.conditions(group), summary.table(group), summary.notes(group)]
+def _table(group: Sequence[Row], style: str) -> list[str]:
+    parts = [summary.conditions(group), summary.table(group, style), summary.notes(group)]
     if found := gil.effects(group):
-        parts += ["GIL effects: processes over threads", gil.table(found)]
+        parts += ["GIL effects: processes over threads", gil.table(found, style)]
     return [part for part in parts if part]
 
 

@@ -12,15 +12,15 @@ import catalog
 class Case:
     """A server x task x load: `settings` are what the server's `serve` takes, by name.
 
-    `users` ask at once for `seconds`; with `keep_alive` each keeps its connection. `python` is the
-    interpreter the server runs in, by name or path (None: this one), `path` a folder that a user's
-    task imports from.
+    `users` ask at once, for `seconds` in a long run; with `keep_alive` each keeps its connection.
+    `python` is the interpreter the server runs in, by name or path (None: this one), `path` a
+    folder that a user's task imports from.
     """
 
     server: str
     task: str
     users: int = 25
-    seconds: float = 30.0
+    seconds: float = 20.0
     keep_alive: bool = False
     settings: Mapping[str, object] = field(default_factory=dict)
     python: str | None = None
@@ -51,10 +51,9 @@ class Case:
         return f"fab run_server:{','.join(words)}"
 
     def quick(self) -> Case:
-        """Shorten the load to 10 s, and cut its users to 8 on a server without workers.
+        """Shorten the long run to 8 s, and cut the users to 2 on a server without workers.
 
-        There each user waits for all others, so that 25 would take most of the time to warm up;
-        8 is 2 x the default workers of the pools.
+        There each user waits for all others, so that 25 would take most of the time to warm up.
         """
         has_workers = "workers" in catalog.find_server(self.server).settings
-        return replace(self, seconds=10.0, users=self.users if has_workers else 8)
+        return replace(self, seconds=8.0, users=self.users if has_workers else 2)

@@ -1,6 +1,6 @@
 """The judge of the method: what its intervals and verdicts do where the truth is known.
 
-METHOD section 10. Real visits and pairs are resampled with replacement (Efron 1979, Bootstrap
+Real visits and pairs are resampled with replacement (Efron 1979, Bootstrap
 methods: another look at the jackknife), so that their spread, skew and stragglers stay real.
 """
 
@@ -26,7 +26,7 @@ Pairs = Sequence[tuple[float, float]]
 class Judged:
     """How often something happened: `hits` of `trials`, `low` and `high` as shares, from 0 to 1.
 
-    These are the ends of the exact binomial interval (95 %). `passed` is METHOD's criterion.
+    These are the ends of the exact binomial interval (95 %). `passed` is what is asked of it.
     """
 
     hits: int

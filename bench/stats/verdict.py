@@ -66,8 +66,8 @@ def compare(
 def further(sd: float, done: int, effect: float = EFFECT) -> int:
     """Give how many pairs beyond `done` would settle a verdict whose pairs vary by `sd`.
 
-    N = (2.1 sd / effect)^2 in all, at least one more. `sd` and `effect` are shares. Source: METHOD
-    section 4; the interval of N pairs is then about as wide as the effect to both sides.
+    N = (2.1 sd / effect)^2 in all, at least one more. `sd` and `effect` are shares. Source: the
+    half-width of N pairs' interval, about 2.1 sd / sqrt(N) (Student 1908), is then the effect.
     """
     return max(1, math.ceil((2.1 * sd / effect) ** 2) - done)
 

@@ -11,14 +11,14 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from bench import flags, noise
+from bench import draft, flags, noise
 from bench.method import ACCURATE, truth
 from bench.record import VISIT, Record
-from bench.visit import new_record, visit
+from bench.visit import visit
 
 
 def visited() -> Record:
-    record = replace(new_record(ACCURATE, "run", None), kind=VISIT)
+    record = replace(draft.new(ACCURATE, "run", None), kind=VISIT)
     return visit(ACCURATE, "builtin", record, None, lambda *_: None)
 
 

@@ -86,7 +86,7 @@ def test_a_result_with_an_odd_key_is_a_problem_that_names_it() -> None:
 def test_requests_that_were_rounded_are_told() -> None:
     said = (DATA / "good.out").read_text()
     notes = parse(said, "", replace(LOAD, seconds=None, requests=100)).notes
-    assert notes == ("requests=100 became 102: siege asks as often for every user",)
+    assert notes == ("rounded: requests=100 became 102, as many for each user of siege",)
     assert parse(said, "", replace(LOAD, seconds=None, requests=99)).notes == ()
 
 

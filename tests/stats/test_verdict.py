@@ -1,4 +1,4 @@
-"""The words of a verdict are METHOD section 4's, and its numbers are scipy's."""
+"""The words of a verdict follow from its interval and the effect, and its numbers are scipy's."""
 
 from __future__ import annotations
 

@@ -1,0 +1,72 @@
+"""The draft of a record: what is known of a load beside what was measured."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import replace
+from datetime import UTC, datetime
+
+from bench import server
+from bench.environment import environment
+from bench.record import UNAVAILABLE, Record
+from errors import Mendable
+from suites import Case
+from upstream import Upstream
+
+SETTINGS = ("workers", "backlog", "start_method")
+INTERPRETER = (
+    "python",
+    "implementation",
+    "gil_enabled",
+    "free_threaded_build",
+    "switch_interval_s",
+)
+
+
+def new(case: Case, run: str, upstream: Upstream | None) -> Record:
+    """Begin a record with all that is known before the measurement."""
+    return Record(
+        run=run,
+        server=case.server,
+        task=case.task,
+        users=case.users,
+        seconds=case.seconds,
+        keep_alive=case.keep_alive,
+        settings=case.settings,
+        command=case.command,
+        utc=datetime.now(UTC).isoformat(timespec="seconds"),
+        upstream=None if upstream is None else _facts(upstream),
+        environment=environment(),
+    )
+
+
+def _facts(upstream: Upstream) -> dict[str, object]:
+    return {"kind": upstream.kind, "latency_s": upstream.latency_s}
+
+
+def not_available(record: Record, error: Mendable) -> Record:
+    """Say in a record why it has no figures."""
+    return replace(record, problem=f"{UNAVAILABLE}{error}")
+
+
+def with_facts(record: Record, facts: Mapping[str, object]) -> Record:
+    """Add what a server said when it was ready: the settings in force and its interpreter."""
+    workers = facts.get("workers")
+    return replace(
+        record,
+        workers=workers if isinstance(workers, int) else None,
+        settings={key: facts[key] for key in SETTINGS if key in facts},
+        interpreter={key: facts[key] for key in INTERPRETER if key in facts},
+    )
+
+
+def ended(record: Record, running: server.Server) -> Record:
+    """Add what is known when a server is gone: its whole CPU time, and its GIL at the end."""
+    left = ("left: processes were left after the stop and were killed",) if running.left else ()
+    gil = {key: running.ending[key] for key in ("gil_enabled",) if key in running.ending}
+    return replace(
+        record,
+        server_life_cpu_s=round(running.cpu_s, 6),
+        interpreter={**record.interpreter, **gil},
+        flags=record.flags + left,
+    )
