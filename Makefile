@@ -29,7 +29,7 @@ format: .venv/developed
 .venv/bin/python:
 	@scripts/venv $(PYTHON)
 
-.venv/installed: .venv/bin/python requirements.txt requirements.lock
+.venv/installed: .venv/bin/python requirements.txt requirements-servers.txt requirements.lock
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.txt -c requirements.lock
 	@touch $@
 

@@ -9,7 +9,7 @@ import sys
 
 import catalog
 import upstream
-from bench import running, server
+from bench import packages, running, server
 from errors import MachineError
 from suites import Case
 
@@ -21,6 +21,7 @@ def become(case: Case, port: int) -> None:
     """
     words, environment = server.command(case, port)
     check_port(port)
+    environment |= packages.environment(words[0])
     if "upstream" in catalog.find_task(case.task).needs:
         holding = upstream.hold()
         holding.inherit()

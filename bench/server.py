@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 import catalog
-from bench import pythons
+from bench import packages, pythons
 from errors import MachineError, Mendable, StartError, UsageError
 from suites import Case
 
@@ -63,14 +63,8 @@ def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:
     if case.path is not None:
         environment["TASK_PATH"] = case.path
     task = catalog.find_task(case.task).name
-    return [
-        sys.executable if case.python is None else pythons.find(case.python),
-        "-m",
-        "servers",
-        server.name,
-        task,
-        str(port),
-    ], environment
+    python = sys.executable if case.python is None else pythons.find(case.python)
+    return [python, "-m", "servers", server.name, task, str(port)], environment
 
 
 def start(case: Case, environment: Mapping[str, str]) -> Server:
@@ -79,6 +73,7 @@ def start(case: Case, environment: Mapping[str, str]) -> Server:
     Raises StartError, or what the server itself said, in one line.
     """
     words, settings = command(case, port=0)
+    settings |= packages.environment(words[0])
     with tempfile.TemporaryFile() as log:
         server = _popen(words, {**environment, **settings}, log)
         try:

@@ -16,6 +16,19 @@ class GateError(Mendable):
 
 
 @command("Maintain")
+def pythons(context: Context) -> None:
+    """Name the interpreters that servers can run in, and how to get others."""
+    from bench import pythons as interpreters
+
+    for python in interpreters.found():
+        gil = "GIL" if python.gil_enabled else "no GIL"
+        print(f"{python.name:6}  {python.version:8}  {gil:6}  {python.source:8}  {python.path}")
+    print("\nA server takes one by python=3.14, a case by 3@3.14/sleep_sync. To get another:")
+    print("  uv python install 3.14t        or pyenv install 3.14t")
+    print("  PYTHONS=3.14=/path/of/python   names one that is elsewhere")
+
+
+@command("Maintain")
 def check_method(context: Context, visits: str = "300", run: str = "") -> None:
     """Judge the method by real visits: accuracy, coverage, A/A and power, in 20 minutes.
 

@@ -111,6 +111,7 @@ def run_suite(
     driver: str = "",
     rows: str = "all",
     target: str = "",
+    pythons: str = "",
     format: str = "text",  # noqa: A002
 ) -> None:
     """Measure every row of a suite: fab run_suite:tornado.
@@ -120,9 +121,10 @@ def run_suite(
     driver  of the long runs: siege, builtin or h2load; siege when it is installed, else builtin
     rows    a group of its rows; all unless given
     target  half-width of the intervals in percent: 2, or 5 with quick
+    pythons every row in each of these, as fab pythons names them: 3.11+3.14+3.14t
     format  text unless given, or json
     """
-    _suite(suite, quick, driver, rows, target, format)
+    _suite(suite, quick, driver, rows, target, format, pythons)
 
 
 @command("Measure")
@@ -232,8 +234,20 @@ def scale(
     print(scaled.as_json(found) if format == "json" else scaled.text(found))
 
 
-def _suite(suite: str, quick: bool, driver: str, rows: str, target: str, style: str) -> None:
+def _suite(
+    suite: str,
+    quick: bool,
+    driver: str,
+    rows: str,
+    target: str,
+    style: str,
+    pythons: str = "",
+) -> None:
     values.one_of("format", style, "text", "json")
     share = values.number("target", target, 0.1, 50.0) / 100 if target else None
-    _, records = begin(suite_plan(suite, rows, driver, quick, share))
+    plan = suite_plan(suite, rows, driver, quick, share)
+    if pythons:
+        cases = (replace(c, python=python) for c in plan.cases for python in pythons.split("+"))
+        plan = replace(plan, cases=tuple(cases))
+    _, records = begin(plan)
     show(records, style)

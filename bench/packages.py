@@ -1,0 +1,67 @@
+"""The packages that servers need in another interpreter, installed beside it on demand."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+from pathlib import Path
+
+import catalog
+from bench import pythons
+from errors import MachineError
+
+NEEDED = catalog.ROOT / "requirements-servers.txt"
+COMPILED = "lxml,cryptography"  # whose sources take minutes to build: only as wheels, or not at all
+PATIENCE = 600.0  # s for one package
+
+
+def environment(python: str) -> dict[str, str]:
+    """Give what an interpreter must find in its environment so that servers start in it.
+
+    Nothing when it has Tornado itself. Otherwise the packages are installed into a folder of its
+    own under .pythons; those that cannot be had for it are left out, and who needs one says so.
+    Raise MachineError when nothing can be installed.
+    """
+    if python == sys.executable or _has_tornado(python):
+        return {}
+    folder = _folder(python)
+    if not (folder / "installed").exists():
+        _install(python, folder)
+    return {"PYTHONPATH": str(folder)}
+
+
+def _has_tornado(python: str) -> bool:
+    return _succeeds([python, "-c", "import tornado"], 30)
+
+
+def _folder(python: str) -> Path:
+    mark = hashlib.sha256(python.encode() + NEEDED.read_bytes()).hexdigest()[:8]
+    return pythons.OWN / f"packages-{Path(python).name}-{mark}"
+
+
+def _install(python: str, folder: Path) -> None:
+    lines = [line.partition("#")[0].strip() for line in NEEDED.read_text().splitlines()]
+    packages = [line for line in lines if line]
+    print(f"installing {len(packages)} packages for {python}", file=sys.stderr)
+    had = [package for package in packages if _succeeds(_pip(python, folder, package), PATIENCE)]
+    if packages[0] not in had:
+        words = " ".join(_pip(python, folder, packages[0]))
+        raise MachineError(f"{packages[0]} cannot be installed for {python}: {words}")
+    if left := [package for package in packages if package not in had]:
+        print(f"not to be had for {python}: {', '.join(left)}", file=sys.stderr)
+    (folder / "installed").touch()
+
+
+def _pip(python: str, folder: Path, package: str) -> list[str]:
+    """Run our pip with the other interpreter, which may have none of its own."""
+    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
+    how = ["--disable-pip-version-check", "--only-binary", COMPILED, "--target", str(folder)]
+    return [*pip, *how, "--upgrade", package]
+
+
+def _succeeds(words: list[str], seconds: float) -> bool:
+    try:
+        return subprocess.run(words, capture_output=True, timeout=seconds).returncode == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
