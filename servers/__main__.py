@@ -11,6 +11,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import importlib.util
 import multiprocessing
 import os
 import resource
@@ -47,6 +48,8 @@ def main(words: list[str]) -> int:
 def _serve(server: catalog.Entry, task: str, port: int) -> None:
     settings = {key: _setting(key, value) for key, value in server.settings.items()}
     _probe.facts.update(_probe.identity(), server=server.name, task=task, **settings)
+    if missing := [name for name in server.needs if importlib.util.find_spec(name) is None]:
+        raise MachineError(f"{server.name} needs {' and '.join(missing)}: make suites")
     try:
         module = importlib.import_module(f"servers.{server.name}")
     except ModuleNotFoundError as error:
