@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from urllib.parse import urljoin
 
 import psutil
 
@@ -78,7 +79,7 @@ def _inside(
     if pid is None or began is None or ended is None:
         return {}
     try:
-        said = json.loads(get(f"{url}resources/?from={began:.6f}&to={ended:.6f}"))
+        said = json.loads(get(urljoin(url, f"/resources/?from={began:.6f}&to={ended:.6f}")))
     except (StartError, ValueError):  # it may have died, which the load has counted
         return {}
     return {key: said.get(key) for key in INSIDE}
