@@ -36,7 +36,7 @@ def supervise(application: str, port: int, backlog: int, workers: int) -> None:
 def _config(application: Any, backlog: int, http: str, **more: Any) -> uvicorn.Config:
     return uvicorn.Config(
         application,
-        http=http,  # type: ignore[arg-type]
+        http=http,
         loop="uvloop",
         ws="none",
         lifespan="on",
@@ -69,7 +69,7 @@ class _Server(uvicorn.Server):
         _ready.announce(sockets[0].getsockname()[1])
 
     @contextlib.contextmanager
-    def capture_signals(self) -> Iterator[None]:  # type: ignore[override]
+    def capture_signals(self) -> Iterator[None]:
         yield
 
     def _stop(self) -> None:
