@@ -26,7 +26,8 @@ def application(task: str) -> FastAPI:
         return (await tasks.acall(task)).decode()
 
     async def in_pool() -> str:
-        return await run_in_threadpool(call)
+        text: str = await run_in_threadpool(call)
+        return text
 
     @strawberry.type
     class Query:
@@ -56,7 +57,8 @@ def make_async(blocking: Callable[[], str]) -> Callable[[], Awaitable[str]]:
 
     @functools.wraps(blocking)
     async def wrapped() -> str:
-        return await run_in_threadpool(blocking)
+        text: str = await run_in_threadpool(blocking)
+        return text
 
     return wrapped
 

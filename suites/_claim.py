@@ -39,13 +39,13 @@ class Claim:
 class Figure:
     """A published rate in requests a second, and what bounds it.
 
-    A request keeps one of `slots` in each process for `service_s` (None: as many as there are
-    users). `mean_s` is the published mean response time; None where none was published.
+    A request keeps one of `slots` in each process (None: as many as there are users) for
+    `service_s`; None where that is not known. `mean_s` is the published mean response time.
     """
 
     name: str
     rate: float
-    service_s: float
+    service_s: float | None = None
     slots: int | None = None
     mean_s: float | None = None
 

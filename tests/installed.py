@@ -1,0 +1,27 @@
+"""The servers that run every task and can run here; others are skipped where they are named."""
+
+from __future__ import annotations
+
+import importlib.util
+
+import pytest
+
+import catalog
+
+MISSING = {
+    name: [need for need in entry.needs if importlib.util.find_spec(need) is None]
+    for name, entry in catalog.servers().items()
+}
+SERVERS = [
+    name
+    for name, entry in catalog.servers().items()
+    if not MISSING[name] and "SUITE" not in entry.constants
+]
+POOLS = [name for name in SERVERS if "workers" in catalog.find_server(name).settings]
+
+
+def param(server: str, *more: object) -> object:
+    """Give a parameter for a server, which is skipped with the reason where it cannot run."""
+    reason = f"{server} needs {' and '.join(MISSING[server])}: make suites"
+    mark = pytest.mark.skipif(bool(MISSING[server]), reason=reason)
+    return pytest.param(server, *more, marks=mark, id=server)
