@@ -6,6 +6,7 @@ import hashlib
 import importlib
 
 import catalog
+from errors import StartError
 
 WHOLE = 160  # characters of a content that is kept as it is; of a longer one the head and a hash
 
@@ -13,7 +14,7 @@ WHOLE = 160  # characters of a content that is kept as it is; of a longer one th
 def of(suite: str | None, body: bytes) -> str | None:
     """Give what a suite's `extract` takes out of a body; None when the suite has none.
 
-    A body that it cannot read is its own content: it will equal no other.
+    Raises StartError for a body that it cannot read, such as an error that was answered with 200.
     """
     if suite is None or suite not in catalog.suites():
         return None
@@ -23,7 +24,8 @@ def of(suite: str | None, body: bytes) -> str | None:
     try:
         text = str(extract(body))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        text = f"{type(error).__name__} in {body!r}"
+        said = body[:WHOLE].decode(errors="replace")
+        raise StartError(f"answered what suites/{suite}.py cannot read: {said}") from error
     if len(text) <= WHOLE:
         return text
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]

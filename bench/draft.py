@@ -13,7 +13,7 @@ from errors import Mendable
 from suites import Case
 from upstream import Upstream
 
-SETTINGS = ("workers", "backlog", "start_method")
+SETTINGS = ("workers", "processes", "backlog", "start_method")
 INTERPRETER = (
     "python",
     "implementation",

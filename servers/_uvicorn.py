@@ -26,10 +26,10 @@ def serve(application: Any, port: int, backlog: int, http: str = "httptools") ->
         _Server(_config(application, backlog, http)).run([listening])
 
 
-def supervise(application: str, port: int, backlog: int, workers: int) -> None:
-    """Serve `module:function`, which makes an ASGI application, in `workers` processes."""
+def supervise(application: str, port: int, backlog: int, processes: int) -> None:
+    """Serve `module:function`, which makes an ASGI application, in so many processes."""
     with _bound(port, backlog) as listening:
-        config = _config(application, backlog, "httptools", workers=workers, factory=True)
+        config = _config(application, backlog, "httptools", workers=processes, factory=True)
         _Supervisor(config, [listening]).run()
 
 

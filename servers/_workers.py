@@ -52,7 +52,7 @@ def begin(barrier: Barrier) -> None:
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    threading.Thread(target=_end_with_parent, name="parent-watch", daemon=True).start()
+    threading.Thread(target=end_with_parent, name="parent-watch", daemon=True).start()
     share(barrier)
 
 
@@ -118,7 +118,8 @@ def _signals_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """Wait for the parent's end, however it comes, and end this process at once."""
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker process has a parent"
     connection.wait([parent.sentinel])

@@ -10,7 +10,9 @@ from types import ModuleType
 import pytest
 
 import catalog
+import upstream
 from bench import server
+from bench.prime import get
 from suites import Case, from_values
 from tests.installed import MISSING
 
@@ -51,15 +53,22 @@ def test_a_published_tool_is_a_driver(suite: ModuleType) -> None:
     assert getattr(suite, "TOOL", "siege") in catalog.drivers()
 
 
-@pytest.mark.parametrize("case", [c for c in CASES if c.values[0].request])
-def test_every_request_of_a_suite_is_answered(case: Case) -> None:
-    from bench.prime import get
+ASKED = [suite for suite in SUITES if any(case.request for case in suite.CASES)]
 
-    if missing := MISSING[case.server]:
-        pytest.skip(f"{case.server} needs {' and '.join(missing)}: make suites")
-    quick = case.quick()
-    running = server.start(quick, {})
-    try:
-        assert get(running.url, quick.request)
-    finally:
-        server.stop(running)
+
+@pytest.mark.parametrize("suite", ASKED, ids=lambda suite: suite.__name__)
+def test_every_request_of_a_suite_is_answered_with_the_same_content(suite: ModuleType) -> None:
+    cases = [case.quick() for case in suite.CASES]
+    if missing := [need for case in cases for need in MISSING[case.server]]:
+        pytest.skip(f"{' and '.join(sorted(set(missing)))}: make suites")
+    contents = set()
+    with upstream.hold() as held:
+        for command in {case.command for case in cases}:
+            alike = [case for case in cases if case.command == command]
+            running = server.start(alike[0], held.upstream.environment())
+            try:
+                for case in alike:
+                    contents.add(suite.extract(get(running.url, case.request)))
+            finally:
+                server.stop(running)
+    assert len(contents) == 1
