@@ -48,6 +48,7 @@ def main(words: list[str]) -> int:
 def _serve(server: catalog.Entry, task: str, port: int) -> None:
     settings = {key: _setting(key, value) for key, value in server.settings.items()}
     _probe.facts.update(_probe.identity(), server=server.name, task=task, **settings)
+    _probe.facts["foreign"] = server.constants.get("FOREIGN")
     if missing := [name for name in server.needs if importlib.util.find_spec(name) is None]:
         raise MachineError(f"{server.name} needs {' and '.join(missing)}: make suites")
     try:

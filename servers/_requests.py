@@ -11,10 +11,9 @@ from contextlib import asynccontextmanager
 
 import aiohttp
 import requests
-from fastapi import FastAPI, Response
+from fastapi import FastAPI, Request, Response
 
-import tasks
-from servers import _workers
+from servers import _answer, _clock, _workers
 from tasks._upstream import UPSTREAM_HTTP
 
 WAIT = f"{UPSTREAM_HTTP}/wait"
@@ -45,9 +44,11 @@ def application() -> FastAPI:
             response.raise_for_status()
             return {"answer": await response.text()}
 
-    @app.get("/")
-    def run() -> Response:
-        return Response(tasks.call(os.environ["SERVER_TASK"]), media_type="text/html")
+    @app.get("/{path:path}")
+    def any_other(path: str, request: Request) -> Response:
+        uri = f"/{path}?{request.url.query}"
+        answer = _answer.other(uri) or _answer.of(_clock.call(os.environ["SERVER_TASK"]))
+        return Response(answer.body, answer.status, media_type=answer.content_type)
 
     return app
 

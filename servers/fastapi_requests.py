@@ -3,7 +3,7 @@
 import os
 
 NEEDS = ("fastapi", "uvicorn", "aiohttp")
-SUITE = "requests_aiohttp"
+FOREIGN = "uvicorn"
 
 
 def serve(task: str, port: int, *, processes: int = 2, backlog: int = 1024) -> None:

@@ -1,4 +1,4 @@
-"""The servers that run every task and can run here; others are skipped where they are named."""
+"""The servers that answer in their own process and can run here; FOREIGN ones have other tests."""
 
 from __future__ import annotations
 
@@ -15,8 +15,9 @@ MISSING = {
 SERVERS = [
     name
     for name, entry in catalog.servers().items()
-    if not MISSING[name] and "SUITE" not in entry.constants
+    if not MISSING[name] and "FOREIGN" not in entry.constants
 ]
+FOREIGN = [name for name, entry in catalog.servers().items() if "FOREIGN" in entry.constants]
 POOLS = [name for name in SERVERS if "workers" in catalog.find_server(name).settings]
 
 
