@@ -1,9 +1,9 @@
 """Serve one task with one server: python -m servers NAME TASK PORT.
 
-Settings cross by environment: SERVER_WORKERS, SERVER_BACKLOG, SERVER_START_METHOD for what the
-server's `serve` takes, TASK_PATH for where a task's imports are, SERVER_READY_FD and SERVER_FILE
-for who wants to know that it listens, SERVER_DIES_WITH for a server that must not outlive its
-parent, by the parent's pid. Port 0 takes a free one.
+Settings cross by environment: SERVER_WORKERS, SERVER_BACKLOG and so on for what the server's
+`serve` takes, TASK_PATH for where a task's imports are, SERVER_READY_FD and SERVER_FILE for who
+wants to know that it listens, SERVER_DIES_WITH for a server that must not outlive its parent, by
+the parent's pid. Port 0 takes a free one.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from servers import _probe, _ready
 from servers._stop import DRAIN, leave, stop
 
 PR_SET_PDEATHSIG = 1
-LIMITS = {"workers": 256, "backlog": 65535}
+LIMITS = {"workers": 256, "processes": 64, "threads": 256, "backlog": 65535}
 
 
 def main(words: list[str]) -> int:
