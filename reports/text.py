@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.record import LONG, TEST, Record
-from reports import gil, places, summary
+from reports import gil, places, side, summary
 from reports.rows import Row, rows
 
 TERMINAL = 60  # lines of a tool that are printed
@@ -32,13 +32,15 @@ def tables(records: Sequence[Record], style: str = "simple") -> str:
 
     `style` is "simple", or "rst" for reStructuredText.
     """
-    groups = places.divided(rows(records), lambda row: places.of(row.first))
+    found = rows(records)
+    groups = places.divided(found, lambda row: places.of(row.first))
     if not groups:
         return "no records\n"
     parts = [part for group in groups for part in _table(group, style)]
     if len(groups) > 1:
-        parts.insert(0, "Of several machines, Pythons or upstreams: not to be compared.")
-    return "\n\n".join([*parts, EXPLAINED]) + "\n"
+        together = "Of several machines, Pythons or upstreams, each with a table of its own."
+        parts = [side.table(found, style), together, *parts]
+    return "\n\n".join(part for part in [*parts, EXPLAINED] if part) + "\n"
 
 
 def row(record: Record) -> str:
