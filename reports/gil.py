@@ -32,8 +32,8 @@ class Effect:
 
     @property
     def ratio(self) -> float:
-        """The rate in processes over the rate in threads."""
-        return (self.processes.rate or 0.0) / (self.threads.rate or 1.0)
+        """The rate in processes over the rate in threads, of the same rounds where there are."""
+        return self.verdict.ratio or 0.0
 
     @property
     def reading(self) -> str:
