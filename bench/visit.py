@@ -122,6 +122,7 @@ def window(record: Record) -> Load:
         warm=WARM,
         cycles=CYCLES,
         completions=FEW if is_slow else MANY,
+        waits=not draft.is_crowded(record),
     )
 
 

@@ -131,6 +131,9 @@ def _rates(load: Load, window: Window, parts: Sequence[Samples], completed: int)
         sent.extend(part.sent)
         ended.extend(part.ended)
     edges = (window.began, window.ended)
+    if not load.waits:
+        rate, quantum = _rate.between_completions(ended, *edges)
+        return {"rate": rate, "rate_how": "between completions", "rate_quantum": quantum}
     return {
         "rate": _rate.residence_spread(sent, ended, *edges),
         "rate_how": "residence-spread",
