@@ -104,7 +104,7 @@ def _server(case: Case, run: str) -> Iterator[_Sliced]:
         if "upstream" in catalog.find_task(case.task).needs:
             held = stack.enter_context(upstream.hold()).upstream
         running = server.start(case, {} if held is None else held.environment())
-        stack.callback(server.stop, running)
+        stack.callback(server.stop, running, server.ABANDONED)
         record = replace(draft.new(case, run, held), kind=PAIR, suite="compare")
         yield _Sliced(running, prepared(draft.with_facts(record, running.facts), running), held)
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from dataclasses import asdict, replace
+from typing import Any
 
 import psutil
 
@@ -40,9 +41,13 @@ def measure(
     notes += measured.pop("notes")
     window = (measured["window_began"], measured["window_ended"])
     used = watch.between(*window)
+    said = _said(pid, load.url, *window)
+    facts = said.get("facts", {})
+    gil = {key: facts[key] for key in ("gil_enabled",) if key in facts}
     record = replace(
         record,
-        **{**measured, **asdict(used), **_inside(pid, load.url, *window)},
+        **{**measured, **asdict(used), **{key: said.get(key) for key in INSIDE}},
+        interpreter={**record.interpreter, **gil},
         driver=ran.driver,
         driver_version=ran.version,
         argv=ran.argv,
@@ -71,17 +76,15 @@ def _watched(
     return ran, watch, _growth(tries, _tries(upstream))
 
 
-def _inside(
-    pid: int | None, url: str, began: float | None, ended: float | None
-) -> dict[str, float | None]:
-    """Ask one of our servers for its loop's lag and its tasks' clocks in a window of its own."""
+def _said(pid: int | None, url: str, began: float | None, ended: float | None) -> dict[str, Any]:
+    """Ask one of our servers for its facts, its loop's lag and its tasks' clocks in a window."""
     if pid is None or began is None or ended is None:
         return {}
     try:
-        said = json.loads(get(f"{url}resources/?from={began:.6f}&to={ended:.6f}"))
+        said: dict[str, Any] = json.loads(get(f"{url}resources/?from={began:.6f}&to={ended:.6f}"))
     except (StartError, ValueError):  # it may have died, which the load has counted
         return {}
-    return {key: said.get(key) for key in INSIDE}
+    return said
 
 
 def _others_cpu(record: Record) -> float | None:

@@ -69,7 +69,7 @@ def _visit(
         record = _loaded(draft.with_facts(record, running.facts), running, driver, upstream, phases)
     finally:
         with phases.of("stop", 1.0):
-            server.stop(running)
+            server.stop(running, server.ABANDONED if record.kind == VISIT else server.STOP)
     return draft.ended(record, running)
 
 

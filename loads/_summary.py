@@ -146,4 +146,4 @@ def _notes(load: Load, window: Window, completed: int) -> tuple[str, ...]:
     wanted = max(load.completions, math.ceil(load.cycles * load.users))
     if not window.is_own or completed >= wanted:
         return ()
-    return (f"window ended after {window.length:.0f} s with {completed} of {wanted} answers",)
+    return (f"window: ended after {window.length:.0f} s with {completed} of {wanted} answers",)
