@@ -19,7 +19,7 @@ import sys
 
 import catalog
 from errors import MachineError, Mendable, UsageError
-from servers import _probe, _ready
+from servers import _gil_word, _probe, _ready
 from servers._stop import DRAIN, leave, stop
 
 PR_SET_PDEATHSIG = 1
@@ -47,6 +47,7 @@ def main(words: list[str]) -> int:
 def _serve(server: catalog.Entry, task: str, port: int) -> None:
     settings = {key: _setting(key, value) for key, value in server.settings.items()}
     _probe.facts.update(_probe.identity(), server=server.name, task=task, **settings)
+    _probe.facts.update(_gil_word.facts())
     try:
         module = importlib.import_module(f"servers.{server.name}")
     except ModuleNotFoundError as error:
