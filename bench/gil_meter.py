@@ -1,0 +1,128 @@
+"""The GIL meter: it looks a thousand times a second, from outside, who has the GIL locked."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from array import array
+from bisect import bisect_left, bisect_right
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from bench import gil_word, time_slice
+from bench.gil_word import Reader, Unavailable
+from bench.stats import blocking
+
+EVERY = 0.001  # s between two looks
+LATE = 0.25  # of the looks, beyond which nothing is said of a window
+NO_WINDOW = "the load tool does not tell its window"
+NO_SAMPLE = "nothing was looked at in the window"
+
+
+@dataclass(frozen=True)
+class Utilisation:
+    """The share of a window in which the GIL was locked, from 0 to 1, and its 95 % interval.
+
+    `samples` is how often it was looked at: they resemble their neighbours, which the interval
+    counts in. A share `late` of them came late, when no core was free: what they missed may have
+    been otherwise, by which the interval is wider. `switches` is how often the GIL passed from one
+    thread to another. Without a share, `why` says in one line why it is not known.
+    """
+
+    share: float | None = None
+    low: float | None = None
+    high: float | None = None
+    samples: int = 0
+    late: float | None = None
+    switches: int | None = None
+    why: str | None = None
+
+
+class Meter:
+    """Look at the GILs of the server that told `facts`, every `every` seconds until `__exit__`.
+
+    The server is not stopped and does not notice: the kernel copies 16 bytes. The looks are at a
+    random moment in each `every` seconds, so that no rhythm of the server's is missed; late is one
+    by half of that. They are kept, 19 bytes each. `cpu_s` is the CPU time they took.
+    """
+
+    def __init__(self, facts: Mapping[str, object], every: float = EVERY) -> None:
+        self._every = every
+        self._times = array("d")
+        self._locked = array("H")
+        self._switches = array("Q")
+        self._late = array("B")
+        self._why: str | None = None
+        self._gils = 0
+        self._over = False
+        self._thread = threading.Thread(target=self._look_until_over, args=(facts,), daemon=True)
+        self.cpu_s = 0.0
+
+    def __enter__(self) -> Meter:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over = True
+        self._thread.join()
+
+    @property
+    def is_looking(self) -> bool:
+        """Say whether it goes on: it ends early when there is nothing more to be read."""
+        return self._thread.is_alive()
+
+    def between(self, began: float | None, ended: float | None) -> Utilisation:
+        """Give the utilisation in a window of time.monotonic(), of several GILs their mean."""
+        if began is None or ended is None:
+            return Utilisation(why=self._why or NO_WINDOW)
+        return self._utilisation([(began, ended)], self._gils)
+
+    def during(self, windows: Iterable[tuple[float, float]]) -> Utilisation:
+        """Give the share of several windows together in which any of the GILs was locked."""
+        return self._utilisation(list(windows), 1)
+
+    def _utilisation(self, windows: list[tuple[float, float]], gils: int) -> Utilisation:
+        values: list[float] = []
+        switches = came_late = 0
+        for began, ended in windows:
+            if self._why is not None and (not self._times or self._times[-1] < ended):
+                return Utilisation(why=self._why)
+            first, last = bisect_left(self._times, began), bisect_right(self._times, ended) - 1
+            if first <= last:
+                values += [min(1.0, count / gils) for count in self._locked[first : last + 1]]
+                came_late += sum(self._late[first : last + 1])
+                switches += self._switches[last] - self._switches[first]
+        if not values:
+            return Utilisation(why=self._why or NO_SAMPLE)
+        share, low, high = blocking.share_interval(values)
+        late = came_late / len(values)
+        if late > LATE:
+            return Utilisation(why=f"{late:.0%} of the looks came late: no core was free for them")
+        low, high = max(0.0, low - late), min(1.0, high + late)
+        share, low, high, late = (round(value, 4) for value in (share, low, high, late))
+        return Utilisation(share, low, high, len(values), late, switches)
+
+    def _look_until_over(self, facts: Mapping[str, object]) -> None:
+        try:
+            time_slice.ask_for_short()
+            words = gil_word.told(facts)
+            self._gils = len(words)
+            self._look(Reader(words))
+        except Unavailable as error:
+            self._why = str(error)
+        self.cpu_s = time.thread_time()
+
+    def _look(self, reader: Reader) -> None:
+        begin, slot = time.monotonic(), 0
+        while not (self._over and self._times):
+            due = begin + (slot + random.random()) * self._every  # noqa: S311 - no secret
+            if (pause := due - time.monotonic()) > 0:
+                time.sleep(pause)
+            at = time.monotonic()
+            locked, switches = reader.read()
+            self._times.append(at)
+            self._locked.append(locked)
+            self._switches.append(switches)
+            self._late.append(at - due > self._every / 2)
+            slot = max(slot + 1, int((at - begin) / self._every))
