@@ -3,7 +3,8 @@
 Settings cross by environment: SERVER_WORKERS, SERVER_BACKLOG, SERVER_START_METHOD for what the
 server's `serve` takes, TASK_PATH for where a task's imports are, SERVER_READY_FD and SERVER_FILE
 for who wants to know that it listens, SERVER_DIES_WITH for a server that must not outlive its
-parent, by the parent's pid. Port 0 takes a free one.
+parent, by the parent's pid, SERVER_QUEUE_CLOCK for one whose tasks' wait for a CPU is asked for.
+Port 0 takes a free one.
 """
 
 from __future__ import annotations
