@@ -9,14 +9,15 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from typing import Any
 
 from bench import gil_word, time_slice
 from bench.gil_word import Reader, Unavailable
 from bench.stats import blocking
 
 EVERY = 0.001  # s between two looks
+LATE_S = 0.0002  # s after its time, from which a look is late: 0.02 to 0.1 are usual
 LATE = 0.25  # of the looks, beyond which nothing is said of a window
-NO_WINDOW = "the load tool does not tell its window"
 NO_SAMPLE = "nothing was looked at in the window"
 
 
@@ -38,13 +39,18 @@ class Utilisation:
     switches: int | None = None
     why: str | None = None
 
+    def fields(self, name: str) -> dict[str, Any]:
+        """Name share, interval and reason as a record does, `name` being hold or utilisation."""
+        ends = {f"gil_{name}_low": self.low, f"gil_{name}_high": self.high}
+        return {f"gil_{name}": self.share, **ends, "gil_why": self.why}
+
 
 class Meter:
     """Look at the GILs of the server that told `facts`, every `every` seconds until `__exit__`.
 
     The server is not stopped and does not notice: the kernel copies 16 bytes. The looks are at a
-    random moment in each `every` seconds, so that no rhythm of the server's is missed; late is one
-    by half of that. They are kept, 19 bytes each. `cpu_s` is the CPU time they took.
+    random moment in each `every` seconds, so that no rhythm of the server's is missed. They are
+    kept, 19 bytes each. `cpu_s` is the CPU time they took.
     """
 
     def __init__(self, facts: Mapping[str, object], every: float = EVERY) -> None:
@@ -73,9 +79,12 @@ class Meter:
         return self._thread.is_alive()
 
     def between(self, began: float | None, ended: float | None) -> Utilisation:
-        """Give the utilisation in a window of time.monotonic(), of several GILs their mean."""
+        """Give the utilisation in a window of time.monotonic(), of several GILs their mean.
+
+        For None it is that of all the time there was.
+        """
         if began is None or ended is None:
-            return Utilisation(why=self._why or NO_WINDOW)
+            began, ended = (self._times[0], self._times[-1]) if self._times else (0.0, 0.0)
         return self._utilisation([(began, ended)], self._gils)
 
     def during(self, windows: Iterable[tuple[float, float]]) -> Utilisation:
@@ -106,6 +115,7 @@ class Meter:
     def _look_until_over(self, facts: Mapping[str, object]) -> None:
         try:
             time_slice.ask_for_short()
+            time_slice.ask_for_exact_sleep()
             words = gil_word.told(facts)
             self._gils = len(words)
             self._look(Reader(words))
@@ -124,5 +134,5 @@ class Meter:
             self._times.append(at)
             self._locked.append(locked)
             self._switches.append(switches)
-            self._late.append(at - due > self._every / 2)
+            self._late.append(at - due > LATE_S)
             slot = max(slot + 1, int((at - begin) / self._every))
