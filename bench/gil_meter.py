@@ -124,9 +124,10 @@ class Meter:
         self.cpu_s = time.thread_time()
 
     def _look(self, reader: Reader) -> None:
+        rng = random.Random()  # noqa: S311 - no secret; its own, for others may have a seed
         begin, slot = time.monotonic(), 0
         while not (self._over and self._times):
-            due = begin + (slot + random.random()) * self._every  # noqa: S311 - no secret
+            due = begin + (slot + rng.random()) * self._every
             if (pause := due - time.monotonic()) > 0:
                 time.sleep(pause)
             at = time.monotonic()

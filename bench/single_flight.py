@@ -9,7 +9,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 import loads
-from bench.gil_meter import Meter, Utilisation
+from bench.gil_meter import NO_SAMPLE, Meter, Utilisation
 from bench.prime import get
 from bench.record import Record
 from bench.stats import gil
@@ -61,8 +61,10 @@ def fly(url: str, facts: Mapping[str, object], alone_s: float) -> SingleFlight:
         told = json.loads(get(f"{url}resources/?from={began:.6f}&to={time.monotonic():.6f}&each"))
     except (StartError, ValueError):  # it may have died
         told = {}
-    each = told.get("each")
-    hold = Utilisation(why=NOT_ALONE) if not each else meter.during(sorted(each))
+    each = told.get("each") or []
+    hold = meter.during(sorted(each))
+    if not each and hold.why == NO_SAMPLE:
+        hold = Utilisation(why=NOT_ALONE)
     task_s, cpu_s, queued_s = (told.get(f"task{key}_s") for key in ("", "_cpu", "_queued"))
     blocked_s = None
     if None not in (task_s, cpu_s, queued_s):

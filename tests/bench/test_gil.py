@@ -66,6 +66,15 @@ def test_a_visit_that_does_not_ask_knows_no_hold_but_the_utilisation() -> None:
     assert record.gil_why is None
 
 
+def test_tasks_that_run_together_on_a_loop_have_no_hold_of_their_own(start: Start) -> None:
+    running = start("loop", "sleep_async_split")
+    asking = threading.Thread(target=lambda: [get(running.url) for _ in range(8)])
+    asking.start()
+    found = single_flight.fly(running.url, running.facts, 0.28)
+    asking.join()
+    assert (found.hold.share, found.hold.why) == (None, single_flight.NOT_ALONE)
+
+
 def test_a_foreign_server_has_no_gil_to_look_at() -> None:
     with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as foreign:
         threading.Thread(target=foreign.serve_forever, daemon=True).start()

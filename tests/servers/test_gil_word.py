@@ -11,7 +11,7 @@ import pytest
 
 import catalog
 from bench import pythons, server
-from servers import _gil_word, _memory
+from servers import _gil_word, _memory, _probe
 
 SERVERS = list(catalog.servers())
 PYTHONS = {"own": sys.executable, **pythons.named()}
@@ -78,6 +78,14 @@ def test_a_word_that_does_not_behave_is_no_word(
 ) -> None:
     monkeypatch.setattr(_gil_word, "_values", lambda *_, **__: values.pop(0))
     assert _gil_word.find() == f"layout not recognised: {doubt}"
+
+
+def test_a_gil_that_is_off_is_found_by_its_interval_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = _gil_word.find()
+    monkeypatch.setattr(_probe, "gil_enabled", lambda: False)
+    assert _gil_word.find() == "layout not recognised: locked reads 1 while the GIL is off"
+    monkeypatch.setattr(_gil_word, "_values", lambda *_, **__: (0, 0))
+    assert _gil_word.find() == there
 
 
 def test_memory_that_the_kernel_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
