@@ -26,9 +26,9 @@ class Utilisation:
     """The share of a window in which the GIL was locked, from 0 to 1, and its 95 % interval.
 
     `samples` is how often it was looked at: they resemble their neighbours, which the interval
-    counts in. A share `late` of them came late, when no core was free: what they missed may have
-    been otherwise, by which the interval is wider. `switches` is how often the GIL passed from one
-    thread to another. Without a share, `why` says in one line why it is not known.
+    counts in. A share `late` came late or not at all, when no core was free: what they missed may
+    have been otherwise, by which the interval is wider. `switches` is how often the GIL passed from
+    one thread to another. Without a share, `why` says in one line why it is not known.
     """
 
     share: float | None = None
@@ -50,7 +50,7 @@ class Meter:
 
     The server is not stopped and does not notice: the kernel copies 16 bytes. The looks are at a
     random moment in each `every` seconds, so that no rhythm of the server's is missed. They are
-    kept, 19 bytes each. `cpu_s` is the CPU time they took.
+    kept, 26 bytes each. `cpu_s` is the CPU time they took.
     """
 
     def __init__(self, facts: Mapping[str, object], every: float = EVERY) -> None:
@@ -58,7 +58,7 @@ class Meter:
         self._times = array("d")
         self._locked = array("H")
         self._switches = array("Q")
-        self._late = array("B")
+        self._late = array("L")
         self._why: str | None = None
         self._gils = 0
         self._over = False
@@ -94,9 +94,11 @@ class Meter:
     def _utilisation(self, windows: list[tuple[float, float]], gils: int) -> Utilisation:
         values: list[float] = []
         switches = came_late = 0
+        asked = 0.0
         for began, ended in windows:
             if self._why is not None and (not self._times or self._times[-1] < ended):
                 return Utilisation(why=self._why)
+            asked += (ended - began) / self._every
             first, last = bisect_left(self._times, began), bisect_right(self._times, ended) - 1
             if first <= last:
                 values += [min(1.0, count / gils) for count in self._locked[first : last + 1]]
@@ -105,7 +107,7 @@ class Meter:
         if not values:
             return Utilisation(why=self._why or NO_SAMPLE)
         share, low, high = blocking.share_interval(values)
-        late = came_late / len(values)
+        late = came_late / max(len(values), asked)
         if late > LATE:
             return Utilisation(why=f"{late:.0%} of the looks came late: no core was free for them")
         low, high = max(0.0, low - late), min(1.0, high + late)
@@ -135,5 +137,6 @@ class Meter:
             self._times.append(at)
             self._locked.append(locked)
             self._switches.append(switches)
-            self._late.append(at - due > LATE_S)
-            slot = max(slot + 1, int((at - begin) / self._every))
+            now = int((at - begin) / self._every)
+            self._late.append((at - due > LATE_S) + max(0, now - slot - 1))
+            slot = max(slot + 1, now)

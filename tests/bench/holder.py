@@ -45,7 +45,11 @@ def main(share: float, seconds: float, how: str) -> None:
         release((1 - share) * CYCLE, how)
     ended = monotonic()
     window = {"began": began, "ended": ended}
-    print(json.dumps({"share": held / (ended - began), **window, "gil": _probe.gil_enabled()}))
+    print(
+        json.dumps({"share": held / (ended - began), **window, "gil": _probe.gil_enabled()}),
+        flush=True,
+    )
+    sys.stdin.readline()  # to be there until the last look
 
 
 if __name__ == "__main__":

@@ -32,8 +32,8 @@ def metered(python: str, share: float, how: str = "sleep") -> tuple[Utilisation,
         subprocess.Popen(words, cwd=catalog.ROOT, text=True, **pipes) as holder,  # type: ignore[call-overload]
         Meter(json.loads(holder.stdout.readline())) as meter,
     ):
-        said, _ = holder.communicate("\n", timeout=20)
-    truth = json.loads(said)
+        print(file=holder.stdin, flush=True)
+        truth = json.loads(holder.stdout.readline())
     return meter.between(truth["began"], truth["ended"]), truth
 
 
@@ -129,7 +129,16 @@ def test_a_word_that_is_none_is_not_believed() -> None:
     assert "layout not recognised" in str(meter.between(0, 1).why)
 
 
-def test_looks_that_come_late_are_not_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(gil_meter.time, "sleep", lambda s, sleep=time.sleep: sleep(s + 0.002))
+@pytest.mark.parametrize("every_s", [0.001, 0.05])
+def test_looks_that_come_late_are_not_believed(
+    every_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleep, began = time.sleep, time.monotonic()
+
+    def stalls(seconds: float) -> None:
+        is_stall = (time.monotonic() - began) % (2 * every_s) < every_s
+        sleep(seconds + every_s if is_stall else seconds)
+
+    monkeypatch.setattr(gil_meter.time, "sleep", stalls)
     read, _ = metered(sys.executable, 0.5)
     assert str(read.why).endswith("of the looks came late: no core was free for them")
