@@ -87,7 +87,7 @@ class _Sliced:
     def slice(self, number: int, seed: int) -> Record:
         record = replace(self.record, round=number, seed=seed)
         load = replace(window(record), seconds=SLICE, cycles=1.0)
-        return measure(record, load, "builtin", self.running.process.pid, self.upstream)
+        return measure(record, load, "builtin", self.running.facts, self.upstream)
 
 
 @contextmanager

@@ -3,7 +3,8 @@
 Settings cross by environment: SERVER_WORKERS, SERVER_BACKLOG, SERVER_START_METHOD for what the
 server's `serve` takes, TASK_PATH for where a task's imports are, SERVER_READY_FD and SERVER_FILE
 for who wants to know that it listens, SERVER_DIES_WITH for a server that must not outlive its
-parent, by the parent's pid. Port 0 takes a free one.
+parent, by the parent's pid, SERVER_QUEUE_CLOCK for one whose tasks' wait for a CPU is asked for.
+Port 0 takes a free one.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ import sys
 
 import catalog
 from errors import MachineError, Mendable, UsageError
-from servers import _probe, _ready
+from servers import _gil_word, _probe, _ready
 from servers._stop import DRAIN, leave, stop
 
 PR_SET_PDEATHSIG = 1
@@ -47,6 +48,7 @@ def main(words: list[str]) -> int:
 def _serve(server: catalog.Entry, task: str, port: int) -> None:
     settings = {key: _setting(key, value) for key, value in server.settings.items()}
     _probe.facts.update(_probe.identity(), server=server.name, task=task, **settings)
+    _probe.facts.update(_gil_word.facts())
     try:
         module = importlib.import_module(f"servers.{server.name}")
     except ModuleNotFoundError as error:
