@@ -16,6 +16,8 @@ rate of the published tool's one contiguous run, of which availability is.
 Response is the mean of a closed loop: users that wait ask no more. Ask fab run_load_test:rate= for
 percentiles that an open loop would see.
 Memory is PSS over the whole process tree, at its peak: pages that processes share count once.
+Loop lag is by how much a 10 ms timer of the server's event loop was late under load, its p99; GIL
+held is the share of one task alone in flight in which it had the GIL locked.
 Overflows are connections that the listen queue dropped; their users waited to connect again.
 Ceiling is the lowest of: pool, workers / time that a task keeps one; users, users / time of one
 request alone; cpu, cores / CPU time of a request. Behind it stands the share that was reached."""
