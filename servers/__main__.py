@@ -49,6 +49,10 @@ def _serve(server: catalog.Entry, task: str, port: int) -> None:
     settings = {key: _setting(key, value) for key, value in server.settings.items()}
     _probe.facts.update(_probe.identity(), server=server.name, task=task, **settings)
     _probe.facts.update(_gil_word.facts())
+    if server.needs_python > sys.version_info[:2]:
+        needed, here = (".".join(map(str, v)) for v in (server.needs_python, sys.version_info[:2]))
+        fix = f"python={needed}, and fab pythons says which there are"
+        raise MachineError(f"{server.name} needs Python {needed}, this is {here}: {fix}")
     try:
         module = importlib.import_module(f"servers.{server.name}")
     except ModuleNotFoundError as error:
