@@ -51,6 +51,12 @@ class Entry:
         needs = self.constants.get("NEEDS")
         return needs if isinstance(needs, tuple) else ()
 
+    @property
+    def needs_python(self) -> tuple[int, ...]:
+        """The oldest Python a server runs in, as (3, 14); empty when any will do."""
+        needs = self.constants.get("NEEDS_PYTHON")
+        return needs if isinstance(needs, tuple) else ()
+
     def spelling(self, task: str) -> str:
         """The shortest word for a server that runs `task`: `2_group`, its number or its name."""
         spellings = [word for word, stands_for in self.also.items() if stands_for == task]

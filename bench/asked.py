@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
+from bench import draft
 from bench.record import Record
 from bench.stats.estimate import SLOW
 from loads import Load
@@ -33,6 +34,7 @@ def window(record: Record) -> Load:
         warm=WARM,
         cycles=CYCLES,
         completions=FEW if is_slow else MANY,
+        waits=not draft.is_crowded(record),
     )
 
 
@@ -44,6 +46,11 @@ def long(record: Record) -> Load:
 def warm_up(record: Record) -> Load:
     """Ask for a load before a long run, in which every user has one answer or more."""
     return replace(_load(record), seconds=WARM, each=1)
+
+
+def alone(record: Record) -> Load:
+    """Ask as one user; for how often is still to be said."""
+    return replace(_load(record), users=1, seconds=None, keep_alive=False)
 
 
 def cycle_s(record: Record) -> float:

@@ -87,7 +87,7 @@ class _Sliced:
     def slice(self, number: int, seed: int) -> Record:
         record = replace(self.record, round=number, seed=seed)
         load = replace(asked.window(record), seconds=SLICE, cycles=1.0)
-        return measure(record, load, "builtin", self.running.process.pid, self.upstream)
+        return measure(record, load, "builtin", self.running.facts, self.upstream)
 
 
 @contextmanager
@@ -104,7 +104,7 @@ def _server(case: Case, run: str) -> Iterator[_Sliced]:
         if "upstream" in catalog.find_task(case.task).needs:
             held = stack.enter_context(upstream.hold()).upstream
         running = server.start(case, {} if held is None else held.environment())
-        stack.callback(server.stop, running)
+        stack.callback(server.stop, running, server.ABANDONED)
         record = replace(draft.new(case, run, held), kind=PAIR, suite="compare")
         yield _Sliced(running, prepared(draft.with_facts(record, running.facts), running), held)
 

@@ -46,6 +46,12 @@ def _facts(upstream: Upstream) -> dict[str, object]:
     return {"kind": upstream.kind, "latency_s": upstream.latency_s}
 
 
+def is_crowded(record: Record) -> bool:
+    """Say whether there are more users than its server's listen queue takes."""
+    backlog = record.settings.get("backlog")
+    return isinstance(backlog, int) and record.users > backlog
+
+
 def not_available(record: Record, error: Mendable) -> Record:
     """Say in a record why it has no figures."""
     return replace(record, problem=f"{UNAVAILABLE}{error}")

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 
 import catalog
+from bench import draft
 from bench.record import Record
 
 CLIENT_BOUND = 0.7  # of its cores, beyond which the load tool may be what sets the rate
@@ -37,8 +38,7 @@ def is_to_be_repeated(record: Record, earlier: Sequence[Record]) -> bool:
     It is when a repetition had it too, and when there are more users than the listen queue takes.
     """
     own = {kind for r in earlier if r.key == record.key and r.attempt > 1 for kind in kinds(r)}
-    backlog = record.settings.get("backlog")
-    if isinstance(backlog, int) and record.users > backlog:
+    if draft.is_crowded(record):
         own |= {"overflows", "failures"}
     return bool(kinds(record) - own)
 

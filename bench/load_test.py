@@ -36,7 +36,7 @@ def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
     known = upstream.running() if "upstream" in catalog.find_task(task).needs else None
     record = draft.with_facts(draft.new(case, journal.LASTING, known), facts)
     record = replace(with_load(record, load), alone_s=_alone_s(load.url))
-    return measure(record, load, driver, int(str(facts["pid"])), known)
+    return measure(record, load, driver, facts, known)
 
 
 def _text(fact: object) -> str | None:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Mapping
 from dataclasses import asdict, replace
+from typing import Any
 from urllib.parse import urljoin
 
 import psutil
@@ -11,6 +13,7 @@ import psutil
 import loads
 from bench import flags
 from bench.environment import environment, load_average
+from bench.gil_meter import Meter
 from bench.prime import get
 from bench.record import Record
 from bench.resources import Watch
@@ -21,29 +24,35 @@ from upstream import Upstream
 
 INSIDE = (
     *("loop_lag_p50_ms", "loop_lag_p99_ms", "loop_lag_max_ms"),
-    *("slots", "slot_s", "task_cpu_s"),
+    *("slots", "slot_s", "task_cpu_s", "task_s", "task_queued_s"),
 )
+Facts = Mapping[str, object]
 
 
 def measure(
-    record: Record, load: Load, driver: str, pid: int | None, upstream: Upstream | None
+    record: Record, load: Load, driver: str, facts: Facts | None, upstream: Upstream | None
 ) -> Record:
-    """Run `load` with `driver` while watching the tree of `pid`; give the record with its figures.
+    """Run `load` with `driver` while watching a server; give the record with its figures.
 
-    Of a server whose `pid` is None no resources are known.
+    `facts` are what the server said when it was ready; of one that said nothing, None, no resources
+    are known.
     """
-    ran, watch, tries = _watched(load, driver, pid, upstream)
+    ran, watch, meter, tries = _watched(load, driver, facts, upstream)
     notes: tuple[str, ...] = ()
     if ran.hung:  # siege does, about once in 22 short runs
-        ran, watch, tries = _watched(load, driver, pid, upstream)
+        ran, watch, meter, tries = _watched(load, driver, facts, upstream)
         notes = (f"hung: {driver} was killed and run again",)
     measured = asdict(ran.measured)
     notes += measured.pop("notes")
     window = (measured["window_began"], measured["window_ended"])
-    used = watch.between(*window)
+    used, utilised = watch.between(*window), meter.between(*window)
+    said = _said(facts, load.url, *window)
     record = replace(
         record,
-        **{**measured, **asdict(used), **_inside(pid, load.url, *window)},
+        **{**measured, **asdict(used), **{key: said.get(key) for key in INSIDE}},
+        **{**utilised.fields("utilisation"), "gil_why": utilised.why or record.gil_why},
+        gil_switches=utilised.switches,
+        interpreter={**record.interpreter, **_gil_state(said)},
         driver=ran.driver,
         driver_version=ran.version,
         argv=ran.argv,
@@ -63,26 +72,34 @@ def measure(
 
 
 def _watched(
-    load: Load, driver: str, pid: int | None, upstream: Upstream | None
-) -> tuple[Ran, Watch, int | None]:
+    load: Load, driver: str, facts: Facts | None, upstream: Upstream | None
+) -> tuple[Ran, Watch, Meter, int | None]:
     """Run the load once, with what the server used and the upstream was asked meanwhile."""
     tries = _tries(upstream)
-    with Watch(pid, None if upstream is None else upstream.pid) as watch:
+    pid = None if facts is None else int(str(facts["pid"]))
+    with Watch(pid, None if upstream is None else upstream.pid) as watch, Meter(facts or {}) as gil:
         ran = loads.run(load, driver)
-    return ran, watch, _growth(tries, _tries(upstream))
+    return ran, watch, gil, _growth(tries, _tries(upstream))
 
 
-def _inside(
-    pid: int | None, url: str, began: float | None, ended: float | None
-) -> dict[str, float | None]:
-    """Ask one of our servers for its loop's lag and its tasks' clocks in a window of its own."""
-    if pid is None or began is None or ended is None:
+def _said(
+    facts: Facts | None, url: str, began: float | None, ended: float | None
+) -> dict[str, Any]:
+    """Ask one of our servers for its facts, its loop's lag and its tasks' clocks in a window."""
+    if facts is None or began is None or ended is None:
         return {}
     try:
-        said = json.loads(get(urljoin(url, f"/resources/?from={began:.6f}&to={ended:.6f}")))
+        asked = urljoin(url, f"/resources/?from={began:.6f}&to={ended:.6f}")
+        said: dict[str, Any] = json.loads(get(asked))
     except (StartError, ValueError):  # it may have died, which the load has counted
         return {}
-    return {key: said.get(key) for key in INSIDE}
+    return said
+
+
+def _gil_state(said: Mapping[str, Any]) -> dict[str, object]:
+    """Give the state of the GIL after the load, as the server and its workers found it."""
+    facts = said.get("facts", {})
+    return {"gil_enabled": facts["gil_enabled"]} if "gil_enabled" in facts else {}
 
 
 def _others_cpu(record: Record) -> float | None:

@@ -47,7 +47,7 @@ def find(word: str) -> str:
     UsageError when there is none.
     """
     path = named().get(word, word)
-    direct = shutil.which(Path(path).expanduser()) or shutil.which(f"python{word}")
+    direct = shutil.which(Path(path).expanduser())
     if direct is not None:
         return str(Path(direct).absolute())  # a venv's python is a link that must not be resolved
     for python in found():

@@ -27,6 +27,13 @@ class Record:
     of the upstream. `server_cpu_s` was used during the load, `server_life_cpu_s` from start to end
     by the server and all it left. `problem` says in one line why there are no figures; `flags`
     what to doubt.
+
+    `task_s`, `task_cpu_s` and `task_queued_s` are a task's wall time, CPU time and wait for a CPU
+    under the load, means by the clocks in its own thread; `alone_task_s`, `alone_task_cpu_s` and
+    `alone_blocked_s`, what is neither, are those of one task in flight. `gil_hold` is the share of
+    that task in which the GIL was held, `gil_utilisation` the share of the load, each from 0 to 1
+    with its 95 % interval; `gil_switches` counts how often it changed threads under the load, and
+    `gil_why` says why they are not known.
     """
 
     run: str
@@ -112,8 +119,19 @@ class Record:
     slots: int | None = None
     slot_s: float | None = None
     task_cpu_s: float | None = None
+    task_s: float | None = None
+    task_queued_s: float | None = None
+    alone_task_s: float | None = None
+    alone_task_cpu_s: float | None = None
+    alone_blocked_s: float | None = None
     gil_hold: float | None = None
+    gil_hold_low: float | None = None
+    gil_hold_high: float | None = None
     gil_utilisation: float | None = None
+    gil_utilisation_low: float | None = None
+    gil_utilisation_high: float | None = None
+    gil_switches: int | None = None
+    gil_why: str | None = None
     interpreter: Mapping[str, object] = field(default_factory=dict)
     upstream: Mapping[str, object] | None = None
     environment: Mapping[str, object] = field(default_factory=dict)

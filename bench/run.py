@@ -71,7 +71,7 @@ def _made(
         if isinstance(needed, Mendable):
             record = draft.not_available(record, needed)
         else:
-            record = visit(due.case, driver, record, known, progress.phase)
+            record = visit(due.case, driver, record, known, progress.phase, gil=due.round == 1)
         record = replace(record, flags=record.flags + flags.of_bodies(record, earlier))
         yield record
         if due.kind != VISIT or not flags.is_to_be_repeated(record, earlier):

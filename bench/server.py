@@ -22,6 +22,7 @@ from errors import MachineError, Mendable, StartError, UsageError
 from suites import Case
 
 READY = 12.0  # s from the start to the ready line; workers have 10 of them to import the task
+ABANDONED = 0.6  # s for a drain that nobody waits for; a second signal must not come sooner
 STOP = 12.0  # s for the drain: the server gives itself 10
 KILL = 1.0  # s for what the server left, and after SIGKILL
 POLL = 0.005  # s
@@ -112,11 +113,16 @@ def adopt_orphans() -> None:
         ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
-def stop(server: Server) -> None:
-    """Drain by SIGTERM to the server alone, then kill and reap what is left of its group."""
+def stop(server: Server, drain: float = STOP) -> None:
+    """Drain by SIGTERM to the server alone, then kill and reap what is left of its group.
+
+    After `drain` seconds a second signal ends the server at once, without its last line.
+    """
     if server.process.returncode is None:
         server.process.send_signal(signal.SIGTERM)
-    if not _reaped(server, STOP):
+    if not _reaped(server, drain) and server.process.returncode is None:
+        server.process.send_signal(signal.SIGTERM)
+    if not _reaped(server, KILL):  # at once when nothing is left
         server.left = True
         with suppress(ProcessLookupError):
             os.killpg(server.process.pid, signal.SIGKILL)

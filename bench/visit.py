@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 
 import catalog
 import loads
-from bench import asked, content, draft, server
+from bench import asked, content, draft, server, single_flight
 from bench.measure import measure
 from bench.prime import TIMES, prime
 from bench.record import VISIT, Record
@@ -40,30 +40,51 @@ class Phases:
             self.seconds[name] = round(time.monotonic() - start, 3)
 
 
-def visit(case: Case, driver: str, record: Record, upstream: Upstream | None, tell: Tell) -> Record:
+def visit(
+    case: Case,
+    driver: str,
+    record: Record,
+    upstream: Upstream | None,
+    tell: Tell,
+    gil: bool = False,
+) -> Record:
     """Start, prime, warm, measure and stop; what goes wrong is in the record's `problem`.
 
-    `record` is what `draft.new` gave, with what the run knows of it.
+    `record` is what `draft.new` gave, with what the run knows of it. With `gil` the record has a
+    task's GIL-hold fraction and clocks alone too, for which some 0.6 s of one user come first.
     """
     phases = Phases(tell)
     try:
-        record = _visit(case, driver, record, upstream, phases)
+        record = _visit(case, driver, record, upstream, phases, gil)
     except Mendable as error:
         record = draft.not_available(record, error)
     return replace(record, phases=phases.seconds)
 
 
 def _visit(
-    case: Case, driver: str, record: Record, upstream: Upstream | None, phases: Phases
+    case: Case,
+    driver: str,
+    record: Record,
+    upstream: Upstream | None,
+    phases: Phases,
+    gil: bool,
 ) -> Record:
     environment = {} if upstream is None else upstream.environment()
+    if gil:
+        environment = {**environment, "SERVER_QUEUE_CLOCK": "1"}
     with phases.of("start", 1.0):
         running = server.start(case, environment)
     try:
-        record = _loaded(draft.with_facts(record, running.facts), running, driver, upstream, phases)
+        record = draft.with_facts(record, running.facts)
+        with phases.of("prime", 1.0):
+            record = prepared(record, running)
+        if gil:
+            with phases.of("alone", single_flight.SECONDS):
+                record = single_flight.added(record, running.facts)
+        record = _loaded(record, running, driver, upstream, phases)
     finally:
         with phases.of("stop", 1.0):
-            server.stop(running)
+            server.stop(running, server.ABANDONED if record.kind == VISIT else server.STOP)
     return draft.ended(record, running)
 
 
@@ -74,8 +95,6 @@ def _loaded(
     upstream: Upstream | None,
     phases: Phases,
 ) -> Record:
-    with phases.of("prime", 1.0):
-        record = prepared(record, running)
     if record.kind == VISIT:
         load = asked.window(record)
         expected = load.warm + 3 * asked.cycle_s(record)
@@ -87,7 +106,7 @@ def _loaded(
         if warmed.problem:
             record = replace(record, flags=(*record.flags, f"warm-up: {warmed.problem}"))
     with phases.of("load", expected):
-        return measure(record, load, driver, running.process.pid, upstream)
+        return measure(record, load, driver, running.facts, upstream)
 
 
 def prepared(record: Record, running: server.Server) -> Record:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import sys
+from pathlib import Path
+
 from invoke import Context
 
 import catalog
@@ -25,6 +28,43 @@ def report(context: Context, run: str = "", format: str = "text") -> None:  # no
         print(as_json.as_json(records), end="")
     else:
         print(text.tables(records, "rst" if format == "rst" else "simple"), end="")
+
+
+@command("Understand")
+def gil(
+    context: Context,
+    task: str = "",
+    workers: str = "4",
+    python: str = "",
+    path: str = "",
+    format: str = "text",  # noqa: A002
+) -> None:
+    """Say what the GIL costs a task, and what follows: fab gil:xml_feedparser_sync.
+
+    task     its name, or package.module:function, or path/to/file.py:function
+    workers  threads, and processes, 4 unless given
+    python   the interpreter, this one unless given, as fab pythons names it
+    path     a folder that a task of your own imports from
+    format   text unless given, or json
+    """
+    from bench import gil_cost
+    from reports import gil_cost as worded
+    from suites import Case
+
+    values.one_of("format", format, "text", "json")
+    settings = {"workers": values.whole("workers", workers, 1, 256)}
+    threads, processes = (
+        Case(
+            server,
+            catalog.find_task(task).name,
+            settings=settings,
+            python=python or None,
+            path=str(Path(path).expanduser().absolute()) if path else None,
+        )
+        for server in ("threads", "processes")
+    )
+    found = gil_cost.measure(threads, processes, lambda words: print(words, file=sys.stderr))
+    print(worded.as_json(found) if format == "json" else worded.text(found))
 
 
 @command("Understand")

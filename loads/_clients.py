@@ -12,7 +12,6 @@ from loads._connection import Connection
 from loads._samples import Samples
 from loads._target import Target, target
 
-DROPPED = 0.5  # s: a dropped connection is tried again after 1 s, 3 s, 7 s and so on
 IN_A_ROW = 1000  # failures without one completed request between, after which nothing will follow
 
 
@@ -68,9 +67,9 @@ class Clients:
             async with asyncio.timeout(seconds):
                 await self._stop.wait()
 
-    def is_warm(self, now: float) -> bool:
-        """Say whether every connection has had an answer, but those that a listen queue dropped."""
-        return all(c.answers or _is_dropped(c, now) for c in self.connections)
+    def is_warm(self) -> bool:
+        """Say whether every connection has had an answer."""
+        return all(c.answers for c in self.connections)
 
     def is_settled(self, at: float) -> bool:
         """Say whether all that a server had been sent at a time has ended."""
@@ -82,11 +81,6 @@ class Clients:
         for connection in self.connections:
             if connection.began is not None and connection.began < late:
                 connection.give_up()
-
-
-def _is_dropped(connection: Connection, now: float) -> bool:
-    began = connection.began
-    return connection.sent is None and began is not None and now - began > DROPPED
 
 
 def _allow_descriptors(users: int) -> None:

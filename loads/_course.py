@@ -32,7 +32,7 @@ class Course:
         """Post how far the clients are, and as the first process decide what follows."""
         board, leads = self.board, self.process == 0
         if not board.time(BEGAN):
-            board.post(self.process, WARM, clients.is_warm(now))
+            board.post(self.process, WARM, clients.is_warm() or not self.load.waits)
             if leads:
                 self._warm(clients, now)
         elif not board.time(ENDED):
@@ -44,7 +44,8 @@ class Course:
                 self._measure(clients, now)
         if ended := board.time(ENDED):
             self.busy(now)
-            settled = not self.has_window or clients.is_settled(ended)
+            waits = self.has_window and self.load.waits
+            settled = not waits or clients.is_settled(ended)
             board.post(self.process, SETTLED, settled)
             late = now > ended + self.load.timeout + GRACE
             if leads and (late or all(board.posted(SETTLED))):

@@ -83,7 +83,7 @@ class Open(Clients):
             super().stop(problem)
             self.samples.unfinished.extend(self._waiting)
 
-    def is_warm(self, now: float) -> bool:
+    def is_warm(self) -> bool:
         return len(self.samples.ended) > 0
 
     def is_settled(self, at: float) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from itertools import pairwise
 from math import fsum
 
 STEPS = 8  # ends tried over one response time
@@ -48,6 +49,22 @@ def quantum(began: Sequence[float], ended: Sequence[float], start: float, end: f
 def quantum_of_count(users: int, completed: int) -> float | None:
     """Give the quantisation of completed / elapsed: one batch of users, as a share."""
     return users / completed if completed else None
+
+
+def between_completions(
+    ended: Sequence[float], start: float, end: float
+) -> tuple[float | None, float]:
+    """Give (n - 1) / time from the first of n completions in a window to the last; and its quantum.
+
+    It is the rate of a server whose completions are even, whoever waits outside. The quantum is
+    the widest gap's excess over the mean gap, as a share of that time. None below two completions.
+    """
+    inside = sorted(e for e in ended if start <= e <= end)
+    if len(inside) < 2 or inside[-1] == inside[0]:
+        return None, 1.0
+    lasted = inside[-1] - inside[0]
+    widest = max(b - a for a, b in pairwise(inside))
+    return (len(inside) - 1) / lasted, (widest - lasted / (len(inside) - 1)) / lasted
 
 
 def _inside(began: Sequence[float], ended: Sequence[float], start: float, end: float) -> float:

@@ -131,6 +131,9 @@ def _rates(load: Load, window: Window, parts: Sequence[Samples], completed: int)
         sent.extend(part.sent)
         ended.extend(part.ended)
     edges = (window.began, window.ended)
+    if not load.waits:
+        rate, quantum = _rate.between_completions(ended, *edges)
+        return {"rate": rate, "rate_how": "between completions", "rate_quantum": quantum}
     return {
         "rate": _rate.residence_spread(sent, ended, *edges),
         "rate_how": "residence-spread",
@@ -143,4 +146,4 @@ def _notes(load: Load, window: Window, completed: int) -> tuple[str, ...]:
     wanted = max(load.completions, math.ceil(load.cycles * load.users))
     if not window.is_own or completed >= wanted:
         return ()
-    return (f"window ended after {window.length:.0f} s with {completed} of {wanted} answers",)
+    return (f"window: ended after {window.length:.0f} s with {completed} of {wanted} answers",)

@@ -37,6 +37,8 @@ def as_dict(row: Row) -> dict[str, object]:
         "completed": row.completed,
         "failed": sum(row.failed.values()) if row.completed is not None else None,
         "listen_overflows": row.listen_overflows,
+        "loop_lag_p99_ms": row.loop_lag_p99_ms,
+        "gil_hold": row.gil_hold,
         "ceiling": ceiling.rate if ceiling else None,
         "ceiling_kind": ceiling.kind if ceiling else None,
         "reached": row.reached,

@@ -14,7 +14,17 @@ from reports.rows import SHORT, Row
 
 NOISE = 0.1  # below this, one run each cannot tell a difference; a guess
 REACHED = 0.95  # of the ceiling counts as having reached it
-HEAD = ("Task", "Users", "Threads", "Processes", "Processes : threads", "Pool allows", "Reading")
+HEAD = (
+    "Task",
+    "Users",
+    "GIL held",
+    "Threads",
+    "Processes",
+    "Processes : threads",
+    "GIL cost",
+    "Pool allows",
+    "Reading",
+)
 
 
 @dataclass(frozen=True)
@@ -32,8 +42,13 @@ class Effect:
 
     @property
     def ratio(self) -> float:
-        """The rate in processes over the rate in threads."""
-        return (self.processes.rate or 0.0) / (self.threads.rate or 1.0)
+        """The rate in processes over the rate in threads, of the same rounds where there are."""
+        return self.verdict.ratio or 0.0
+
+    @property
+    def cost(self) -> float:
+        """The GIL cost C = 1 - threads / processes: the share of the rate that threads lose."""
+        return 1 - 1 / self.ratio if self.ratio else 0.0
 
     @property
     def reading(self) -> str:
@@ -70,15 +85,17 @@ def table(found: Sequence[Effect], style: str = "simple") -> str:
         (
             effect.threads.first.task,
             str(effect.threads.first.users),
+            "-" if effect.threads.gil_hold is None else f"{effect.threads.gil_hold:.2f}",
             f"{effect.threads.rate:.2f}/s",
             f"{effect.processes.rate:.2f}/s",
             _ratio(effect),
+            f"{effect.cost:.2f}",
             f"{effect.pool:.2f}/s" if effect.pool else "-",
             effect.reading,
         )
         for effect in found
     ]
-    align = ("left", *("right",) * 5, "left")
+    align = ("left", *("right",) * 7, "left")
     return tabulate(lines, HEAD, tablefmt=style, colalign=align, disable_numparse=True)
 
 

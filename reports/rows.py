@@ -114,6 +114,16 @@ class Row:
         known = [r.listen_overflows for r in self.records if r.listen_overflows is not None]
         return sum(known) if known else None
 
+    @property
+    def loop_lag_p99_ms(self) -> float | None:
+        """How late the server's event loop was under load: the median of the visits' p99."""
+        return self._median(lambda record: record.loop_lag_p99_ms)
+
+    @property
+    def gil_hold(self) -> float | None:
+        """The GIL-hold fraction h of one task in flight."""
+        return self._median(lambda record: record.gil_hold)
+
     @cached_property
     def ceiling(self) -> Ceiling | None:
         """The lowest of the ceilings that are known."""

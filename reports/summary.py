@@ -23,6 +23,8 @@ HEAD = (
     "Memory",
     "Failed",
     "Overflows",
+    "Loop lag",
+    "GIL held",
     "Ceiling",
 )
 LEAST = 0.001  # the narrowest half-width that is shown
@@ -132,6 +134,8 @@ def _line(row: Row, literal: str) -> list[str]:
         _number(row.memory_pss_mib, "MiB", 1),
         kinds(row),
         _number(row.listen_overflows, "", 0),
+        _number(row.loop_lag_p99_ms, "ms", 1),
+        _number(row.gil_hold, "", 2),
         "-"
         if ceiling is None
         else f"{ceiling.kind} {ceiling.rate:.{_digits(ceiling.rate)}f} {row.reached or 0:.0%}",

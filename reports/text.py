@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from bench.record import LONG, TEST, Record
-from reports import gil, places, summary
+from reports import gil, places, side, summary
 from reports.rows import Row, rows
 
 TERMINAL = 60  # lines of a tool that are printed
@@ -16,6 +16,8 @@ rate of the published tool's one contiguous run, of which availability is.
 Response is the mean of a closed loop: users that wait ask no more. Ask fab run_load_test:rate= for
 percentiles that an open loop would see.
 Memory is PSS over the whole process tree, at its peak: pages that processes share count once.
+Loop lag is by how much a 10 ms timer of the server's event loop was late under load, its p99; GIL
+held is the share of one task alone in flight in which it had the GIL locked.
 Overflows are connections that the listen queue dropped; their users waited to connect again.
 Ceiling is the lowest of: pool, workers / time that a task keeps one; users, users / time of one
 request alone; cpu, cores / CPU time of a request. Behind it stands the share that was reached."""
@@ -32,13 +34,15 @@ def tables(records: Sequence[Record], style: str = "simple") -> str:
 
     `style` is "simple", or "rst" for reStructuredText.
     """
-    groups = places.divided(rows(records), lambda row: places.of(row.first))
+    found = rows(records)
+    groups = places.divided(found, lambda row: places.of(row.first))
     if not groups:
         return "no records\n"
     parts = [part for group in groups for part in _table(group, style)]
     if len(groups) > 1:
-        parts.insert(0, "Of several machines, Pythons or upstreams: not to be compared.")
-    return "\n\n".join([*parts, EXPLAINED]) + "\n"
+        together = "Of several machines, Pythons or upstreams, each with a table of its own."
+        parts = [side.table(found, style), together, *parts]
+    return "\n\n".join(part for part in [*parts, EXPLAINED] if part) + "\n"
 
 
 def row(record: Record) -> str:

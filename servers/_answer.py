@@ -49,6 +49,8 @@ def other(uri: str) -> Answer | None:
     told = _probe.resources()
     if window is not None:
         told |= {**_lag.between(*window), **_clock.between(*window)}
+        if query.endswith("&each"):
+            told["each"] = _clock.each(*window)
     return Answer(200, "application/json", json.dumps(told, indent=2).encode() + b"\n")
 
 

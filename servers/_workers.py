@@ -17,7 +17,7 @@ from typing import NoReturn, Protocol
 
 import tasks
 from errors import Mendable, StartError
-from servers import _probe, _ready
+from servers import _gil_word, _probe, _ready
 from servers._stop import leave
 
 DEADLINE = 10.0  # s from the first worker's birth until all have imported the task and met
@@ -35,6 +35,7 @@ class Barrier(Protocol):
 
 
 _barrier: Barrier | None = None
+_gil_facts: dict[str, object] | None = None
 
 
 def share(barrier: Barrier) -> None:
@@ -49,9 +50,11 @@ def begin(barrier: Barrier) -> None:
     A thread waits for the parent's end, since a parent-death signal does not fire under forkserver
     and no start method ends workers by itself (cpython#111873).
     """
+    global _gil_facts
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
+    _gil_facts = _gil_word.facts()  # of its own; no other thread computes yet
     threading.Thread(target=end_with_parent, name="parent-watch", daemon=True).start()
     share(barrier)
 
@@ -76,11 +79,14 @@ def start(executor: Executor, workers: int, task: str) -> None:
     if wrong is not None:
         raise wrong
     met = [meeting.result() for meeting in meetings]
-    _probe.facts["worker_pids"] = sorted({pid for pid, _ in met})
-    _probe.note_gil(any(gil for _, gil in met))
+    _probe.facts["worker_pids"] = sorted({pid for pid, _, _ in met})
+    _probe.note_gil(any(gil for _, gil, _ in met))
+    if words := [word for _, _, word in met if word is not None]:
+        _probe.facts["worker_gil_words"] = words
 
 
-def _meet(task: str) -> tuple[int, bool]:
+def _meet(task: str) -> tuple[int, bool, dict[str, object] | None]:
+    """Give what a worker knows of itself; of a thread the GIL is the server's own."""
     assert _barrier is not None, "the pool was made without share or begin"
     try:
         tasks.resolve(task)
@@ -88,7 +94,7 @@ def _meet(task: str) -> tuple[int, bool]:
         _barrier.abort()
         raise
     _barrier.wait(DEADLINE)
-    return os.getpid(), _probe.gil_enabled()
+    return os.getpid(), _probe.gil_enabled(), _gil_facts
 
 
 def _error(raised: list[BaseException | None]) -> Mendable | None:

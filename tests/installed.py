@@ -3,13 +3,17 @@
 from __future__ import annotations
 
 import importlib.util
+import sys
 
 import pytest
 
 import catalog
 
 MISSING = {
-    name: [need for need in entry.needs if importlib.util.find_spec(need) is None]
+    name: [
+        *(need for need in entry.needs if importlib.util.find_spec(need) is None),
+        *(["a newer Python"] if entry.needs_python > sys.version_info[:2] else []),
+    ]
     for name, entry in catalog.servers().items()
 }
 SERVERS = [

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from loads._rate import quantum, quantum_of_count, residence_spread
+from loads._rate import between_completions, quantum, quantum_of_count, residence_spread
 
 POOLS = [(4, 0.28, 25), (4, 0.28, 24), (1, 0.28, 25), (4, 0.05, 25), (10, 0.1, 64)]
 Requests = tuple[list[float], list[float]]
@@ -72,3 +72,16 @@ def test_a_request_counts_by_the_part_of_it_in_the_window() -> None:
     assert residence_spread([0.0], [10.0], 1.0, 3.0) == pytest.approx(0.1)
     assert residence_spread([], [], 1.0, 1.0) is None
     assert residence_spread([2.0], [2.0], 1.0, 3.0) == 0.5
+
+
+def test_even_completions_have_their_rate_whatever_the_window_cuts_off() -> None:
+    ended = [0.28 * n for n in range(1, 100)]
+    rate, quantum = between_completions(ended, 1.0, 15.0)
+    assert rate == pytest.approx(1 / 0.28)
+    assert quantum == pytest.approx(0.0, abs=1e-9)
+    assert between_completions([1.0], 0.0, 2.0) == (None, 1.0)
+
+
+def test_completions_in_batches_have_a_quantum_of_about_one_batch() -> None:
+    ended = [float(n // 5) for n in range(100)]
+    assert between_completions(ended, 0.5, 15.5)[1] == pytest.approx(1 / 14, rel=0.3)

@@ -42,7 +42,7 @@ def test_cycles_and_completions_lengthen_the_window(server: Server) -> None:
 def test_a_window_is_ended_by_its_cap_and_says_so(server: Server) -> None:
     got = measured(server, "/pool", completions=1000, longest=1.0)
     assert got.window_s == pytest.approx(1.0, abs=0.5)
-    assert got.notes[0].startswith("window ended after 1 s with ")
+    assert got.notes[0].startswith("window: ended after 1 s with ")
 
 
 def test_the_histogram_has_every_time(server: Server) -> None:

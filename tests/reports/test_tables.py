@@ -170,7 +170,17 @@ def test_what_was_measured_elsewhere_has_a_table_of_its_own(change: dict[str, An
     here = replace(RECORD, upstream={"kind": "nginx", "latency_s": 0.0})
     text = tables([here, replace(PROCESSES, upstream=here.upstream), replace(here, **change)])
     assert text.count("Availability") == 2
-    assert "not to be compared" in text
+    assert "each with a table of its own" in text
+
+
+def test_the_same_rows_in_several_pythons_stand_side_by_side() -> None:
+    free = {"python": "3.13.0", "free_threaded_build": True, "gil_enabled": False}
+    other = replace(
+        RECORD, command="fab run_server:3,xml,python=3.13t", interpreter=free, rate=33.0
+    )
+    head, _, line = tables([RECORD, other]).splitlines()[:3]
+    assert head.split()[2:] == ["Python", "3.13.0t,", "no", "GIL", "Python", "3.11.7"]
+    assert line.split() == ["threads/xml", "25", "33.00", "once", "10.00", "once"]
 
 
 def test_json_rows_have_the_promised_fields() -> None:

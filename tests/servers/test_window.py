@@ -120,3 +120,36 @@ def test_samples_keep_the_newest_and_say_when_a_window_is_gone() -> None:
     assert len(samples.rows()) == _samples.KEPT
     assert samples.between(9, 20) is None
     assert samples.between(10, 12) == [(10, -10), (11, -11), (12, -12)]
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_task_tells_its_wall_time_and_none_its_queue_unasked(name: str, start: Start) -> None:
+    window = loaded(start(name, "sleep_sync"), users=1)
+    assert 0.28 <= window["task_s"] < 0.28 * 1.5
+    assert window["task_queued_s"] is None
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_task_that_is_asked_tells_how_long_it_queued(
+    name: str, start: Start, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SERVER_QUEUE_CLOCK", "1")
+    window = loaded(start(name, f"{FAULTS}:spins"), users=2)
+    assert 0 <= window["task_queued_s"] <= window["task_s"]
+
+
+def test_each_task_of_a_window_tells_when_it_began_and_ended(start: Start) -> None:
+    running = start("threads", "sleep_short_sync")
+    began = time.monotonic()
+    for _ in range(2):
+        get(running.url)
+    _, body = get(f"{running.url}resources/?from={began}&to={time.monotonic()}&each")
+    (one, other), ended = json.loads(body)["each"], time.monotonic()
+    assert began < one[0] < one[1] < other[0] < other[1] < ended
+    assert json.loads(get(f"{running.url}resources/?from=1&to=2&each")[1])["each"] == []
+
+
+def test_tasks_that_share_a_loop_are_not_told_one_by_one(start: Start) -> None:
+    running = start("loop", "sleep_async_split")
+    loaded(running, users=3)
+    assert json.loads(get(f"{running.url}resources/?from=1&to=9e9&each")[1])["each"] is None

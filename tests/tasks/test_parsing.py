@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks import _feedparser, _lxml
+from tasks import _etree, _feedparser, _lxml
 
 LAUGHS = b"""<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY a "ha">%s]>
 <rss version="2.0"><channel><item><title>&j;</title></item></channel></rss>""" % b"".join(
@@ -17,7 +17,7 @@ LAUGHS = b"""<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY a "ha">%s]>
 )
 ENTITY = b"""<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY x SYSTEM "%s">]>
 <rss version="2.0"><channel><item><title>&x;</title></item></channel></rss>"""
-PARSERS = [_feedparser.parse, _lxml.parse]
+PARSERS = [_feedparser.parse, _lxml.parse, _etree.parse]
 
 
 def _seconds(parse: Callable[[bytes], bytes], body: bytes) -> tuple[float, bytes]:

@@ -1,0 +1,98 @@
+"""What the GIL costs one task: a visit with the meter, direct calls, and pairs over HTTP."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+import catalog
+import upstream
+from bench import comparison, draft, gil, journal, server
+from bench.comparison import Comparison
+from bench.direct import Direct, direct
+from bench.gil import Gil
+from bench.record import VISIT, Record
+from bench.visit import visit
+from errors import RunError
+from suites import Case
+from upstream import Upstream
+
+ROUNDS = 3  # of direct calls: alone, in threads, in processes
+SECONDS = 0.7  # s of each
+Tell = Callable[[str], object]
+
+
+@dataclass(frozen=True)
+class GilCost:
+    """What was found of one task: `gil` by the meter and the clocks of a `visit` to threads.
+
+    `speed_up_threads` and `speed_up_processes` are direct calls a second of all workers over those
+    of one thread alone; `cost_direct` is 1 - threads / processes of them. `compared` has the pairs
+    of threads and processes over HTTP.
+    """
+
+    visit: Record
+    gil: Gil
+    compared: Comparison
+    speed_up_threads: float
+    speed_up_processes: float
+
+    @property
+    def cost_direct(self) -> float:
+        """C of direct calls: the share of the rate that threads lose against processes."""
+        return 1 - self.speed_up_threads / self.speed_up_processes
+
+    @property
+    def cost(self) -> tuple[float | None, float | None, float | None]:
+        """C over HTTP with its interval: 1 - 1 / (processes : threads)."""
+        found = self.compared.verdict
+        value, low, high = (_lost(ratio) for ratio in (found.ratio, found.low, found.high))
+        return value, low, high
+
+
+def measure(threads: Case, processes: Case, tell: Tell) -> GilCost:
+    """Measure what the GIL costs the task of two cases that differ in their server alone.
+
+    Raises RunError when the visit has no figures, and what starting a server raises.
+    """
+    server.adopt_orphans()
+    folder = journal.new_run("gil")
+    workers = int(str(threads.settings["workers"]))
+    with ExitStack() as stack:
+        held = None
+        if "upstream" in catalog.find_task(threads.task).needs:
+            held = stack.enter_context(upstream.hold()).upstream
+        tell("a visit to threads, with the meter")
+        record = _visit(threads, folder.name, held)
+        journal.append(folder, record)
+        if record.problem is not None:
+            raise RunError(record.problem)
+        tell("direct calls: one thread, all threads, all processes")
+        environment = {} if held is None else held.environment()
+        calls = direct(threads.task, workers, threads.python, threads.path, environment)
+        alone, together, apart = _called(stack.enter_context(calls), workers)
+        tell("pairs of threads and processes over HTTP")
+        compared = comparison.compare(threads, processes, is_quick=True)
+    return GilCost(record, gil.of(record), compared, together / alone, apart / alone)
+
+
+def _visit(case: Case, run: str, held: Upstream | None) -> Record:
+    record = replace(draft.new(case, run, held), kind=VISIT, suite="gil", round=1)
+    return visit(case, "builtin", record, held, lambda *_: None, gil=True)
+
+
+def _called(running: Direct, workers: int) -> tuple[float, float, float]:
+    """Give the median calls a second of one thread, of all threads and of all processes."""
+    kinds = (("threads", 1), ("threads", workers), ("processes", workers))
+    rates: list[list[float]] = [[], [], []]
+    for _ in range(ROUNDS):
+        for found, (kind, count) in zip(rates, kinds, strict=True):
+            found.append(running.call(kind, count, SECONDS).rate)
+    alone, together, apart = (statistics.median(found) for found in rates)
+    return alone, together, apart
+
+
+def _lost(ratio: float | None) -> float | None:
+    return None if ratio is None else 1 - 1 / ratio

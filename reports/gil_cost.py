@@ -1,0 +1,108 @@
+"""What the GIL costs a task, in figures and in words, or as JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+
+from bench.gil_cost import GilCost
+
+FREE = 0.1  # h below which threads do as well as processes
+LATE_MS = 20.0  # of the loop's lag: beyond it leave the loop's process even at equal rates
+MANY = 50.0  # switches a call, beyond which threads may be slower than one
+INFLATED = 2.0  # kappa, the same
+
+
+def text(found: GilCost) -> str:
+    """Lay the figures out, and say what follows."""
+    figures, visit = found.gil, found.visit
+    cost, low, high = found.cost
+    lines = [
+        ("h", _share(figures.hold), "of one task in flight, the GIL is held"),
+        ("rho", _share(figures.utilisation), "of the load, the GIL is held"),
+        ("gamma", _share(figures.wait_share), "of a call under load, a thread waits for the GIL"),
+        ("kappa", _times(figures.inflation), "the CPU time of a call under load, over alone"),
+        ("S threads", _times(found.speed_up_threads), f"{visit.slots} threads do more than one"),
+        ("S processes", _times(found.speed_up_processes), f"{visit.slots} processes do more"),
+        ("switches", _number(figures.switches), "of the GIL a call"),
+        ("loop lag", _milliseconds(visit.loop_lag_p99_ms), "p99 on threads under load"),
+        ("C", _interval(cost, low, high), "of the rate is lost in threads, over HTTP"),
+        ("C direct", _share(found.cost_direct), "is lost by direct calls"),
+    ]
+    width = max(len(value) for _, value, _ in lines)
+    table = "\n".join(f"{name:11}  {value:>{width}}  {words}" for name, value, words in lines)
+    why = f"\nh and rho are not known: {visit.gil_why}" if visit.gil_why else ""
+    return f"{table}{why}\n\n{' '.join(sentences(found))}\nrecords: {found.compared.folder}"
+
+
+def sentences(found: GilCost) -> Iterator[str]:
+    """Say what follows from the figures, in one sentence for each that says something."""
+    figures, lag = found.gil, found.visit.loop_lag_p99_ms
+    cores = found.visit.environment.get("cores")
+    hold = figures.hold
+    if hold is None:
+        yield "Without h only the pairs speak: see C."
+    elif hold < FREE:
+        yield "The task hardly holds the GIL: threads do what processes do, take threads."
+    elif isinstance(cores, int) and hold > 1 / cores:
+        yield (
+            f"The task holds the GIL more than 1/{cores} of its time: processes, interpreters or a "
+            "free-threaded build win."
+        )
+    else:
+        yield "The task holds the GIL for a part of its time: threads still use the cores."
+    if lag is not None and lag > LATE_MS:
+        yield "It keeps the event loop waiting: leave the loop's process even at equal rates."
+    many = figures.switches is not None and figures.switches > MANY
+    if many or (figures.inflation is not None and figures.inflation > INFLATED):
+        yield "Its threads hinder each other: several may be slower than one."
+
+
+def as_json(found: GilCost) -> str:
+    """Give the figures as one JSON object; null is not known."""
+    figures, visit = found.gil, found.visit
+    cost, low, high = found.cost
+    return json.dumps(
+        {
+            "task": visit.task,
+            "workers": visit.slots,
+            "h": figures.hold,
+            "rho": figures.utilisation,
+            "gamma": figures.wait_share,
+            "kappa": figures.inflation,
+            "s_threads": found.speed_up_threads,
+            "s_processes": found.speed_up_processes,
+            "switches": figures.switches,
+            "cost": cost,
+            "cost_low": low,
+            "cost_high": high,
+            "cost_direct": found.cost_direct,
+            "loop_lag_p99_ms": visit.loop_lag_p99_ms,
+            "unavailable": visit.gil_why,
+            "interpreter": dict(visit.interpreter),
+            "follows": list(sentences(found)),
+        },
+        indent=2,
+    )
+
+
+def _share(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}"
+
+
+def _times(value: float | None) -> str:
+    return "-" if value is None else f"{value:.2f}x"
+
+
+def _number(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f}"
+
+
+def _milliseconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} ms"
+
+
+def _interval(value: float | None, low: float | None, high: float | None) -> str:
+    if value is None or low is None or high is None:
+        return _share(value)
+    return f"{value:.2f} ({low:.2f} to {high:.2f})"

@@ -1,0 +1,39 @@
+"""Tasks that hold the GIL for a share of their time; they answer held and all seconds so far."""
+
+import time
+from time import monotonic
+
+STABLE = False
+so_far = {"held": 0.0, "all": 0.0}
+
+
+def _hold(seconds: float, share: float) -> str:
+    began = monotonic()
+    while monotonic() - began < seconds * share:
+        pass
+    so_far["held"] += monotonic() - began
+    time.sleep(seconds * (1 - share))
+    so_far["all"] += monotonic() - began
+    return f"{so_far['held']} {so_far['all']}"
+
+
+def half_of_1_ms() -> str:
+    """Hold it for the half of 1 ms."""
+    return _hold(0.001, 0.5)
+
+
+def tenth_of_20_ms() -> str:
+    """Hold it for a tenth of 20 ms."""
+    return _hold(0.02, 0.1)
+
+
+def most_of_300_ms() -> str:
+    """Hold it for nine tenths of 0.3 s."""
+    return _hold(0.3, 0.9)
+
+
+def computes() -> None:
+    """Do the same work each time, some 20 ms, all of it in Python."""
+    total = 0
+    for number in range(300_000):
+        total += number

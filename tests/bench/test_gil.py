@@ -1,0 +1,86 @@
+"""A visit that asks for the GIL tells what one task holds, and what tasks wait for together."""
+
+from __future__ import annotations
+
+import http.server
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench import draft, gil, gil_word, load_test, server, single_flight
+from bench.prime import get
+from bench.record import VISIT, Record
+from bench.visit import visit
+from loads import Load
+from suites import Case
+
+TASKS = Path(__file__).parent / "holding.py"
+WITHIN = 0.1 if os.environ.get("CI") else 0.03
+Start = Callable[..., server.Server]
+
+
+def visited(name: str, task: str, users: int) -> Record:
+    case = Case(name, f"{TASKS}:{task}", users=users)
+    record = replace(draft.new(case, "run", None), kind=VISIT)
+    return visit(case, "builtin", record, None, lambda *_: None, gil=True)
+
+
+@pytest.mark.parametrize("name", ["sync", "loop", "threads", "processes"])
+@pytest.mark.parametrize("task", ["half_of_1_ms", "tenth_of_20_ms", "most_of_300_ms"])
+def test_the_hold_of_a_task_alone_is_known(name: str, task: str, start: Start) -> None:
+    pool = {"workers": 1} if name in ("threads", "processes") else {}
+    running = start(name, f"{TASKS}:{task}", **pool)
+    held, total = map(float, get(running.url).split())
+    found = single_flight.fly(
+        Load(running.url, 1, seconds=None), running.facts, float(task.split("_")[2]) / 1000
+    )
+    held_then, total_then = map(float, get(running.url).split())
+    truth = (held_then - held) / (total_then - total)
+    assert found.hold.share == pytest.approx(truth, abs=WITHIN + (found.hold.late or 0))
+
+
+@pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one CPU they queue for that")
+def test_threads_that_compute_wait_for_each_other() -> None:
+    found = gil.of(visited("threads", "computes", users=4))
+    assert found.hold > 0.9 < found.utilisation  # type: ignore[operator]
+    assert 0.5 < found.wait_share < 0.85  # type: ignore[operator]
+    assert 0.5 < found.inflation < 2  # type: ignore[operator]
+    assert 0.4 < found.speed_up < 2  # type: ignore[operator]
+    assert found.switches > 1  # type: ignore[operator]
+
+
+def test_processes_that_compute_wait_for_no_gil() -> None:
+    record = visited("processes", "computes", users=4)
+    assert gil.of(record).wait_share < 0.15  # type: ignore[operator]
+    assert record.gil_utilisation > 0.5  # type: ignore[operator]
+
+
+def test_a_visit_that_does_not_ask_knows_no_hold_but_the_utilisation() -> None:
+    case = Case("threads", "noop_sync", users=2)
+    record = replace(draft.new(case, "run", None), kind=VISIT)
+    record = visit(case, "builtin", record, None, lambda *_: None)
+    assert (record.gil_hold, record.task_queued_s, "alone" in record.phases) == (None, None, False)
+    assert 0 < record.gil_utilisation <= 1  # type: ignore[operator]
+    assert record.gil_why is None
+
+
+def test_tasks_that_run_together_on_a_loop_have_no_hold_of_their_own(start: Start) -> None:
+    running = start("loop", "sleep_async_split")
+    asking = threading.Thread(target=lambda: [get(running.url) for _ in range(8)])
+    asking.start()
+    found = single_flight.fly(Load(running.url, 1, seconds=None), running.facts, 0.28)
+    asking.join()
+    assert (found.hold.share, found.hold.why) == (None, single_flight.NOT_ALONE)
+
+
+def test_a_foreign_server_has_no_gil_to_look_at() -> None:
+    with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as foreign:
+        threading.Thread(target=foreign.serve_forever, daemon=True).start()
+        url = f"http://127.0.0.1:{foreign.server_port}/"
+        record = load_test.of_url(Load(url, 1, seconds=0.1), "builtin")
+        foreign.shutdown()
+    assert (record.gil_utilisation, record.gil_why) == (None, gil_word.SILENT)

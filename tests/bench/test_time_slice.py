@@ -1,0 +1,34 @@
+"""A thread may ask for a short slice, which needs no rights and leaves its nice value as it is."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+import threading
+
+import pytest
+
+from bench import time_slice
+
+KNOWN = sys.platform == "linux" and platform.machine() in time_slice.NUMBERS
+
+
+@pytest.mark.skipif(not KNOWN, reason="the number of the call is not known here")
+def test_a_thread_that_asks_keeps_its_nice_value() -> None:
+    found: list[object] = []
+
+    def ask() -> None:
+        before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
+        found.append((time_slice.ask_for_short(), time_slice.ask_for_exact_sleep()))
+        found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) - before)
+
+    thread = threading.Thread(target=ask)
+    thread.start()
+    thread.join()
+    assert found == [(True, True), 0]
+
+
+def test_where_the_call_is_not_known_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(time_slice, "NUMBERS", {})
+    assert time_slice.ask_for_short() is False

@@ -1,0 +1,99 @@
+"""A server finds its own GIL word and tells it, or tells why not."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+
+import pytest
+
+import catalog
+from bench import pythons, server
+from servers import _gil_word, _memory, _probe
+from tests.installed import SERVERS
+
+PYTHONS = {"own": sys.executable, **pythons.named()}
+FIND = "import json; from servers import _gil_word; print(json.dumps(_gil_word.facts()))"
+Start = Callable[..., server.Server]
+
+
+@pytest.mark.parametrize("name", PYTHONS)
+def test_every_python_finds_its_gil_word(name: str) -> None:
+    words = [PYTHONS[name], "-c", FIND]
+    said = subprocess.run(words, cwd=catalog.ROOT, capture_output=True, text=True, timeout=20)
+    facts = json.loads(said.stdout)
+    assert "gil_word_why" not in facts
+    assert facts["gil_word"]["address"] % 4 == 0
+
+
+@pytest.mark.parametrize("name", SERVERS)
+def test_a_server_tells_its_gil_word(name: str, start: Start) -> None:
+    running = start(name, "noop_sync")
+    word = running.facts["gil_word"]
+    assert word["pid"] == running.process.pid  # type: ignore[index]
+
+
+@pytest.mark.parametrize("method", ["forkserver", "spawn", "fork"])
+def test_every_worker_process_tells_its_own(method: str, start: Start) -> None:
+    facts = start("processes", "noop_sync", workers=3, start_method=method).facts
+    told = [worker["gil_word"]["pid"] for worker in facts["worker_gil_words"]]  # type: ignore[attr-defined]
+    assert sorted(told) == facts["worker_pids"]
+
+
+def test_worker_threads_have_no_gil_of_their_own(start: Start) -> None:
+    assert "worker_gil_words" not in start("threads", "noop_sync").facts
+
+
+def test_the_switch_interval_is_as_it_was() -> None:
+    before = sys.getswitchinterval()
+    assert isinstance(_gil_word.find(), _gil_word.Word)
+    assert sys.getswitchinterval() == before
+
+
+def test_what_is_no_linux_or_no_cpython_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys.implementation, "name", "pypy")
+    assert _gil_word.find() == "no CPython of 64 bits but pypy"
+    monkeypatch.setattr(sys, "platform", "darwin")
+    assert _gil_word.facts() == {"gil_word": None, "gil_word_why": "no Linux but darwin"}
+
+
+def test_a_canary_that_is_not_found_is_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_gil_word, "SEARCHED", 8)
+    monkeypatch.setattr(_gil_word, "PAGE", 8)
+    assert str(_gil_word.find()).startswith("layout not recognised: 0 places in the ")
+
+
+@pytest.mark.parametrize(
+    ("values", "doubt"),
+    [
+        ([(0, 1)], "locked reads 0 while the GIL is held"),
+        ([(1, 1)] * 51, "locked is never 0 while the GIL is released"),
+        ([(1, 1), (0, 1), (1, 1)], "the switch count grew by 0 when two threads took turns"),
+    ],
+)
+def test_a_word_that_does_not_behave_is_no_word(
+    values: list[tuple[int, int]], doubt: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_gil_word, "_values", lambda *_, **__: values.pop(0))
+    assert _gil_word.find() == f"layout not recognised: {doubt}"
+
+
+def test_a_gil_that_is_off_is_found_by_its_interval_alone(monkeypatch: pytest.MonkeyPatch) -> None:
+    there = _gil_word.find()
+    monkeypatch.setattr(_probe, "gil_enabled", lambda: False)
+    assert _gil_word.find() == "layout not recognised: locked reads 1 while the GIL is off"
+    monkeypatch.setattr(_gil_word, "_values", lambda *_, **__: (0, 0))
+    assert _gil_word.find() == there
+
+
+def test_memory_that_the_kernel_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_gil_word, "_state", lambda: ("runtime", 8))
+    assert _gil_word.find() == "its own memory is not to be read: [Errno 14] Bad address"
+
+
+def test_own_memory_is_read_with_and_without_the_gil() -> None:
+    text = b"a text of its own"
+    address = id(text) + bytes.__basicsize__ - 1
+    assert [_memory.read(address, len(text), held) for held in (True, False)] == [text, text]
