@@ -50,7 +50,7 @@ def warm_up(record: Record) -> Load:
 
 def alone(record: Record) -> Load:
     """Ask as one user; for how often is still to be said."""
-    return replace(_load(record), users=1, seconds=None, keep_alive=False)
+    return replace(_load(record), users=1, processes=1, seconds=None, keep_alive=False)
 
 
 def cycle_s(record: Record) -> float:
@@ -67,4 +67,5 @@ def _load(record: Record) -> Load:
         keep_alive=record.keep_alive,
         method=asked.method,
         body=asked.body,
+        processes=record.clients,
     )

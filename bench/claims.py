@@ -121,16 +121,16 @@ def _doubts(own: Sequence[Record]) -> list[str]:
     """Audit what was measured: rate <= users or slots / service time, users ~ mean x rate."""
     found = []
     for record in own:
-        service_s = record.alone_s or 0.0
+        if any(flag.startswith("client-bound") for flag in record.flags):
+            found = [f"the load was bound by {record.driver} on {record.server}"]
         if record.kind != VISIT or not record.rate or record.little_ratio is None:
             continue
-        known = audit.ceilings(
-            users=record.users,
-            workers=record.slots,
-            service_s=service_s if service_s > SHORT else 0,
-        )
-        if any(record.rate > ABOVE * ceiling.rate for ceiling in known):
-            found = [f"{record.task} is above its {known[0].kind} ceiling of {known[0].rate:.2f}/s"]
+        alone_s = record.alone_s if (record.alone_s or 0.0) > SHORT else None
+        known = audit.ceilings(users=record.users, service_s=alone_s)
+        known += audit.ceilings(workers=record.slots, service_s=record.slot_s)
+        if exceeded := [c for c in known if record.rate > ABOVE * c.rate]:
+            kind, rate = exceeded[0].kind, exceeded[0].rate
+            found = [f"{record.task} is above its {kind} ceiling of {rate:.2f}/s"]
         elif abs(record.little_ratio - 1) > LITTLE:
             found = [f"rate x mean / users of {record.server} is {record.little_ratio:.2f}, not 1"]
     return found

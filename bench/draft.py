@@ -32,6 +32,7 @@ def new(case: Case, run: str, upstream: Upstream | None) -> Record:
         users=case.users,
         seconds=case.seconds if case.requests is None else None,
         requests=case.requests,
+        clients=case.clients,
         request=None if case.request is None else asdict(case.request),
         keep_alive=case.keep_alive,
         settings=case.settings,

@@ -22,6 +22,7 @@ class Record:
     Units are in the names: `_s` seconds, `_mib` MiB; rates are requests a second; `availability`
     is a share from 0 to 1. `alone_s` is the median response time of one request at a time, before
     the load. `request` is what users ask, by the fields of a suite's Request; None is `GET /`.
+    `clients` are processes that the users were divided over.
     `body_bytes` counts the first answer's body, and `content` is what its suite compares of it.
     `phases` are seconds by phase. `tries_per_request` counts what the retry tasks asked
     of the upstream. `server_cpu_s` was used during the load, `server_life_cpu_s` from start to end
@@ -58,6 +59,7 @@ class Record:
     seconds: float | None = None
     requests: int | None = None
     request: Mapping[str, object] | None = None
+    clients: int = 1
     url: str | None = None
     driver: str | None = None
     driver_version: str | None = None

@@ -51,7 +51,14 @@ def begin(plan: Plan) -> tuple[Path, list[Record]]:
     for case in plan.cases:
         server.command(case, port=0)  # raises for what cannot be started
         method = case.request.method if case.request else "GET"
-        load = loads.Load("http://127.0.0.1/", case.users, case.seconds, method=method)
+        load = loads.Load(
+            "http://127.0.0.1/",
+            case.users,
+            case.seconds,
+            keep_alive=case.keep_alive,
+            method=method,
+            processes=case.clients,
+        )
         for driver in {"builtin", plan.driver or "builtin"}:
             loads.check(load, driver)
     folder = journal.new_run(plan.suite)

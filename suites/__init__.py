@@ -20,8 +20,8 @@ class Case:
     `users` ask at once, for `seconds` in a long run; with `keep_alive` each keeps its connection.
     `python` is the interpreter the server runs in, by name or path (None: this one), `path` a
     folder that a user's task imports from. Users ask `request`, `GET /` unless given. With
-    `requests` the long run is of so many instead. `in_quick` is what `quick` changes beside the
-    length of the long run, by field (None: as `quick` says).
+    `requests` the long run is of so many instead; `clients` processes load it. `in_quick` is what
+    `quick` changes beside the length of the long run, by field (None: as `quick` says).
     """
 
     server: str
@@ -34,6 +34,7 @@ class Case:
     path: str | None = None
     request: Request | None = None
     requests: int | None = None
+    clients: int = 1
     in_quick: Mapping[str, object] | None = None
 
     @property

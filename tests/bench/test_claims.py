@@ -96,7 +96,7 @@ def test_another_figure_than_the_rate_may_be_claimed() -> None:
 
 
 def test_a_rate_above_its_ceiling_is_told() -> None:
-    fast = visits(OTHER, 14.0, 14.1, 14.0, slots=1, alone_s=0.28, little_ratio=1.0)
+    fast = visits(OTHER, 14.0, 14.1, 14.0, slots=1, slot_s=0.28, little_ratio=1.0)
     found = judged(visits(ONE, 3.5, 3.5, 3.5), fast)
     assert "sleep_sync is above its pool ceiling of 3.57/s" in found.reason
 
