@@ -120,13 +120,13 @@ def _is_stable(record: Record) -> bool:
 def _doubts(own: Sequence[Record]) -> list[str]:
     """Audit what was measured: rate <= users or slots / service time, users ~ mean x rate."""
     found = []
+    alone_s = min((r.alone_s for r in own if r.alone_s), default=0.0)  # least disturbed by others
     for record in own:
         if any(flag.startswith("client-bound") for flag in record.flags):
             found = [f"the load was bound by {record.driver} on {record.server}"]
         if record.kind != VISIT or not record.rate or record.little_ratio is None:
             continue
-        alone_s = record.alone_s if (record.alone_s or 0.0) > SHORT else None
-        known = audit.ceilings(users=record.users, service_s=alone_s)
+        known = audit.ceilings(users=record.users, service_s=alone_s if alone_s > SHORT else 0)
         known += audit.ceilings(workers=record.slots, service_s=record.slot_s)
         if exceeded := [c for c in known if record.rate > ABOVE * c.rate]:
             kind, rate = exceeded[0].kind, exceeded[0].rate

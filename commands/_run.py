@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 
 
 def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float | None) -> Plan:
-    """Make the plan of a suite: all of its rows, or those of one of its groups."""
+    """Make the plan of a suite: those rows of one of its groups.
+
+    Without `rows` all of them, or with quick those that its claims are about.
+    """
     from bench import plan
 
     module = importlib.import_module(f"suites.{catalog.find_suite(suite).name}")
     groups = {"all": module.CASES, **module.GROUPS}
+    rows = rows or ("claimed" if is_quick and "claimed" in groups else "all")
     if rows not in groups:
         raise UsageError(f"rows={rows!r}: {suite} has {', '.join(groups)}")
     cases: Sequence[Case] = groups[rows]

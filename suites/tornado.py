@@ -67,7 +67,8 @@ CROWD = tuple(
 )
 
 CASES = PUBLISHED + LATER + CROWD + GIL
-GROUPS = {"published": PUBLISHED, "later": LATER, "crowd": CROWD, "gil": GIL}
 
 CLAIMS = _tornado.claims(CASES)
 AUDITS = _tornado.AUDITS
+CLAIMED = tuple(case for case in CASES if any(case in (c.one, c.other) for c in CLAIMS))
+GROUPS = {"published": PUBLISHED, "later": LATER, "crowd": CROWD, "gil": GIL, "claimed": CLAIMED}
