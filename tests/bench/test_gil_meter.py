@@ -20,7 +20,7 @@ from tests.conftest import wait_until
 
 PYTHONS = {"own": sys.executable, **pythons.named()}
 FORK = multiprocessing.get_context("fork")
-WITHIN = 0.1 if os.environ.get("CI") else 0.03
+WITHIN = 0.03 if os.environ.get("STRICT") else 0.1
 Start = Callable[..., server.Server]
 
 
