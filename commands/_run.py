@@ -36,7 +36,7 @@ def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float
         suite,
         tuple(cases),
         plan.new_seed(),
-        driver or loads.default_driver(),
+        driver or loads.default_driver(getattr(module, "TOOL", "siege")),
         is_quick,
         target,
     )
@@ -50,8 +50,10 @@ def begin(plan: Plan) -> tuple[Path, list[Record]]:
 
     for case in plan.cases:
         server.command(case, port=0)  # raises for what cannot be started
+        method = case.request.method if case.request else "GET"
+        load = loads.Load("http://127.0.0.1/", case.users, case.seconds, method=method)
         for driver in {"builtin", plan.driver or "builtin"}:
-            loads.check(loads.Load("http://127.0.0.1/", case.users, case.seconds), driver)
+            loads.check(load, driver)
     folder = journal.new_run(plan.suite)
     plans.save(plan, folder)
     rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name

@@ -126,7 +126,7 @@ def version(driver: ModuleType) -> str | None:
     with tempfile.TemporaryDirectory() as home:  # siege writes to it even when asked for this
         try:
             said = subprocess.run(
-                [driver.TOOL, "--version"],
+                [driver.TOOL, getattr(driver, "ASKED_VERSION", "--version")],
                 env={**os.environ, "HOME": home},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

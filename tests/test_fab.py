@@ -20,9 +20,9 @@ import pytest
 import catalog
 from bench import journal
 from tests.conftest import wait_until
+from tests.installed import SERVERS
 
 FAB = str(Path(sys.executable).with_name("fab"))
-SERVERS = list(catalog.servers())
 Alive = Callable[[], list[psutil.Process]]
 
 
