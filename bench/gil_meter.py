@@ -18,6 +18,7 @@ from bench.stats import blocking
 EVERY = 0.001  # s between two looks
 LATE_S = 0.0002  # s after its time, from which a look is late: 0.02 to 0.1 are usual
 LATE = 0.25  # of the looks, beyond which nothing is said of a window
+TOO_LATE = "of the looks came late: no core was free for them"
 NO_SAMPLE = "nothing was looked at in the window"
 
 
@@ -109,7 +110,7 @@ class Meter:
         share, low, high = blocking.share_interval(values)
         late = came_late / max(len(values), asked)
         if late > LATE:
-            return Utilisation(why=f"{late:.0%} of the looks came late: no core was free for them")
+            return Utilisation(why=f"{late:.0%} {TOO_LATE}")
         low, high = max(0.0, low - late), min(1.0, high + late)
         share, low, high, late = (round(value, 4) for value in (share, low, high, late))
         return Utilisation(share, low, high, len(values), late, switches)

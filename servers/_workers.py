@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import multiprocessing
 import os
@@ -9,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Executor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
@@ -17,6 +18,7 @@ from typing import NoReturn, Protocol
 
 import tasks
 from errors import Mendable, StartError
+from executors.pipes import BrokenWorker, PipePool
 from servers import _gil_word, _probe, _ready
 from servers._stop import leave
 
@@ -57,6 +59,42 @@ def begin(barrier: Barrier) -> None:
     _gil_facts = _gil_word.facts()  # of its own; no other thread computes yet
     threading.Thread(target=end_with_parent, name="parent-watch", daemon=True).start()
     share(barrier)
+
+
+def begin_alone(task: str) -> None:
+    """Initialise a worker of a pool that ends its workers itself: warm before it is ready."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    tasks.resolve(task)
+
+
+def _has_gil() -> bool:
+    return _probe.gil_enabled()
+
+
+@contextlib.asynccontextmanager
+async def started(pool: PipePool) -> AsyncIterator[None]:
+    """Begin the workers of a pool on the running loop, and end them in the end.
+
+    Raises StartError, or what the import of the task raised, in one line.
+    """
+    deadline = f"the workers were not ready within {DEADLINE:.0f} s"
+    try:
+        async with asyncio.timeout(DEADLINE):
+            await pool.start()
+        gil = await pool.run(_has_gil)
+    except TimeoutError:
+        _give_up(StartError(f"{deadline}: look for what importing the task waits for"))
+    except BrokenWorker as error:
+        if isinstance(error.__cause__, Mendable):
+            raise error.__cause__ from None
+        raise StartError(f"the workers do not start: {error}") from error
+    _probe.facts["worker_pids"] = sorted(pool.stats().pids)
+    _probe.note_gil(gil)
+    try:
+        yield
+    finally:
+        await pool.close()
 
 
 def start(executor: Executor, workers: int, task: str) -> None:

@@ -20,8 +20,16 @@ from tests.conftest import wait_until
 
 PYTHONS = {"own": sys.executable, **pythons.named()}
 FORK = multiprocessing.get_context("fork")
-WITHIN = 0.1 if os.environ.get("CI") else 0.03
+WITHIN = 0.03 if os.environ.get("STRICT") else 0.1
 Start = Callable[..., server.Server]
+
+
+def believed(read: Utilisation) -> float:
+    """Give the share that was read; a machine too busy to look is no fault of the meter's."""
+    if read.why is not None and read.why.endswith(gil_meter.TOO_LATE):
+        pytest.skip(read.why)
+    assert read.share is not None, read.why
+    return read.share
 
 
 def metered(python: str, share: float, how: str = "sleep") -> tuple[Utilisation, dict[str, Any]]:
@@ -41,7 +49,7 @@ def metered(python: str, share: float, how: str = "sleep") -> tuple[Utilisation,
 @pytest.mark.parametrize("how", ["sleep", "hash"])
 def test_a_known_hold_is_read(share: float, how: str) -> None:
     read, truth = metered(sys.executable, share, how)
-    assert read.share == pytest.approx(truth["share"], abs=WITHIN + (read.late or 0))
+    assert believed(read) == pytest.approx(truth["share"], abs=WITHIN + (read.late or 0))
     assert read.low < read.share < read.high  # type: ignore[operator]
 
 
@@ -49,7 +57,7 @@ def test_a_known_hold_is_read(share: float, how: str) -> None:
 def test_every_python_is_read(name: str) -> None:
     read, truth = metered(PYTHONS[name], 0.5)
     expected = truth["share"] if truth["gil"] else 0.0
-    assert read.share == pytest.approx(expected, abs=WITHIN + (read.late or 0))
+    assert believed(read) == pytest.approx(expected, abs=WITHIN + (read.late or 0))
 
 
 def test_an_idle_server_holds_no_gil_and_a_window_is_its_own(start: Start) -> None:
@@ -141,4 +149,4 @@ def test_looks_that_come_late_are_not_believed(
 
     monkeypatch.setattr(gil_meter.time, "sleep", stalls)
     read, _ = metered(sys.executable, 0.5)
-    assert str(read.why).endswith("of the looks came late: no core was free for them")
+    assert str(read.why).endswith(gil_meter.TOO_LATE)
