@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
+import select
 import socket
 from collections.abc import Iterator
 from typing import Any
@@ -10,10 +12,11 @@ from typing import Any
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from errors import StartError
+from errors import Mendable, StartError
 from servers import _port, _probe, _ready
 from servers._stop import stop
 
+QUIET = 0.05  # s without a new request before connections are closed; a guess
 READY = 10.0  # s for all workers to import the application
 
 
@@ -23,7 +26,10 @@ def serve(application: Any, port: int, backlog: int, http: str = "httptools") ->
     The loop is named, so that it is the same whatever else is installed.
     """
     with _bound(port, backlog) as listening:
-        _Server(_config(application, backlog, http)).run([listening])
+        server = _Server(_config(application, backlog, http))
+        server.run([listening])
+    if server.error is not None:
+        raise server.error
 
 
 def supervise(application: str, port: int, backlog: int, processes: int) -> None:
@@ -60,13 +66,18 @@ def _bound(port: int, backlog: int) -> Iterator[socket.socket]:
 
 
 class _Server(uvicorn.Server):
-    """Say when it listens; its stop signals are those of every server here."""
+    """Say when it listens; its stop signals are those of every server here, and lose nobody."""
+
+    error: Mendable | None = None
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         assert sockets is not None
         stop.then(self._stop)
-        _ready.announce(sockets[0].getsockname()[1])
+        try:
+            _ready.announce(sockets[0].getsockname()[1])
+        except Mendable as error:  # raised in here it would be a traceback of uvicorn's
+            self.error, self.should_exit = error, True
 
     @contextlib.contextmanager
     def capture_signals(self) -> Iterator[None]:
@@ -74,6 +85,20 @@ class _Server(uvicorn.Server):
 
     def _stop(self) -> None:
         self.should_exit = True
+
+    async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
+        """Answer what waits to be accepted, too: uvicorn itself resets what it has not read."""
+        waiting = select.poll()
+        for listening in sockets or []:
+            waiting.register(listening, select.POLLIN)
+        before = -1
+        while before != self.server_state.total_requests or self._is_busy(waiting):
+            before = self.server_state.total_requests
+            await asyncio.sleep(QUIET)
+        await super().shutdown(sockets)
+
+    def _is_busy(self, waiting: select.poll) -> bool:
+        return bool(self.server_state.tasks or waiting.poll(0))
 
 
 class _Supervisor(Multiprocess):
