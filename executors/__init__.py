@@ -1,0 +1,1 @@
+"""Executors that the standard library lacks: `executors.pipes`, which needs nothing but it."""

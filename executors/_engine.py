@@ -1,0 +1,116 @@
+"""The engine of an executor: a thread with an event loop, to which other threads hand calls."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import Callable
+from concurrent.futures import Future
+from typing import Any
+
+from executors._dispatch import Dispatch
+from executors._errors import BrokenWorker
+from executors._plan import Plan
+from executors._task import PLAIN
+
+Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+
+class Engine:
+    """Run a dispatch in a thread that begins with the first call and ends after `finish`."""
+
+    def __init__(self, plan: Plan) -> None:
+        self._plan = plan
+        self._pid = os.getpid()
+        self._lock = threading.Lock()
+        self._calls: list[Call] = []
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._dispatch: Dispatch | None = None
+        self._woken = self._finishing = self._cancelling = False
+        self._broken: str | None = None
+
+    def submit(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Future[Any]:
+        """Hand a call over; raise RuntimeError after `finish`, BrokenWorker without workers."""
+        with self._lock:
+            broken = self._broken or (self._dispatch and self._dispatch.broken)
+            if self._finishing:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            if broken:
+                raise BrokenWorker(broken)
+            future: Future[Any] = Future()
+            self._calls.append((future, function, args, kwargs))
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._main, name="PipeExecutor")
+                self._thread.start()
+            else:
+                self._wake()
+            return future
+
+    def finish(self, cancel: bool = False) -> None:
+        """Take no more calls; the thread ends when those there are have ended or are cancelled."""
+        if os.getpid() != self._pid:
+            return
+        with self._lock:
+            self._finishing = True
+            self._cancelling = self._cancelling or cancel
+            self._wake()
+
+    def join(self) -> None:
+        """Wait for the end of the thread, unless it is this one."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _wake(self) -> None:
+        if self._loop is not None and not self._woken:
+            self._woken = True
+            self._loop.call_soon_threadsafe(self._take)
+
+    def _main(self) -> None:
+        try:
+            asyncio.run(self._serve())
+        except Exception as error:  # noqa: BLE001 - whoever waits for a result must hear of it
+            self._break(f"no worker could be started: {error!r}")
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._end = asyncio.Event()
+        self._dispatch = Dispatch(loop, self._plan, None, Future.set_running_or_notify_cancel)
+        with self._lock:
+            self._loop = loop
+        self._take()
+        await self._end.wait()
+        try:
+            await self._dispatch.drain(None)
+            await self._dispatch.staff.close()
+        finally:
+            with self._lock:
+                self._loop = None
+
+    def _take(self) -> None:
+        with self._lock:
+            calls, self._calls, self._woken = self._calls, [], False
+            finishing, cancelling = self._finishing, self._cancelling
+        dispatch = self._dispatch
+        assert dispatch is not None, "the loop runs with a dispatch"
+        for future, function, args, kwargs in calls:
+            try:
+                dispatch.submit(function, args, kwargs, future, PLAIN)
+            except Exception as error:  # noqa: BLE001 - what pickling the function raises
+                if future.set_running_or_notify_cancel():
+                    future.set_exception(error)
+        if cancelling:
+            dispatch.cancel_queued()
+        if finishing:
+            self._end.set()
+
+    def _break(self, why: str) -> None:
+        with self._lock:
+            self._broken, self._loop = why, None
+            calls, self._calls = self._calls, []
+        for future, *_ in calls:
+            if future.set_running_or_notify_cancel():
+                future.set_exception(BrokenWorker(why))

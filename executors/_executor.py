@@ -1,0 +1,88 @@
+"""PipeExecutor: the same pool behind the interface of concurrent.futures, with a loop of its own."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future
+from typing import Any, TypeVar
+
+from executors._engine import Engine
+from executors._plan import plan
+
+T = TypeVar("T")
+
+_engines: weakref.WeakSet[Engine] = weakref.WeakSet()
+_ended = False
+
+
+class PipeExecutor(Executor):
+    """Stand in for ProcessPoolExecutor; a worker that dies fails only the task that it ran.
+
+    `mp_context` is taken and not used: workers are always forked by a fresh process of one thread,
+    which imports the main module as multiprocessing's `forkserver` does.
+    """
+
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        mp_context: object = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: tuple[Any, ...] = (),
+        *,
+        max_tasks_per_child: int | None = None,
+    ) -> None:
+        self._pid = os.getpid()
+        self._engine = Engine(plan(max_workers, initializer, initargs, max_tasks_per_child))
+        _engines.add(self._engine)
+        # The thread knows only the engine: an executor that nobody holds ends as after shutdown.
+        weakref.finalize(self, self._engine.finish).atexit = False
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        if _ended:
+            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+        if os.getpid() != self._pid:
+            raise RuntimeError("this executor belongs to the process that forked this one")
+        return self._engine.submit(fn, args, kwargs)
+
+    def map(
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+    ) -> Iterator[T]:
+        if chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        if chunksize == 1:
+            return super().map(fn, *iterables, timeout=timeout)
+        calls = zip(*iterables, strict=False)
+        chunks = iter(lambda: tuple(itertools.islice(calls, chunksize)), ())
+        results = super().map(_chunk, itertools.repeat(fn), chunks, timeout=timeout)
+        return itertools.chain.from_iterable(results)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        if os.getpid() == self._pid:
+            self._engine.finish(cancel_futures)
+            if wait:
+                self._engine.join()
+
+
+def _chunk(function: Callable[..., T], calls: tuple[tuple[Any, ...], ...]) -> list[T]:
+    return [function(*args) for args in calls]
+
+
+def _finish_all() -> None:
+    global _ended
+    _ended = True
+    for engine in list(_engines):
+        engine.finish()
+    for engine in list(_engines):
+        engine.join()
+
+
+# Before the interpreter waits for threads, as the standard executors do; atexit would be too late.
+threading._register_atexit(_finish_all)  # type: ignore[attr-defined]

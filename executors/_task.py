@@ -1,0 +1,123 @@
+"""A task: one call on its way through a pool, and what is known of the function it calls."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import pickle
+from dataclasses import dataclass
+from time import monotonic_ns
+from types import BuiltinFunctionType, FunctionType
+from typing import TYPE_CHECKING, Any
+
+if TYPE_CHECKING:
+    from executors._link import Link
+
+Future = asyncio.Future[Any] | concurrent.futures.Future[Any]
+
+LEARN = 0.1  # the share of a shorter run in the next estimate: it decays in about ten runs
+KEPT = frozenset((FunctionType, BuiltinFunctionType, type))  # pickled by name, so once is enough
+
+
+class Function:
+    """A function that workers know by its number.
+
+    `estimate` is a decaying maximum of its run times in ns, None before the first run ended. Number
+    0 is what a worker does not keep: a partial, a bound method; it is pickled with every call.
+    """
+
+    __slots__ = ("callable", "code", "estimate", "number")
+
+    def __init__(self, number: int, callable_: Any, code: bytes | None) -> None:
+        self.number = number
+        self.callable = callable_
+        self.code = code
+        self.estimate: float | None = None
+
+    def learn(self, took: float) -> None:
+        """Take a run of `took` ns into the estimate."""
+        estimate = self.estimate
+        if estimate is None or took > estimate:
+            self.estimate = float(took)
+        else:
+            self.estimate = estimate + (took - estimate) * LEARN
+
+
+class Functions:
+    """The functions of a pool by what they are: each is pickled once a pool, sent once a worker."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Function] = {}
+
+    def of(self, callable_: Any) -> Function:
+        """Give what is known of a callable; raise what pickle raises for a lambda and its like."""
+        if type(callable_) not in KEPT:
+            return Function(0, callable_, None)
+        known = self._known.get(callable_)
+        if known is None:
+            code = pickle.dumps(callable_, 5)
+            known = self._known[callable_] = Function(len(self._known) + 1, callable_, code)
+        return known
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """What a caller may ask for beside the call itself; times are in seconds."""
+
+    timeout: float | None = None
+    queue_timeout: float | None = None
+    idempotent: bool = False
+    lease: bool = False
+    kill: bool = False  # also when the caller cancels
+
+
+PLAIN = Options()
+
+
+class Task:
+    """One call: queued while `link` is None, else held by that worker as `sequence`."""
+
+    __slots__ = (
+        "args",
+        "begun",
+        "cost",
+        "function",
+        "future",
+        "gone",
+        "kwargs",
+        "link",
+        "more",
+        "options",
+        "retried",
+        "sent",
+        "sequence",
+        "submitted",
+        "timer",
+    )
+
+    def __init__(
+        self,
+        function: Function,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        future: Future,
+        options: Options,
+        values: list[tuple[int, Any]] | None = None,
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.future = future
+        self.options = options
+        # what goes beside the arguments: the callable itself, values of context variables
+        self.more = (
+            (None if function.number else function.callable, values)
+            if values or not function.number
+            else None
+        )
+        self.submitted = monotonic_ns()
+        self.link: Link | None = None
+        self.begun = self.gone = self.retried = False
+        self.timer: asyncio.TimerHandle | None = None
+        self.cost = 0.0
+        self.sent = self.sequence = 0

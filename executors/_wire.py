@@ -1,0 +1,162 @@
+"""What crosses a socket: frames of small entries, with large buffers beside them.
+
+    frame    sizes of envelope and blob (8 bytes each), envelope, blob
+    envelope one protocol-5 pickle of a list of tuples, made of plain values and bytes only
+    blob     the large buffers that found no room in the shared memory, end to end
+
+A value is encoded by itself, so that what cannot be pickled harms no other entry and two tasks
+never share an object. A buffer is placed by (block, offset, size), with block -1 for the blob.
+"""
+
+from __future__ import annotations
+
+import pickle
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from executors._arena import Arena
+
+HEADER = struct.Struct("=QQ")
+LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; measured, see the README
+
+PLAIN, RAW, PICKLED, VIEWED, FAILED, SKIPPED = range(6)  # kinds of an encoded value
+
+Place = tuple[int, int, int]
+Entry = tuple[Any, ...]
+SMALL = frozenset((int, float, bool, type(None)))
+
+
+class _Large:
+    """A bytes object that is pickled out of band, which bytes themselves never are."""
+
+    def __init__(self, data: bytes) -> None:
+        self.data = data
+
+    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
+        return bytes, (pickle.PickleBuffer(self.data),)
+
+
+class Outbox:
+    """Entries on their way: `add` them, then take the `frame` that holds them all."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._blob: list[memoryview] = []
+        self._blob_size = 0
+        self.entries: list[Entry] = []
+
+    def frame(self) -> list[bytes | memoryview]:
+        """Give the buffers to send for all entries since the last time, and begin anew."""
+        envelope = pickle.dumps(self.entries, 5)
+        head = HEADER.pack(len(envelope), self._blob_size) + envelope
+        self.entries.clear()
+        if not self._blob:
+            return [head]
+        blob, self._blob, self._blob_size = self._blob, [], 0
+        return [head, *blob]
+
+    def encode(self, value: object) -> tuple[int, Any]:
+        """Make a kind and a payload of any value; raise what pickle raises."""
+        kind = type(value)
+        if kind in SMALL:
+            return PLAIN, value
+        if kind is bytes or kind is str:
+            if len(value) < LARGE:  # type: ignore[arg-type]
+                return PLAIN, value
+            if kind is bytes:
+                return RAW, self._place(memoryview(value))  # type: ignore[arg-type]
+        return self._pickle(value, PICKLED)
+
+    def encode_call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], more: object
+    ) -> tuple[int, Any]:
+        """Make a kind and a payload of arguments: plain ones are a tuple, all others a pickle."""
+        if not kwargs and more is None and all(map(_is_plain, args)):
+            return PLAIN, args
+        large = [i for i, value in enumerate(args) if type(value) is bytes and len(value) >= LARGE]
+        if not large:
+            return self._pickle((args, kwargs, more), PICKLED)
+        # Bytes copy what they are made from: when all buffers are such, they are only looked at.
+        wrapped = tuple(_Large(value) if i in large else value for i, value in enumerate(args))
+        return self._pickle((wrapped, kwargs, more), VIEWED, len(large))
+
+    def _pickle(self, value: object, kind: int, viewed: int = 0) -> tuple[int, Any]:
+        buffers: list[memoryview] = []
+
+        def keep(buffer: pickle.PickleBuffer) -> bool:
+            view = buffer.raw()
+            if view.nbytes < LARGE:
+                return True
+            buffers.append(view)
+            return False
+
+        data = pickle.dumps(value, 5, buffer_callback=keep)
+        if viewed != len(buffers):
+            kind = PICKLED
+        body = data if len(data) < LARGE else self._place(memoryview(data))
+        return kind, (body, [self._place(view) for view in buffers])
+
+    def _place(self, data: memoryview) -> Place:
+        place = self._arena.put(data)
+        if place is None:
+            place = -1, self._blob_size, data.nbytes
+            self._blob.append(data)
+            self._blob_size += data.nbytes
+        return place
+
+
+def _is_plain(value: object) -> bool:
+    kind = type(value)
+    return kind in SMALL or ((kind is str or kind is bytes) and len(value) < LARGE)  # type: ignore[arg-type]
+
+
+class Decoder:
+    """Make values of kinds and payloads, and free the blocks that they came in."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+
+    def decode(self, kind: int, payload: Any, blob: memoryview, lease: bool = False) -> Any:
+        """Give the value; with `lease` its large buffers are views that free themselves."""
+        if kind == PLAIN:
+            return payload
+        if kind == RAW:
+            return self._leased(payload, blob) if lease else self._copied(payload, blob, bytes)
+        body, places = payload
+        if type(body) is tuple:
+            body = self._copied(body, blob, bytes)
+        if lease:
+            return pickle.loads(body, buffers=[self._leased(place, blob) for place in places])  # noqa: S301
+        if kind == PICKLED:
+            buffers = [self._copied(place, blob, bytearray) for place in places]
+            return pickle.loads(body, buffers=buffers)  # noqa: S301 - from our own child or parent
+        try:
+            return pickle.loads(body, buffers=[self._look(place, blob) for place in places])  # noqa: S301
+        finally:
+            self.discard(kind, (b"", places))
+
+    def discard(self, kind: int, payload: Any) -> None:
+        """Free the blocks of a value that nobody waits for."""
+        places: Sequence[Place] = ()
+        if kind == RAW:
+            places = [payload]
+        elif kind in {PICKLED, VIEWED}:
+            body, places = payload
+            places = [*places, body] if type(body) is tuple else places
+        for block, _, _ in places:
+            if block >= 0:
+                self._arena.free(block)
+
+    def _look(self, place: Place, blob: memoryview) -> memoryview:
+        block, offset, size = place
+        return blob[offset : offset + size] if block < 0 else self._arena.view(offset, size)
+
+    def _copied(self, place: Place, blob: memoryview, make: type[Any]) -> Any:
+        data = make(self._look(place, blob))
+        if place[0] >= 0:
+            self._arena.free(place[0])
+        return data
+
+    def _leased(self, place: Place, blob: memoryview) -> memoryview:
+        return self._look(place, blob).toreadonly() if place[0] < 0 else self._arena.lease(*place)

@@ -1,0 +1,149 @@
+"""PipePool: run blocking functions in worker processes, from an event loop and on it alone."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import importlib
+from collections.abc import Callable, Sequence
+from types import TracebackType
+from typing import Any, TypeVar
+
+from executors import _stats
+from executors._dispatch import Dispatch
+from executors._errors import BrokenWorker, QueueFull, RemoteError, TaskExit
+from executors._executor import PipeExecutor
+from executors._plan import plan
+from executors._stats import Stats
+from executors._task import PLAIN, Options
+
+__all__ = [
+    "BrokenWorker",
+    "PipeExecutor",
+    "PipePool",
+    "QueueFull",
+    "RemoteError",
+    "Stats",
+    "TaskExit",
+]
+
+T = TypeVar("T")
+
+
+class PipePool:
+    """Worker processes of one event loop: `async with PipePool(2) as pool: await pool.run(f, x)`.
+
+    `preload` names modules that are imported once, before the workers are forked. `max_queue` is
+    how many tasks may wait. `context` names context variables, "module:name", that go with a task.
+    """
+
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: tuple[Any, ...] = (),
+        *,
+        preload: Sequence[str] = (),
+        max_tasks_per_child: int | None = None,
+        max_queue: int | None = None,
+        context: Sequence[str] = (),
+    ) -> None:
+        self._plan = plan(
+            max_workers, initializer, initargs, max_tasks_per_child, tuple(preload), tuple(context)
+        )
+        self._variables = [_variable(where) for where in context]
+        self._max_queue = max_queue
+        self._dispatch: Dispatch | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._closed = False
+
+    async def __aenter__(self) -> PipePool:
+        await self.start()
+        return self
+
+    async def __aexit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        trace: TracebackType | None,
+    ) -> None:
+        await self.close()
+
+    async def start(self) -> None:
+        """Begin the workers on the running loop, and wait until they can take tasks.
+
+        Raises BrokenWorker when none can: an import or the initializer failed.
+        """
+        if self._closed:
+            raise RuntimeError("cannot start a pool that was closed")
+        if self._dispatch is None:
+            self._loop = asyncio.get_running_loop()
+            self._dispatch = Dispatch(self._loop, self._plan, self._max_queue)
+        dispatch = self._dispatch
+        await asyncio.shield(dispatch.staff.started)
+        if (why := dispatch.broken) is not None:
+            await self.close(0)
+            raise BrokenWorker(why)
+
+    async def run(
+        self,
+        function: Callable[..., T],
+        /,
+        *args: object,
+        timeout: float | None = None,  # noqa: ASYNC109 - counted from the task's own start
+        queue_timeout: float | None = None,
+        idempotent: bool = False,
+        lease: bool = False,
+        kill_on_cancel: bool = False,
+    ) -> T:
+        """Run `function(*args)` in a worker and return its result or raise its exception.
+
+        `timeout` in seconds counts from the task's start, and kills; `queue_timeout` is how long it
+        may wait for a worker; both raise TimeoutError. An `idempotent` task is tried once more when
+        its worker dies, all others raise BrokenWorker. With `lease` large buffers of the result are
+        read-only views of shared memory, freed when released or collected (bytes: a memoryview).
+        Raises QueueFull at once when `max_queue` tasks wait.
+        """
+        dispatch, loop = self._dispatch, self._loop
+        if dispatch is None or loop is None or self._closed:
+            raise RuntimeError("a pool runs tasks between start() and close()")
+        if timeout is None and queue_timeout is None and not (idempotent or lease or kill_on_cancel):
+            options = PLAIN
+        else:
+            options = Options(timeout, queue_timeout, idempotent, lease, kill_on_cancel)
+        values = self._values() if self._variables else None
+        future: asyncio.Future[T] = loop.create_future()
+        task = dispatch.submit(function, args, {}, future, options, values)
+        try:
+            return await future
+        except asyncio.CancelledError:
+            dispatch.cancel(task)
+            raise
+
+    def _values(self) -> list[tuple[int, Any]]:
+        context = contextvars.copy_context()
+        return [(i, context[v]) for i, v in enumerate(self._variables) if v in context]
+
+    def stats(self) -> Stats:
+        """Count what the pool has done so far, and its workers."""
+        if self._dispatch is None:
+            raise RuntimeError("a pool has figures once it was started")
+        return _stats.of(self._dispatch)
+
+    async def close(self, grace: float | None = None) -> None:
+        """Take no more tasks, give those there are `grace` seconds (None: all they need), end.
+
+        What is not done by then raises BrokenWorker where it is awaited.
+        """
+        self._closed = True
+        if self._dispatch is not None:
+            await self._dispatch.drain(grace)
+            await self._dispatch.staff.close()
+
+
+def _variable(where: str) -> contextvars.ContextVar[Any]:
+    module, _, name = where.partition(":")
+    found = getattr(importlib.import_module(module), name, None)
+    if not isinstance(found, contextvars.ContextVar):
+        raise ValueError(f"context={where!r} is not the 'module:name' of a context variable")
+    return found
