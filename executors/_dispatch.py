@@ -204,7 +204,10 @@ class Dispatch:
 
     def _unasked(self, link: Link, sequence: int, kind: int, payload: Any, blob: memoryview) -> None:
         if sequence == 0:
-            self.staff.ready(link, _raised(payload) if kind == _wire.FAILED else None)
+            if kind == _wire.FAILED:
+                self.staff.not_ready(link, _raised(payload))
+            else:
+                self.staff.ready(link, payload)
         elif kind not in {_wire.FAILED, _wire.SKIPPED}:
             link.decoder.discard(kind, payload)
 

@@ -15,7 +15,7 @@ from multiprocessing import spawn, util
 from pathlib import Path
 from typing import Protocol
 
-from executors._zygote import ASK, BORN, ENDED, FAILED, FORK, HELLO, KILL, TELL
+from executors._zygote import ASK, ENDED, FAILED, FORK, HELLO, KILL, TELL
 
 START = "import sys; sys.path.insert(0, {0!r}); from executors._zygote import main; main({1}, {2})"
 ROOT = str(Path(__file__).resolve().parent.parent)
@@ -25,7 +25,6 @@ ENDING = 5.0  # s for the zygote to end its workers and itself
 class Listener(Protocol):
     """Who is told what happens to the workers, by the token that they were asked for with."""
 
-    def born(self, token: int, pid: int) -> None: ...
     def ended(self, token: int, status: int) -> None: ...
     def gone(self, why: str) -> None: ...
 
@@ -107,8 +106,6 @@ class Nursery:
             waiting, self._waiting = self._waiting or [], None
             for each in waiting:
                 self.fork(*each)
-        elif word == BORN:
-            self._listener.born(token, number)
         elif word == ENDED:
             self._listener.ended(token, number)
         elif word == FAILED:
@@ -143,5 +140,5 @@ def _preparation() -> dict[str, object]:
     data = dict(spawn.get_preparation_data("zygote"))
     if method is None:  # asking for the data has chosen one, which is the application's to do
         multiprocessing.set_start_method(None, force=True)
-    data["authkey"] = bytes(data["authkey"])  # type: ignore[arg-type] # it refuses to be pickled
+    data["authkey"] = bytes(data["authkey"])  # it refuses to be pickled
     return data

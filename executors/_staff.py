@@ -81,12 +81,14 @@ class Staff:
             self.started.set_result(None)
         self._fill()
 
-    def ready(self, link: Link, error: BaseException | None) -> None:
-        """Take a worker that has run its initializer, or could not."""
-        if error is not None:
-            self._failed(link, f"the initializer of a worker failed: {error!r}")
-            return
+    def not_ready(self, link: Link, error: BaseException) -> None:
+        """Take the end of a worker that could not run its initializer."""
+        self._failed(link, f"the initializer of a worker failed: {error!r}")
+
+    def ready(self, link: Link, pid: int) -> None:
+        """Take a worker that has run its initializer."""
         self._proven = True
+        link.pid = pid
         link.state = State.SPARE
         self._settle()
         self._dispatch.flush()
@@ -164,9 +166,6 @@ class Staff:
         self._dispatch.died(failing, link.status)
 
     # What the nursery tells
-
-    def born(self, token: int, pid: int) -> None:
-        self.links[token].pid = pid
 
     def ended(self, token: int, status: int) -> None:
         link = self.links.pop(token, None)

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import importlib
+import os
 import pickle
 import socket
 import traceback
@@ -91,7 +92,7 @@ class _Worker:
             self._variables.append(getattr(importlib.import_module(module), name))
         if initializer is not None:
             initializer(*initargs)
-        return _wire.PLAIN, None
+        return _wire.PLAIN, os.getpid()
 
     def _function(self, number: int) -> Any:
         function = self._functions[number]

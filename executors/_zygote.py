@@ -4,7 +4,7 @@ It is a fresh interpreter, so no thread of its parent's can hold a lock in it. I
 tells their exit status, and ends them all as soon as its parent has ended or let go of it.
 
     parent -> zygote   FORK token (with two descriptors), KILL token
-    zygote -> parent   HELLO threads, FAILED size (then a text), BORN token pid, ENDED token status
+    zygote -> parent   HELLO threads, FAILED size (then a text), ENDED token status
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from executors import _arena, _worker
 ASK = struct.Struct("=cQ")
 TELL = struct.Struct("=cQq")
 FORK, KILL = b"F", b"K"
-HELLO, FAILED, BORN, ENDED = b"H", b"E", b"B", b"X"
+HELLO, FAILED, ENDED = b"H", b"E", b"X"
 
 PR_SET_PDEATHSIG = 1
 GRACE = 0.5  # s for idle workers to see the end of their sockets before they are killed
@@ -134,7 +134,7 @@ class _Zygote:
         os.close(sock)
         os.close(memory)
         self._workers[pid] = token
-        return self._tell(BORN, token, pid)
+        return True
 
     def _become_worker(self, sock: int, memory: int) -> NoReturn:
         code = 1

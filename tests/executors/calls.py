@@ -1,0 +1,156 @@
+"""Functions for workers: by a module's name, since pickle brings no other ones over."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any, NoReturn
+
+variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
+begun: list[object] = []
+
+
+def same(value: Any) -> Any:
+    return value
+
+
+def add(a: int, b: int = 0) -> int:
+    return a + b
+
+
+def pid() -> int:
+    return os.getpid()
+
+
+def sleep(seconds: float) -> int:
+    time.sleep(seconds)
+    return os.getpid()
+
+
+def grow(shared: list[int]) -> int:
+    shared.append(1)
+    return len(shared)
+
+
+def data(size: int) -> bytes:
+    return b"x" * size
+
+
+def length(value: bytes) -> tuple[str, int]:
+    return type(value).__name__, len(value)
+
+
+def fill(value: bytearray) -> bytearray:
+    value[:3] = b"abc"
+    return value
+
+
+def read_variable() -> str:
+    return variable.get()
+
+
+def set_variable() -> None:
+    variable.set("leaked")
+
+
+def leave(code: int) -> NoReturn:
+    os._exit(code)
+
+
+def exit_with(code: object) -> NoReturn:
+    sys.exit(code)  # type: ignore[arg-type]
+
+
+def kill_self() -> None:
+    os.kill(os.getpid(), signal.SIGKILL)
+
+
+def die_once(path: str) -> str:
+    file = Path(path)
+    if not file.exists():
+        file.touch()
+        os._exit(1)
+    return "second"
+
+
+def note(path: str, word: str, seconds: float = 0.0) -> None:
+    descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT)
+    os.write(descriptor, f"{word}\n".encode())
+    os.close(descriptor)
+    time.sleep(seconds)
+
+
+def leave_child_holding_on() -> None:
+    """Fork a child that keeps the worker's socket open, then die."""
+    if os.fork() == 0:
+        time.sleep(3)
+        os._exit(0)
+    os._exit(7)
+
+
+class Awkward(Exception):
+    """An exception that pickles and does not load."""
+
+    def __init__(self, one: int, two: int) -> None:
+        super().__init__(f"awkward {one} {two}")
+
+
+class Unloadable:
+    def __reduce__(self) -> tuple[object, ...]:
+        return int, ("no number",)
+
+
+class Fatal:
+    """A value whose loading ends the process."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return os._exit, (5,)
+
+
+def fail(kind: str) -> object:
+    match kind:
+        case "error":
+            raise ValueError("wrong")
+        case "awkward":
+            raise Awkward(1, 2)
+        case "interrupt":
+            raise KeyboardInterrupt
+        case "generator":
+            raise GeneratorExit
+        case "stop":
+            raise StopIteration(3)
+        case "unpicklable":
+            raise ValueError(lambda: None)
+        case "recursion":
+            return fail(kind)
+        case "lambda":
+            return lambda: None
+        case "unloadable":
+            return Unloadable()
+    raise AssertionError(kind)
+
+
+def begin(word: object) -> None:
+    begun.append(word)
+
+
+def was_begun() -> list[object]:
+    return begun
+
+
+def begin_badly() -> NoReturn:
+    raise OSError("no database")
+
+
+def begin_deadly() -> NoReturn:
+    os._exit(9)
+
+
+def shout(word: str) -> None:
+    subprocess.run(["echo", word], check=True)
+    print(word, flush=True)

@@ -1,0 +1,54 @@
+"""What these tests share: a pool that is closed, and an event loop around each test."""
+
+from __future__ import annotations
+
+import asyncio
+import gc
+import os
+import time
+from collections.abc import Awaitable, Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+import uvloop
+
+from executors.pipes import PipePool
+
+LIMIT = 20.0  # s for one test, which none comes near
+
+
+def in_pool(test: Callable[[PipePool], Awaitable[None]], workers: int = 2, **settings: Any) -> None:
+    """Run a test with a pool, on a loop of its own."""
+
+    async def body() -> None:
+        async with asyncio.timeout(LIMIT), PipePool(workers, **settings) as pool:
+            await test(pool)
+
+    asyncio.run(body())
+
+
+def lives(pid: int) -> bool:
+    """Whether a process runs: a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] != b"Z"
+    except OSError:
+        return False
+
+
+async def wait_for(fact: Callable[[], object], seconds: float = 5.0) -> None:
+    deadline = time.monotonic() + seconds
+    while not fact():
+        assert time.monotonic() < deadline, "it did not become true in time"
+        await asyncio.sleep(0.005)
+
+
+uvloop.run(asyncio.sleep(0))  # it keeps two descriptors of its own from its first loop on
+
+
+@pytest.fixture(autouse=True)
+def _no_descriptor_is_left() -> Any:
+    before = len(os.listdir("/proc/self/fd"))
+    yield
+    gc.collect()  # a pool that was seen in a traceback is in a cycle with it
+    assert len(os.listdir("/proc/self/fd")) == before

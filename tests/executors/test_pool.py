@@ -1,0 +1,205 @@
+"""What a pool answers when nothing goes wrong."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+from functools import partial
+from typing import Any
+
+import pytest
+import uvloop
+from tornado.ioloop import IOLoop
+
+from executors.pipes import PipePool, QueueFull
+from tests.executors import calls
+from tests.executors.conftest import LIMIT, in_pool
+
+
+def test_a_result_is_what_the_function_returns() -> None:
+    async def test(pool: PipePool) -> None:
+        assert await pool.run(calls.add, 1, 2) == 3
+        assert await pool.run(partial(calls.add, b=5), 1) == 6
+        assert await pool.run("x".upper) == "X"
+        assert await pool.run(len, [1, 2]) == 2
+        assert await pool.run(dict, [(1, 2)]) == {1: 2}
+
+    in_pool(test)
+
+
+def on_tornado(body: Any) -> Any:
+    loop = IOLoop(make_current=False)
+    try:
+        return loop.run_sync(lambda: body)
+    finally:
+        loop.close(all_fds=True)
+
+
+@pytest.mark.parametrize("run", [asyncio.run, uvloop.run, on_tornado])
+def test_it_works_on_the_loops_of_asyncio_uvloop_and_tornado(run: Any) -> None:
+    async def body() -> list[int]:
+        async with PipePool(2) as pool:
+            return await asyncio.gather(*(pool.run(calls.add, n, n) for n in range(200)))
+
+    assert run(body()) == list(range(0, 400, 2))
+
+
+def test_tasks_run_in_other_processes_and_at_once() -> None:
+    async def test(pool: PipePool) -> None:
+        pids = await asyncio.gather(*(pool.run(calls.sleep, 0.2) for _ in range(2)))
+        assert sorted(pids) == sorted(pool.stats().pids)
+        assert os.getpid() not in pids
+
+    in_pool(test)
+
+
+def test_results_come_in_the_order_in_which_they_end() -> None:
+    async def test(pool: PipePool) -> None:
+        slow = asyncio.ensure_future(pool.run(calls.sleep, 0.5))
+        await pool.run(calls.sleep, 0.0)
+        assert not slow.done()
+        await slow
+
+    in_pool(test)
+
+
+def test_two_tasks_never_share_an_argument() -> None:
+    async def test(pool: PipePool) -> None:
+        shared: list[int] = []
+        assert await asyncio.gather(*(pool.run(calls.grow, shared) for _ in range(50))) == [1] * 50
+
+    in_pool(test, 1)
+
+
+@pytest.mark.parametrize("size", [0, 1, 100, 32 << 10, 100_000, 1 << 20, 70 << 20])
+def test_bytes_of_any_size_come_over_and_back(size: int) -> None:
+    async def test(pool: PipePool) -> None:
+        sent = os.urandom(size)
+        for _ in range(2):
+            assert await pool.run(calls.same, sent) == sent
+        assert await pool.run(calls.length, bytearray(sent)) == ("bytearray", size)
+        assert await pool.run(calls.length, sent) == ("bytes", size)
+
+    in_pool(test, 1)
+
+
+def test_a_large_buffer_comes_over_writable_and_by_itself() -> None:
+    async def test(pool: PipePool) -> None:
+        mine = bytearray(100_000)
+        theirs = await pool.run(calls.fill, mine)
+        assert (bytes(theirs[:3]), bytes(mine[:3]), type(theirs)) == (b"abc", b"\0\0\0", bytearray)
+        theirs[:1] = b"x"
+
+    in_pool(test, 1)
+
+
+def test_many_large_results_at_once_are_all_right_though_the_memory_is_full() -> None:
+    async def test(pool: PipePool) -> None:
+        results = await asyncio.gather(*(pool.run(calls.data, 10 << 20) for _ in range(20)))
+        assert {len(result) for result in results} == {10 << 20}
+
+    in_pool(test)
+
+
+def test_leases_are_views_that_hold_until_they_are_released() -> None:
+    async def test(pool: PipePool) -> None:
+        views = [await pool.run(calls.data, 5 << 20, lease=True) for _ in range(20)]
+        assert all(isinstance(view, memoryview) and view.readonly for view in views)
+        assert {bytes(view[:3]) for view in views} == {b"xxx"}
+        with views.pop() as view:
+            assert len(view) == 5 << 20
+        views.clear()
+        for _ in range(100):  # as many as only fit when all before were freed
+            with await pool.run(calls.data, 5 << 20, lease=True) as view:
+                assert view[-1] == ord("x")
+
+    in_pool(test, 1)
+
+
+def test_a_lease_outlives_its_worker_and_its_pool() -> None:
+    kept: list[Any] = []
+
+    async def test(pool: PipePool) -> None:
+        kept.append(await pool.run(calls.data, 1 << 20, lease=True))
+
+    in_pool(test, 1)
+    assert bytes(kept.pop()) == b"x" * (1 << 20)
+
+
+def test_context_variables_that_are_named_go_with_a_task_and_end_with_it() -> None:
+    async def test(pool: PipePool) -> None:
+        assert await pool.run(calls.read_variable) == "unset"
+        calls.variable.set("mine")
+        assert await pool.run(calls.read_variable) == "mine"
+        await pool.run(calls.set_variable)
+        assert await pool.run(calls.read_variable) == "mine"
+
+    in_pool(test, 1, context=["tests.executors.calls:variable"])
+
+
+def test_every_worker_runs_the_initializer_once() -> None:
+    async def test(pool: PipePool) -> None:
+        assert await pool.run(calls.was_begun) == [("word",)]
+
+    in_pool(test, initializer=calls.begin, initargs=(("word",),))
+
+
+def test_a_full_queue_refuses_at_once() -> None:
+    async def test(pool: PipePool) -> None:
+        tasks = [asyncio.ensure_future(pool.run(calls.sleep, 0.3)) for _ in range(3)]
+        await asyncio.sleep(0.05)
+        with pytest.raises(QueueFull, match="2 tasks wait"):
+            await pool.run(calls.sleep, 0.3)
+        await asyncio.gather(*tasks)
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1, max_queue=2)
+
+
+def test_close_lets_what_was_taken_end() -> None:
+    async def body() -> None:
+        pool = PipePool(1)
+        await pool.start()
+        tasks = [asyncio.ensure_future(pool.run(calls.sleep, 0.1)) for _ in range(3)]
+        await asyncio.sleep(0)
+        await pool.close()
+        assert len(await asyncio.gather(*tasks)) == 3
+        with pytest.raises(RuntimeError, match="between start"):
+            await pool.run(calls.pid)
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
+def test_the_figures_add_up() -> None:
+    async def test(pool: PipePool) -> None:
+        await asyncio.gather(*(pool.run(calls.sleep, 0.02) for _ in range(10)))
+        stats = pool.stats()
+        assert (stats.done, stats.failed, stats.queued, stats.running) == (10, 0, 0, 0)
+        assert 0.2 <= stats.run_s < 2
+        assert stats.queue_s > 0 and stats.transport_s > 0 and (stats.memory or 0) > 1 << 20
+
+    in_pool(test)
+
+
+def test_the_stdout_of_a_task_is_that_of_the_application() -> None:
+    program = (
+        "import asyncio\nfrom executors.pipes import PipePool\nfrom tests.executors import calls\n"
+        "async def main():\n  async with PipePool(1) as pool:\n"
+        "    await pool.run(calls.shout, 'hello')\n"
+        "if __name__ == '__main__': asyncio.run(main())"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, timeout=LIMIT)
+    assert (done.stdout, done.stderr) == (b"hello\nhello\n", b"")
+
+
+@pytest.mark.parametrize("workers", [0, -1])
+def test_no_workers_are_refused(workers: int) -> None:
+    with pytest.raises(ValueError, match="max_workers must be greater than 0"):
+        PipePool(workers)
+
+
+def test_a_context_variable_that_is_none_is_refused() -> None:
+    with pytest.raises(ValueError, match="context="):
+        PipePool(1, context=["os:path"])
