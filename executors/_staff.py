@@ -12,6 +12,7 @@ from executors._plan import Plan
 from executors._task import Task
 from executors._wire import Entry
 
+AGAIN = 0.1  # s until a worker that could not begin is begun again
 STATUS = 1.0  # s that the exit status of a worker may come after the end of its socket
 AHEAD = 8  # a successor is begun when 1/AHEAD of a worker's tasks are left, one at least
 
@@ -41,6 +42,7 @@ class Staff:
         self.links: dict[int, Link] = {}  # by token, the dead ones until their status is known
         self.open: list[Link] = []
         self.idle: list[Link] = []
+        self.cause: BaseException | None = None
         self.crashed = self.killed = self.restarts = 0
         self.started = loop.create_future()
         self._nursery = Nursery(loop, plan.preload, self)
@@ -83,7 +85,7 @@ class Staff:
 
     def not_ready(self, link: Link, error: BaseException) -> None:
         """Take the end of a worker that could not run its initializer."""
-        self._failed(link, f"the initializer of a worker failed: {error!r}")
+        self._failed(link, f"the initializer of a worker failed: {error!r}", error)
 
     def ready(self, link: Link, pid: int) -> None:
         """Take a worker that has run its initializer."""
@@ -93,15 +95,16 @@ class Staff:
         self._settle()
         self._dispatch.flush()
 
-    def _failed(self, link: Link, why: str) -> None:
+    def _failed(self, link: Link, why: str, cause: BaseException | None = None) -> None:
         link.close()
         if self._proven:
-            self._loop.call_later(0.1, self._fill)
+            self._loop.call_later(AGAIN, self._fill)
         else:
-            self.fail(why)
+            self.fail(why, cause)
 
-    def fail(self, why: str) -> None:
+    def fail(self, why: str, cause: BaseException | None = None) -> None:
         """Give up: no worker can be had."""
+        self.cause = cause
         if not self.started.done():
             self.started.set_result(None)
         self._dispatch.fail_all(why)

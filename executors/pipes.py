@@ -83,7 +83,7 @@ class PipePool:
         await asyncio.shield(dispatch.staff.started)
         if (why := dispatch.broken) is not None:
             await self.close(0)
-            raise BrokenWorker(why)
+            raise BrokenWorker(why) from dispatch.staff.cause
 
     async def run(
         self,

@@ -1,4 +1,4 @@
-"""The Tornado application of servers 2 to 4: they differ in one value only, the executor."""
+"""The Tornado application of servers that differ in one value only, the executor."""
 
 from __future__ import annotations
 
@@ -15,24 +15,25 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 import tasks
-from servers import _answer, _clock, _lag, _port, _ready
+from executors.pipes import PipePool
+from servers import _answer, _clock, _lag, _port, _ready, _workers
 from servers._stop import stop
 
 QUIET = 0.05  # s without a new request before idle connections are closed; a guess
 LIMITS = {"idle_connection_timeout": 10.0, "body_timeout": 10.0, "max_body_size": 1 << 20}
 
 
-def serve(task: str, port: int, backlog: int, executor: Executor | None) -> None:
+def serve(task: str, port: int, backlog: int, executor: Executor | PipePool | None) -> None:
     """Serve `task` in `executor`, or on the loop itself when it is None, until a stop signal."""
     if executor is None:
         tasks.resolve(task)
-    asyncio.run(_serve(_Work(task, executor), port, backlog))
+    asyncio.run(_start(_Work(task, executor), port, backlog))
 
 
 class _Work:
     """The task, where it runs, and how many requests wait for it now."""
 
-    def __init__(self, task: str, executor: Executor | None) -> None:
+    def __init__(self, task: str, executor: Executor | PipePool | None) -> None:
         self.task = task
         self.executor = executor
         self.requests = 0
@@ -45,6 +46,9 @@ class _Work:
         try:
             if self.executor is None:
                 return _answer.of(await _clock.acall(self.task))
+            if isinstance(self.executor, PipePool):
+                timed = await self.executor.run(_clock.call, self.task, idempotent=True)
+                return _answer.of(timed)
             loop = asyncio.get_running_loop()
             return _answer.of(await loop.run_in_executor(self.executor, _clock.call, self.task))
         except BrokenProcessPool as error:
@@ -77,6 +81,14 @@ class _Handler(RequestHandler):
 
     def compute_etag(self) -> None:
         """Hash no bodies: that would be work of the server's own in every request."""
+
+
+async def _start(work: _Work, port: int, backlog: int) -> None:
+    if isinstance(work.executor, PipePool):
+        async with _workers.started(work.executor):
+            await _serve(work, port, backlog)
+    else:
+        await _serve(work, port, backlog)
 
 
 async def _serve(work: _Work, port: int, backlog: int) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import multiprocessing
 import os
@@ -9,7 +10,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import Executor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
@@ -17,6 +18,7 @@ from typing import NoReturn, Protocol
 
 import tasks
 from errors import Mendable, StartError
+from executors.pipes import BrokenWorker, PipePool
 from servers import _gil_word, _probe, _ready
 from servers._stop import leave
 
@@ -57,6 +59,41 @@ def begin(barrier: Barrier) -> None:
     _gil_facts = _gil_word.facts()  # of its own; no other thread computes yet
     threading.Thread(target=_end_with_parent, name="parent-watch", daemon=True).start()
     share(barrier)
+
+
+def begin_alone(task: str) -> tuple[bool, dict[str, object] | None]:
+    """Initialise a worker of a pool that ends its workers itself; tell what it knows of its GIL."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    words = _gil_word.facts()  # no other thread computes yet
+    tasks.resolve(task)
+    return _probe.gil_enabled(), words
+
+
+@contextlib.asynccontextmanager
+async def started(pool: PipePool) -> AsyncIterator[None]:
+    """Begin the workers of a pool on the running loop, and end them in the end.
+
+    Raises StartError, or what the import of the task raised, in one line.
+    """
+    try:
+        async with asyncio.timeout(DEADLINE):
+            await pool.start()
+    except TimeoutError:
+        what = f"the workers were not ready within {DEADLINE:.0f} s"
+        _give_up(StartError(f"{what}: look for what importing the task waits for"))
+    except BrokenWorker as error:
+        if isinstance(error.__cause__, Mendable):
+            raise error.__cause__ from None
+        raise StartError(f"the workers do not start: {error}") from error
+    _probe.facts["worker_pids"] = sorted(pool.stats().pids)
+    _probe.note_gil(any(gil for gil, _ in pool.told()))
+    if words := [word for _, word in pool.told() if word is not None]:
+        _probe.facts["worker_gil_words"] = words
+    try:
+        yield
+    finally:
+        await pool.close()
 
 
 def start(executor: Executor, workers: int, task: str) -> None:
