@@ -80,14 +80,11 @@ class Arena:
         if size > SIZE or len(used) == BLOCKS:
             return None
         offset = position = 0
-        for position, (begin, end, _) in enumerate(used):
-            if begin - offset >= size:
-                break
-            offset = end
-        else:
-            position = len(used)
-            if SIZE - offset < size:
-                return None
+        while position < len(used) and used[position][0] - offset < size:
+            offset = used[position][1]
+            position += 1
+        if SIZE - offset < size:
+            return None
         block = bytes(states).index(0)
         self._view[offset : offset + size] = data
         states[block] = 1

@@ -73,7 +73,7 @@ class Engine:
         try:
             asyncio.run(self._serve())
         except Exception as error:  # noqa: BLE001 - whoever waits for a result must hear of it
-            self._break(f"no worker could be started: {error!r}")
+            self._break(f"no worker could be started: {error}")
 
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()

@@ -15,7 +15,7 @@ class BrokenWorker(BrokenProcessPool):
     def __init__(self, message: str, status: int | None = None) -> None:
         self.exit_code = status if status is not None and status >= 0 else None
         self.signal = -status if status is not None and status < 0 else None
-        super().__init__(f"{message} ({_ending(status)})")
+        super().__init__(message)
         self._reduced = (message, status)
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -41,11 +41,16 @@ class RemoteError(RuntimeError):
     """Stand for an exception of a task that pickle cannot bring over, by its type and words."""
 
 
-class RemoteTraceback(Exception):  # noqa: N818 - the name that the standard library gives it
+class RemoteTraceback(Exception):
     """Show, as the cause of an exception, where in the worker it was raised."""
 
     def __str__(self) -> str:
         return f'\n"""\n{self.args[0]}"""'
+
+
+def ended(message: str, status: int | None) -> BrokenWorker:
+    """Make the error of a worker that ended, with its exit status where that is known."""
+    return BrokenWorker(f"{message} ({_ending(status)})", status)
 
 
 def _ending(status: int | None) -> str:

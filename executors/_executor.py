@@ -1,4 +1,4 @@
-"""PipeExecutor: the same pool behind the interface of concurrent.futures, with a loop of its own."""
+"""PipeExecutor: the same pool as a concurrent.futures executor, with a loop of its own."""
 
 from __future__ import annotations
 

@@ -6,7 +6,7 @@ import asyncio
 import enum
 import socket
 from collections import deque
-from typing import Any, Protocol
+from typing import Protocol
 
 from executors import _arena, _wire
 from executors._inbox import Inbox
@@ -77,7 +77,7 @@ class Link:
         self.load += cost
         self.left -= 1
 
-    def set_up(self, setup: Any) -> None:
+    def set_up(self, setup: bytes) -> None:
         """Send what the worker begins with: initializer, arguments, names of variables."""
         self._outbox.entries.append((0, 0, None, *self._outbox.encode(setup)))
         self.send()

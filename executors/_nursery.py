@@ -42,6 +42,7 @@ class Nursery:
         self._closing = False
         self.ended = loop.create_future()
         self.pid: int | None = None
+        first = pickle.dumps((_preparation(), list(preload)))
         self._control, theirs = socket.socketpair()
         try:
             self._process = _start(theirs.fileno())
@@ -50,7 +51,7 @@ class Nursery:
             raise
         finally:
             theirs.close()
-        self._send(pickle.dumps((_preparation(), list(preload))))
+        self._send(first)
         self._control.setblocking(False)
         loop.add_reader(self._control, self._read)
 

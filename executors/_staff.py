@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 from typing import Protocol
 
 from executors import _arena
@@ -33,6 +34,7 @@ class Staff:
     def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan, dispatch: Dispatch) -> None:
         self._loop = loop
         self._plan = plan
+        self._setup = pickle.dumps((plan.initializer, plan.initargs, plan.variables), 5)
         self._dispatch = dispatch
         self._quota = float("inf") if plan.max_tasks is None else float(plan.max_tasks)
         self.near = max(1.0, self._quota // AHEAD) if plan.max_tasks else -1.0
@@ -62,13 +64,12 @@ class Staff:
         near = sum(link.left <= self.near for link in self.links.values() if link in self.open)
         near += self._count(State.RETIRING)
         have = self._count(State.STARTING, State.SPARE, State.ACTIVE, State.RETIRING)
-        plan = self._plan
-        for _ in range(plan.workers + near - have):
+        for _ in range(self._plan.workers + near - have):
             self._token += 1
             link = Link(self._token, self._loop, self, self._quota)
             self.links[link.token] = link
             self._nursery.fork(*link.handed_over())
-            link.set_up((plan.initializer, plan.initargs, plan.variables))
+            link.set_up(self._setup)
 
     def _settle(self) -> None:
         """Put spare workers to work where there is room, and begin what is then missing."""

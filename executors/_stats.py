@@ -39,18 +39,18 @@ def of(dispatch: Dispatch) -> Stats:
     staff = dispatch.staff
     pids = tuple(staff.pids())
     return Stats(
-        queued=dispatch.queued,
+        queued=len(dispatch.queue),
         running=dispatch.running,
-        done=dispatch.done,
-        failed=dispatch.failed,
+        done=dispatch.ledger.done,
+        failed=dispatch.ledger.failed,
         crashed=staff.crashed,
         killed=staff.killed,
         restarts=staff.restarts,
         pids=pids,
         memory=_memory(pids),
-        queue_s=dispatch.queue_ns / 1e9,
-        run_s=dispatch.run_ns / 1e9,
-        transport_s=dispatch.transport_ns / 1e9,
+        queue_s=dispatch.ledger.queue_ns / 1e9,
+        run_s=dispatch.ledger.run_ns / 1e9,
+        transport_s=dispatch.ledger.transport_ns / 1e9,
     )
 
 

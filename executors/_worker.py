@@ -12,7 +12,6 @@ import os
 import pickle
 import socket
 import traceback
-from collections.abc import Callable, Sequence
 from time import monotonic_ns
 from typing import Any
 
@@ -23,8 +22,6 @@ from executors._inbox import Inbox
 HOLD = 100_000  # ns that a finished result may wait for the next one, to share a frame with it
 FORGET = 0.9  # of the longest run that a function keeps when a run was shorter
 READY = 0  # the sequence of a worker's first words: that it is ready, or why not
-
-Setup = tuple[Callable[..., object] | None, tuple[Any, ...], Sequence[str]]
 
 
 def work(sock: socket.socket, memory: _arena.Memory) -> None:
@@ -84,9 +81,9 @@ class _Worker:
         except BaseException as error:  # noqa: BLE001 - a task's own, which is its caller's to see
             return _wire.FAILED, _failure(error)
 
-    def _begin(self, setup: Setup) -> tuple[int, Any]:
+    def _begin(self, setup: bytes) -> tuple[int, Any]:
         """Resolve the context variables and run the initializer."""
-        initializer, initargs, variables = setup
+        initializer, initargs, variables = pickle.loads(setup)  # noqa: S301 - from our parent
         for where in variables:
             module, _, name = where.partition(":")
             self._variables.append(getattr(importlib.import_module(module), name))

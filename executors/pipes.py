@@ -90,7 +90,7 @@ class PipePool:
         function: Callable[..., T],
         /,
         *args: object,
-        timeout: float | None = None,  # noqa: ASYNC109 - counted from the task's own start
+        timeout: float | None = None,
         queue_timeout: float | None = None,
         idempotent: bool = False,
         lease: bool = False,
@@ -107,9 +107,14 @@ class PipePool:
         dispatch, loop = self._dispatch, self._loop
         if dispatch is None or loop is None or self._closed:
             raise RuntimeError("a pool runs tasks between start() and close()")
-        if timeout is None and queue_timeout is None and not (idempotent or lease or kill_on_cancel):
-            options = PLAIN
-        else:
+        options = PLAIN
+        if (
+            timeout is not None
+            or queue_timeout is not None
+            or idempotent
+            or lease
+            or kill_on_cancel
+        ):
             options = Options(timeout, queue_timeout, idempotent, lease, kill_on_cancel)
         values = self._values() if self._variables else None
         future: asyncio.Future[T] = loop.create_future()

@@ -65,7 +65,7 @@ def test_the_probe_needs_only_the_standard_library() -> None:
 
 
 def test_third_party_servers_are_imported_inside_serve_only() -> None:
-    core = {"servers", "tasks", "catalog", "errors", "tornado"}
+    core = {"servers", "executors", "tasks", "catalog", "errors", "tornado"}
     for path in (p for p in files("servers") if p.stem in catalog.servers()):
         at_import = {
             name

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import gc
-import os
 import time
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -48,7 +47,7 @@ uvloop.run(asyncio.sleep(0))  # it keeps two descriptors of its own from its fir
 
 @pytest.fixture(autouse=True)
 def _no_descriptor_is_left() -> Any:
-    before = len(os.listdir("/proc/self/fd"))
+    before = len(list(Path("/proc/self/fd").iterdir()))
     yield
     gc.collect()  # a pool that was seen in a traceback is in a cycle with it
-    assert len(os.listdir("/proc/self/fd")) == before
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
