@@ -154,3 +154,15 @@ def begin_deadly() -> NoReturn:
 def shout(word: str) -> None:
     subprocess.run(["echo", word], check=True)
     print(word, flush=True)
+
+
+def act(kind: str, path: str, number: int, seconds: float | None) -> int:
+    """Note that it runs, and end in the way that its kind says."""
+    note(path, str(number))
+    match kind:
+        case "crashes":
+            os._exit(11)
+        case "exits":
+            sys.exit(12)
+    time.sleep(seconds or 0)
+    return number
