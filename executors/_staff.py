@@ -132,6 +132,7 @@ class Staff:
         self._withdraw(link)
         self.killed += 1
         self._nursery.kill(link.token)
+        self._fill()
 
     def _withdraw(self, link: Link) -> None:
         for each in (self.open, self.idle):

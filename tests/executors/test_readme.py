@@ -1,0 +1,74 @@
+"""The examples of the README run as they stand, and the package needs nothing but itself."""
+
+from __future__ import annotations
+
+import ast
+import contextlib
+import os
+import shutil
+import socket
+import subprocess
+import sys
+import textwrap
+import time
+import urllib.error
+import urllib.request
+from pathlib import Path
+
+import pytest
+
+import executors
+
+FOLDER = Path(executors.__file__).parent
+LIMIT = 20.0
+
+
+def example(word: str) -> str:
+    """Give the code block of the README that has a word in it."""
+    blocks = (FOLDER / "README.rst").read_text().split(".. code-block:: python\n")[1:]
+    found = [block for block in blocks if word in block]
+    lines = found[0].splitlines()
+    end = next(i for i, line in enumerate(lines) if line and not line.startswith(" "))
+    return textwrap.dedent("\n".join(lines[:end]))
+
+
+@pytest.fixture
+def alone(tmp_path: Path) -> dict[str, str]:
+    """Copy the package to a folder where nothing else of the project is."""
+    shutil.copytree(FOLDER, tmp_path / "executors")
+    return {**os.environ, "PYTHONPATH": str(tmp_path)}
+
+
+def test_the_first_example_runs_where_the_package_stands_alone(
+    alone: dict[str, str], tmp_path: Path
+) -> None:
+    (tmp_path / "first.py").write_text(example("square"))
+    command = [sys.executable, str(tmp_path / "first.py")]
+    done = subprocess.run(command, capture_output=True, timeout=LIMIT, env=alone, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == (b"144\n", b"")
+
+
+def test_the_tornado_example_serves(alone: dict[str, str], tmp_path: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    code = example("RequestHandler").replace("asyncio.run(main())", f"asyncio.run(main({port}))")
+    (tmp_path / "hello.py").write_text(code)
+    command = [sys.executable, str(tmp_path / "hello.py")]
+    with subprocess.Popen(command, env=alone, cwd=tmp_path) as running:
+        try:
+            assert fetch(f"http://127.0.0.1:{port}/?name=Ada") == b"Hello, Ada\n"
+        finally:
+            running.kill()
+
+
+def fetch(url: str) -> bytes:
+    deadline = time.monotonic() + LIMIT
+    while time.monotonic() < deadline:
+        with contextlib.suppress(urllib.error.URLError), urllib.request.urlopen(url) as answer:
+            return bytes(answer.read())
+        time.sleep(0.05)
+    raise AssertionError("it does not answer")
+
+
+def test_the_fastapi_example_is_python() -> None:
+    ast.parse(example("FastAPI"))
