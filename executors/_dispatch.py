@@ -66,11 +66,12 @@ class Dispatch(_faults.Faults):
             raise BrokenWorker(self.broken)
         if os.getpid() != self._pid:
             raise RuntimeError("this pool belongs to the process that forked this one: make one")
+        known = self._functions.of(function)
         if self._max_queue is not None and len(self.queue) >= self._max_queue:
             self.flush()
-            if len(self.queue) >= self._max_queue:
+            if len(self.queue) >= self._max_queue and (self.queue or not self._choose(known)):
                 raise QueueFull(f"{len(self.queue)} tasks wait already: ask again later")
-        task = Task(self._functions.of(function), args, kwargs, future, options, values)
+        task = Task(known, args, kwargs, future, options, values)
         self.queue.add(task)
         self.ledger.pending += 1
         if options.queue_timeout is not None:

@@ -7,7 +7,7 @@ import concurrent.futures
 import pickle
 from dataclasses import dataclass
 from time import monotonic_ns
-from types import BuiltinFunctionType, FunctionType
+from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 Future = asyncio.Future[Any] | concurrent.futures.Future[Any]
 
 LEARN = 0.1  # the share of a shorter run in the next estimate: it decays in about ten runs
-KEPT = frozenset((FunctionType, BuiltinFunctionType, type))  # pickled by name, so once is enough
 
 
 class Function:
@@ -51,13 +50,19 @@ class Functions:
 
     def of(self, callable_: Any) -> Function:
         """Give what is known of a callable; raise what pickle raises for a lambda and its like."""
-        if type(callable_) not in KEPT:
-            return Function(0, callable_, None)
+        kind = type(callable_)
+        if kind is not FunctionType and kind is not type and not _is_builtin(callable_):
+            return Function(0, callable_, None)  # it has a state, which may be another each time
         known = self._known.get(callable_)
         if known is None:
             code = pickle.dumps(callable_, 5)
             known = self._known[callable_] = Function(len(self._known) + 1, callable_, code)
         return known
+
+
+def _is_builtin(callable_: Any) -> bool:
+    """Whether it is a module's own, such as `len`: "x".upper is of the same type."""
+    return type(callable_) is BuiltinFunctionType and type(callable_.__self__) is ModuleType
 
 
 @dataclass(frozen=True, slots=True)

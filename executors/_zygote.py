@@ -37,8 +37,9 @@ PR_SET_PDEATHSIG = 1
 GRACE = 0.5  # s for idle workers to see the end of their sockets before they are killed
 
 
-def main(descriptor: int, parent: int) -> None:
-    """Serve the parent at the other end of a socket."""
+def main(descriptor: int, parent: int) -> NoReturn:
+    """Serve the parent at the other end of a socket, and end."""
+    _end_with_parent(signal.SIGKILL)  # while imports keep it from seeing the end of its parent
     for number in (signal.SIGINT, signal.SIGTERM):  # the parent's to act on; the end is its end
         signal.signal(number, signal.SIG_IGN)
     control = socket.socket(fileno=descriptor)
@@ -49,12 +50,19 @@ def main(descriptor: int, parent: int) -> None:
     except BaseException:  # noqa: BLE001 - an import may raise anything
         text = traceback.format_exc().encode()
         control.sendall(TELL.pack(FAILED, len(text), 0) + text)
-        return
+        os._exit(1)
+    _end_with_parent(0)
     gc.collect()
     gc.freeze()
     control.sendall(TELL.pack(HELLO, _threads(), os.getpid()))
-    with control:
-        _Zygote(control, parent).serve()
+    _Zygote(control, parent).serve()
+    os._exit(0)  # what was imported here has its ending in the workers
+
+
+def _end_with_parent(number: int) -> None:
+    """Get a signal when the parent ends (Linux): when its thread ends that began this process."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
 
 
 def _prepare(prepared: dict[str, object], preload: list[str]) -> None:
@@ -142,10 +150,9 @@ class _Zygote:
             signal.set_wakeup_fd(-1)
             for number in (signal.SIGCHLD, signal.SIGTERM):
                 signal.signal(number, signal.SIG_DFL)
-            if sys.platform == "linux":
-                ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-                if os.getppid() != self._pid:
-                    os._exit(1)
+            _end_with_parent(signal.SIGKILL)
+            if os.getppid() != self._pid:
+                os._exit(1)
             for end in (self._control, self._wake, self._wakes):
                 end.close()
             if self._parent >= 0:
@@ -197,6 +204,3 @@ class _Zygote:
             self._reap()
         for pid in self._workers:
             os.kill(pid, signal.SIGKILL)
-        signal.set_wakeup_fd(-1)
-        for end in (self._wake, self._wakes):
-            end.close()

@@ -52,6 +52,8 @@ class PipePool:
             max_workers, initializer, initargs, max_tasks_per_child, tuple(preload), tuple(context)
         )
         self._variables = [_variable(where) for where in context]
+        if max_queue is not None and max_queue < 0:
+            raise ValueError("max_queue must be at least 0, or None for any number")
         self._max_queue = max_queue
         self._dispatch: Dispatch | None = None
         self._loop: asyncio.AbstractEventLoop | None = None

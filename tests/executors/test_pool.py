@@ -158,6 +158,28 @@ def test_a_full_queue_refuses_at_once() -> None:
     in_pool(test, 1, max_queue=2)
 
 
+def test_a_queue_of_nothing_takes_what_a_worker_takes_at_once() -> None:
+    async def test(pool: PipePool) -> None:
+        running = asyncio.ensure_future(pool.run(calls.sleep, 0.2))
+        await asyncio.sleep(0)
+        with pytest.raises(QueueFull):
+            await pool.run(calls.sleep, 0.2)
+        await running
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1, max_queue=0)
+
+
+def test_a_callable_with_a_state_is_sent_as_it_is_now() -> None:
+    async def test(pool: PipePool) -> None:
+        mine = [1]
+        assert await pool.run(mine.copy) == [1]
+        mine.append(2)
+        assert await pool.run(mine.copy) == [1, 2]
+
+    in_pool(test, 1)
+
+
 def test_close_lets_what_was_taken_end() -> None:
     async def body() -> None:
         pool = PipePool(1)
