@@ -22,8 +22,13 @@ class Ledger:
     def finish(self, task: Task, value: Any) -> None:
         """End a task with its result."""
         self.done += 1
+        self.pending -= 1
+        task.gone = True
         task.future.set_result(value)
-        self.drop(task)
+        if task.timer is not None:
+            task.timer.cancel()
+        if self._closing:
+            self._check()
 
     def fail(self, task: Task, error: BaseException) -> None:
         """End a task with an exception."""
