@@ -154,7 +154,7 @@ class Dispatch(_faults.Faults):
         for sequence, kind, payload, took in entries:
             task = tasks.pop(sequence, None)
             if task is None:
-                self._unasked(link, sequence, kind, payload)
+                self._unasked(link, sequence, kind, payload, blob)
                 continue
             self.running -= 1
             link.load -= task.cost

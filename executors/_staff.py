@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from typing import Protocol
+from typing import Any, Protocol
 
 from executors import _arena
 from executors._link import Link, State
@@ -88,10 +88,10 @@ class Staff:
         """Take the end of a worker that could not run its initializer."""
         self._failed(link, f"the initializer of a worker failed: {error!r}", error)
 
-    def ready(self, link: Link, pid: int) -> None:
-        """Take a worker that has run its initializer."""
+    def ready(self, link: Link, pid: int, told: Any) -> None:
+        """Take a worker that has run its initializer, which returned `told`."""
         self._proven = True
-        link.pid = pid
+        link.pid, link.told = pid, told
         link.state = State.SPARE
         self._settle()
         self._dispatch.flush()
