@@ -16,7 +16,7 @@ from typing import Any
 
 from executors import _faults, _wire
 from executors._errors import BrokenWorker, QueueFull
-from executors._ledger import Ledger, raised
+from executors._ledger import Ledger
 from executors._link import Link
 from executors._plan import Plan
 from executors._queue import Queue
@@ -167,7 +167,7 @@ class Dispatch(_faults.Faults):
             if kind == _wire.PLAIN and not task.future.done():
                 ledger.finish(task, payload)
             else:
-                self._end(link, task, kind, payload, blob)
+                ledger.take(task, link.decoder, kind, payload, blob)
         if skipped:
             self.put_back(skipped)
         if not tasks:
@@ -176,17 +176,3 @@ class Dispatch(_faults.Faults):
                 self.staff.at_rest(link)
         if self.queue:
             self.flush()
-
-    def _end(self, link: Link, task: Task, kind: int, payload: Any, blob: memoryview) -> None:
-        if kind == _wire.FAILED:
-            self.ledger.fail(task, raised(payload))
-        elif task.future.done():
-            link.decoder.discard(kind, payload)
-            self.ledger.drop(task)
-        else:
-            try:
-                value = link.decoder.decode(kind, payload, blob, task.options.lease)
-            except Exception as error:  # noqa: BLE001 - what loading a result raises
-                self.ledger.fail(task, error)
-            else:
-                self.ledger.finish(task, value)
