@@ -52,12 +52,13 @@ def gil(
     from suites import Case
 
     values.one_of("format", format, "text", "json")
-    settings = {"workers": values.whole("workers", workers, 1, 256)}
+    count = values.whole("workers", workers, 1, 256)
     threads, processes = (
         Case(
             server,
             catalog.find_task(task).name,
-            settings=settings,
+            users=2 * count,  # keep all workers busy; more would only wait longer
+            settings={"workers": count},
             python=python or None,
             path=str(Path(path).expanduser().absolute()) if path else None,
         )
