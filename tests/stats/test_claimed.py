@@ -16,6 +16,8 @@ from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, UNRESOLVED, reason_of,
         (10.0, 0.9, 1.1, DOES_NOT),
         (10.0, 0.5, 0.6, DOES_NOT),
         (10.0, 0.5, 20.0, UNRESOLVED),
+        (10.0, 0.6, 2.9, DOES_NOT),  # nothing that is nearer to 10 than to 1
+        (10.0, 0.6, 3.5, UNRESOLVED),
         (0.1, 0.105, 0.11, HOLDS),
         (0.1, 0.01, 0.02, HOLDS),
         (0.1, 0.5, 0.6, IN_PART),
