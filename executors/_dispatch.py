@@ -9,13 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import os
+import weakref
 from collections.abc import Callable
 from time import monotonic_ns
 from typing import Any
 
 from executors import _faults, _wire
 from executors._errors import BrokenWorker, QueueFull
-from executors._ledger import Ledger, raised
+from executors._ledger import Ledger
 from executors._link import Link
 from executors._plan import Plan
 from executors._queue import Queue
@@ -24,6 +25,17 @@ from executors._task import Function, Functions, Future, Options, Task
 from executors._watch import Watch
 
 BUDGET = 300_000.0  # ns of work, by estimate, that a worker may hold
+
+
+_dispatches: weakref.WeakSet[Dispatch] = weakref.WeakSet()
+
+
+def _forbid() -> None:
+    for dispatch in _dispatches:
+        dispatch.broken = "this pool belongs to the process that forked this one: make another"
+
+
+os.register_at_fork(after_in_child=_forbid)
 
 
 class Dispatch(_faults.Faults):
@@ -40,7 +52,7 @@ class Dispatch(_faults.Faults):
         claim: Callable[[Any], bool] | None = None,
     ) -> None:
         self._loop = loop
-        self._pid = os.getpid()
+        _dispatches.add(self)
         self._max_queue = max_queue
         self._claim = claim
         self._planned = False
@@ -64,8 +76,6 @@ class Dispatch(_faults.Faults):
         """Queue a call; raise QueueFull, BrokenWorker, or what pickling the function raises."""
         if self.broken is not None:
             raise BrokenWorker(self.broken)
-        if os.getpid() != self._pid:
-            raise RuntimeError("this pool belongs to the process that forked this one: make one")
         known = self._functions.of(function)
         if self._max_queue is not None and len(self.queue) >= self._max_queue:
             self.flush()
@@ -144,7 +154,7 @@ class Dispatch(_faults.Faults):
         for sequence, kind, payload, took in entries:
             task = tasks.pop(sequence, None)
             if task is None:
-                self._unasked(link, sequence, kind, payload)
+                self._unasked(link, sequence, kind, payload, blob)
                 continue
             self.running -= 1
             link.load -= task.cost
@@ -154,18 +164,10 @@ class Dispatch(_faults.Faults):
             task.function.learn(took)
             ledger.run_ns += took
             ledger.transport_ns += now - task.sent - took
-            if kind == _wire.FAILED:
-                ledger.fail(task, raised(payload))
-            elif task.future.done():
-                link.decoder.discard(kind, payload)
-                ledger.drop(task)
+            if kind == _wire.PLAIN and not task.future.done():
+                ledger.finish(task, payload)
             else:
-                try:
-                    value = link.decoder.decode(kind, payload, blob, task.options.lease)
-                except Exception as error:  # noqa: BLE001 - what loading a result raises
-                    ledger.fail(task, error)
-                else:
-                    ledger.finish(task, value)
+                ledger.take(task, link.decoder, kind, payload, blob)
         if skipped:
             self.put_back(skipped)
         if not tasks:

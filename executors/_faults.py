@@ -104,11 +104,13 @@ class Faults:
             for task in tasks:
                 self.ledger.fail(task, BrokenWorker("the pool was closed while the task ran"))
 
-    def _unasked(self, link: Link, sequence: int, kind: int, payload: Any) -> None:
+    def _unasked(
+        self, link: Link, sequence: int, kind: int, payload: Any, blob: memoryview
+    ) -> None:
         """Take a worker's first word, or a result that nobody waits for any more."""
         if sequence:
             link.decoder.discard(kind, payload)
         elif kind == _wire.FAILED:
             self.staff.not_ready(link, raised(payload))
         else:
-            self.staff.ready(link, payload)
+            self.staff.ready(link, *link.decoder.decode(kind, payload, blob))

@@ -6,6 +6,7 @@ import asyncio
 import pickle
 from typing import Any
 
+from executors import _wire
 from executors._errors import RemoteError, RemoteTraceback
 from executors._task import Task
 
@@ -22,8 +23,30 @@ class Ledger:
     def finish(self, task: Task, value: Any) -> None:
         """End a task with its result."""
         self.done += 1
+        self.pending -= 1
+        task.gone = True
         task.future.set_result(value)
-        self.drop(task)
+        if task.timer is not None:
+            task.timer.cancel()
+        if self._closing:
+            self._check()
+
+    def take(
+        self, task: Task, decoder: _wire.Decoder, kind: int, payload: Any, blob: memoryview
+    ) -> None:
+        """End a task with what its worker sent."""
+        if kind == _wire.FAILED:
+            self.fail(task, raised(payload))
+        elif task.future.done():
+            decoder.discard(kind, payload)
+            self.drop(task)
+        else:
+            try:
+                value = decoder.decode(kind, payload, blob, task.options.lease)
+            except Exception as error:  # noqa: BLE001 - what loading a result raises
+                self.fail(task, error)
+            else:
+                self.finish(task, value)
 
     def fail(self, task: Task, error: BaseException) -> None:
         """End a task with an exception."""

@@ -6,7 +6,7 @@ import asyncio
 import enum
 import socket
 from collections import deque
-from typing import Protocol
+from typing import Any, Protocol
 
 from executors import _arena, _wire
 from executors._inbox import Inbox
@@ -41,6 +41,7 @@ class Link:
         self.token = token
         self.left = left  # tasks until it has had its number
         self.pid: int | None = None
+        self.told: Any = None  # what its initializer returned
         self.status: int | None = None
         self.state = State.STARTING
         self.tasks: dict[int, Task] = {}

@@ -10,12 +10,13 @@ import pickle
 import socket
 import subprocess
 import sys
+import warnings
 from collections.abc import Sequence
 from multiprocessing import spawn, util
 from pathlib import Path
 from typing import Protocol
 
-from executors._zygote import ASK, ENDED, FAILED, FORK, HELLO, KILL, TELL
+from executors._control import ASK, ENDED, FAILED, FORK, HELLO, KILL, TELL
 
 START = "import sys; sys.path.insert(0, {0!r}); from executors._zygote import main; main({1}, {2})"
 ROOT = str(Path(__file__).resolve().parent.parent)
@@ -41,7 +42,6 @@ class Nursery:
         self._data = b""
         self._closing = False
         self.ended = loop.create_future()
-        self.pid: int | None = None
         first = pickle.dumps((_preparation(), list(preload)))
         self._control, theirs = socket.socketpair()
         try:
@@ -103,7 +103,9 @@ class Nursery:
 
     def _tell(self, word: bytes, token: int, number: int, text: bytes) -> None:
         if word == HELLO:
-            self.pid = number
+            if token > 1:
+                what = f"what is imported before the workers began {token - 1} threads"
+                warnings.warn(f"{what}: a fork may deadlock", RuntimeWarning, stacklevel=1)
             waiting, self._waiting = self._waiting or [], None
             for each in waiting:
                 self.fork(*each)

@@ -4,31 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import pickle
-from typing import Protocol
+from typing import Any
 
-from executors import _arena
+from executors._departures import Departures, Dispatch
 from executors._link import Link, State
 from executors._nursery import Nursery
 from executors._plan import Plan
-from executors._task import Task
 from executors._wire import Entry
 
 AGAIN = 0.1  # s until a worker that could not begin is begun again
-STATUS = 1.0  # s that the exit status of a worker may come after the end of its socket
 AHEAD = 8  # a successor is begun when 1/AHEAD of a worker's tasks are left, one at least
 
 
-class Dispatch(Protocol):
-    """Who gives the tasks."""
-
-    def answered(self, link: Link, entries: list[Entry], blob: memoryview) -> None: ...
-    def flush(self) -> None: ...
-    def died(self, tasks: list[Task], status: int | None) -> None: ...
-    def requeue(self, tasks: list[Task]) -> None: ...
-    def fail_all(self, why: str) -> None: ...
-
-
-class Staff:
+class Staff(Departures):
     """Keep `plan.workers` of them at work; those that can take a task are in `open`."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan, dispatch: Dispatch) -> None:
@@ -47,8 +35,11 @@ class Staff:
         self.cause: BaseException | None = None
         self.crashed = self.killed = self.restarts = 0
         self.started = loop.create_future()
-        self._nursery = Nursery(loop, plan.preload, self)
+        self._begin_nursery()
         self._fill()
+
+    def _begin_nursery(self) -> None:
+        self._nursery = Nursery(self._loop, self._plan.preload, self)
 
     def pids(self) -> list[int]:
         """List the workers that live, with the successors."""
@@ -88,10 +79,10 @@ class Staff:
         """Take the end of a worker that could not run its initializer."""
         self._failed(link, f"the initializer of a worker failed: {error!r}", error)
 
-    def ready(self, link: Link, pid: int) -> None:
-        """Take a worker that has run its initializer."""
+    def ready(self, link: Link, pid: int, told: Any) -> None:
+        """Take a worker that has run its initializer, which returned `told`."""
         self._proven = True
-        link.pid = pid
+        link.pid, link.told = pid, told
         link.state = State.SPARE
         self._settle()
         self._dispatch.flush()
@@ -125,74 +116,8 @@ class Staff:
             link.close()
             self._settle()
 
-    def kill(self, link: Link) -> None:
-        """End a worker, and whatever it runs; it begins nothing more."""
-        link.recall()
-        link.state = State.RETIRING
-        self._withdraw(link)
-        self.killed += 1
-        self._nursery.kill(link.token)
-        self._fill()
-
-    def _withdraw(self, link: Link) -> None:
-        for each in (self.open, self.idle):
-            if link in each:
-                each.remove(link)
-
-    # What links tell
-
     def answered(self, link: Link, entries: list[Entry], blob: memoryview) -> None:
         self._dispatch.answered(link, entries, blob)
-
-    def lost(self, link: Link) -> None:
-        """Take the tasks of a worker that has ended: those it had not begun go to others."""
-        if link.state is State.DEAD:
-            return
-        starting = link.state is State.STARTING
-        begun = link.words[_arena.RUNNING]
-        link.close()
-        self._withdraw(link)
-        held, link.tasks = link.tasks, {}
-        link.failing = [task for sequence, task in held.items() if sequence <= begun]
-        if starting:
-            self._failed(link, "a worker ended before it was ready: see its own words above")
-        else:
-            self.restarts += 1
-            self._settle()
-        if link.token in self.links:
-            self._loop.call_later(STATUS, self._known, link)
-        else:
-            self._known(link)
-        self._dispatch.requeue([task for sequence, task in held.items() if sequence > begun])
-
-    def _known(self, link: Link) -> None:
-        self.links.pop(link.token, None)
-        failing, link.failing = link.failing, []
-        self._dispatch.died(failing, link.status)
-
-    # What the nursery tells
-
-    def ended(self, token: int, status: int) -> None:
-        link = self.links.pop(token, None)
-        if link is None:
-            return
-        link.status = status
-        if link.state is not State.DEAD:  # its end of file is held open by a child of its own
-            link.read_all()
-        self.lost(link)
-        self._known(link)
-
-    def gone(self, why: str) -> None:
-        """Begin a new zygote when the old one has ended, and with it every worker."""
-        if self._closing:
-            return
-        if not self._proven:
-            self.fail(why)
-            return
-        self._nursery = Nursery(self._loop, self._plan.preload, self)
-        for link in list(self.links.values()):
-            self.lost(link)
-        self._proven = False
 
     async def close(self) -> None:
         """End every worker and the zygote."""

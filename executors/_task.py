@@ -82,23 +82,13 @@ PLAIN = Options()
 class Task:
     """One call: queued while `link` is None, else held by that worker as `sequence`."""
 
-    __slots__ = (
-        "args",
-        "begun",
-        "cost",
-        "function",
-        "future",
-        "gone",
-        "kwargs",
-        "link",
-        "more",
-        "options",
-        "retried",
-        "sent",
-        "sequence",
-        "submitted",
-        "timer",
-    )
+    begun = False  # it was sent once, so that its future cannot be cancelled any more
+    gone = False  # it has ended, or nobody waits for it
+    retried = False
+    cost = 0.0  # ns of its worker's load
+    sent = sequence = 0
+    link: Link | None = None
+    timer: asyncio.TimerHandle | None = None
 
     def __init__(
         self,
@@ -121,8 +111,3 @@ class Task:
             else None
         )
         self.submitted = monotonic_ns()
-        self.link: Link | None = None
-        self.begun = self.gone = self.retried = False
-        self.timer: asyncio.TimerHandle | None = None
-        self.cost = 0.0
-        self.sent = self.sequence = 0

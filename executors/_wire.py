@@ -72,8 +72,15 @@ class Outbox:
         self, args: tuple[Any, ...], kwargs: dict[str, Any], more: object
     ) -> tuple[int, Any]:
         """Make a kind and a payload of arguments: plain ones are a tuple, all others a pickle."""
-        if not kwargs and more is None and all(map(_is_plain, args)):
-            return PLAIN, args
+        if not kwargs and more is None:
+            for value in args:
+                kind = type(value)
+                if kind not in SMALL and (
+                    (kind is not str and kind is not bytes) or len(value) >= LARGE
+                ):
+                    break
+            else:
+                return PLAIN, args
         large = [i for i, value in enumerate(args) if type(value) is bytes and len(value) >= LARGE]
         if not large:
             return self._pickle((args, kwargs, more), PICKLED)
@@ -104,11 +111,6 @@ class Outbox:
             self._blob.append(data)
             self._blob_size += data.nbytes
         return place
-
-
-def _is_plain(value: object) -> bool:
-    kind = type(value)
-    return kind in SMALL or ((kind is str or kind is bytes) and len(value) < LARGE)  # type: ignore[arg-type]
 
 
 class Decoder:

@@ -87,9 +87,11 @@ class _Worker:
         for where in variables:
             module, _, name = where.partition(":")
             self._variables.append(getattr(importlib.import_module(module), name))
-        if initializer is not None:
-            initializer(*initargs)
-        return _wire.PLAIN, os.getpid()
+        told = None if initializer is None else initializer(*initargs)
+        try:
+            return self._outbox.encode((os.getpid(), told))
+        except Exception:  # noqa: BLE001 - nobody was promised what it returns
+            return self._outbox.encode((os.getpid(), None))
 
     def _function(self, number: int) -> Any:
         function = self._functions[number]

@@ -137,6 +137,11 @@ class PipePool:
             raise RuntimeError("a pool has figures once it was started")
         return _stats.of(self._dispatch)
 
+    def told(self) -> list[Any]:
+        """List what the initializer returned, for each worker that lives; None without one."""
+        links = [] if self._dispatch is None else self._dispatch.staff.links.values()
+        return [link.told for link in links if link.pid is not None]
+
     async def close(self, grace: float | None = None) -> None:
         """Take no more tasks, give those there are `grace` seconds (None: all they need), end.
 

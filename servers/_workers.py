@@ -61,15 +61,13 @@ def begin(barrier: Barrier) -> None:
     share(barrier)
 
 
-def begin_alone(task: str) -> None:
-    """Initialise a worker of a pool that ends its workers itself: warm before it is ready."""
+def begin_alone(task: str) -> tuple[bool, dict[str, object] | None]:
+    """Initialise a worker of a pool that ends its workers itself; tell what it knows of its GIL."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
+    words = _gil_word.facts()  # no other thread computes yet
     tasks.resolve(task)
-
-
-def _has_gil() -> bool:
-    return _probe.gil_enabled()
+    return _probe.gil_enabled(), words
 
 
 @contextlib.asynccontextmanager
@@ -78,19 +76,20 @@ async def started(pool: PipePool) -> AsyncIterator[None]:
 
     Raises StartError, or what the import of the task raised, in one line.
     """
-    deadline = f"the workers were not ready within {DEADLINE:.0f} s"
     try:
         async with asyncio.timeout(DEADLINE):
             await pool.start()
-        gil = await pool.run(_has_gil)
     except TimeoutError:
-        _give_up(StartError(f"{deadline}: look for what importing the task waits for"))
+        what = f"the workers were not ready within {DEADLINE:.0f} s"
+        _give_up(StartError(f"{what}: look for what importing the task waits for"))
     except BrokenWorker as error:
         if isinstance(error.__cause__, Mendable):
             raise error.__cause__ from None
         raise StartError(f"the workers do not start: {error}") from error
     _probe.facts["worker_pids"] = sorted(pool.stats().pids)
-    _probe.note_gil(gil)
+    _probe.note_gil(any(gil for gil, _ in pool.told()))
+    if words := [word for _, word in pool.told() if word is not None]:
+        _probe.facts["worker_gil_words"] = words
     try:
         yield
     finally:

@@ -32,7 +32,7 @@ def sleep_second_sync() -> bytes:
 
 
 async def sleep_second_async() -> bytes:
-    """Sleep 1 s, awaited, as a slow query is."""
+    """Sleep one second, awaited, as other servers' benchmarks do."""
     await asyncio.sleep(SECOND)
     return PAGE
 

@@ -135,8 +135,9 @@ def fail(kind: str) -> object:
     raise AssertionError(kind)
 
 
-def begin(word: object) -> None:
+def begin(word: object) -> int:
     begun.append(word)
+    return len(begun)
 
 
 def was_begun() -> list[object]:

@@ -142,6 +142,7 @@ def test_context_variables_that_are_named_go_with_a_task_and_end_with_it() -> No
 def test_every_worker_runs_the_initializer_once() -> None:
     async def test(pool: PipePool) -> None:
         assert await pool.run(calls.was_begun) == [("word",)]
+        assert pool.told() == [1, 1]
 
     in_pool(test, initializer=calls.begin, initargs=(("word",),))
 

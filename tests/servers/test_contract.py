@@ -26,6 +26,7 @@ from suites import Case
 from tests.conftest import wait_until
 from tests.installed import POOLS, SERVERS
 
+PROCESSES = {"processes", "pipes"}  # whose workers are processes of their own
 LOCAL_TASKS = [n for n, entry in catalog.tasks().items() if "internet" not in entry.needs]
 FAULTS = Path(__file__).parent / "faults.py"
 Start = Callable[..., server.Server]
@@ -136,7 +137,7 @@ BOTH = {
     ("loop", "sleep_async_split"): 1,
     **{
         (s, f"sleep_{t}"): 1
-        for s in ("threads", "processes")
+        for s in ("threads", "processes", "pipes")
         for t in ("sync", "async", "async_split")
     },
 }
@@ -194,9 +195,10 @@ def test_a_signal_while_starting_leaves_nothing(
     assert wait_until(lambda: not mark(), 3)
 
 
-@pytest.mark.parametrize("method", ["forkserver", "spawn", "fork"])
-def test_workers_end_with_a_killed_server(method: str, start: Start, mark: Any) -> None:
-    running = start("processes", f"{FAULTS}:slow", start_method=method)
+@pytest.mark.parametrize("method", ["forkserver", "spawn", "fork", None])
+def test_workers_end_with_a_killed_server(method: str | None, start: Start, mark: Any) -> None:
+    settings = {} if method is None else {"start_method": method}
+    running = start("processes" if method else "pipes", f"{FAULTS}:slow", **settings)
     port = int(str(running.facts["port"]))
     together(1, lambda: get(running.url, timeout=0.3))
     assert len(mark()) > 4
@@ -213,11 +215,12 @@ def test_all_workers_are_begun_before_it_listens(name: str, workers: int, start:
     running = start(name, "noop_sync", workers=workers)
     assert running.facts["workers"] == workers
     pids = running.facts["worker_pids"]
-    assert len(pids) == (workers if name == "processes" else 1)  # type: ignore[arg-type]
+    assert len(pids) == (workers if name in PROCESSES else 1)  # type: ignore[arg-type]
 
 
-def test_workers_hold_no_socket_of_the_server(start: Start) -> None:
-    running = start("processes", "noop_sync")
+@pytest.mark.parametrize("name", sorted(PROCESSES))
+def test_workers_hold_no_socket_of_the_server(name: str, start: Start) -> None:
+    running = start(name, "noop_sync")
     for pid in running.facts["worker_pids"]:  # type: ignore[attr-defined]
         assert psutil.Process(pid).net_connections("inet") == []
 

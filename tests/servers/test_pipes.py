@@ -1,0 +1,59 @@
+"""What `pipes` does beyond the contract: the death of a worker is nobody's error."""
+
+from __future__ import annotations
+
+import os
+import signal
+import threading
+import time
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from tests.conftest import wait_until
+from tests.servers.test_contract import get, together
+
+DEADLY = """
+import os
+def kills(): os._exit(1)
+"""
+
+
+def test_workers_that_are_killed_cost_no_answer(start: Any) -> None:
+    running = start("pipes", "sleep_sync", workers=4)
+    ended = threading.Event()
+
+    def ask() -> list[int]:
+        statuses = []
+        while not ended.is_set():
+            statuses.append(get(running.url)[0])
+        return statuses
+
+    answers: list[Any] = []
+    clients = threading.Thread(target=lambda: answers.extend(together(8, ask)))
+    clients.start()
+    for _ in range(6):
+        time.sleep(0.3)
+        os.kill(workers(running)[0].pid, signal.SIGKILL)
+    ended.set()
+    clients.join()
+    assert {status for statuses in answers for status in statuses} == {200}
+    assert len(workers(running)) == 4
+
+
+def workers(running: Any) -> list[psutil.Process]:
+    """List the workers: the children of the server's only child."""
+    (zygote,) = psutil.Process(running.process.pid).children()
+    assert wait_until(lambda: len(zygote.children()) == 4, 3)
+    return zygote.children()
+
+
+def test_a_task_that_kills_its_worker_is_a_500_each_time(start: Any, tmp_path: Path) -> None:
+    (tmp_path / "deadly.py").write_text(DEADLY)
+    running = start("pipes", f"{tmp_path}/deadly.py:kills", workers=2)
+    for _ in range(5):
+        status, body = get(running.url)
+        assert (status, body.count(b"\n")) == (500, 1)
+        assert b"exit code 1" in body
+    assert get(running.url + "resources/")[0] == 200
