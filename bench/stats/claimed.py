@@ -37,7 +37,7 @@ def reason_of(word: str, claimed: float | None, alike: bool, low: float, high: f
         known = {HOLDS: "no difference that matters", DOES_NOT: "there is a difference"}
         return known.get(word, "more visits must tell")
     if word == HOLDS:
-        is_more = claimed is not None and (low > claimed > 1 or high < claimed < 1)
+        is_more = claimed is not None and (low / SLACK > claimed > 1 or high * SLACK < claimed < 1)
         return "the difference is larger here" if is_more else "as published"
     return {
         IN_PART: "the same direction, a smaller difference",

@@ -60,3 +60,8 @@ def test_every_verdict_has_a_reason_of_a_few_words() -> None:
     for word in (HOLDS, IN_PART, DOES_NOT, UNRESOLVED):
         for alike in (True, False):
             assert 2 <= len(reason_of(word, 2.0, alike, 1.2, 1.4).split()) <= 6
+
+
+def test_only_what_goes_beyond_the_slack_is_called_larger() -> None:
+    assert reason_of(HOLDS, 9.978, False, 9.98, 10.06) == "as published"
+    assert reason_of(HOLDS, 1.13, False, 1.81, 2.46) == "the difference is larger here"
