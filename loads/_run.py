@@ -49,7 +49,8 @@ def run(load: Load, name: str) -> Ran:
     else:
         measured = driver.parse(stdout, stderr, load)
     model = "open" if load.rate else "closed"
-    return Ran(name, version(driver), argv, measured, cpu_s, output, model, hung=cpu_s is None)
+    own = tuple(word.removeprefix(f"{catalog.ROOT}/") for word in argv)
+    return Ran(name, version(driver), own, measured, cpu_s, output, model, hung=cpu_s is None)
 
 
 def _to_its_end(
