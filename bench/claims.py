@@ -13,6 +13,7 @@ from suites import Case, Claim
 
 ABOVE = 1.02  # of a ceiling, which nothing exceeds
 SHORT = 0.01  # s: below it a request alone is mostly hops, which overlap under load
+OTHERS = 0.25  # of the machine's CPU, in most visits, beyond which that is said; a guess
 LITTLE = 0.05  # by which rate x mean / users may differ from 1
 
 
@@ -39,7 +40,7 @@ def judge(suite: str, claim: Claim, records: Sequence[Record]) -> Judged:
     one, other = (_of(case, records) for case in (claim.one, claim.other))
     found = _ratio(claim, one, other)
     word, reason = _verdict(claim, one, other, found)
-    doubts = "".join(f"; {doubt}" for own in (one, other) for doubt in _doubts(own))
+    doubts = "".join(f"; {doubt}" for doubt in dict.fromkeys([*_doubts(one), *_doubts(other)]))
     return Judged(
         suite, claim.name, claim.ratio, found.ratio, found.low, found.high, word, reason + doubts
     )
@@ -83,6 +84,8 @@ def _verdict(
         return NOT_COMPARABLE, difference
     if found.low is None or found.high is None:
         return UNRESOLVED, "one run of each gives no interval"
+    if bound := [r for r in (*one, *other) if _is_client_bound(r)]:
+        return UNRESOLVED, f"{bound[0].driver} was what bound the rate of {bound[0].server}"
     asked = (claim.ratio, claim.alike, found.low, found.high)
     word = claimed.word_of(*asked)
     return word, claimed.reason_of(word, *asked)
@@ -117,13 +120,17 @@ def _is_stable(record: Record) -> bool:
     return bool(catalog.find_task(record.task).constants.get("STABLE", True))
 
 
+def _is_client_bound(record: Record) -> bool:
+    return record.kind == VISIT and any(f.startswith("client-bound") for f in record.flags)
+
+
 def _doubts(own: Sequence[Record]) -> list[str]:
     """Audit what was measured: rate <= users or slots / service time, users ~ mean x rate."""
     found = []
+    if sum((r.others_cpu or 0.0) > OTHERS for r in own) > len(own) / 2:
+        found = ["others used the CPU meanwhile: ask again at a quieter time"]
     alone_s = min((r.alone_s for r in own if r.alone_s), default=0.0)  # least disturbed by others
     for record in own:
-        if any(flag.startswith("client-bound") for flag in record.flags):
-            found = [f"the load was bound by {record.driver} on {record.server}"]
         if record.kind != VISIT or not record.rate or record.little_ratio is None:
             continue
         known = audit.ceilings(users=record.users, service_s=alone_s if alone_s > SHORT else 0)

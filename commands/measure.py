@@ -116,7 +116,7 @@ def run_suite(
 ) -> None:
     """Measure every row of a suite: fab run_suite:tornado.
 
-    suite   its name, as fab list gives it
+    suite   its name, as fab list gives it, or all of them, one after the other
     quick   at most 7 visits and one run of 8 s each
     driver  of the long runs; the published tool when it is installed, else builtin
     rows    a group of its rows; all unless given, with quick those that its claims are about
@@ -124,7 +124,14 @@ def run_suite(
     pythons every row in each of these, as fab pythons names them: 3.11+3.14+3.14t
     format  text unless given, or json
     """
-    _suite(suite, quick, driver, rows, target, format, pythons)
+    without: list[str] = []
+    for name in [*catalog.suites()] if suite == "all" else [suite]:
+        try:
+            _suite(name, quick, driver, rows, target, format, pythons)
+        except RunError as error:
+            without.append(f"{name}: {error}")
+    if without:
+        raise RunError("; ".join(without))
 
 
 @command("Measure")

@@ -73,7 +73,7 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
     """Judge what published benchmarks claim by the newest run of each, and audit their figures.
 
     suite   one of them; all unless given
-    run     a folder in results/ to judge by instead, such as example
+    run     a folder in results/ to judge by instead, such as example; its verdicts are kept there
     format  text unless given, or json
     """
     from bench import journal
@@ -83,7 +83,7 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
     values.one_of("format", format, "text", "json")
     names = [catalog.find_suite(suite).name] if suite else [*catalog.suites()]
     found, sources = _claims.judged(names, run)
-    kept = journal.RESULTS / "claims.rst"
+    kept = (journal.named(run) if run else journal.RESULTS) / "claims.rst"
     journal.check_writable()
     journal.replace(kept, report.rst(found, sources))
     if format == "json":

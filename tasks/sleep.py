@@ -44,7 +44,7 @@ def sleep_tenth_sync() -> bytes:
 
 
 async def sleep_tenth_async() -> bytes:
-    """Sleep 0.1 s, awaited."""
+    """Sleep 0.1 s, awaited: the second in a tenth of the time."""
     await asyncio.sleep(SECOND / 10)
     return PAGE
 

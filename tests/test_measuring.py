@@ -79,6 +79,7 @@ def test_the_doctor_tells_of_tools_limits_and_noise_with_remedies() -> None:
 
 
 WRONG = {
+    "run_suite:all,rows=no": "rows='no'",
     "measure": "is no case",
     "measure:3": "is no case",
     "measure:9/sleep_sync": "in servers/",

@@ -12,7 +12,8 @@ def word_of(claimed: float | None, alike: bool, low: float, high: float) -> str:
 
     holds: the interval, widened by SLACK, contains the claim, or lies wholly farther from 1 on the
     same side; holds in part: the same direction, another size; does not hold: the other direction,
-    or no difference where one was claimed. With `alike` no difference is what was claimed.
+    or no difference where one was claimed: the interval contains 1, and no ratio that is nearer to
+    the claimed one than to 1. With `alike` no difference is what was claimed.
     """
     if alike:
         return _alike(claimed or 1.0, low, high)
@@ -25,7 +26,7 @@ def word_of(claimed: float | None, alike: bool, low: float, high: float) -> str:
         return HOLDS if high * SLACK >= claimed else IN_PART
     if is_narrow and low / SLACK <= claimed <= high * SLACK and claimed > 1:
         return HOLDS
-    if high < 1 or high <= SLACK:
+    if high < 1 or high <= max(SLACK, claimed**0.5):
         return DOES_NOT
     return UNRESOLVED
 
@@ -36,7 +37,7 @@ def reason_of(word: str, claimed: float | None, alike: bool, low: float, high: f
         known = {HOLDS: "no difference that matters", DOES_NOT: "there is a difference"}
         return known.get(word, "more visits must tell")
     if word == HOLDS:
-        is_more = claimed is not None and (low > claimed > 1 or high < claimed < 1)
+        is_more = claimed is not None and (low / SLACK > claimed > 1 or high * SLACK < claimed < 1)
         return "the difference is larger here" if is_more else "as published"
     return {
         IN_PART: "the same direction, a smaller difference",

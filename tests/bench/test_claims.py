@@ -101,6 +101,24 @@ def test_a_rate_above_its_ceiling_is_told() -> None:
     assert "sleep_sync is above its pool ceiling of 3.57/s" in found.reason
 
 
+def test_what_the_load_tool_bound_is_unresolved() -> None:
+    bound = visits(
+        OTHER, 14.0, 14.1, 14.0, driver="builtin", flags=("client-bound: 90%: take h2load",)
+    )
+    found = judged(visits(ONE, 3.5, 3.5, 3.5), bound)
+    assert (found.verdict, found.reason) == (
+        UNRESOLVED,
+        "builtin was what bound the rate of threads",
+    )
+
+
+def test_a_machine_that_others_used_is_told() -> None:
+    busy = visits(OTHER, 14.0, 14.1, 14.0, others_cpu=0.6)
+    found = judged(visits(ONE, 3.5, 3.5, 3.5), busy)
+    assert found.verdict == HOLDS
+    assert found.reason.count("others used the CPU meanwhile") == 1
+
+
 ROUND_2 = (
     Figure("blocking", 76.54, 0.05, 1),
     Figure("pool", 1556.68, 0.05, 40),

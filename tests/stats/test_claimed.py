@@ -16,6 +16,8 @@ from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, UNRESOLVED, reason_of,
         (10.0, 0.9, 1.1, DOES_NOT),
         (10.0, 0.5, 0.6, DOES_NOT),
         (10.0, 0.5, 20.0, UNRESOLVED),
+        (10.0, 0.6, 2.9, DOES_NOT),  # nothing that is nearer to 10 than to 1
+        (10.0, 0.6, 3.5, UNRESOLVED),
         (0.1, 0.105, 0.11, HOLDS),
         (0.1, 0.01, 0.02, HOLDS),
         (0.1, 0.5, 0.6, IN_PART),
@@ -58,3 +60,8 @@ def test_every_verdict_has_a_reason_of_a_few_words() -> None:
     for word in (HOLDS, IN_PART, DOES_NOT, UNRESOLVED):
         for alike in (True, False):
             assert 2 <= len(reason_of(word, 2.0, alike, 1.2, 1.4).split()) <= 6
+
+
+def test_only_what_goes_beyond_the_slack_is_called_larger() -> None:
+    assert reason_of(HOLDS, 9.978, False, 9.98, 10.06) == "as published"
+    assert reason_of(HOLDS, 1.13, False, 1.81, 2.46) == "the difference is larger here"
