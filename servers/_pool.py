@@ -23,10 +23,12 @@ class Pool(PipePool):
         except TimeoutError:
             what = f"the workers were not ready within {DEADLINE:.0f} s"
             give_up(StartError(f"{what}: look for what importing the task waits for"))
-        except BrokenWorker as error:
+        except (BrokenWorker, OSError) as error:
             if isinstance(error.__cause__, Mendable):
                 raise error.__cause__ from None
-            raise StartError(f"the workers do not start: {error}") from error
+            raise StartError(
+                f"the workers do not start ({error}): ask for fewer, workers=1"
+            ) from error
         _probe.facts["worker_pids"] = sorted(self.stats().pids)
         _probe.note_gil(any(gil for gil, _ in self.told()))
         if words := [word for _, word in self.told() if word is not None]:
