@@ -2,10 +2,11 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test check format readme siege lock clean help
+.PHONY: demo test check format readme siege suites tools lock clean help
 
 help:
 	@echo "make demo    set up, then measure the 14 rows of the main benchmark (7 minutes)"
+	@echo "make suites  set up for every suite: their servers and load tools, too"
 	@echo "make test    set up, then run the tests"
 	@echo "make check   set up, then check format, lint, types and README"
 
@@ -37,13 +38,22 @@ format: .venv/developed
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-dev.txt -c requirements.lock
 	@touch $@
 
+.venv/suited: .venv/installed requirements-suites.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-suites.txt -c requirements.lock
+	@touch $@
+
+suites: .venv/suited siege tools
+
 readme: .venv/developed
 	$(BIN)/python scripts/readme.py
 
 siege:
 	@scripts/install_siege
 
-lock: .venv/developed
+tools:
+	@scripts/install_tools
+
+lock: .venv/developed .venv/suited
 	$(BIN)/python -m pip freeze > requirements.lock
 
 clean:

@@ -47,7 +47,7 @@ class Entry:
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What a task needs beside the server: "upstream", "internet"."""
+        """What a task needs beside the server: "upstream", "internet"; what a server imports."""
         needs = self.constants.get("NEEDS")
         return needs if isinstance(needs, tuple) else ()
 

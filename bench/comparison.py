@@ -15,12 +15,12 @@ from pathlib import Path
 
 import catalog
 import upstream
-from bench import draft, journal, plan, server
+from bench import asked, draft, journal, plan, server
 from bench.measure import measure
 from bench.record import PAIR, Record
 from bench.stats import looks, verdict
 from bench.stats.verdict import Verdict
-from bench.visit import prepared, window
+from bench.visit import prepared
 from errors import RunError
 from suites import Case
 from upstream import Upstream
@@ -86,7 +86,7 @@ class _Sliced:
 
     def slice(self, number: int, seed: int) -> Record:
         record = replace(self.record, round=number, seed=seed)
-        load = replace(window(record), seconds=SLICE, cycles=1.0)
+        load = replace(asked.window(record), seconds=SLICE, cycles=1.0)
         return measure(record, load, "builtin", self.running.facts, self.upstream)
 
 

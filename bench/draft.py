@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
+from dataclasses import asdict, replace
 from datetime import UTC, datetime
 
 from bench import server
@@ -13,7 +13,7 @@ from errors import Mendable
 from suites import Case
 from upstream import Upstream
 
-SETTINGS = ("workers", "backlog", "start_method")
+SETTINGS = ("workers", "processes", "backlog", "start_method")
 INTERPRETER = (
     "python",
     "implementation",
@@ -30,7 +30,10 @@ def new(case: Case, run: str, upstream: Upstream | None) -> Record:
         server=case.server,
         task=case.task,
         users=case.users,
-        seconds=case.seconds,
+        seconds=case.seconds if case.requests is None else None,
+        requests=case.requests,
+        clients=case.clients,
+        request=None if case.request is None else asdict(case.request),
         keep_alive=case.keep_alive,
         settings=case.settings,
         command=case.command,

@@ -47,7 +47,8 @@ def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[str, ...]:
     """Name the servers of one task that answered other bytes."""
     if not catalog.find_task(record.task).constants.get("STABLE", True):
         return ()
-    others = {r.server for r in earlier if r.task == record.task and _differ(r, record)}
+    alike = [r for r in earlier if (r.task, r.request) == (record.task, record.request)]
+    others = {r.server for r in alike if _differ(r, record)}
     return tuple(
         f"bodies: answers other bytes than {server}: compare them" for server in sorted(others)
     )

@@ -6,6 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
+from urllib.parse import urljoin
 
 import psutil
 
@@ -88,7 +89,8 @@ def _said(
     if facts is None or began is None or ended is None:
         return {}
     try:
-        said: dict[str, Any] = json.loads(get(f"{url}resources/?from={began:.6f}&to={ended:.6f}"))
+        asked = urljoin(url, f"/resources/?from={began:.6f}&to={ended:.6f}")
+        said: dict[str, Any] = json.loads(get(asked))
     except (StartError, ValueError):  # it may have died, which the load has counted
         return {}
     return said

@@ -11,7 +11,7 @@ from pathlib import Path
 import files
 from bench.stats import looks
 from errors import StorageError
-from suites import Case
+from suites import Case, from_values
 
 FILE = "run.json"
 
@@ -57,7 +57,7 @@ def load(folder: Path) -> Plan:
     path = folder / FILE
     try:
         values = json.loads(path.read_bytes())
-        cases = tuple(Case(**case) for case in values.pop("cases"))
+        cases = tuple(from_values(case) for case in values.pop("cases"))
         return Plan(cases=cases, **values)
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}: this run cannot go on") from error

@@ -7,10 +7,13 @@ import http.client
 import statistics
 import time
 from dataclasses import dataclass
-from urllib.parse import urlsplit
+from urllib.parse import urljoin, urlsplit
 
 from errors import StartError
+from loads._body import content_type
+from suites import Request
 
+GET = Request()
 TIMES = 5
 ENOUGH = 1.0  # s, after which a slow task is not asked again
 TIMEOUT = 30.0  # s
@@ -19,35 +22,40 @@ LONGEST = 160  # characters of what an answer says
 
 @dataclass(frozen=True)
 class Primed:
-    """What was seen: the median response time of one request alone (s), and the body's hash."""
+    """What was seen: the median response time of one request alone (s), and the first body."""
 
     alone_s: float
+    body: bytes
     body_sha256: str
     stable: bool
 
 
-def prime(url: str, times: int = TIMES) -> Primed:
-    """Ask alone `times` times, 2 or more; raise StartError unless all answers are 200.
+def prime(url: str, times: int = TIMES, request: Request = GET) -> Primed:
+    """Ask a server alone `times` times, 2 or more; raise StartError unless all answers are 200.
 
     A slow task is asked fewer times: no further one when ENOUGH seconds are over.
     """
     taken: list[float] = []
-    hashes: list[str] = []
+    bodies: list[bytes] = []
     began = time.monotonic()
     while len(taken) < 2 or (len(taken) < times and time.monotonic() - began < ENOUGH):
         start = time.perf_counter()
-        body = get(url)
+        bodies.append(get(url, request))
         taken.append(time.perf_counter() - start)
-        hashes.append(hashlib.sha256(body).hexdigest())
-    return Primed(statistics.median(taken[1:]), hashes[0], len(set(hashes)) == 1)
+    first = bodies[0]
+    alone_s = statistics.median(taken[1:])
+    return Primed(alone_s, first, hashlib.sha256(first).hexdigest(), len(set(bodies)) == 1)
 
 
-def get(url: str) -> bytes:
+def get(url: str, request: Request = GET) -> bytes:
     """Fetch a body from this machine; raise StartError with what was answered if it is not 200."""
+    url = urljoin(url, request.path) if request is not GET else url
     parts = urlsplit(url)
+    headers = {} if request.body is None else {"Content-Type": content_type(request.body)}
     connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT)
     try:
-        connection.request("GET", f"{parts.path or '/'}?{parts.query}".rstrip("?"))
+        target = f"{parts.path or '/'}?{parts.query}".rstrip("?")
+        connection.request(request.method, target, request.body, headers)
         response = connection.getresponse()
         body = response.read()
     except (OSError, http.client.HTTPException) as error:

@@ -26,6 +26,7 @@ print(json.dumps({
     "gil_enabled": getattr(sys, "_is_gil_enabled", lambda: True)(),
 }))
 """
+NAME = re.compile(r"3\.\d+t?")
 VERSION = re.compile(r"python3\.\d+t?|python3")
 
 
@@ -50,7 +51,7 @@ def find(word: str) -> str:
     direct = shutil.which(Path(path).expanduser())
     if direct is not None:
         return str(Path(direct).absolute())  # a venv's python is a link that must not be resolved
-    for python in found():
+    for python in found() if NAME.fullmatch(word) else ():
         if python.name == word:
             return python.path
     fix = f"fab pythons says how to get it, or set PYTHONS={word}=/path/of/python"

@@ -21,7 +21,10 @@ class Record:
     attempt counts.
     Units are in the names: `_s` seconds, `_mib` MiB; rates are requests a second; `availability`
     is a share from 0 to 1. `alone_s` is the median response time of one request at a time, before
-    the load. `phases` are seconds by phase. `tries_per_request` counts what the retry tasks asked
+    the load. `request` is what users ask, by the fields of a suite's Request; None is `GET /`.
+    `clients` are processes that the users were divided over.
+    `body_bytes` counts the first answer's body, and `content` is what its suite compares of it.
+    `phases` are seconds by phase. `tries_per_request` counts what the retry tasks asked
     of the upstream. `server_cpu_s` was used during the load, `server_life_cpu_s` from start to end
     by the server and all it left. `problem` says in one line why there are no figures; `flags`
     what to doubt.
@@ -55,6 +58,8 @@ class Record:
     think_s: float = 0.0
     seconds: float | None = None
     requests: int | None = None
+    request: Mapping[str, object] | None = None
+    clients: int = 1
     url: str | None = None
     driver: str | None = None
     driver_version: str | None = None
@@ -63,6 +68,8 @@ class Record:
     phases: Mapping[str, float] = field(default_factory=dict)
     alone_s: float | None = None
     body_sha256: str | None = None
+    body_bytes: int | None = None
+    content: str | None = None
     elapsed_s: float | None = None
     offered: int | None = None
     completed: int | None = None
@@ -138,7 +145,8 @@ class Record:
     @property
     def key(self) -> tuple[object, ...]:
         """What two records of one case have in common: its command and its load."""
-        return (self.command, self.users, self.keep_alive, self.asked_rate)
+        asked = (self.request or {}).values()
+        return (self.command, self.users, self.keep_alive, self.asked_rate, *asked)
 
     @property
     def is_unavailable(self) -> bool:

@@ -7,8 +7,10 @@ import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from urllib.parse import urljoin
 
 import loads
+from bench import asked
 from bench.gil_meter import NO_SAMPLE, Meter, Utilisation
 from bench.prime import get
 from bench.record import Record
@@ -37,7 +39,7 @@ class SingleFlight:
 
 def added(record: Record, facts: Mapping[str, object]) -> Record:
     """Add to a record what one task takes on the server that said `facts`."""
-    found = fly(record.url or "", facts, record.alone_s or 0.0)
+    found = fly(asked.alone(record), facts, record.alone_s or 0.0)
     return replace(
         record,
         **found.hold.fields("hold"),
@@ -47,8 +49,8 @@ def added(record: Record, facts: Mapping[str, object]) -> Record:
     )
 
 
-def fly(url: str, facts: Mapping[str, object], alone_s: float) -> SingleFlight:
-    """Have one user ask a server for as long as its figures need: 0.5 s, or two tasks.
+def fly(load: Load, facts: Mapping[str, object], alone_s: float) -> SingleFlight:
+    """Have one user ask what `load` does for as long as its figures need: 0.5 s, or two tasks.
 
     `alone_s` is what one request takes. Looked at is only what lies within a task, by the clock of
     the thread that ran it: h is no matter of HTTP.
@@ -56,9 +58,10 @@ def fly(url: str, facts: Mapping[str, object], alone_s: float) -> SingleFlight:
     count = max(2, math.ceil(SECONDS / max(alone_s, 1e-4)))
     began = time.monotonic()
     with Meter(facts, EVERY) as meter:
-        loads.run(Load(url, 1, seconds=None, requests=count), "builtin")
+        loads.run(replace(load, requests=count), "builtin")
     try:
-        told = json.loads(get(f"{url}resources/?from={began:.6f}&to={time.monotonic():.6f}&each"))
+        window = f"from={began:.6f}&to={time.monotonic():.6f}"
+        told = json.loads(get(urljoin(load.url, f"/resources/?{window}&each")))
     except (StartError, ValueError):  # it may have died
         told = {}
     each = told.get("each") or []

@@ -6,25 +6,19 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from urllib.parse import urljoin
 
 import catalog
 import loads
-from bench import draft, server, single_flight
+from bench import asked, content, draft, server, single_flight
 from bench.measure import measure
 from bench.prime import TIMES, prime
 from bench.record import VISIT, Record
-from bench.stats.estimate import SLOW
 from errors import Mendable
-from loads import Load
 from suites import Case
 from upstream import Upstream
 
 AGAIN = 2  # first requests of a visit, whose case was asked more often in its long run
-WARM = 0.5  # s of load, at least, that are not counted
-WINDOW = 1.5  # s that are, at least: more by restart is worth more than longer
-CYCLES = 2.0  # answers per user in a window, at least
-TINY = 1e-9  # s
-MANY, FEW = 20, 5  # answers in a window, at least; FEW below SLOW requests a second
 Tell = Callable[[str, float], object]
 
 
@@ -102,13 +96,13 @@ def _loaded(
     phases: Phases,
 ) -> Record:
     if record.kind == VISIT:
-        load = window(record)
-        expected = load.warm + 3 * _cycle_s(record)
+        load = asked.window(record)
+        expected = load.warm + 3 * asked.cycle_s(record)
     else:
-        load = Load(running.url, record.users, record.seconds, keep_alive=record.keep_alive)
-        with phases.of("warm", _cycle_s(record)):
-            warmed = loads.run(replace(load, seconds=WARM, each=1), "builtin").measured
-        expected = record.seconds or 0.0
+        load = asked.long(record)
+        with phases.of("warm", asked.cycle_s(record)):
+            warmed = loads.run(asked.warm_up(record), "builtin").measured
+        expected = load.seconds or asked.cycle_s(record) * (load.requests or 0) / load.users
         if warmed.problem:
             record = replace(record, flags=(*record.flags, f"warm-up: {warmed.problem}"))
     with phases.of("load", expected):
@@ -117,34 +111,17 @@ def _loaded(
 
 def prepared(record: Record, running: server.Server) -> Record:
     """Ask a fresh server for its first answers; raise StartError unless they are good."""
-    primed = prime(running.url, AGAIN if record.round else TIMES)
+    request = asked.request(record)
+    primed = prime(running.url, AGAIN if record.round else TIMES, request)
     doubts: tuple[str, ...] = ()
     if not primed.stable and catalog.find_task(record.task).constants.get("STABLE", True):
         doubts = ("bodies: answers change: set STABLE = False in the task's file if they should",)
     return replace(
         record,
-        url=running.url,
+        url=urljoin(running.url, request.path),
         alone_s=round(primed.alone_s, 6),
         body_sha256=primed.body_sha256,
+        body_bytes=len(primed.body),
+        content=content.of(record.suite, primed.body),
         flags=doubts,
     )
-
-
-def window(record: Record) -> Load:
-    """Ask for a warm-up and a window of two cycles or more, each time of all users once round."""
-    is_slow = record.users / max(_cycle_s(record), TINY) < SLOW
-    return Load(
-        record.url or "",
-        record.users,
-        seconds=WINDOW,
-        keep_alive=record.keep_alive,
-        warm=WARM,
-        cycles=CYCLES,
-        completions=FEW if is_slow else MANY,
-        waits=not draft.is_crowded(record),
-    )
-
-
-def _cycle_s(record: Record) -> float:
-    """Expect how long it takes to answer every user once: that depends on how many slots work."""
-    return (record.alone_s or 0.0) * max(1.0, record.users / (record.workers or 1))

@@ -22,11 +22,15 @@ if TYPE_CHECKING:
 
 
 def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float | None) -> Plan:
-    """Make the plan of a suite: all of its rows, or those of one of its groups."""
+    """Make the plan of a suite: those rows of one of its groups.
+
+    Without `rows` all of them, or with quick those that its claims are about.
+    """
     from bench import plan
 
     module = importlib.import_module(f"suites.{catalog.find_suite(suite).name}")
     groups = {"all": module.CASES, **module.GROUPS}
+    rows = rows or ("claimed" if is_quick and "claimed" in groups else "all")
     if rows not in groups:
         raise UsageError(f"rows={rows!r}: {suite} has {', '.join(groups)}")
     cases: Sequence[Case] = groups[rows]
@@ -36,7 +40,7 @@ def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float
         suite,
         tuple(cases),
         plan.new_seed(),
-        driver or loads.default_driver(),
+        driver or loads.default_driver(getattr(module, "TOOL", "siege")),
         is_quick,
         target,
     )
@@ -50,8 +54,17 @@ def begin(plan: Plan) -> tuple[Path, list[Record]]:
 
     for case in plan.cases:
         server.command(case, port=0)  # raises for what cannot be started
+        method = case.request.method if case.request else "GET"
+        load = loads.Load(
+            "http://127.0.0.1/",
+            case.users,
+            case.seconds,
+            keep_alive=case.keep_alive,
+            method=method,
+            processes=case.clients,
+        )
         for driver in {"builtin", plan.driver or "builtin"}:
-            loads.check(loads.Load("http://127.0.0.1/", case.users, case.seconds), driver)
+            loads.check(load, driver)
     folder = journal.new_run(plan.suite)
     plans.save(plan, folder)
     rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name

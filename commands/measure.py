@@ -95,7 +95,7 @@ def run_all_load_tests(
     """Measure every row of the main benchmark and write results/results.txt.
 
     quick   only the 14 published rows, at most 7 visits and one run of 8 s each
-    driver  of the long runs: siege, builtin or h2load; siege when it is installed, else builtin
+    driver  of the long runs; the published tool when it is installed, else builtin
     rows    published, later, crowd, gil or all; all unless given, published with quick
     target  half-width of the intervals in percent: 2, or 5 with quick
     format  text unless given, or json
@@ -109,7 +109,7 @@ def run_suite(
     suite: str = "",
     quick: bool = False,
     driver: str = "",
-    rows: str = "all",
+    rows: str = "",
     target: str = "",
     pythons: str = "",
     format: str = "text",  # noqa: A002
@@ -118,8 +118,8 @@ def run_suite(
 
     suite   its name, as fab list gives it
     quick   at most 7 visits and one run of 8 s each
-    driver  of the long runs: siege, builtin or h2load; siege when it is installed, else builtin
-    rows    a group of its rows; all unless given
+    driver  of the long runs; the published tool when it is installed, else builtin
+    rows    a group of its rows; all unless given, with quick those that its claims are about
     target  half-width of the intervals in percent: 2, or 5 with quick
     pythons every row in each of these, as fab pythons names them: 3.11+3.14+3.14t
     format  text unless given, or json

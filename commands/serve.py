@@ -29,6 +29,9 @@ def run_server(
     start_method: str = "",
     python: str = "",
     path: str = "",
+    processes: str = "",
+    threads: str = "",
+    mode: str = "",
 ) -> None:
     """Serve a task with a server until Ctrl-C: fab run_server:3,network_sync.
 
@@ -42,6 +45,9 @@ def run_server(
     python        the interpreter to serve with, this one unless given: a path, a name on PATH, or
                   3.14 as PYTHONS=3.14=/path/of/python names it
     path          a folder that a task of your own imports from
+    processes     of fastapi_requests (2 unless given), gunicorn_gthread and granian (1)
+    threads       of Rust in each process of granian, 1 unless given
+    mode          of granian's: mt, one runtime for all threads, or st, one for each
     """
     from bench import serve
 
@@ -49,7 +55,14 @@ def run_server(
         _case(
             server,
             task,
-            {"workers": workers, "backlog": backlog, "start_method": start_method},
+            {
+                "workers": workers,
+                "processes": processes,
+                "threads": threads,
+                "mode": mode,
+                "backlog": backlog,
+                "start_method": start_method,
+            },
             python=python or None,
             path=str(Path(path).expanduser().absolute()) if path else None,
         ),
@@ -83,7 +96,8 @@ def _case(
         known = ", ".join(f"{e.number or ''} {e.name}".strip() for e in catalog.servers().values())
         raise UsageError(f"which server? fab run_server:NUMBER[,TASK] with one of {known}")
     given: dict[str, object] = {key: value for key, value in settings.items() if value}
-    for key, most in (("workers", 256), ("backlog", 65535)):
+    limits = {"workers": 256, "processes": 64, "threads": 256, "backlog": 65535}
+    for key, most in limits.items():
         if key in given:
             given[key] = values.whole(key, settings[key], 1, most)
     if settings["start_method"]:

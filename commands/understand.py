@@ -65,3 +65,28 @@ def gil(
     )
     found = gil_cost.measure(threads, processes, lambda words: print(words, file=sys.stderr))
     print(worded.as_json(found) if format == "json" else worded.text(found))
+
+
+@command("Understand")
+def claims(context: Context, suite: str = "", run: str = "", format: str = "text") -> None:  # noqa: A002
+    """Judge what published benchmarks claim by the newest run of each, and audit their figures.
+
+    suite   one of them; all unless given
+    run     a folder in results/ to judge by instead, such as example
+    format  text unless given, or json
+    """
+    from bench import journal
+    from commands import _claims
+    from reports import claims as report
+
+    values.one_of("format", format, "text", "json")
+    names = [catalog.find_suite(suite).name] if suite else [*catalog.suites()]
+    found, sources = _claims.judged(names, run)
+    kept = journal.RESULTS / "claims.rst"
+    journal.check_writable()
+    journal.replace(kept, report.rst(found, sources))
+    if format == "json":
+        print(report.as_json(found), end="")
+    else:
+        print(report.text(found))
+        print("\n".join(["", *sources, f"written to {kept}"]))

@@ -152,6 +152,6 @@ def version(driver: str) -> str | None:
     return _run.version(module)
 
 
-def default_driver() -> str:
-    """Name the driver to use when none is asked for: siege when it is installed."""
-    return "siege" if shutil.which("siege") else "builtin"
+def default_driver(published: str = "siege") -> str:
+    """Name the driver to use when none is asked for: the `published` one when it is installed."""
+    return published if shutil.which(published) else "builtin"

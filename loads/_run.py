@@ -49,7 +49,8 @@ def run(load: Load, name: str) -> Ran:
     else:
         measured = driver.parse(stdout, stderr, load)
     model = "open" if load.rate else "closed"
-    return Ran(name, version(driver), argv, measured, cpu_s, output, model, hung=cpu_s is None)
+    own = tuple(word.removeprefix(f"{catalog.ROOT}/") for word in argv)
+    return Ran(name, version(driver), own, measured, cpu_s, output, model, hung=cpu_s is None)
 
 
 def _to_its_end(
@@ -126,7 +127,7 @@ def version(driver: ModuleType) -> str | None:
     with tempfile.TemporaryDirectory() as home:  # siege writes to it even when asked for this
         try:
             said = subprocess.run(
-                [driver.TOOL, "--version"],
+                [driver.TOOL, getattr(driver, "ASKED_VERSION", "--version")],
                 env={**os.environ, "HOME": home},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,

@@ -17,6 +17,7 @@ def as_dict(row: Row) -> dict[str, object]:
         "server": first.server,
         "task": first.task,
         "command": first.command,
+        "request": first.request,
         "users": first.users,
         "workers": first.workers,
         "driver": first.driver,

@@ -127,13 +127,16 @@ class Row:
     @cached_property
     def ceiling(self) -> Ceiling | None:
         """The lowest of the ceilings that are known."""
-        service_s = self._median(lambda r: r.slot_s) or self._median(lambda r: r.alone_s)
+        slot_s = self._median(lambda r: r.slot_s)
+        service_s = slot_s or self._median(lambda r: r.alone_s)
+        # A loop has one slot, but not for tasks that share it: then nothing is known of a slot.
+        slots = self.first.workers if slot_s is None else self.first.slots or self.first.workers
         cpu_ms = self._median(lambda r: r.cpu_ms_per_request)
         cores = self.first.environment.get("cores")
         alone_s = self._median(lambda r: r.alone_s)
         is_long = service_s is not None and service_s >= SHORT
         known = audit.ceilings(
-            workers=self.first.slots or self.first.workers,
+            workers=slots,
             service_s=service_s if is_long else None,
             cores=cores if isinstance(cores, int) else None,
             cpu_s=None if cpu_ms is None else cpu_ms / 1000,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from tabulate import tabulate
 
@@ -10,6 +11,7 @@ from bench.environment import sentence
 from bench.record import TEST, Record
 from reports import doubts
 from reports.rows import Row
+from suites import Request
 
 HEAD = (
     "Task",
@@ -69,11 +71,20 @@ def conditions(found: Sequence[Row]) -> str:
 def notes(found: Sequence[Row]) -> str:
     """List what to doubt, row by row; empty when there is nothing."""
     lines = [
-        f"* {row.first.command}, {row.first.users} users: {note}"
+        f"* {label(row.first)}, {row.first.users} users: {note}"
         for row in found
         for note in ([row.problem] if row.problem else doubts.of(row))
     ]
     return "\n".join(lines)
+
+
+def label(record: Record, literal: str = "") -> str:
+    """Name a case: the command that starts its server, and what users ask where it is not `/`."""
+    command = f"{literal}{record.command}{literal}"
+    if not record.request:
+        return command
+    asked: dict[str, Any] = dict(record.request)
+    return f"{command}  {literal}{Request(**asked).words}{literal}"
 
 
 def kinds(row: Row) -> str:
@@ -109,7 +120,7 @@ def rate(row: Row) -> str:
 
 
 def _line(row: Row, literal: str) -> list[str]:
-    task = [f"{literal}{row.first.command}{literal}{_load(row)}", str(row.first.users)]
+    task = [f"{label(row.first, literal)}{_load(row)}", str(row.first.users)]
     if row.problem is not None:
         return [*task, "not available", *("-",) * (len(HEAD) - 3)]
     published = row.long.rate if row.long else None

@@ -69,6 +69,6 @@ def _table(group: Sequence[Row], style: str) -> list[str]:
 
 
 def _output(record: Record) -> str:
-    title = f"{record.command}   ({record.users} users, {record.driver or 'no load'})"
+    title = f"{summary.label(record)}   ({record.users} users, {record.driver or 'no load'})"
     said = record.output or record.problem or "no output"
     return f"{title}\n{'=' * len(title)}\n{said.rstrip()}\n"

@@ -27,8 +27,8 @@ def rendered(text: str) -> str:
 
 def _table() -> str:
     published = {(case.server, case.task) for case in tornado.PUBLISHED}
-    records = rows(journal.read(ROOT / "results" / "example"))
-    kept = [record for record in records if (record.server, record.task) in published]
+    found = rows(journal.read(ROOT / "results" / "example"))
+    kept = [row for row in found if (row.first.server, row.first.task) in published]
     return f"{summary.table(kept, 'rst')}\n\n{summary.conditions(kept)}"
 
 

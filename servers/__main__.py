@@ -1,10 +1,10 @@
 """Serve one task with one server: python -m servers NAME TASK PORT.
 
-Settings cross by environment: SERVER_WORKERS, SERVER_BACKLOG, SERVER_START_METHOD for what the
-server's `serve` takes, TASK_PATH for where a task's imports are, SERVER_READY_FD and SERVER_FILE
-for who wants to know that it listens, SERVER_DIES_WITH for a server that must not outlive its
-parent, by the parent's pid, SERVER_QUEUE_CLOCK for one whose tasks' wait for a CPU is asked for.
-Port 0 takes a free one.
+Settings cross by environment: SERVER_WORKERS, SERVER_BACKLOG and so on for what the server's
+`serve` takes, TASK_PATH for where a task's imports are, SERVER_READY_FD and SERVER_FILE for who
+wants to know that it listens, SERVER_DIES_WITH for a server that must not outlive its parent, by
+the parent's pid, SERVER_QUEUE_CLOCK for one whose tasks' wait for a CPU is asked for. Port 0 takes
+a free one.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import importlib
+import importlib.util
 import multiprocessing
 import os
 import resource
@@ -24,7 +25,7 @@ from servers import _gil_word, _probe, _ready
 from servers._stop import DRAIN, leave, stop
 
 PR_SET_PDEATHSIG = 1
-LIMITS = {"workers": 256, "backlog": 65535}
+LIMITS = {"workers": 256, "processes": 64, "threads": 256, "backlog": 65535}
 
 
 def main(words: list[str]) -> int:
@@ -48,11 +49,16 @@ def main(words: list[str]) -> int:
 def _serve(server: catalog.Entry, task: str, port: int) -> None:
     settings = {key: _setting(key, value) for key, value in server.settings.items()}
     _probe.facts.update(_probe.identity(), server=server.name, task=task, **settings)
-    _probe.facts.update(_gil_word.facts())
+    foreign = server.constants.get("FOREIGN")
+    _probe.facts["foreign"] = foreign
+    gil = {"gil_word": None, "gil_word_why": f"{foreign}'s processes run the tasks"}
+    _probe.facts.update(gil if foreign else _gil_word.facts())
     if server.needs_python > sys.version_info[:2]:
         needed, here = (".".join(map(str, v)) for v in (server.needs_python, sys.version_info[:2]))
         fix = f"python={needed}, and fab pythons says which there are"
         raise MachineError(f"{server.name} needs Python {needed}, this is {here}: {fix}")
+    if missing := [name for name in server.needs if importlib.util.find_spec(name) is None]:
+        raise MachineError(f"{server.name} needs {' and '.join(missing)}: make suites")
     try:
         module = importlib.import_module(f"servers.{server.name}")
     except ModuleNotFoundError as error:

@@ -40,9 +40,13 @@ def note_gil(enabled: bool) -> None:
 
 
 def endings() -> dict[str, object]:
-    """Name what is known only at the end: how many answers were given, and the GIL's state."""
+    """Name what is known only at the end: the GIL's state, and how many answers this process gave.
+
+    Of a server whose answers another's processes give, that is not known.
+    """
     note_gil(gil_enabled())
-    return {**answered, "gil_enabled": facts["gil_enabled"]}
+    given = {} if facts.get("foreign") else answered
+    return {**given, "gil_enabled": facts.get("gil_enabled")}
 
 
 def resources() -> dict[str, object]:

@@ -55,7 +55,7 @@ def begin(barrier: Barrier) -> None:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
     _gil_facts = _gil_word.facts()  # of its own; no other thread computes yet
-    threading.Thread(target=_end_with_parent, name="parent-watch", daemon=True).start()
+    threading.Thread(target=end_with_parent, name="parent-watch", daemon=True).start()
     share(barrier)
 
 
@@ -124,7 +124,8 @@ def _signals_held() -> Iterator[None]:
         signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
 
 
-def _end_with_parent() -> None:
+def end_with_parent() -> None:
+    """Wait for the parent's end, however it comes, and end this process at once."""
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker process has a parent"
     connection.wait([parent.sentinel])

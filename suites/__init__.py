@@ -1,11 +1,16 @@
-"""Suites: one file a benchmark, which is data: the cases to measure."""
+"""Suites: one file a benchmark, which is data: the cases to measure, and the claims about them."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field, replace
+from dataclasses import astuple, dataclass, field, replace
+from typing import Any
 
 import catalog
+from suites._claim import Audit, Claim, Figure
+from suites._request import Request
+
+__all__ = ["Audit", "Case", "Claim", "Figure", "Request", "from_values"]
 
 
 @dataclass(frozen=True)
@@ -14,7 +19,9 @@ class Case:
 
     `users` ask at once, for `seconds` in a long run; with `keep_alive` each keeps its connection.
     `python` is the interpreter the server runs in, by name or path (None: this one), `path` a
-    folder that a user's task imports from.
+    folder that a user's task imports from. Users ask `request`, `GET /` unless given. With
+    `requests` the long run is of so many instead; `clients` processes load it. `in_quick` is what
+    `quick` changes beside the length of the long run, by field (None: as `quick` says).
     """
 
     server: str
@@ -25,11 +32,16 @@ class Case:
     settings: Mapping[str, object] = field(default_factory=dict)
     python: str | None = None
     path: str | None = None
+    request: Request | None = None
+    requests: int | None = None
+    clients: int = 1
+    in_quick: Mapping[str, object] | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
         """What tells this case from all others: its command and its load, a closed loop."""
-        return (self.command, self.users, self.keep_alive, None)
+        asked = () if self.request is None else astuple(self.request)
+        return (self.command, self.users, self.keep_alive, None, *asked)
 
     @property
     def name(self) -> str:
@@ -37,7 +49,8 @@ class Case:
         word = catalog.find_server(self.server).spelling(self.task)
         workers = f"x{self.settings['workers']}" if "workers" in self.settings else ""
         python = f"@{self.python}" if self.python else ""
-        return f"{word}{workers}{python}/{self.task}"
+        asked = f" {self.request.words}" if self.request else ""
+        return f"{word}{workers}{python}/{self.task}{asked}"
 
     @property
     def command(self) -> str:
@@ -53,7 +66,17 @@ class Case:
     def quick(self) -> Case:
         """Shorten the long run to 8 s, and cut the users to 2 on a server without workers.
 
-        There each user waits for all others, so that 25 would take most of the time to warm up.
+        There each user waits for all others, so that 25 would take most of the time to warm up. A
+        case that says what quick changes keeps its users.
         """
+        if self.in_quick is not None:
+            changed: dict[str, Any] = {"seconds": 8.0, **self.in_quick}
+            return replace(self, **changed)
         has_workers = "workers" in catalog.find_server(self.server).settings
         return replace(self, seconds=8.0, users=self.users if has_workers else 2)
+
+
+def from_values(values: Mapping[str, Any]) -> Case:
+    """Make a case from what `dataclasses.asdict` gave of it, perhaps by way of JSON."""
+    request = values.get("request")
+    return Case(**{**values, "request": None if request is None else Request(**request)})

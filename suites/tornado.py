@@ -1,6 +1,6 @@
 """The tornado benchmark: a long task behind sync, one loop, threads and processes."""
 
-from suites import Case
+from suites import Case, _tornado
 
 # The 14 published rows, in their order. The sync row runs longest: starvation in its short
 # listen queue takes a minute to show.
@@ -21,21 +21,24 @@ PUBLISHED = (
     Case("processes", "network_https_cpu_bound_sync"),
 )
 
+# On a loop whose task awaits, or takes microseconds, nobody waits for all: quick cuts no users.
+ALL_USERS: dict[str, object] = {}
+
 # What the same project measured later: async twins on the loop, and tasks of microseconds.
 LATER = (
     Case("loop", "sleep_async"),
-    Case("loop", "sleep_async_split"),
-    Case("loop", "network_async_local"),
-    Case("loop", "network_async_external"),
-    Case("loop", "network_async_external_retry"),
-    Case("loop", "network_https_async"),
-    Case("loop", "network_https_async_retry"),
-    Case("loop", "network_https_cpu_bound_async"),
-    Case("loop", "file_async"),
-    Case("loop", "simplehash_async"),
+    Case("loop", "sleep_async_split", in_quick=ALL_USERS),
+    Case("loop", "network_async_local", in_quick=ALL_USERS),
+    Case("loop", "network_async_external", in_quick=ALL_USERS),
+    Case("loop", "network_async_external_retry", in_quick=ALL_USERS),
+    Case("loop", "network_https_async", in_quick=ALL_USERS),
+    Case("loop", "network_https_async_retry", in_quick=ALL_USERS),
+    Case("loop", "network_https_cpu_bound_async", in_quick=ALL_USERS),
+    Case("loop", "file_async", in_quick=ALL_USERS),
+    Case("loop", "simplehash_async", in_quick=ALL_USERS),
     Case("threads", "simplehash_sync"),
     Case("processes", "simplehash_sync"),
-    Case("loop", "checksum_async"),
+    Case("loop", "checksum_async", in_quick=ALL_USERS),
     Case("threads", "checksum_sync"),
     Case("processes", "checksum_sync"),
 )
@@ -46,13 +49,15 @@ GIL = (
     Case("processes", "xml_feedparser_sync"),
     Case("threads", "xml_lxml_sync"),
     Case("processes", "xml_lxml_sync"),
+    Case("threads", "network_https_cpu_bound_lxml_sync"),
+    Case("processes", "network_https_cpu_bound_lxml_sync"),
     Case("threads", "noop_sync"),
     Case("processes", "noop_sync"),
 )
 
 # The same project's loads of more users than there are slots.
 CROWD = tuple(
-    Case(server, task, users)
+    Case(server, task, users, in_quick=ALL_USERS)
     for users in (254, 512)
     for server, task in (
         ("loop", "sleep_async_split"),
@@ -62,4 +67,8 @@ CROWD = tuple(
 )
 
 CASES = PUBLISHED + LATER + CROWD + GIL
-GROUPS = {"published": PUBLISHED, "later": LATER, "crowd": CROWD, "gil": GIL}
+
+CLAIMS = _tornado.claims(CASES)
+AUDITS = _tornado.AUDITS
+CLAIMED = tuple(case for case in CASES if any(case in (c.one, c.other) for c in CLAIMS))
+GROUPS = {"published": PUBLISHED, "later": LATER, "crowd": CROWD, "gil": GIL, "claimed": CLAIMED}

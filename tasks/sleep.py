@@ -9,6 +9,7 @@ SAVE_USER = 0.02  # seconds
 SEND_EMAIL = 0.06
 CALL_SOCIAL_API = 0.2
 QUERY = 0.05
+SECOND = 1.0
 PAGE = b"<html><body><p>Welcome: you are signed up.</p></body></html>\n"
 
 
@@ -21,6 +22,30 @@ def sleep_sync() -> bytes:
 def sleep_short_sync() -> bytes:
     """Sleep 0.05 s in one blocking call, as a query of a database would take."""
     time.sleep(QUERY)
+    return PAGE
+
+
+def sleep_second_sync() -> bytes:
+    """Sleep 1 s in one blocking call, as a slow query would take."""
+    time.sleep(SECOND)
+    return PAGE
+
+
+async def sleep_second_async() -> bytes:
+    """Sleep one second, awaited, as other servers' benchmarks do."""
+    await asyncio.sleep(SECOND)
+    return PAGE
+
+
+def sleep_tenth_sync() -> bytes:
+    """Sleep 0.1 s in one blocking call: the second in a tenth of the time."""
+    time.sleep(SECOND / 10)
+    return PAGE
+
+
+async def sleep_tenth_async() -> bytes:
+    """Sleep 0.1 s, awaited."""
+    await asyncio.sleep(SECOND / 10)
     return PAGE
 
 

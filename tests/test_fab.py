@@ -20,9 +20,9 @@ import pytest
 import catalog
 from bench import journal
 from tests.conftest import wait_until
+from tests.installed import SERVERS
 
 FAB = str(Path(sys.executable).with_name("fab"))
-SERVERS = list(catalog.servers())
 Alive = Callable[[], list[psutil.Process]]
 
 
@@ -235,7 +235,7 @@ def test_fab_list_is_quick() -> None:
 @pytest.fixture
 def a_copy(tmp_path: Path) -> Path:
     """Copy the project, so that files can be dropped into it."""
-    ignore = shutil.ignore_patterns(".git", ".venv", ".data", "results", ".*_cache")
+    ignore = shutil.ignore_patterns(".git", ".venv", ".data", ".pythons", "results", ".*_cache")
     shutil.copytree(catalog.ROOT, tmp_path / "copy", ignore=ignore)
     return tmp_path / "copy"
 

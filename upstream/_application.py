@@ -1,4 +1,4 @@
-"""The application: the pages of www/, and /flaky and /status, which nginx too asks of it."""
+"""The application: the pages of www/, and /flaky, /wait and /status, which nginx too asks of it."""
 
 from __future__ import annotations
 
@@ -13,6 +13,7 @@ WWW = Path(__file__).resolve().parent / "www"
 TYPES = {"page.html": "text/html", "feed.xml": "text/xml"}  # as nginx sends them
 SEED = 20  # of the failures of /flaky: the same sequence after every start
 FAILING = 0.5
+LONGEST_WAIT = 60.0  # s
 
 
 class Flaky:
@@ -40,6 +41,7 @@ def application(latency_s: float) -> tornado.web.Application:
         [
             *((f"/{name}", _Page, {**page, "kind": TYPES[name]}) for name, page in pages.items()),
             ("/flaky", _Flaky, {**pages["page.html"], "kind": TYPES["page.html"]}),
+            ("/wait", _Wait, waiting),
             ("/status", _Status, waiting),
         ],
         log_function=lambda handler: None,
@@ -69,6 +71,21 @@ class _Flaky(_Page):
         await asyncio.sleep(self.given["latency_s"])
         self.set_status(500)
         self.write(b"this try fails\n")
+
+
+class _Wait(_Answer):
+    async def get(self) -> None:
+        """Answer after the `seconds` that are asked for, as a slow service would."""
+        try:
+            seconds = float(self.get_query_argument("seconds", "0"))
+        except ValueError:
+            seconds = -1.0
+        if not 0 <= seconds <= LONGEST_WAIT:
+            self.set_status(400)
+            self.write(f"ask /wait?seconds= from 0 to {LONGEST_WAIT:g}\n")
+            return
+        await asyncio.sleep(self.given["latency_s"] + seconds)
+        self.write(b"waited\n")
 
 
 class _Status(_Answer):

@@ -42,6 +42,7 @@ http {{
     fastcgi_temp_path fastcgi;
     uwsgi_temp_path uwsgi;
     scgi_temp_path scgi;
+    upstream behind {{ server 127.0.0.1:{behind}; keepalive 128; }}
     server {{
         listen 127.0.0.1:{http} backlog={backlog};
         listen 127.0.0.1:{https} ssl backlog={backlog};
@@ -49,6 +50,11 @@ http {{
         ssl_certificate_key {key};
         root www;
         location = /flaky {{ proxy_pass http://127.0.0.1:{behind}; }}
+        location = /wait {{
+            proxy_pass http://behind;
+            proxy_http_version 1.1;
+            proxy_set_header Connection "";
+        }}
         location = /status {{ proxy_pass http://127.0.0.1:{behind}; }}
     }}
 }}

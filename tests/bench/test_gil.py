@@ -36,7 +36,9 @@ def test_the_hold_of_a_task_alone_is_known(name: str, task: str, start: Start) -
     pool = {"workers": 1} if name in ("threads", "processes") else {}
     running = start(name, f"{TASKS}:{task}", **pool)
     held, total = map(float, get(running.url).split())
-    found = single_flight.fly(running.url, running.facts, float(task.split("_")[2]) / 1000)
+    found = single_flight.fly(
+        Load(running.url, 1, seconds=None), running.facts, float(task.split("_")[2]) / 1000
+    )
     held_then, total_then = map(float, get(running.url).split())
     truth = (held_then - held) / (total_then - total)
     assert believed(found.hold) == pytest.approx(truth, abs=WITHIN + (found.hold.late or 0))
@@ -72,7 +74,7 @@ def test_tasks_that_run_together_on_a_loop_have_no_hold_of_their_own(start: Star
     running = start("loop", "sleep_async_split")
     asking = threading.Thread(target=lambda: [get(running.url) for _ in range(8)])
     asking.start()
-    found = single_flight.fly(running.url, running.facts, 0.28)
+    found = single_flight.fly(Load(running.url, 1, seconds=None), running.facts, 0.28)
     asking.join()
     assert (found.hold.share, found.hold.why) == (None, single_flight.NOT_ALONE)
 

@@ -24,9 +24,8 @@ from bench import server
 from errors import Mendable, StartError, UsageError
 from suites import Case
 from tests.conftest import wait_until
+from tests.installed import POOLS, SERVERS
 
-SERVERS = list(catalog.servers())
-POOLS = [name for name, entry in catalog.servers().items() if "workers" in entry.settings]
 PROCESSES = {"processes", "pipes"}  # whose workers are processes of their own
 LOCAL_TASKS = [n for n, entry in catalog.tasks().items() if "internet" not in entry.needs]
 FAULTS = Path(__file__).parent / "faults.py"

@@ -12,8 +12,8 @@ import pytest
 import catalog
 from bench import pythons, server
 from servers import _gil_word, _memory, _probe
+from tests.installed import SERVERS
 
-SERVERS = list(catalog.servers())
 PYTHONS = {"own": sys.executable, **pythons.named()}
 FIND = "import json; from servers import _gil_word; print(json.dumps(_gil_word.facts()))"
 Start = Callable[..., server.Server]

@@ -9,10 +9,11 @@ import sys
 import pytest
 
 import catalog
+from tests.installed import SERVERS
 from tests.test_fab import free_port
 
 
-@pytest.mark.parametrize("name", list(catalog.servers()))
+@pytest.mark.parametrize("name", SERVERS)
 def test_a_client_that_leaves_early_causes_no_line(name: str) -> None:
     port = free_port()
     words = [sys.executable, "-m", "servers", name, "sleep_short_sync", str(port)]

@@ -15,9 +15,7 @@ import pytest
 import catalog
 from bench import server
 from tests.conftest import wait_until
-
-SERVERS = list(catalog.servers())
-POOLS = [name for name, entry in catalog.servers().items() if "workers" in entry.settings]
+from tests.installed import POOLS, SERVERS
 
 
 def begin(*words: str, limit: str = "", **environment: str) -> subprocess.Popen[str]:

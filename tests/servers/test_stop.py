@@ -9,13 +9,12 @@ from typing import Any
 
 import pytest
 
-import catalog
 from bench import server
 from suites import Case
 from tests.conftest import wait_until
+from tests.installed import SERVERS
 from tests.servers.test_contract import get, together
 
-SERVERS = list(catalog.servers())
 FAULTS = Path(__file__).parent / "faults.py"
 
 

@@ -10,13 +10,11 @@ from typing import Any
 
 import pytest
 
-import catalog
 from bench import server
 from servers import _samples
+from tests.installed import POOLS, SERVERS
 from tests.servers.test_contract import get, together
 
-SERVERS = list(catalog.servers())
-POOLS = [name for name, entry in catalog.servers().items() if "workers" in entry.settings]
 FAULTS = Path(__file__).parent / "faults.py"
 LAGS = [f"loop_lag_{name}_ms" for name in ("p50", "p99", "max")]
 Start = Callable[..., server.Server]

@@ -57,6 +57,19 @@ def test_page_is_5_kb_and_feed_120_kb() -> None:
     assert 115_000 < (WWW / "feed.xml").stat().st_size < 121_000
 
 
+def test_wait_answers_after_the_seconds_that_are_asked_for(each: Upstream) -> None:
+    began = time.monotonic()
+    response = _get(each, "wait?seconds=0.2")
+    assert (response.status_code, response.content) == (200, b"waited\n")
+    assert 0.2 <= time.monotonic() - began < 0.6
+
+
+@pytest.mark.parametrize("seconds", ["x", "-1", "nan", "61"])
+def test_a_wait_that_is_none_is_refused(each: Upstream, seconds: str) -> None:
+    response = _get(each, f"wait?seconds={seconds}")
+    assert (response.status_code, response.content.count(b"\n")) == (400, 1)
+
+
 def test_half_of_the_flaky_tries_fail_in_the_seeded_order(each: Upstream) -> None:
     chance = random.Random(SEED)
     expected = [500 if chance.random() < FAILING else 200 for _ in range(60)]

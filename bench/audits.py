@@ -1,0 +1,78 @@
+"""Audits: whether published figures can be true of the conditions published with them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from bench.claims import ABOVE, Judged
+from bench.stats import audit
+from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART
+from suites import Audit, Figure
+
+MOST = 64  # processes that are tried
+LITTLE = 0.1  # by which published rate x mean may differ from the users
+
+
+@dataclass(frozen=True)
+class _Bound:
+    figure: Figure
+    ceiling: float
+
+    @property
+    def reached(self) -> float:
+        return self.figure.rate / self.ceiling
+
+
+def judge(suite: str, one: Audit) -> Judged:
+    """Judge published figures by arithmetic: rate <= processes x slots / service time."""
+    bounds = _bounds(one, one.processes)
+    worst = max(bounds, key=lambda bound: bound.reached, default=None)
+    refuted = worst is not None and worst.reached > ABOVE
+    words = [*_excess(one, bounds)] if refuted else ["no rate is above what its conditions allow"]
+    unseen = [*_unseen(one)]
+    return Judged(
+        suite,
+        one.name,
+        worst.figure.rate if worst else None,
+        worst.ceiling if worst else None,
+        None,
+        None,
+        DOES_NOT if refuted else IN_PART if unseen else HOLDS,
+        "; ".join([*words, *unseen]),
+        "/s",
+    )
+
+
+def _bounds(one: Audit, processes: int) -> list[_Bound]:
+    found = []
+    for figure in one.figures:
+        slots = None if figure.slots is None else figure.slots * processes
+        known = audit.ceilings(workers=slots, users=one.users, service_s=figure.service_s)
+        found += [_Bound(figure, ceiling.rate) for ceiling in known[:1]]
+    return found
+
+
+def _excess(one: Audit, bounds: list[_Bound]) -> Iterator[str]:
+    for bound in bounds:
+        if bound.reached > ABOVE:
+            figure = bound.figure
+            sum_ = f"{one.processes} x {figure.slots} / {figure.service_s:g} s"
+            yield f"{figure.name} {figure.rate:g}/s exceeds {sum_} = {bound.ceiling:g}/s"
+    fits = (n for n in range(1, MOST) if _fits(one, n))
+    least = next(fits, None)
+    yield "no number of processes fits" if least is None else f"{least} processes fit every row"
+
+
+def _fits(one: Audit, processes: int) -> bool:
+    return all(bound.reached <= ABOVE for bound in _bounds(one, processes))
+
+
+def _unseen(one: Audit) -> Iterator[str]:
+    """Name figures whose rate x mean is not the number of users: some waited elsewhere."""
+    for figure in one.figures:
+        if figure.mean_s is None:
+            continue
+        seen = figure.rate * figure.mean_s
+        if abs(seen / one.users - 1) > LITTLE:
+            yield f"{figure.name}: rate x mean is {seen:.1f} of {one.users} users"

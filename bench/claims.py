@@ -1,0 +1,136 @@
+"""Claims judged: what was published, against the records of a run here."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+import catalog
+from bench.record import PAIR, VISIT, Record
+from bench.stats import audit, claimed, looks, verdict
+from bench.stats.claimed import NOT_COMPARABLE, UNRESOLVED
+from suites import Case, Claim
+
+ABOVE = 1.02  # of a ceiling, which nothing exceeds
+SHORT = 0.01  # s: below it a request alone is mostly hops, which overlap under load
+LITTLE = 0.05  # by which rate x mean / users may differ from 1
+
+
+@dataclass(frozen=True)
+class Judged:
+    """One claim with its verdict; `here` has the interval `low` to `high`. None is not known.
+
+    `unit` is x for ratios and /s for rates: of an audit `here` is the ceiling of what it published.
+    """
+
+    suite: str
+    claim: str
+    published: float | None
+    here: float | None
+    low: float | None
+    high: float | None
+    verdict: str
+    reason: str
+    unit: str = "x"
+
+
+def judge(suite: str, claim: Claim, records: Sequence[Record]) -> Judged:
+    """Judge a claim by the records of one run of its suite."""
+    one, other = (_of(case, records) for case in (claim.one, claim.other))
+    found = _ratio(claim, one, other)
+    word, reason = _verdict(claim, one, other, found)
+    doubts = "".join(f"; {doubt}" for own in (one, other) for doubt in _doubts(own))
+    return Judged(
+        suite, claim.name, claim.ratio, found.ratio, found.low, found.high, word, reason + doubts
+    )
+
+
+def _of(case: Case, records: Sequence[Record]) -> list[Record]:
+    """Give the records of a case, as it is or as quick measures it; the last of each round."""
+    keys = (case.key, case.quick().key)
+    own = [r for r in records if r.kind != PAIR and r.key in keys]
+    return list({(r.kind, r.round): r for r in own}.values())
+
+
+def _ratio(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> verdict.Verdict:
+    """Compare the visits of the same rounds; without them, the one long run of each."""
+    figures = {r.round: value for r in other if (value := _figure(claim, r)) and r.kind == VISIT}
+    pairs = [
+        (value, figures[r.round])
+        for r in one
+        if r.kind == VISIT and r.round in figures and (value := _figure(claim, r))
+    ]
+    if not pairs:
+        longs = [[v for r in own if (v := _figure(claim, r))] for own in (one, other)]
+        pairs = [(longs[0][0], longs[1][0])] if all(longs) else []
+    is_quick = any(r.quick for r in one)
+    return verdict.compare(pairs, (looks.QUICK if is_quick else looks.NORMAL).level)
+
+
+def _figure(claim: Claim, record: Record) -> float | None:
+    value = getattr(record, claim.figure)
+    return float(value) if value else None
+
+
+def _verdict(
+    claim: Claim, one: Sequence[Record], other: Sequence[Record], found: verdict.Verdict
+) -> tuple[str, str]:
+    if claim.work is not None:
+        return NOT_COMPARABLE, claim.work
+    if missing := _missing(claim, one, other):
+        return UNRESOLVED, missing
+    if claim.differs is None and (difference := _difference(one, other)):
+        return NOT_COMPARABLE, difference
+    if found.low is None or found.high is None:
+        return UNRESOLVED, "one run of each gives no interval"
+    asked = (claim.ratio, claim.alike, found.low, found.high)
+    word = claimed.word_of(*asked)
+    return word, claimed.reason_of(word, *asked)
+
+
+def _missing(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> str | None:
+    """Say what there are no figures of; None when both cases have some."""
+    if not one and not other:
+        return "not measured here yet"
+    for case, own in ((claim.one, one), (claim.other, other)):
+        if not own or own[-1].problem:
+            return f"{case.name}: {own[-1].problem if own else 'not in this run'}"
+    return None
+
+
+def _difference(one: Sequence[Record], other: Sequence[Record]) -> str | None:
+    """Say how the answers of two cases differ; None when their content is the same."""
+    firsts = [next((r for r in own if r.body_sha256), None) for own in (one, other)]
+    a, b = firsts
+    if a is None or b is None or not all(_is_stable(r) for r in (a, b)):
+        return None
+    if a.content is not None and b.content is not None:
+        same, shown = a.content == b.content, f"{a.content[:60]!r} against {b.content[:60]!r}"
+    else:
+        same, shown = a.body_sha256 == b.body_sha256, "other bytes"
+    if same:
+        return None
+    return f"the answers differ: {a.body_bytes} against {b.body_bytes} bytes, {shown}"
+
+
+def _is_stable(record: Record) -> bool:
+    return bool(catalog.find_task(record.task).constants.get("STABLE", True))
+
+
+def _doubts(own: Sequence[Record]) -> list[str]:
+    """Audit what was measured: rate <= users or slots / service time, users ~ mean x rate."""
+    found = []
+    alone_s = min((r.alone_s for r in own if r.alone_s), default=0.0)  # least disturbed by others
+    for record in own:
+        if any(flag.startswith("client-bound") for flag in record.flags):
+            found = [f"the load was bound by {record.driver} on {record.server}"]
+        if record.kind != VISIT or not record.rate or record.little_ratio is None:
+            continue
+        known = audit.ceilings(users=record.users, service_s=alone_s if alone_s > SHORT else 0)
+        known += audit.ceilings(workers=record.slots, service_s=record.slot_s)
+        if exceeded := [c for c in known if record.rate > ABOVE * c.rate]:
+            kind, rate = exceeded[0].kind, exceeded[0].rate
+            found = [f"{record.task} is above its {kind} ceiling of {rate:.2f}/s"]
+        elif abs(record.little_ratio - 1) > LITTLE:
+            found = [f"rate x mean / users of {record.server} is {record.little_ratio:.2f}, not 1"]
+    return found

@@ -1,0 +1,54 @@
+"""The verdicts on published claims: one line each, as text, reStructuredText or JSON."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+
+from tabulate import tabulate
+
+from bench.claims import Judged
+
+HEAD = ("Suite", "Claim", "Published", "Here", "Verdict", "Reason")
+ALIGN = ("left", "left", "right", "right", "left", "left")
+
+
+def text(found: Sequence[Judged], style: str = "simple") -> str:
+    """Lay the verdicts out; `style` is "simple", or "rst" for reStructuredText."""
+    lines = [
+        (j.suite, j.claim, _figure(j.published, j.unit), _here(j), j.verdict, j.reason)
+        for j in found
+    ]
+    return tabulate(lines, HEAD, tablefmt=style, colalign=ALIGN, disable_numparse=True)
+
+
+def rst(found: Sequence[Judged], sources: Sequence[str]) -> str:
+    """Render a document of them; `sources` names the run that each suite was judged by."""
+    title = "Claims and verdicts"
+    listed = "\n".join(f"* {source}" for source in sources)
+    said = (
+        "Ratios are of the second case over the first, with 95 % intervals; of an audit, which is\n"
+        "arithmetic on published figures, Here is the ceiling of what was published."
+    )
+    return f"{title}\n{'=' * len(title)}\n\n{said}\n\n{text(found, 'rst')}\n\n{listed}\n"
+
+
+def as_json(found: Sequence[Judged]) -> str:
+    """Give a list of objects; ratios, or of an audit rates a second; null is not known."""
+    kept = [{k: v for k, v in asdict(j).items() if k != "unit"} for j in found]
+    return json.dumps(kept, indent=2) + "\n"
+
+
+def _here(judged: Judged) -> str:
+    if judged.unit != "x":
+        return "-" if judged.here is None else f"at most {_figure(judged.here, judged.unit)}"
+    if judged.low is None or judged.high is None:
+        return _figure(judged.here, judged.unit)
+    return f"{judged.here:.2f}x ({judged.low:.2f} to {judged.high:.2f})"
+
+
+def _figure(value: float | None, unit: str) -> str:
+    if value is None:
+        return "-"
+    return f"{value:.2f}{unit}"

@@ -1,0 +1,58 @@
+"""Any task as an ASGI application: it runs on the server's event loop, which it holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+import tasks
+from servers import _answer, _begun, _clock, _lag, _sizes
+
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+
+class Application:
+    """Answer `/` with a task, `/resources/`, answers of a size, and 404."""
+
+    def __init__(self, task: str) -> None:
+        tasks.resolve(task)
+        self._task = task
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request, or the server's own beginning and end."""
+        if scope["type"] == "lifespan":
+            await _live(receive, send)
+            return
+        if (content := _sizes.of(scope["path"])) is not None:
+            body = content if isinstance(content, bytes) else content.encode()
+            await _send(send, _answer.Answer(200, _sizes.CONTENT_TYPE, body))
+            return
+        uri = f"{scope['path']}?{scope['query_string'].decode('latin-1')}"
+        answer = _answer.other(uri) or _answer.of(await _clock.acall(self._task))
+        await _send(send, answer)
+
+
+def application() -> Application:
+    """Make the application of a process that another's server began."""
+    return Application(_begun.note())
+
+
+async def _live(receive: Receive, send: Send) -> None:
+    while True:
+        message = (await receive())["type"]
+        if message == "lifespan.startup":
+            _lag.watch(asyncio.get_running_loop())
+        await send({"type": f"{message}.complete"})
+        if message == "lifespan.shutdown":
+            return
+
+
+async def _send(send: Send, answer: _answer.Answer) -> None:
+    headers = [
+        (b"content-type", answer.content_type.encode()),
+        (b"content-length", str(len(answer.body)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})

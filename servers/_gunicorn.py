@@ -1,0 +1,50 @@
+"""gunicorn in this process, which is its arbiter: forked workers that serve any task by WSGI."""
+
+from __future__ import annotations
+
+import os
+import socket
+from typing import Any
+
+from gunicorn.app.base import BaseApplication
+
+import tasks
+from errors import StartError
+from servers import _begun, _port, _wsgi
+from servers._stop import DRAIN
+
+
+def serve(task: str, port: int, backlog: int, **settings: Any) -> None:
+    """Serve until a stop signal; `settings` are gunicorn's own, with its defaults for others."""
+    tasks.resolve(task)
+    with _port.binding(port):
+        listening = socket.create_server(("127.0.0.1", port), backlog=backlog)
+    _begun.expect(task, settings["workers"], listening.getsockname()[1])
+    told = {
+        "bind": f"fd://{listening.detach()}",  # gunicorn closes it
+        "backlog": backlog,
+        "graceful_timeout": int(DRAIN),
+        "loglevel": "error",
+        **settings,
+    }
+    arbiter = os.getpid()
+    try:
+        _Application(told).run()
+    except SystemExit as error:
+        if os.getpid() != arbiter:  # a worker's end, which is not the server's
+            os._exit(int(error.code or 0))
+        if error.code:
+            raise StartError("gunicorn ended: see its own words") from None
+
+
+class _Application(BaseApplication):
+    def __init__(self, settings: dict[str, Any]) -> None:
+        self._settings = settings
+        super().__init__()
+
+    def load_config(self) -> None:
+        for name, value in self._settings.items():
+            self.cfg.set(name, value)
+
+    def load(self) -> _wsgi.Application:
+        return _wsgi.application()

@@ -1,0 +1,37 @@
+"""Any task as an RSGI application: it runs on the event loop, and answers in one call."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tasks
+from servers import _answer, _begun, _clock, _sizes
+
+SIZED = [("content-type", _sizes.CONTENT_TYPE)]
+
+
+class Application:
+    """Answer `/` with a task, `/resources/`, answers of a size, and 404."""
+
+    def __init__(self, task: str) -> None:
+        tasks.resolve(task)
+        self._task = task
+
+    async def __rsgi__(self, scope: Any, protocol: Any) -> None:
+        """Answer one request."""
+        content = _sizes.of(scope.path)
+        if isinstance(content, str):
+            protocol.response_str(200, SIZED, content)
+            return
+        if content is not None:
+            protocol.response_bytes(200, SIZED, content)
+            return
+        uri = f"{scope.path}?{scope.query_string}"
+        answer = _answer.other(uri) or _answer.of(await _clock.acall(self._task))
+        headers = [("content-type", answer.content_type)]
+        protocol.response_bytes(answer.status, headers, answer.body)
+
+
+def application() -> Application:
+    """Make the application of a process that another's server began."""
+    return Application(_begun.note())

@@ -1,0 +1,16 @@
+"""FastAPI under uvicorn: four routes that wait for the upstream, by requests and by aiohttp."""
+
+import os
+
+NEEDS = ("fastapi", "uvicorn", "aiohttp")
+FOREIGN = "uvicorn"
+
+
+def serve(task: str, port: int, *, processes: int = 2, backlog: int = 1024) -> None:
+    """Serve the routes, each ?seconds= of the upstream's time, in so many processes; `/` a task."""
+    import tasks
+    from servers import _uvicorn
+
+    tasks.resolve(task)
+    os.environ["SERVER_TASK"] = task
+    _uvicorn.supervise("servers._requests:application", port, backlog, processes)

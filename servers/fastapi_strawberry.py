@@ -1,0 +1,12 @@
+"""FastAPI and Strawberry under uvicorn: one loop; GraphQL at /graphql, a plain route at /hello."""
+
+NEEDS = ("fastapi", "strawberry", "uvicorn")
+
+
+def serve(task: str, port: int, *, backlog: int = 1024) -> None:
+    """Answer `/` as the loop server does, and the task in each of the published ways beside it."""
+    import tasks
+    from servers import _strawberry, _uvicorn
+
+    tasks.resolve(task)
+    _uvicorn.serve(_strawberry.application(task), port, backlog)

@@ -1,0 +1,14 @@
+"""gunicorn with threads: one forked process whose pool of threads runs the tasks, under one GIL."""
+
+NEEDS = ("gunicorn",)
+FOREIGN = "gunicorn"
+
+
+def serve(
+    task: str, port: int, *, workers: int = 4, processes: int = 1, backlog: int = 1024
+) -> None:
+    """Run the task in one of `workers` threads of each of `processes`."""
+    from servers import _gunicorn
+
+    settings = {"workers": processes, "threads": workers, "worker_class": "gthread"}
+    _gunicorn.serve(task, port, backlog, **settings)

@@ -1,0 +1,10 @@
+"""uvicorn with h11: one process, one event loop, which the task holds until it awaits."""
+
+NEEDS = ("uvicorn", "h11")
+
+
+def serve(task: str, port: int, *, backlog: int = 1024) -> None:
+    """Run the task on uvicorn's event loop, uvloop, by name."""
+    from servers import _asgi, _uvicorn
+
+    _uvicorn.serve(_asgi.Application(task), port, backlog, "h11")

@@ -1,0 +1,63 @@
+"""What a published benchmark claims, as data: a ratio of two cases, or figures to be audited."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from suites import Case
+
+RATE, P50, MEMORY = "rate", "response_p50_s", "memory_pss_mib"
+
+
+@dataclass(frozen=True)
+class Claim:
+    """`other` has `ratio` times the `figure` of `one`, as `who` says `where`.
+
+    `says` is that in our own words. Without a `ratio` it is only claimed that the figure is larger.
+    With `alike` the claim is that there is no difference that matters, and the ratio is what was
+    published with it. `figure` is a field of a record. The answers of both cases must have the same
+    content; `differs` says in words why they need not. `work` names published work that was not
+    the same in both, by which the published ratio is of nothing at all.
+    """
+
+    name: str
+    who: str
+    where: str
+    says: str
+    one: Case
+    other: Case
+    ratio: float | None
+    figure: str = RATE
+    alike: bool = False
+    differs: str | None = None
+    work: str | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """A published rate in requests a second, and what bounds it.
+
+    A request keeps one of `slots` in each process (None: as many as there are users) for
+    `service_s`; None where that is not known. `mean_s` is the published mean response time.
+    """
+
+    name: str
+    rate: float
+    service_s: float | None = None
+    slots: int | None = None
+    mean_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Audit:
+    """Published figures that `users` and `processes` must explain; what does not fit is refuted."""
+
+    name: str
+    who: str
+    where: str
+    says: str
+    figures: tuple[Figure, ...]
+    users: int
+    processes: int = 1

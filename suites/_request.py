@@ -1,0 +1,23 @@
+"""What users of a case ask: a path, a method and a body."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+SHOWN = 40  # characters of a body
+
+
+@dataclass(frozen=True)
+class Request:
+    """One request; a body that looks like JSON is sent as that, any other as a form."""
+
+    path: str = "/"
+    method: str = "GET"
+    body: str | None = None
+
+    @property
+    def words(self) -> str:
+        """Name it in a few words: `POST /graphql {"query": "{ hello }"}`."""
+        body = self.body or ""
+        shown = body if len(body) <= SHOWN else f"{body[: SHOWN - 3]}..."
+        return " ".join(word for word in (self.method, self.path, shown) if word)

@@ -1,0 +1,126 @@
+"""A claim is judged by visits, after what both cases answered; an audit by what was published."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from bench import audits, claims, draft
+from bench.record import LONG, VISIT, Record
+from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
+from suites import Audit, Case, Claim, Figure, Request
+
+ONE = Case("loop", "sleep_sync")
+OTHER = Case("threads", "sleep_sync", request=Request("/x"))
+CLAIM = Claim("four", "who", "where", "threads serve four at once", ONE, OTHER, 4.0)
+
+
+def visits(case: Case, *rates: float, **changes: Any) -> list[Record]:
+    made = replace(draft.new(case, "run", None), kind=VISIT, body_sha256="a", **changes)
+    return [replace(made, round=n, rate=rate) for n, rate in enumerate(rates, start=1)]
+
+
+def judged(*records: list[Record], claim: Claim = CLAIM) -> claims.Judged:
+    return claims.judge("a_suite", claim, [record for own in records for record in own])
+
+
+def test_visits_of_the_same_rounds_are_compared() -> None:
+    found = judged(
+        visits(ONE, 3.5, 3.6, 3.4, 3.5, 3.5), visits(OTHER, 14.0, 14.4, 13.6, 14.0, 14.0)
+    )
+    assert (found.here, found.verdict) == (pytest.approx(4.0), HOLDS)
+    assert found.low is not None and found.high is not None
+    assert found.low <= 4.0 <= found.high
+
+
+def test_a_smaller_difference_holds_in_part() -> None:
+    found = judged(visits(ONE, 3.5, 3.5, 3.5), visits(OTHER, 7.0, 7.1, 7.0))
+    assert (found.verdict, found.reason) == (IN_PART, "the same direction, a smaller difference")
+
+
+def test_other_answers_are_not_comparable_unless_declared() -> None:
+    records = (
+        visits(ONE, 3.5, 3.5, 3.5, body_bytes=974, content="10 rows"),
+        visits(OTHER, 14.0, 14.1, 14.0, body_bytes=47489, content="500 rows"),
+    )
+    found = judged(*records)
+    assert found.verdict == NOT_COMPARABLE
+    assert (
+        found.reason == "the answers differ: 974 against 47489 bytes, '10 rows' against '500 rows'"
+    )
+    assert judged(*records, claim=replace(CLAIM, differs="by design")).verdict == HOLDS
+
+
+def test_the_same_content_in_other_words_is_comparable() -> None:
+    same = visits(ONE, 3.5, 3.5, 3.5, content="x"), visits(OTHER, 14.0, 14.1, 14.0, content="x")
+    other_bytes = [replace(record, body_sha256="b") for record in same[1]]
+    assert judged(same[0], other_bytes).verdict == HOLDS
+
+
+def test_published_work_that_was_not_the_same_is_told() -> None:
+    found = judged(claim=replace(CLAIM, work="one joined, the other asked 500 times"))
+    assert (found.verdict, found.reason) == (
+        NOT_COMPARABLE,
+        "one joined, the other asked 500 times",
+    )
+
+
+def test_what_was_not_measured_is_unresolved_and_says_so() -> None:
+    assert judged().reason == "not measured here yet"
+    assert "3/sleep_sync GET /x: not in this run" in judged(visits(ONE, 3.5)).reason
+    away = visits(OTHER, 1.0, problem="not available: threads needs x: make suites")
+    found = judged(visits(ONE, 3.5), away)
+    assert (found.verdict, "make suites" in found.reason) == (UNRESOLVED, True)
+
+
+def test_one_long_run_each_has_a_ratio_and_no_interval() -> None:
+    longs = [replace(r[0], kind=LONG, round=0) for r in (visits(ONE, 3.5), visits(OTHER, 14.0))]
+    found = judged(longs)
+    assert (found.here, found.low, found.verdict) == (pytest.approx(4.0), None, UNRESOLVED)
+
+
+def test_quick_visits_of_a_case_that_quick_changes_are_found() -> None:
+    one = replace(ONE, in_quick={"task": "sleep_short_sync"})
+    claim = replace(CLAIM, one=one)
+    found = judged(visits(one.quick(), 3.5, 3.5, 3.5), visits(OTHER, 14.0, 14.0, 14.1), claim=claim)
+    assert found.verdict == HOLDS
+
+
+def test_another_figure_than_the_rate_may_be_claimed() -> None:
+    claim = replace(CLAIM, figure="response_p50_s", ratio=0.5)
+    records = [replace(r, response_p50_s=1.0) for r in visits(ONE, 1.0, 1.0, 1.0)]
+    records += [replace(r, response_p50_s=0.5) for r in visits(OTHER, 1.0, 1.0, 1.0)]
+    assert (judged(records, claim=claim).here, judged(records, claim=claim).verdict) == (0.5, HOLDS)
+
+
+def test_a_rate_above_its_ceiling_is_told() -> None:
+    fast = visits(OTHER, 14.0, 14.1, 14.0, slots=1, slot_s=0.28, little_ratio=1.0)
+    found = judged(visits(ONE, 3.5, 3.5, 3.5), fast)
+    assert "sleep_sync is above its pool ceiling of 3.57/s" in found.reason
+
+
+ROUND_2 = (
+    Figure("blocking", 76.54, 0.05, 1),
+    Figure("pool", 1556.68, 0.05, 40),
+    Figure("to_thread", 1113.16, 0.05, 16),
+    Figure("aiohttp", 1753.13, 0.05),
+)
+
+
+def test_two_processes_cannot_have_served_what_four_can() -> None:
+    found = audits.judge("a_suite", Audit("2 workers", "", "", "", ROUND_2, 100, 2))
+    assert (found.verdict, found.published, found.here) == (DOES_NOT, 76.54, 40.0)
+    assert "blocking 76.54/s exceeds 2 x 1 / 0.05 s = 40/s" in found.reason
+    assert "4 processes fit every row" in found.reason
+    four = audits.judge("a_suite", Audit("4 workers", "", "", "", ROUND_2, 100, 4))
+    assert four.verdict == HOLDS
+
+
+def test_users_that_a_mean_does_not_account_for_are_told() -> None:
+    figures = (Figure("sync", 3.55, 0.28, 1, 1.94), Figure("net", 4.6, mean_s=5.31))
+    found = audits.judge("a_suite", Audit("rows", "", "", "", figures, 25))
+    assert found.verdict == IN_PART
+    assert "sync: rate x mean is 6.9 of 25 users" in found.reason
+    assert "net" not in found.reason

@@ -1,0 +1,43 @@
+"""Verdicts are one line each, and the promised fields as JSON."""
+
+from __future__ import annotations
+
+import json
+
+from bench import journal
+from bench.claims import Judged
+from reports import claims
+from tests.test_fab import fab
+
+JUDGED = Judged("a_suite", "four", 4.0, 3.9, 3.8, 4.0, "holds", "as published")
+AUDIT = Judged("a_suite", "rows", 76.54, 40.0, None, None, "does not hold", "2 x 1 / 0.05 s", "/s")
+
+
+def test_a_line_has_claim_published_here_verdict_and_reason() -> None:
+    line = claims.text([JUDGED]).splitlines()[-1]
+    words = ["a_suite", "four", "4.00x", "3.90x (3.80 to 4.00)", "holds", "as published"]
+    assert [part.strip() for part in line.split("  ") if part.strip()] == words
+
+
+def test_an_audit_shows_its_ceiling() -> None:
+    assert "76.54/s  at most 40.00/s" in claims.text([AUDIT])
+
+
+def test_json_has_the_promised_fields() -> None:
+    [row] = json.loads(claims.as_json([AUDIT]))
+    assert list(row) == ["suite", "claim", "published", "here", "low", "high", "verdict", "reason"]
+
+
+def test_fab_claims_judges_every_claim_and_keeps_them() -> None:
+    said = fab("claims:format=json")
+    found = json.loads(said.stdout)
+    assert said.returncode == 0, said.stderr
+    assert {row["suite"] for row in found} >= {"tornado", "fastapi_strawberry"}
+    assert all(row["verdict"] and row["reason"] for row in found)
+    kept = (journal.RESULTS / "claims.rst").read_text()
+    assert all(row["claim"] in kept for row in found)
+
+
+def test_a_suite_that_is_not_there_is_one_line() -> None:
+    said = fab("claims:tornad")
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)

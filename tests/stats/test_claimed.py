@@ -1,0 +1,60 @@
+"""An interval means for a claim what the words say."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, UNRESOLVED, reason_of, word_of
+
+
+@pytest.mark.parametrize(
+    ("claimed", "low", "high", "word"),
+    [
+        (10.0, 9.2, 9.5, HOLDS),  # within the slack
+        (10.0, 12.0, 30.0, HOLDS),  # farther
+        (10.0, 1.5, 2.0, IN_PART),
+        (10.0, 0.9, 1.1, DOES_NOT),
+        (10.0, 0.5, 0.6, DOES_NOT),
+        (10.0, 0.5, 20.0, UNRESOLVED),
+        (0.1, 0.105, 0.11, HOLDS),
+        (0.1, 0.01, 0.02, HOLDS),
+        (0.1, 0.5, 0.6, IN_PART),
+        (0.1, 2.0, 3.0, DOES_NOT),
+        (1.08, 0.99, 1.01, HOLDS),  # that small a difference is within the slack
+        (None, 1.5, 2.0, HOLDS),
+        (None, 0.98, 1.02, DOES_NOT),
+        (None, 0.8, 1.6, UNRESOLVED),
+    ],
+)
+def test_a_difference_is_judged(claimed: float | None, low: float, high: float, word: str) -> None:
+    assert word_of(claimed, False, low, high) == word
+
+
+@pytest.mark.parametrize(
+    ("claimed", "low", "high", "word"),
+    [
+        (1.0, 0.98, 1.02, HOLDS),
+        (None, 0.95, 1.08, HOLDS),
+        (0.88, 0.99, 1.01, HOLDS),  # it was said to be no difference, and is none
+        (1.0, 1.2, 1.3, DOES_NOT),
+        (1.0, 0.5, 0.6, DOES_NOT),
+        (1.0, 0.5, 2.0, UNRESOLVED),
+        (1.67, 2.0, 2.1, DOES_NOT),
+    ],
+)
+def test_no_difference_is_judged(claimed: float | None, low: float, high: float, word: str) -> None:
+    assert word_of(claimed, True, low, high) == word
+
+
+@pytest.mark.parametrize("low", [0.3, 0.9, 1.02, 2.0, 9.5])
+@pytest.mark.parametrize("width", [1.01, 1.3, 5.0])
+def test_exchanging_the_cases_changes_no_verdict(low: float, width: float) -> None:
+    high = low * width
+    assert word_of(3.0, False, low, high) == word_of(1 / 3, False, 1 / high, 1 / low)
+    assert word_of(1.0, True, low, high) == word_of(1.0, True, 1 / high, 1 / low)
+
+
+def test_every_verdict_has_a_reason_of_a_few_words() -> None:
+    for word in (HOLDS, IN_PART, DOES_NOT, UNRESOLVED):
+        for alike in (True, False):
+            assert 2 <= len(reason_of(word, 2.0, alike, 1.2, 1.4).split()) <= 6

@@ -1,0 +1,75 @@
+"""Every suite is data that holds together: its cases can be started, its claims are about them."""
+
+from __future__ import annotations
+
+import importlib
+import json
+from dataclasses import asdict
+from types import ModuleType
+
+import pytest
+
+import catalog
+import upstream
+from bench import server
+from bench.prime import get
+from suites import Case, from_values
+from tests.installed import MISSING
+
+SUITES = [importlib.import_module(f"suites.{name}") for name in catalog.suites()]
+CASES = [pytest.param(case, id=case.name) for suite in SUITES for case in suite.CASES]
+every = pytest.mark.parametrize("suite", SUITES, ids=list(catalog.suites()))
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_a_case_can_be_started_and_kept(case: Case) -> None:
+    words, _ = server.command(case, 0)
+    assert words[3:5] == [case.server, case.task]
+    assert from_values(json.loads(json.dumps(asdict(case)))) == case
+
+
+@every
+def test_no_two_cases_are_one(suite: ModuleType) -> None:
+    for cases in (suite.CASES, [case.quick() for case in suite.CASES]):
+        assert len({case.key for case in cases}) == len(cases)
+
+
+@every
+def test_a_claim_is_about_two_cases_of_its_suite(suite: ModuleType) -> None:
+    names = [claim.name for claim in suite.CLAIMS]
+    assert len(set(names)) == len(names)
+    for claim in suite.CLAIMS:
+        assert claim.one in suite.CASES, claim.name
+        assert claim.other in suite.CASES, claim.name
+        assert claim.one.key != claim.other.key
+        assert claim.ratio is None or 0 < claim.ratio < 1000
+        assert claim.who
+        assert claim.where
+        assert claim.says
+
+
+@every
+def test_a_published_tool_is_a_driver(suite: ModuleType) -> None:
+    assert getattr(suite, "TOOL", "siege") in catalog.drivers()
+
+
+ASKED = [suite for suite in SUITES if any(case.request for case in suite.CASES)]
+
+
+@pytest.mark.parametrize("suite", ASKED, ids=lambda suite: suite.__name__)
+def test_the_requests_of_a_claim_are_answered_with_the_same_content(suite: ModuleType) -> None:
+    cases = [case.quick() for case in suite.CASES]
+    if missing := [need for case in cases for need in MISSING[case.server]]:
+        pytest.skip(f"{' and '.join(sorted(set(missing)))}: make suites")
+    contents = {}
+    with upstream.hold() as held:
+        for command in {case.command for case in cases}:
+            alike = [case for case in cases if case.command == command]
+            running = server.start(alike[0], held.upstream.environment())
+            try:
+                for case in alike:
+                    contents[case.key] = suite.extract(get(running.url, case.request))
+            finally:
+                server.stop(running)
+    for claim in suite.CLAIMS:
+        assert contents[claim.one.quick().key] == contents[claim.other.quick().key], claim.name

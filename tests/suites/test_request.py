@@ -1,0 +1,71 @@
+"""A case's request is asked by prime and load, kept in its records and shown in its row."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bench import draft
+from bench.record import LONG, VISIT, Record, from_line
+from bench.visit import visit
+from reports import summary
+from reports.rows import rows
+from suites import Case, Request, fastapi_strawberry
+from tests.installed import MISSING
+
+ASKED = Case("threads", "noop_sync", users=2, request=Request("/?a=b"))
+
+
+def visited(case: Case, kind: str = VISIT, suite: str | None = None) -> Record:
+    record = replace(draft.new(case, "run", None), kind=kind, suite=suite)
+    return visit(case, "builtin", record, None, lambda *_: None)
+
+
+def test_a_record_has_the_request_and_its_url() -> None:
+    record = visited(ASKED)
+    assert (record.problem, record.request) == (
+        None,
+        {"path": "/?a=b", "method": "GET", "body": None},
+    )
+    assert record.url is not None
+    assert record.url.endswith("/?a=b")
+    assert record.key == ASKED.key == from_line(record.to_line()).key
+    assert record.body_bytes == 2
+
+
+def test_a_path_that_is_not_served_is_a_problem() -> None:
+    record = visited(replace(ASKED, request=Request("/no")))
+    assert "answered 404" in (record.problem or "")
+
+
+def test_a_long_run_may_be_of_a_number_of_requests() -> None:
+    record = visited(replace(ASKED, requests=30), LONG)
+    assert (record.completed, record.requests, record.seconds) == (30, 30, None)
+
+
+def test_two_requests_of_one_server_are_two_rows_that_name_them() -> None:
+    other = replace(ASKED, request=Request("/graphql", "POST", '{"query": "{ blocking }"}'))
+    records = [
+        replace(draft.new(case, "run", None), kind=VISIT, round=1) for case in (ASKED, other)
+    ]
+    labels = [summary.label(row.first) for row in rows(records)]
+    assert labels == [
+        "fab run_server:3,noop_sync  GET /?a=b",
+        'fab run_server:3,noop_sync  POST /graphql {"query": "{ blocking }"}',
+    ]
+
+
+def test_a_long_body_is_shortened_in_words() -> None:
+    words = Request("/x", "POST", "y" * 100).words
+    assert words == f"POST /x {'y' * 37}..."
+
+
+@pytest.mark.skipif(bool(MISSING["fastapi_strawberry"]), reason="make suites")
+def test_a_blocking_resolver_serves_one_user_after_the_other_and_a_pool_all() -> None:
+    cases = [case.quick() for case in (fastapi_strawberry.NAIVE, fastapi_strawberry.POOL)]
+    blocked, pooled = (visited(case, suite="fastapi_strawberry") for case in cases)
+    assert blocked.problem is pooled.problem is None
+    assert blocked.content == pooled.content
+    assert (blocked.rate or 0) < 10.5
+    assert (pooled.rate or 0) > 3 * (blocked.rate or 0)
