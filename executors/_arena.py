@@ -39,15 +39,19 @@ class _Memory(ctypes.Array):  # type: ignore[type-arg]
             self.states[self.block] = 0
 
 
-def create() -> int:
-    """Make the memory and return its descriptor: no name, gone with its last user."""
+def create() -> tuple[int, Memory]:
+    """Make the memory and give its descriptor and a mapping: no name, gone with its last user."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("pipes", os.MFD_CLOEXEC)
     else:
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
-    os.ftruncate(descriptor, TOTAL)
-    return descriptor
+    try:
+        os.ftruncate(descriptor, TOTAL)
+        return descriptor, Memory(descriptor)
+    except OSError:
+        os.close(descriptor)
+        raise
 
 
 class Memory:

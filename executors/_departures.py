@@ -115,7 +115,11 @@ class Departures:
         if not self._proven:
             self.fail(why)
             return
-        self._begin_nursery()
+        try:
+            self._begin_nursery()
+        except OSError as error:
+            self.fail(f"the zygote ended, and another cannot be begun: {error}")
+            return
         for link in list(self.links.values()):
             self.lost(link)
         self._proven = False

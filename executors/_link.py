@@ -54,8 +54,12 @@ class Link:
         self._owner = owner
         self._unsent: deque[memoryview] = deque()
         self._socket, self.theirs = socket.socketpair()
-        self.memory_descriptor = _arena.create()
-        memory = _arena.Memory(self.memory_descriptor)
+        try:
+            self.memory_descriptor, memory = _arena.create()
+        except OSError:
+            self._socket.close()
+            self.theirs.close()
+            raise
         self.words = memory.words
         self._outbox = _wire.Outbox(memory.arena(_arena.ASKED))
         self.decoder = _wire.Decoder(memory.arena(_arena.ANSWERS))

@@ -28,6 +28,7 @@ class Staff(Departures):
         self.near = max(1.0, self._quota // AHEAD) if plan.max_tasks else -1.0
         self._token = 0
         self._closing = False
+        self._waiting = False
         self._proven = False  # a worker has been ready: a later failure to start is tried again
         self.links: dict[int, Link] = {}  # by token, the dead ones until their status is known
         self.open: list[Link] = []
@@ -57,7 +58,11 @@ class Staff(Departures):
         have = self._count(State.STARTING, State.SPARE, State.ACTIVE, State.RETIRING)
         for _ in range(self._plan.workers + near - have):
             self._token += 1
-            link = Link(self._token, self._loop, self, self._quota)
+            try:
+                link = Link(self._token, self._loop, self, self._quota)
+            except OSError as error:  # no descriptor, no memory
+                self._put_off(f"no worker can be begun: {error}", error)
+                return
             self.links[link.token] = link
             self._nursery.fork(*link.handed_over())
             link.set_up(self._setup)
@@ -89,10 +94,19 @@ class Staff(Departures):
 
     def _failed(self, link: Link, why: str, cause: BaseException | None = None) -> None:
         link.close()
-        if self._proven:
-            self._loop.call_later(AGAIN, self._fill)
-        else:
+        self._put_off(why, cause)
+
+    def _put_off(self, why: str, cause: BaseException | None) -> None:
+        """Try again to begin workers in a moment, or give up when none ever began."""
+        if not self._proven:
             self.fail(why, cause)
+        elif not self._waiting:
+            self._waiting = True
+            self._loop.call_later(AGAIN, self._try_again)
+
+    def _try_again(self) -> None:
+        self._waiting = False
+        self._fill()
 
     def fail(self, why: str, cause: BaseException | None = None) -> None:
         """Give up: no worker can be had."""

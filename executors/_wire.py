@@ -18,7 +18,7 @@ from typing import Any
 from executors._arena import Arena
 
 HEADER = struct.Struct("=QQ")
-LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; measured, see the README
+LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; a guess
 
 PLAIN, RAW, PICKLED, VIEWED, FAILED, SKIPPED = range(6)  # kinds of an encoded value
 

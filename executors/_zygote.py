@@ -6,6 +6,7 @@ tells their exit status, and ends them all as soon as its parent has ended or le
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import os
@@ -38,8 +39,9 @@ def main(descriptor: int, parent: int) -> NoReturn:
     end_with_parent(0)
     gc.collect()
     gc.freeze()
-    control.sendall(TELL.pack(HELLO, threading.active_count(), os.getpid()))
-    Forks(control, parent).serve()
+    with contextlib.suppress(BrokenPipeError):  # the parent gave up meanwhile
+        control.sendall(TELL.pack(HELLO, threading.active_count(), os.getpid()))
+        Forks(control, parent).serve()
     os._exit(0)  # what was imported here has its ending in the workers
 
 

@@ -5,9 +5,11 @@ from __future__ import annotations
 import asyncio
 import select
 import socket
+from collections.abc import Callable
 from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from typing import Any, Protocol
 
 from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
@@ -15,15 +17,24 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 import tasks
-from executors.pipes import PipePool
-from servers import _answer, _clock, _lag, _port, _ready, _workers
+from servers import _answer, _clock, _lag, _port, _ready
 from servers._stop import stop
 
 QUIET = 0.05  # s without a new request before idle connections are closed; a guess
 LIMITS = {"idle_connection_timeout": 10.0, "body_timeout": 10.0, "max_body_size": 1 << 20}
 
 
-def serve(task: str, port: int, backlog: int, executor: Executor | PipePool | None) -> None:
+class Pool(Protocol):
+    """An executor that is of the event loop, and begun and ended on it."""
+
+    async def __aenter__(self) -> object: ...
+    async def __aexit__(self, *error: Any) -> None: ...
+    async def run(
+        self, function: Callable[[str], _clock.Timed], /, *args: str, idempotent: bool
+    ) -> _clock.Timed: ...
+
+
+def serve(task: str, port: int, backlog: int, executor: Executor | Pool | None) -> None:
     """Serve `task` in `executor`, or on the loop itself when it is None, until a stop signal."""
     if executor is None:
         tasks.resolve(task)
@@ -33,7 +44,7 @@ def serve(task: str, port: int, backlog: int, executor: Executor | PipePool | No
 class _Work:
     """The task, where it runs, and how many requests wait for it now."""
 
-    def __init__(self, task: str, executor: Executor | PipePool | None) -> None:
+    def __init__(self, task: str, executor: Executor | Pool | None) -> None:
         self.task = task
         self.executor = executor
         self.requests = 0
@@ -46,7 +57,7 @@ class _Work:
         try:
             if self.executor is None:
                 return _answer.of(await _clock.acall(self.task))
-            if isinstance(self.executor, PipePool):
+            if not isinstance(self.executor, Executor):
                 timed = await self.executor.run(_clock.call, self.task, idempotent=True)
                 return _answer.of(timed)
             loop = asyncio.get_running_loop()
@@ -84,11 +95,11 @@ class _Handler(RequestHandler):
 
 
 async def _start(work: _Work, port: int, backlog: int) -> None:
-    if isinstance(work.executor, PipePool):
-        async with _workers.started(work.executor):
-            await _serve(work, port, backlog)
-    else:
+    if work.executor is None or isinstance(work.executor, Executor):
         await _serve(work, port, backlog)
+    else:
+        async with work.executor:
+            await _serve(work, port, backlog)
 
 
 async def _serve(work: _Work, port: int, backlog: int) -> None:

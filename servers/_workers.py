@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 import multiprocessing
 import os
@@ -10,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import Iterator
 from concurrent.futures import Executor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
@@ -18,7 +17,6 @@ from typing import NoReturn, Protocol
 
 import tasks
 from errors import Mendable, StartError
-from executors.pipes import BrokenWorker, PipePool
 from servers import _gil_word, _probe, _ready
 from servers._stop import leave
 
@@ -61,41 +59,6 @@ def begin(barrier: Barrier) -> None:
     share(barrier)
 
 
-def begin_alone(task: str) -> tuple[bool, dict[str, object] | None]:
-    """Initialise a worker of a pool that ends its workers itself; tell what it knows of its GIL."""
-    for number in SIGNALS:
-        signal.signal(number, signal.SIG_IGN)
-    words = _gil_word.facts()  # no other thread computes yet
-    tasks.resolve(task)
-    return _probe.gil_enabled(), words
-
-
-@contextlib.asynccontextmanager
-async def started(pool: PipePool) -> AsyncIterator[None]:
-    """Begin the workers of a pool on the running loop, and end them in the end.
-
-    Raises StartError, or what the import of the task raised, in one line.
-    """
-    try:
-        async with asyncio.timeout(DEADLINE):
-            await pool.start()
-    except TimeoutError:
-        what = f"the workers were not ready within {DEADLINE:.0f} s"
-        _give_up(StartError(f"{what}: look for what importing the task waits for"))
-    except BrokenWorker as error:
-        if isinstance(error.__cause__, Mendable):
-            raise error.__cause__ from None
-        raise StartError(f"the workers do not start: {error}") from error
-    _probe.facts["worker_pids"] = sorted(pool.stats().pids)
-    _probe.note_gil(any(gil for gil, _ in pool.told()))
-    if words := [word for _, word in pool.told() if word is not None]:
-        _probe.facts["worker_gil_words"] = words
-    try:
-        yield
-    finally:
-        await pool.close()
-
-
 def start(executor: Executor, workers: int, task: str) -> None:
     """Begin every worker: as many jobs as workers, none done before all have imported the task.
 
@@ -107,12 +70,12 @@ def start(executor: Executor, workers: int, task: str) -> None:
         with _signals_held():
             meetings = [executor.submit(_meet, task) for _ in range(workers)]
     except (RuntimeError, OSError, EOFError) as error:  # EOFError: forkserver could not fork
-        _give_up(StartError(f"{workers} workers do not start ({error}): ask for fewer, workers=1"))
+        give_up(StartError(f"{workers} workers do not start ({error}): ask for fewer, workers=1"))
     late = wait(meetings, deadline - time.monotonic()).not_done
     wrong = _error([meeting.exception() for meeting in meetings if meeting not in late])
     if late:
         what = f"the workers were not ready within {DEADLINE:.0f} s"
-        _give_up(wrong or StartError(f"{what}: look for what importing {task} waits for"))
+        give_up(wrong or StartError(f"{what}: look for what importing {task} waits for"))
     if wrong is not None:
         raise wrong
     met = [meeting.result() for meeting in meetings]
@@ -145,7 +108,7 @@ def _error(raised: list[BaseException | None]) -> Mendable | None:
     return StartError(f"a worker did not start: {errors[0]!r}") if errors else None
 
 
-def _give_up(error: Mendable) -> NoReturn:
+def give_up(error: Mendable) -> NoReturn:
     """End at once: the executor's own ending would wait for workers that never come."""
     _ready.fail(str(error), error.exit_code)
     leave(error.exit_code)

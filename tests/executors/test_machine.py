@@ -25,10 +25,13 @@ from hypothesis import HealthCheck, Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, rule, run_state_machine_as_test
 
-STEPS = int(os.environ.get("STEPS", "300"))
-LIMIT = 3.0  # s for all tasks of one example to end
+STEPS = int(os.environ.get("STEPS", "200"))
+LIMIT = 20.0  # s for all tasks of one example to end
 
 END = {"runs": 0.0, "sleeps": 0.004, "crashes": None, "exits": None, "hangs": 60.0}
+
+
+UNSURE = BrokenWorker | TimeoutError  # it was begun, and ended perhaps before its first step
 
 
 class Pool(RuleBasedStateMachine):
@@ -42,7 +45,12 @@ class Pool(RuleBasedStateMachine):
         self.folder = tempfile.TemporaryDirectory()
         self.ran = Path(self.folder.name) / "ran"
         self.ran.touch()
-        self.pool = PipePool(workers, max_tasks_per_child=recycled, max_queue=max_queue)
+        self.pool = PipePool(
+            workers,
+            max_tasks_per_child=recycled,
+            max_queue=max_queue,
+            preload=["tests.executors.calls"],
+        )
         self.tasks: list[tuple[str, bool, asyncio.Task[Any]]] = []
         self.killed = 0
         self.loop.run_until_complete(self.pool.start())
@@ -104,7 +112,7 @@ class Pool(RuleBasedStateMachine):
             if isinstance(outcome, QueueFull):
                 assert times[number] == 0
             elif not isinstance(outcome, asyncio.CancelledError):
-                assert times[number] >= 1 or isinstance(outcome, BrokenWorker), (kind, outcome)
+                assert times[number] >= 1 or isinstance(outcome, UNSURE), (kind, outcome)
                 self.judge(kind, number, outcome)
 
     def judge(self, kind: str, number: int, outcome: Any) -> None:
@@ -128,7 +136,7 @@ def test_no_task_is_lost_or_doubled_whatever_happens() -> None:
             deadline=None,
             database=None,
             phases=[Phase.generate],
-            derandomize=STEPS == 300,
+            derandomize=STEPS == 200,
             suppress_health_check=list(HealthCheck),
         ),
     )

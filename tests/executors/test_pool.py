@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -226,3 +227,22 @@ def test_no_workers_are_refused(workers: int) -> None:
 def test_a_context_variable_that_is_none_is_refused() -> None:
     with pytest.raises(ValueError, match="context="):
         PipePool(1, context=["os:path"])
+
+
+def test_many_tasks_leave_descriptors_and_memory_as_they_were() -> None:
+    async def test(pool: PipePool) -> None:
+        async def some(count: int) -> int:
+            await asyncio.gather(*(client(count // 64) for _ in range(64)))
+            return pool.stats().memory or 0
+
+        async def client(count: int) -> None:
+            for number in range(count):
+                assert await pool.run(calls.same, number) == number
+                if number % 100 == 0:
+                    await pool.run(calls.data, 100_000)
+
+        before, files = await some(3000), len(list(Path("/proc/self/fd").iterdir()))
+        assert await some(15_000) < before + (3 << 20)
+        assert len(list(Path("/proc/self/fd").iterdir())) == files
+
+    in_pool(test)

@@ -13,6 +13,7 @@ import psutil
 
 from tests.conftest import wait_until
 from tests.servers.test_contract import get, together
+from tests.servers.test_start import begin, said_by
 
 DEADLY = """
 import os
@@ -57,3 +58,11 @@ def test_a_task_that_kills_its_worker_is_a_500_each_time(start: Any, tmp_path: P
         assert (status, body.count(b"\n")) == (500, 1)
         assert b"exit code 1" in body
     assert get(running.url + "resources/")[0] == 200
+
+
+def test_workers_that_cannot_be_started_are_a_start_error(mark: Any) -> None:
+    process = begin("pipes", "noop_sync", "0", limit="--nofile=40", SERVER_WORKERS="100")
+    code, lines = said_by(process)
+    assert (code, len(lines)) == (4, 1)
+    assert "ask for fewer" in lines[0]
+    assert wait_until(lambda: not mark(), 3)

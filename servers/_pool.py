@@ -1,0 +1,44 @@
+"""The pool of `pipes`: its workers are warm, and its facts told, before the server listens."""
+
+from __future__ import annotations
+
+import asyncio
+import signal
+
+import tasks
+from errors import Mendable, StartError
+from executors.pipes import BrokenWorker, PipePool
+from servers import _gil_word, _probe
+from servers._workers import DEADLINE, SIGNALS, give_up
+
+
+class Pool(PipePool):
+    """A PipePool that starts as a server does: ready, or one line that says why not."""
+
+    async def start(self) -> None:
+        """Begin the workers; raise StartError, or what the import of the task raised."""
+        try:
+            async with asyncio.timeout(DEADLINE):
+                await super().start()
+        except TimeoutError:
+            what = f"the workers were not ready within {DEADLINE:.0f} s"
+            give_up(StartError(f"{what}: look for what importing the task waits for"))
+        except (BrokenWorker, OSError) as error:
+            if isinstance(error.__cause__, Mendable):
+                raise error.__cause__ from None
+            raise StartError(
+                f"the workers do not start ({error}): ask for fewer, workers=1"
+            ) from error
+        _probe.facts["worker_pids"] = sorted(self.stats().pids)
+        _probe.note_gil(any(gil for gil, _ in self.told()))
+        if words := [word for _, word in self.told() if word is not None]:
+            _probe.facts["worker_gil_words"] = words
+
+
+def begin(task: str) -> tuple[bool, dict[str, object] | None]:
+    """Initialise a worker: it ends with its pool, and tells where its GIL is."""
+    for number in SIGNALS:
+        signal.signal(number, signal.SIG_IGN)
+    word = _gil_word.facts()  # no other thread computes yet
+    tasks.resolve(task)
+    return _probe.gil_enabled(), word
