@@ -82,9 +82,17 @@ def test_kill_9_leaves_no_process(name: str, start: Any, mark: Any) -> None:
     assert len(mark()) > 1
     running.process.kill()
     assert wait_until(lambda: not mark(), 3)
+    assert wait_until(lambda: is_free(port), 3)
+
+
+def is_free(port: int) -> bool:
     with socket.socket() as again:
         again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        again.bind(("127.0.0.1", port))
+        try:
+            again.bind(("127.0.0.1", port))
+        except OSError:
+            return False
+    return True
 
 
 @every
