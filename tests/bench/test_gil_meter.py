@@ -66,8 +66,8 @@ def test_an_idle_server_holds_no_gil_and_a_window_is_its_own(start: Start) -> No
         time.sleep(0.3)
         ended = time.monotonic()
     read = meter.between(began, ended)
-    assert (read.share, read.switches, read.why) == (0.0, 0, None)
-    assert 100 < read.samples <= 301
+    assert believed(read) < 0.05  # it polls for its end twenty times a second
+    assert 10 < read.samples <= 301
     assert meter.between(began - 9, began - 8) == Utilisation(why=gil_meter.NO_SAMPLE)
 
 
