@@ -20,7 +20,7 @@ def test_every_command_exists(command: str) -> None:
 
 
 def test_every_server_and_task_exists() -> None:
-    like_a_task = r"``((?:sleep|network|file|xml|simplehash|checksum|noop)_[a-z_]+)``"
+    like_a_task = r"``((?:sleep|network|file|xml|sha256|simplehash|checksum|noop)_[a-z_]+)``"
     named = set(re.findall(like_a_task, TEXT)) | set(re.findall(r"\d\. ``(\w+)``", TEXT))
     assert named
     assert named <= NAMES

@@ -47,6 +47,8 @@ PROMISED = [
     "xml_feedparser_sync",
     "xml_lxml_sync",
     "network_https_cpu_bound_lxml_sync",
+    "xml_etree_sync",
+    "sha256_sync",
 ]
 
 
