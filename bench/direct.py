@@ -74,7 +74,7 @@ def direct(
 ) -> Iterator[Direct]:
     """Start a process that calls `task` with up to `workers`, and end it; raise StartError."""
     program = sys.executable if python is None else pythons.find(python)
-    added = {**environment, **packages.environment(program)}
+    added = {**environment, **packages.environment(program), **pythons.environment(python)}
     if path is not None:
         added["TASK_PATH"] = path
     with tempfile.TemporaryFile() as log:

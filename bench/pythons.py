@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -28,6 +29,7 @@ print(json.dumps({
 """
 NAME = re.compile(r"3\.\d+t?")
 VERSION = re.compile(r"python3\.\d+t?|python3")
+SWITCHED = re.compile(r"(?P<name>.+)-(?P<state>gil|nogil)")
 
 
 @dataclass(frozen=True)
@@ -42,20 +44,53 @@ class Python:
 
 
 def find(word: str) -> str:
-    """Give the path of the interpreter that `3.14`, `3.14t` or a path stands for.
+    """Give the path of the interpreter that `3.14`, `3.13t-nogil` or a path stands for.
 
     PYTHONS names interpreters once: PYTHONS=3.14=/opt/python3.14/bin/python+3.14t=... Raise
-    UsageError when there is none.
+    UsageError when there is none, and for -gil or -nogil of a build that cannot switch.
     """
-    path = named().get(word, word)
-    direct = shutil.which(Path(path).expanduser())
+    path, switched = _path(word), SWITCHED.fullmatch(word)
+    if path is None and switched is not None:
+        path = _path(switched["name"])
+        if path is not None and not (_asked(path) or {}).get("free_threaded"):
+            fix = f"only a free-threaded build has -{switched['state']}, such as 3.13t"
+            raise UsageError(f"the GIL of {switched['name']!r} cannot be switched: {fix}")
+    if path is None:
+        fix = f"fab pythons says how to get it, or set PYTHONS={word}=/path/of/python"
+        raise UsageError(f"no Python at {named().get(word, word)!r}: {fix}")
+    return path
+
+
+def environment(word: str | None) -> dict[str, str]:
+    """Give what an interpreter's word adds: PYTHON_GIL=1 by `3.13t-gil`, =0 by `3.13t-nogil`."""
+    switched = SWITCHED.fullmatch(word or "")
+    if switched is None or _path(switched[0]) is not None:  # a file may be called so
+        return {}
+    return {"PYTHON_GIL": "1" if switched["state"] == "gil" else "0"}
+
+
+def present(words: Sequence[str]) -> list[str]:
+    """Give the interpreters that are here, and say which are not; raise UsageError without any."""
+    here, errors = [], []
+    for word in words:
+        try:
+            find(word)
+            here.append(word)
+        except UsageError as error:
+            errors.append(error)
+    if not here:
+        raise errors[0]
+    for error in errors:
+        print(f"left out: {error}", file=sys.stderr)
+    return here
+
+
+def _path(word: str) -> str | None:
+    direct = shutil.which(Path(named().get(word, word)).expanduser())
     if direct is not None:
         return str(Path(direct).absolute())  # a venv's python is a link that must not be resolved
-    for python in found() if NAME.fullmatch(word) else ():
-        if python.name == word:
-            return python.path
-    fix = f"fab pythons says how to get it, or set PYTHONS={word}=/path/of/python"
-    raise UsageError(f"no Python at {path!r}: {fix}")
+    known = found() if NAME.fullmatch(word) else []
+    return next((python.path for python in known if python.name == word), None)
 
 
 def named() -> dict[str, str]:
@@ -102,6 +137,7 @@ def _paths() -> Iterator[tuple[str, str]]:
                 yield source, str(folder / "python3")
 
 
+@functools.cache
 def _asked(path: str) -> dict[str, Any] | None:
     """Ask an interpreter what it is; None when it does not answer."""
     try:

@@ -65,6 +65,7 @@ def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:
         environment["TASK_PATH"] = case.path
     task = catalog.find_task(case.task).name
     python = sys.executable if case.python is None else pythons.find(case.python)
+    environment |= pythons.environment(case.python)
     return [python, "-m", "servers", server.name, task, str(port)], environment
 
 

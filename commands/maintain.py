@@ -23,9 +23,12 @@ def pythons(context: Context) -> None:
     for python in interpreters.found():
         gil = "GIL" if python.gil_enabled else "no GIL"
         print(f"{python.name:6}  {python.version:8}  {gil:6}  {python.source:8}  {python.path}")
-    print("\nA server takes one by python=3.14, a case by 3@3.14/sleep_sync. To get another:")
-    print("  uv python install 3.14t        or pyenv install 3.14t")
-    print("  PYTHONS=3.14=/path/of/python   names one that is elsewhere")
+    print("\nA server takes one by python=3.14, a case by 3@3.14/sleep_sync; 3.13t-gil and")
+    print("3.13t-nogil are a free-threaded build with PYTHON_GIL=1 and =0. To get another:")
+    print("  uv python install 3.14t            or pyenv install 3.14t")
+    print("  scripts/python_from_debian 3.14    in Debian: newer packages, unpacked apart")
+    print("  scripts/python_free_threaded 3.13  in Debian: built from the source package")
+    print("  PYTHONS=3.14=/path/of/python       names one that is elsewhere")
 
 
 @command("Maintain")

@@ -121,7 +121,7 @@ def run_suite(
     driver  of the long runs; the published tool when it is installed, else builtin
     rows    a group of its rows; all unless given, with quick those that its claims are about
     target  half-width of the intervals in percent: 2, or 5 with quick
-    pythons every row in each of these, as fab pythons names them: 3.11+3.14+3.14t
+    pythons every row in each of these, as fab pythons names them: 3.11+3.14+3.13t-nogil
     format  text unless given, or json
     """
     without: list[str] = []
@@ -254,7 +254,10 @@ def _suite(
     share = values.number("target", target, 0.1, 50.0) / 100 if target else None
     plan = suite_plan(suite, rows, driver, quick, share)
     if pythons:
-        cases = (replace(c, python=python) for c in plan.cases for python in pythons.split("+"))
+        from bench import pythons as interpreters
+
+        here = interpreters.present(pythons.split("+"))
+        cases = (replace(c, python=python) for c in plan.cases for python in here)
         plan = replace(plan, cases=tuple(cases))
     _, records = begin(plan)
     show(records, style)

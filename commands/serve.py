@@ -43,7 +43,7 @@ def run_server(
     backlog       of the listen queue: 5 for sync, 1024 for the others
     start_method  of processes: forkserver unless given, spawn or fork
     python        the interpreter to serve with, this one unless given: a path, a name on PATH, or
-                  3.14 as PYTHONS=3.14=/path/of/python names it
+                  3.14 as fab pythons names it; 3.13t-gil and 3.13t-nogil switch the GIL of 3.13t
     path          a folder that a task of your own imports from
     processes     of fastapi_requests (2 unless given), gunicorn_gthread and granian (1)
     threads       of Rust in each process of granian, 1 unless given

@@ -1,0 +1,52 @@
+"""An interpreter is found by its word, and a free-threaded build's GIL is switched by it."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from bench import pythons, server
+from errors import UsageError
+from suites import Case
+
+
+@pytest.fixture(autouse=True)
+def _named(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONS", f"3.99t={sys.executable}")
+
+
+@pytest.fixture
+def _free(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Take the named one for a free-threaded build."""
+    facts = {"version": [3, 99, 0], "free_threaded": True, "gil_enabled": False}
+    monkeypatch.setattr(pythons, "_asked", lambda _: facts)
+
+
+@pytest.mark.usefixtures("_free")
+@pytest.mark.parametrize(
+    ("word", "added"),
+    [("3.99t", {}), ("3.99t-gil", {"PYTHON_GIL": "1"}), ("3.99t-nogil", {"PYTHON_GIL": "0"})],
+)
+def test_a_free_threaded_build_is_named_with_its_gil(word: str, added: dict[str, str]) -> None:
+    words, environment = server.command(Case("sync", "noop_sync", python=word), 0)
+    assert (words[0], environment) == (sys.executable, added)
+
+
+def test_no_other_build_has_a_gil_to_switch() -> None:
+    with pytest.raises(UsageError, match=r"the GIL of '3\.99t' cannot be switched"):
+        pythons.find("3.99t-nogil")
+
+
+def test_a_path_may_end_as_a_switch_does(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONS", f"mine-gil={sys.executable}")
+    assert (pythons.find("mine-gil"), pythons.environment("mine-gil")) == (sys.executable, {})
+
+
+def test_those_of_a_list_that_are_not_here_are_left_out(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    assert pythons.present(["3.99t", "3.98"]) == ["3.99t"]
+    assert capsys.readouterr().err.startswith("left out: no Python at '3.98': fab pythons says")
+    with pytest.raises(UsageError, match=r"no Python at '3\.98'"):
+        pythons.present(["3.98"])
