@@ -13,13 +13,18 @@ from errors import Mendable
 from suites import Case
 from upstream import Upstream
 
+GIL = ("gil_enabled", "gil_enabled_by")  # which an import may change
 SETTINGS = ("workers", "processes", "backlog", "start_method")
 INTERPRETER = (
     "python",
     "implementation",
     "gil_enabled",
+    "gil_enabled_by",
     "free_threaded_build",
+    "python_gil",
     "switch_interval_s",
+    "jit",
+    "worker_interpreters",
 )
 
 
@@ -72,7 +77,7 @@ def with_facts(record: Record, facts: Mapping[str, object]) -> Record:
 def ended(record: Record, running: server.Server) -> Record:
     """Add what is known when a server is gone: its whole CPU time, and its GIL at the end."""
     left = ("left: processes were left after the stop and were killed",) if running.left else ()
-    gil = {key: running.ending[key] for key in ("gil_enabled",) if key in running.ending}
+    gil = {key: running.ending[key] for key in GIL if running.ending.get(key) is not None}
     return replace(
         record,
         server_life_cpu_s=round(running.cpu_s, 6),

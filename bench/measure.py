@@ -11,7 +11,7 @@ from urllib.parse import urljoin
 import psutil
 
 import loads
-from bench import flags
+from bench import draft, flags
 from bench.environment import environment, load_average
 from bench.gil_meter import Meter
 from bench.prime import get
@@ -99,7 +99,7 @@ def _said(
 def _gil_state(said: Mapping[str, Any]) -> dict[str, object]:
     """Give the state of the GIL after the load, as the server and its workers found it."""
     facts = said.get("facts", {})
-    return {"gil_enabled": facts["gil_enabled"]} if "gil_enabled" in facts else {}
+    return {key: facts[key] for key in draft.GIL if key in facts}
 
 
 def _others_cpu(record: Record) -> float | None:

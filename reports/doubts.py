@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from bench.stats import outlier
+from reports import places
 from reports.rows import Row
 
 DISAGREE = 0.03  # between the rates of builtin and of the published tool
@@ -27,6 +28,8 @@ def _flags(row: Row) -> Iterator[str]:
 
 
 def _derived(row: Row) -> Iterator[str]:
+    if (who := places.gil_came_on(row.first)) is not None:
+        yield f"gil: {who} turned the GIL on: this is no row without it"
     found = row.estimate
     if found is not None and not found.resolved:
         width = "" if found.half_width is None else f" +-{found.half_width:.1%}"

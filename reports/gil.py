@@ -10,6 +10,7 @@ from tabulate import tabulate
 from bench.record import TEST, Record
 from bench.stats import audit, looks, verdict
 from bench.stats.verdict import Verdict
+from reports import places
 from reports.rows import SHORT, Row
 
 NOISE = 0.1  # below this, one run each cannot tell a difference; a guess
@@ -118,7 +119,7 @@ def _load(r: Record) -> tuple[object, ...]:
     """Name the server and all that must be alike in rows that are compared."""
     by_hand = r.driver if r.kind == TEST else None
     load = (r.task, r.workers, r.users, r.keep_alive, r.asked_rate, r.think_s, by_hand)
-    return (r.server, *load, repr(r.upstream), repr(r.interpreter))
+    return (r.server, *load, *places.of(r))
 
 
 def _verdict(threads: Row, processes: Row) -> Verdict:

@@ -10,6 +10,8 @@ from bench.record import Record
 MACHINE = ("cpu", "cores", "kernel", "virtualisation")
 PYTHON = ("python", "implementation", "free_threaded_build", "gil_enabled")
 
+SWITCHED = {"1": ", GIL on", "0": ", GIL off"}  # by PYTHON_GIL
+
 Place = tuple[object, ...]
 T = TypeVar("T")
 
@@ -23,6 +25,23 @@ def of(record: Record) -> Place:
         python if any(python) else None,
         None if record.upstream is None else tuple(record.upstream.values()),
     )
+
+
+def python(record: Record) -> str:
+    """Name the Python that a server ran in: `3.11.7`, or `3.13.5t, GIL on` by PYTHON_GIL."""
+    facts = record.interpreter
+    if not facts.get("free_threaded_build"):
+        return str(facts.get("python"))
+    return f"{facts.get('python')}t{SWITCHED.get(str(facts.get('python_gil')), '')}"
+
+
+def gil_came_on(record: Record) -> str | None:
+    """Say who turned the GIL on in a build without it; None when nobody did, or by PYTHON_GIL."""
+    facts = record.interpreter
+    is_expected = not facts.get("free_threaded_build") or facts.get("python_gil") == "1"
+    if is_expected or not facts.get("gil_enabled"):
+        return None
+    return f"importing {facts['gil_enabled_by']}" if facts.get("gil_enabled_by") else "an import"
 
 
 def divided(found: Sequence[T], place: Callable[[T], Place]) -> list[list[T]]:

@@ -2,52 +2,77 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import re
+from collections.abc import Iterator, Sequence
 
 from tabulate import tabulate
 
-from bench.record import Record
-from reports import summary
+from bench.record import UNAVAILABLE, Record
+from reports import places, summary
 from reports.rows import Row
+
+LOADING = re.compile(r"\bneeds\b|^importing ")  # of a server or a task that this Python lacks
+GIL_ON = "GIL on"
+WANTED = re.compile(r"python=([^,]+)")
+NUMBER = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+
+Line = tuple[str, str, int]  # server, task, users
 
 
 def table(found: Sequence[Row], style: str = "simple") -> str:
     """Lay out the rates of rows that were measured in several Pythons; empty for one alone."""
-    columns = sorted({label(row.first) for row in found if row.first.interpreter}, reverse=True)
+    names = {_wanted(row.first): _wanted(row.first) for row in found}
+    names |= {_wanted(r.first): places.python(r.first) for r in found if r.first.interpreter}
+    columns = sorted({*names.values()}, key=_age)
     if len(columns) < 2:
         return ""
-    cells: dict[tuple[object, ...], dict[str, str]] = {}
+    cells: dict[Line, dict[str, str]] = {}
     for row in found:
-        record = row.first
-        line = cells.setdefault((record.server, record.task, record.users), {})
-        line[label(record) if record.interpreter else _wanted(record, columns)] = _cell(row)
+        first = row.first
+        line = cells.setdefault((first.server, first.task, first.users), {})
+        line[names[_wanted(first)]] = _cell(row)
     lines = [
         (f"{server}/{task}", str(users), *(line.get(column, "-") for column in columns))
         for (server, task, users), line in cells.items()
     ]
     align = ("left", *("right",) * (len(columns) + 1))
-    head = ("Case", "Users", *columns)
-    return tabulate(lines, head, tablefmt=style, colalign=align, disable_numparse=True)
+    head = ("Case", "Users", *(f"Python {column}" for column in columns))
+    laid = tabulate(lines, head, tablefmt=style, colalign=align, disable_numparse=True)
+    return "\n\n".join(part for part in (laid, "\n".join(_notes(found))) if part)
 
 
-def label(record: Record) -> str:
-    """Name the Python that a record was measured in, with its GIL's state after the load."""
-    facts = record.interpreter
-    build = "t" if facts.get("free_threaded_build") else ""
-    state = "" if facts.get("gil_enabled") in (True, None) and not build else _gil(facts)
-    return f"Python {facts.get('python')}{build}{state}"
+def _age(name: str) -> tuple[list[int], str]:
+    version = NUMBER.match(name)
+    return ([int(part) for part in version.groups()] if version else [], name)
 
 
-def _gil(facts: object) -> str:
-    enabled = facts.get("gil_enabled") if isinstance(facts, dict) else None
-    return ", GIL" if enabled else ", no GIL"
-
-
-def _wanted(record: Record, columns: Sequence[str]) -> str:
-    """Guess the column of a row that never ran, from the interpreter that its command names."""
-    wanted = record.command.partition("python=")[2].partition(",")[0]
-    return next((column for column in columns if wanted and f" {wanted}" in column), wanted)
+def _wanted(record: Record) -> str:
+    """Give the word for its interpreter in a record's command; without one it is the bench's."""
+    wanted = WANTED.search(record.command)
+    return wanted[1] if wanted else str(record.environment.get("python"))
 
 
 def _cell(row: Row) -> str:
-    return "not available" if row.problem is not None else summary.rate(row)
+    if row.problem is not None:
+        said = row.problem.removeprefix(UNAVAILABLE)
+        return "cannot load" if LOADING.search(said) else "not available"
+    mark = f"{GIL_ON}, " if places.gil_came_on(row.first) else ""
+    return f"{mark}{summary.rate(row)}"
+
+
+def _notes(found: Sequence[Row]) -> Iterator[str]:
+    """Say why cells have no rate, and who turned a GIL on; and that the others were looked at."""
+    free = {
+        places.python(row.first)
+        for row in found
+        if row.first.interpreter.get("gil_enabled") is False and row.problem is None
+    }
+    for name in sorted(free):
+        yield f"* Python {name}: the GIL was off after the load in all rows that do not say else."
+    for row in found:
+        first = row.first
+        if row.problem is not None:
+            said = row.problem.removeprefix(UNAVAILABLE)
+            yield f"* {first.server}/{first.task} in {_wanted(first)}: {said}"
+        elif (who := places.gil_came_on(first)) is not None:
+            yield f"* {first.server}/{first.task} in {_wanted(first)}: {who} turned the GIL on."

@@ -21,7 +21,7 @@ import sys
 
 import catalog
 from errors import MachineError, Mendable, UsageError
-from servers import _gil_word, _probe, _ready
+from servers import _gil_state, _gil_word, _probe, _ready
 from servers._stop import DRAIN, leave, stop
 
 PR_SET_PDEATHSIG = 1
@@ -31,6 +31,7 @@ LIMITS = {"workers": 256, "processes": 64, "threads": 256, "backlog": 65535}
 def main(words: list[str]) -> int:
     """Serve until a stop signal; return the exit code."""
     stop.listen(_cut_off)
+    _gil_state.watch()
     if (parent := os.environ.get("SERVER_DIES_WITH")) is not None:
         _die_with(int(parent))
     _take_all_files()

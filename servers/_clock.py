@@ -14,14 +14,14 @@ import threading
 from time import monotonic, thread_time
 
 import tasks
-from servers import _probe, _queue
+from servers import _gil_state, _probe, _queue
 from servers._samples import Samples
 from tasks import TaskFailed
 
 IDLE = 0.05  # s; a guess: a slot that waits so long for its next task had none waiting
 
 Row = tuple[float, float, float, float, float]  # end, then in s: slot, CPU, wall, queued
-Timed = tuple[bytes | TaskFailed, Row, bool]  # the outcome, its row, and whether the GIL is on
+Timed = tuple[bytes | TaskFailed, Row, str | None]  # the outcome, its row, and the GIL's state
 
 
 class _Slot(threading.local):
@@ -74,15 +74,15 @@ def _timed(outcome: bytes | TaskFailed, queued: float, begin: float, cpu: float)
     queued = _queue.waited() - queued
     slot = end - (_slot.ended if begin - _slot.ended < IDLE else begin)
     _slot.ended = end
-    return outcome, (end, slot, cpu, end - begin, queued), _probe.gil_enabled()
+    return outcome, (end, slot, cpu, end - begin, queued), _gil_state.now()
 
 
 def note(timed: Timed) -> bytes | TaskFailed:
     """Keep what a task took, and give what it returned or raised."""
     outcome, row, gil = timed
     _samples.add(*row)
-    if gil:
-        _probe.facts["gil_enabled"] = True
+    if gil is not None:
+        _probe.note_gil(gil)
     return outcome
 
 

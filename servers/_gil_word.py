@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from servers import _memory, _probe
+from servers import _gil_state, _memory
 
 CANARIES = (5003, 7919)  # us; no threads' turns are much longer for them
 SEARCHED = 1 << 18  # bytes; a guess: from 3.11 to 3.13 it is within the first 8,000
@@ -87,7 +87,7 @@ def _pointer(function: str) -> int:
 def _places(begin: int, canary: int) -> set[int]:
     """Set the switch interval to `canary`, list where it is kept, and put it back."""
     looked_for = INTERVAL.pack(canary)
-    if _probe.gil_enabled():  # then this thread is the one that held it last
+    if _gil_state.enabled():  # then this thread is the one that held it last
         looked_for += INTERVAL.pack(_pointer("PyThreadState_Get"))
     before = sys.getswitchinterval()
     try:
@@ -125,7 +125,7 @@ def _doubt(address: int) -> str | None:
     A thread that reads while it holds the GIL sees it locked; one that gave it up sees it free
     while no other thread computes; and a thread that comes and goes takes it at least twice.
     """
-    on = int(_probe.gil_enabled())
+    on = int(_gil_state.enabled())
     locked, switches = _values(address, holding_gil=True)
     if locked != on:
         return f"locked reads {locked} while the GIL is {'held' if on else 'off'}"

@@ -8,7 +8,7 @@ import signal
 import tasks
 from errors import Mendable, StartError
 from executors.pipes import BrokenWorker, PipePool
-from servers import _gil_word, _probe
+from servers import _gil_state, _gil_word, _probe, _workers
 from servers._workers import DEADLINE, SIGNALS, give_up
 
 
@@ -30,15 +30,14 @@ class Pool(PipePool):
                 f"the workers do not start ({error}): ask for fewer, workers=1"
             ) from error
         _probe.facts["worker_pids"] = sorted(self.stats().pids)
-        _probe.note_gil(any(gil for gil, _ in self.told()))
-        if words := [word for _, word in self.told() if word is not None]:
-            _probe.facts["worker_gil_words"] = words
+        _workers.note(self.told())
 
 
-def begin(task: str) -> tuple[bool, dict[str, object] | None]:
+def begin(task: str) -> _workers.Told:
     """Initialise a worker: it ends with its pool, and tells where its GIL is."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     word = _gil_word.facts()  # no other thread computes yet
+    _gil_state.watch()
     tasks.resolve(task)
-    return _probe.gil_enabled(), word
+    return _gil_state.interpreter(), _gil_state.now(), word

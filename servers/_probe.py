@@ -3,14 +3,11 @@
 from __future__ import annotations
 
 import os
-import platform
 import sys
-import sysconfig
-from collections.abc import Callable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-# The state of this process's GIL now: an import may turn it on, nothing turns it off again.
-gil_enabled: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
+from servers import _gil_state
 
 facts: dict[str, object] = {}
 answered = {"completed": 0, "failed": 0}
@@ -24,19 +21,29 @@ def identity() -> dict[str, object]:
     return {
         "pid": os.getpid(),
         "started": _started(),
-        "python": platform.python_version(),
-        "implementation": platform.python_implementation(),
+        **_gil_state.interpreter(),
         "executable": sys.executable,
         "path": os.environ.get("TASK_PATH"),
-        "gil_enabled": gil_enabled(),
-        "free_threaded_build": bool(sysconfig.get_config_var("Py_GIL_DISABLED")),
-        "switch_interval_s": sys.getswitchinterval(),
     }
 
 
-def note_gil(enabled: bool) -> None:
-    """Have the facts say that the GIL is on as soon as the server or one worker has it on."""
-    facts["gil_enabled"] = bool(facts.get("gil_enabled")) or enabled
+def note_gil(state: str | None) -> None:
+    """Have the facts say that the GIL is on as soon as the server or one worker has it on.
+
+    `state` is what `_gil_state.now` gave there: the module that turned it on is kept.
+    """
+    facts["gil_enabled"] = bool(facts.get("gil_enabled")) or state is not None
+    if state:
+        facts["gil_enabled_by"] = state
+
+
+def note_workers(told: Iterable[Mapping[str, object]]) -> None:
+    """Keep what workers said of their interpreters, which are one unless something is wrong."""
+    found: list[Mapping[str, object]] = []
+    for said in told:
+        if said not in found:
+            found.append(said)
+    facts["worker_interpreters"] = found
 
 
 def endings() -> dict[str, object]:
@@ -44,9 +51,9 @@ def endings() -> dict[str, object]:
 
     Of a server whose answers another's processes give, that is not known.
     """
-    note_gil(gil_enabled())
+    note_gil(_gil_state.now())
     given = {} if facts.get("foreign") else answered
-    return {**given, "gil_enabled": facts.get("gil_enabled")}
+    return {**given, **{key: facts.get(key) for key in ("gil_enabled", "gil_enabled_by")}}
 
 
 def resources() -> dict[str, object]:

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from errors import StorageError
-from servers import _lag, _probe
+from servers import _gil_state, _lag, _probe
 
 
 def announce(port: int) -> None:
@@ -17,7 +17,7 @@ def announce(port: int) -> None:
     Raises StorageError when the file that was asked for cannot be written.
     """
     _probe.facts["port"] = port
-    _probe.note_gil(_probe.gil_enabled())
+    _probe.note_gil(_gil_state.now())
     if (file := os.environ.get("SERVER_FILE")) is not None:
         path = Path(file)
         try:

@@ -9,7 +9,7 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from concurrent.futures import Executor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
@@ -17,7 +17,7 @@ from typing import NoReturn, Protocol
 
 import tasks
 from errors import Mendable, StartError
-from servers import _gil_word, _probe, _ready
+from servers import _gil_state, _gil_word, _probe, _ready
 from servers._stop import leave
 
 DEADLINE = 10.0  # s from the first worker's birth until all have imported the task and met
@@ -34,6 +34,8 @@ class Barrier(Protocol):
     def abort(self) -> None: ...
 
 
+# What a worker is, its GIL's state, and where its GIL is, when it has one of its own.
+Told = tuple[dict[str, object], str | None, dict[str, object] | None]
 _barrier: Barrier | None = None
 _gil_facts: dict[str, object] | None = None
 
@@ -79,14 +81,22 @@ def start(executor: Executor, workers: int, task: str) -> None:
     if wrong is not None:
         raise wrong
     met = [meeting.result() for meeting in meetings]
-    _probe.facts["worker_pids"] = sorted({pid for pid, _, _ in met})
-    _probe.note_gil(any(gil for _, gil, _ in met))
-    if words := [word for _, _, word in met if word is not None]:
+    _probe.facts["worker_pids"] = sorted({pid for pid, _ in met})
+    note([told for _, told in met])
+
+
+def note(told: Sequence[Told]) -> None:
+    """Keep what the workers told of their interpreters and their GILs."""
+    _probe.note_workers(interpreter for interpreter, _, _ in told)
+    for _, state, _ in told:
+        _probe.note_gil(state)
+    if words := [word for _, _, word in told if word is not None]:
         _probe.facts["worker_gil_words"] = words
 
 
-def _meet(task: str) -> tuple[int, bool, dict[str, object] | None]:
+def _meet(task: str) -> tuple[int, Told]:
     """Give what a worker knows of itself; of a thread the GIL is the server's own."""
+    _gil_state.watch()
     assert _barrier is not None, "the pool was made without share or begin"
     try:
         tasks.resolve(task)
@@ -94,7 +104,7 @@ def _meet(task: str) -> tuple[int, bool, dict[str, object] | None]:
         _barrier.abort()
         raise
     _barrier.wait(DEADLINE)
-    return os.getpid(), _probe.gil_enabled(), _gil_facts
+    return os.getpid(), (_gil_state.interpreter(), _gil_state.now(), _gil_facts)
 
 
 def _error(raised: list[BaseException | None]) -> Mendable | None:

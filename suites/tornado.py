@@ -68,7 +68,21 @@ CROWD = tuple(
 
 CASES = PUBLISHED + LATER + CROWD + GIL
 
+# For several Pythons side by side, by pythons=: few users, for in a pool they only wait longer.
+MATRIX = tuple(
+    Case(server, task, users=8, seconds=8.0, in_quick={"seconds": 4.0})
+    for task in ("xml_feedparser_sync", "xml_lxml_sync", "sleep_sync", "noop_sync")
+    for server in ("threads", "processes", "interpreters")
+)
+
 CLAIMS = _tornado.claims(CASES)
 AUDITS = _tornado.AUDITS
 CLAIMED = tuple(case for case in CASES if any(case in (c.one, c.other) for c in CLAIMS))
-GROUPS = {"published": PUBLISHED, "later": LATER, "crowd": CROWD, "gil": GIL, "claimed": CLAIMED}
+GROUPS = {
+    "published": PUBLISHED,
+    "later": LATER,
+    "crowd": CROWD,
+    "gil": GIL,
+    "matrix": MATRIX,
+    "claimed": CLAIMED,
+}

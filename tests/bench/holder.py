@@ -11,7 +11,7 @@ import sys
 import time
 from time import monotonic
 
-from servers import _gil_word, _probe
+from servers import _gil_state, _gil_word
 
 CYCLE = 0.02  # s
 DATA = bytes(1 << 20)
@@ -46,7 +46,7 @@ def main(share: float, seconds: float, how: str) -> None:
     ended = monotonic()
     window = {"began": began, "ended": ended}
     print(
-        json.dumps({"share": held / (ended - began), **window, "gil": _probe.gil_enabled()}),
+        json.dumps({"share": held / (ended - began), **window, "gil": _gil_state.enabled()}),
         flush=True,
     )
     sys.stdin.readline()  # to be there until the last look

@@ -178,9 +178,29 @@ def test_the_same_rows_in_several_pythons_stand_side_by_side() -> None:
     other = replace(
         RECORD, command="fab run_server:3,xml,python=3.13t", interpreter=free, rate=33.0
     )
-    head, _, line = tables([RECORD, other]).splitlines()[:3]
-    assert head.split()[2:] == ["Python", "3.13.0t,", "no", "GIL", "Python", "3.11.7"]
-    assert line.split() == ["threads/xml", "25", "33.00", "once", "10.00", "once"]
+    head, _, line, _, note = tables([RECORD, other]).splitlines()[:5]
+    assert head.split()[2:] == ["Python", "3.11.7", "Python", "3.13.0t"]
+    assert line.split() == ["threads/xml", "25", "10.00", "once", "33.00", "once"]
+    assert note.startswith("* Python 3.13.0t: the GIL was off after the load in all rows")
+
+
+def test_a_row_whose_import_turned_the_gil_on_is_labelled_with_the_module() -> None:
+    facts = {"python": "3.13.0", "free_threaded_build": True, "gil_enabled": True}
+    by = {**facts, "gil_enabled_by": "lxml.etree"}
+    other = replace(RECORD, command="fab run_server:3,xml,python=3.13t", interpreter=by)
+    text = tables([RECORD, other])
+    assert text.splitlines()[2].split()[-4:] == ["GIL", "on,", "10.00", "once"]
+    assert "* threads/xml in 3.13t: importing lxml.etree turned the GIL on" in text
+    asked = replace(other, interpreter={**facts, "python_gil": "1"})
+    assert [d for d in doubts.of(rows([other])[0]) if d.startswith("gil: importing lxml.etree")]
+    assert not doubts.of(rows([asked])[0])
+
+
+def test_what_a_python_cannot_load_is_printed_as_such() -> None:
+    command, needs = "fab run_server:3,xml,python=3.13t", "not available: tasks/xml.py needs lxml"
+    text = tables([RECORD, replace(AWAY, command=command, problem=needs, interpreter={})])
+    assert text.splitlines()[2].split()[-2:] == ["cannot", "load"]
+    assert "* threads/xml in 3.13t: tasks/xml.py needs lxml" in text
 
 
 def test_json_rows_have_the_promised_fields() -> None:

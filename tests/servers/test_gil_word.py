@@ -11,7 +11,7 @@ import pytest
 
 import catalog
 from bench import pythons, server
-from servers import _gil_word, _memory, _probe
+from servers import _gil_state, _gil_word, _memory
 from tests.installed import SERVERS
 
 PYTHONS = {"own": sys.executable, **pythons.named()}
@@ -82,7 +82,7 @@ def test_a_word_that_does_not_behave_is_no_word(
 
 def test_a_gil_that_is_off_is_found_by_its_interval_alone(monkeypatch: pytest.MonkeyPatch) -> None:
     there = _gil_word.find()
-    monkeypatch.setattr(_probe, "gil_enabled", lambda: False)
+    monkeypatch.setattr(_gil_state, "enabled", lambda: False)
     assert _gil_word.find() == "layout not recognised: locked reads 1 while the GIL is off"
     monkeypatch.setattr(_gil_word, "_values", lambda *_, **__: (0, 0))
     assert _gil_word.find() == there

@@ -1,0 +1,45 @@
+"""A process says whether its GIL is on, and which import turned it on."""
+
+from __future__ import annotations
+
+import warnings
+
+import pytest
+
+from servers import _gil_state
+
+# Word for word what CPython 3.13 and 3.14 say (Python/import.c, import_enable_gil).
+SAID = (
+    "The global interpreter lock (GIL) has been enabled to load module '_slow.part', which has not "
+    "declared that it can run safely without the GIL. To override this behavior and keep the GIL "
+    "disabled (at your own risk), run with PYTHON_GIL=0 or -Xgil=0."
+)
+
+
+@pytest.fixture
+def _off(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Be a process whose GIL is off, and have nothing watched yet."""
+    monkeypatch.setattr(_gil_state, "enabled", lambda: False)
+    monkeypatch.setattr(_gil_state, "_turned_on_by", "")
+    monkeypatch.setattr(_gil_state, "_is_watched", False)
+
+
+@pytest.mark.usefixtures("_off")
+def test_an_import_that_turns_the_gil_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert _gil_state.now() is None
+    with warnings.catch_warnings(record=True) as shown:
+        _gil_state.watch()
+        warnings.warn(SAID, RuntimeWarning, stacklevel=1)
+        warnings.warn("another", RuntimeWarning, stacklevel=1)
+    monkeypatch.setattr(_gil_state, "enabled", lambda: True)
+    assert _gil_state.now() == "_slow.part"
+    assert next(str(warning.message) for warning in shown) == SAID
+
+
+def test_a_gil_that_was_on_from_the_start_was_turned_on_by_nobody() -> None:
+    show = warnings.showwarning
+    if not _gil_state.enabled():
+        pytest.skip("this build has no GIL")
+    _gil_state.watch()
+    assert warnings.showwarning is show
+    assert (_gil_state.now(), _gil_state.interpreter()["gil_enabled"]) == ("", True)
