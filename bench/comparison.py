@@ -41,8 +41,10 @@ class Comparison:
     folder: Path
 
 
-def compare(one: Case, other: Case, is_quick: bool = False) -> Comparison:
-    """Compare two cases; raise RunError when too many of their slices have no rate."""
+def compare(
+    one: Case, other: Case, is_quick: bool = False, most: int = looks.PAIRS.last
+) -> Comparison:
+    """Compare two cases by at most so many pairs; raise RunError when too many have no rates."""
     for case in (one, other):
         server.command(case, port=0)  # raises for what cannot be started
     server.adopt_orphans()
@@ -53,7 +55,7 @@ def compare(one: Case, other: Case, is_quick: bool = False) -> Comparison:
     records: list[Record] = []
     effect = ROUGH if is_quick else EFFECT
     found = verdict.compare([], effect=effect)
-    for look in looks.PAIRS.counts:
+    for look in (count for count in looks.PAIRS.counts if count <= most):
         with _servers((one, other), folder.name) as sliced:
             lost = 0
             while len(pairs) < look:
@@ -86,7 +88,8 @@ class _Sliced:
 
     def slice(self, number: int, seed: int) -> Record:
         record = replace(self.record, round=number, seed=seed)
-        load = replace(asked.window(record), seconds=SLICE, cycles=1.0)
+        window = asked.window(record)
+        load = replace(window, seconds=SLICE, cycles=1.0, completions=asked.FEW)
         return measure(record, load, "builtin", self.running.facts, self.upstream)
 
 

@@ -12,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass
-from typing import IO
+from typing import IO, Any
 
 import catalog
 from bench import packages, pythons
@@ -27,7 +27,8 @@ class Calls:
     """What `count` workers did on their own: `rate` calls a second, and the means of one call.
 
     `wall_s` is from begin to end, `cpu_s` on a CPU, `queued_s` ready but waiting for one;
-    `switches` of context are per call.
+    `switches` of context are per call. `gil_enabled` is the state of the GIL afterwards, where
+    threads run.
     """
 
     rate: float
@@ -35,6 +36,7 @@ class Calls:
     cpu_s: float
     queued_s: float
     switches: float
+    gil_enabled: bool = True
 
 
 class Direct:
@@ -45,13 +47,19 @@ class Direct:
         self.facts: dict[str, object] = {}
 
     def call(self, kind: str, count: int, seconds: float) -> Calls:
-        """Have `count` threads or processes call for `seconds`; raise StartError when it ends."""
+        """Have `count` threads, processes or interpreters call for `seconds`.
+
+        Raise StartError when it ends, and for interpreters that do not begin.
+        """
         assert self._process.stdin is not None
         self._process.stdin.write(f"{kind} {count} {seconds}\n".encode())
         self._process.stdin.flush()
-        return Calls(**self.line(seconds + PATIENCE))
+        said = self.line(seconds + PATIENCE)
+        if "error" in said:
+            raise StartError(str(said["error"]))
+        return Calls(**said)
 
-    def line(self, seconds: float) -> dict[str, float]:
+    def line(self, seconds: float) -> dict[str, Any]:
         """Read one line of JSON within a time."""
         assert self._process.stdout is not None
         until = time.monotonic() + seconds
@@ -64,7 +72,7 @@ class Direct:
             if not piece:
                 raise StartError("direct calls ended early")
             data += piece
-        found: dict[str, float] = json.loads(data)
+        found: dict[str, Any] = json.loads(data)
         return found
 
 
@@ -95,7 +103,7 @@ def direct(
             process.communicate()
 
 
-def _ready(running: Direct, log: IO[bytes]) -> dict[str, float]:
+def _ready(running: Direct, log: IO[bytes]) -> dict[str, Any]:
     try:
         return running.line(READY)
     except StartError as error:

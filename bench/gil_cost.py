@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
@@ -11,16 +10,16 @@ import catalog
 import upstream
 from bench import comparison, draft, gil, journal, server
 from bench.comparison import Comparison
-from bench.direct import Direct, direct
+from bench.direct import direct
 from bench.gil import Gil
 from bench.record import VISIT, Record
+from bench.speed_up import SpeedUp, speed_ups
 from bench.visit import visit
 from errors import RunError
 from suites import Case
 from upstream import Upstream
 
-ROUNDS = 3  # of direct calls: alone, in threads, in processes
-SECONDS = 0.7  # s of each
+PAIRS = 10  # at most: C is a figure with an interval, and no verdict that must be reached
 Tell = Callable[[str], object]
 
 
@@ -28,21 +27,20 @@ Tell = Callable[[str], object]
 class GilCost:
     """What was found of one task: `gil` by the meter and the clocks of a `visit` to threads.
 
-    `speed_up_threads` and `speed_up_processes` are direct calls a second of all workers over those
-    of one thread alone; `cost_direct` is 1 - threads / processes of them. `compared` has the pairs
-    of threads and processes over HTTP.
+    `threads` and `processes` are what workers do by direct calls, and `cost_direct` is 1 - threads
+    / processes of them. `compared` has the pairs of threads and processes over HTTP.
     """
 
     visit: Record
     gil: Gil
     compared: Comparison
-    speed_up_threads: float
-    speed_up_processes: float
+    threads: SpeedUp
+    processes: SpeedUp
 
     @property
     def cost_direct(self) -> float:
         """C of direct calls: the share of the rate that threads lose against processes."""
-        return 1 - self.speed_up_threads / self.speed_up_processes
+        return 1 - self.threads.ratio / self.processes.ratio
 
     @property
     def cost(self) -> tuple[float | None, float | None, float | None]:
@@ -72,26 +70,15 @@ def measure(threads: Case, processes: Case, tell: Tell) -> GilCost:
         tell("direct calls: one thread, all threads, all processes")
         environment = {} if held is None else held.environment()
         calls = direct(threads.task, workers, threads.python, threads.path, environment)
-        alone, together, apart = _called(stack.enter_context(calls), workers)
+        found = speed_ups(stack.enter_context(calls), workers, ("threads", "processes"))
         tell("pairs of threads and processes over HTTP")
-        compared = comparison.compare(threads, processes, is_quick=True)
-    return GilCost(record, gil.of(record), compared, together / alone, apart / alone)
+        compared = comparison.compare(threads, processes, is_quick=True, most=PAIRS)
+    return GilCost(record, gil.of(record), compared, found["threads"], found["processes"])
 
 
 def _visit(case: Case, run: str, held: Upstream | None) -> Record:
     record = replace(draft.new(case, run, held), kind=VISIT, suite="gil", round=1)
     return visit(case, "builtin", record, held, lambda *_: None, gil=True)
-
-
-def _called(running: Direct, workers: int) -> tuple[float, float, float]:
-    """Give the median calls a second of one thread, of all threads and of all processes."""
-    kinds = (("threads", 1), ("threads", workers), ("processes", workers))
-    rates: list[list[float]] = [[], [], []]
-    for _ in range(ROUNDS):
-        for found, (kind, count) in zip(rates, kinds, strict=True):
-            found.append(running.call(kind, count, SECONDS).rate)
-    alone, together, apart = (statistics.median(found) for found in rates)
-    return alone, together, apart
 
 
 def _lost(ratio: float | None) -> float | None:

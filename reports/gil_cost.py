@@ -6,10 +6,11 @@ import json
 from collections.abc import Iterator
 
 from bench.gil_cost import GilCost
+from reports import places
 
 FREE = 0.1  # h below which threads do as well as processes
 LATE_MS = 20.0  # of the loop's lag: beyond it leave the loop's process even at equal rates
-MANY = 50.0  # switches a call, beyond which threads may be slower than one
+MANY = 50.0  # of context a call, beyond which threads may be slower than one
 INFLATED = 2.0  # kappa, the same
 
 
@@ -17,14 +18,17 @@ def text(found: GilCost) -> str:
     """Lay the figures out, and say what follows."""
     figures, visit = found.gil, found.visit
     cost, low, high = found.cost
+    head = f"{visit.task}, {visit.slots} workers, Python {places.python(visit)}"
+    if (who := places.gil_came_on(visit)) is not None:
+        head += f": {who} turned the GIL on"
     lines = [
         ("h", _share(figures.hold), "of one task in flight, the GIL is held"),
         ("rho", _share(figures.utilisation), "of the load, the GIL is held"),
         ("gamma", _share(figures.wait_share), "of a call under load, a thread waits for the GIL"),
         ("kappa", _times(figures.inflation), "the CPU time of a call under load, over alone"),
-        ("S threads", _times(found.speed_up_threads), f"{visit.slots} threads do more than one"),
-        ("S processes", _times(found.speed_up_processes), f"{visit.slots} processes do more"),
-        ("switches", _number(figures.switches), "of the GIL a call"),
+        ("S threads", _times(found.threads.ratio), f"{visit.slots} threads do more than one"),
+        ("S processes", _times(found.processes.ratio), f"{visit.slots} processes do more"),
+        ("switches", _number(found.threads.switches), "of context a call, in threads"),
         ("loop lag", _milliseconds(visit.loop_lag_p99_ms), "p99 on threads under load"),
         ("C", _interval(cost, low, high), "of the rate is lost in threads, over HTTP"),
         ("C direct", _share(found.cost_direct), "is lost by direct calls"),
@@ -32,7 +36,8 @@ def text(found: GilCost) -> str:
     width = max(len(value) for _, value, _ in lines)
     table = "\n".join(f"{name:11}  {value:>{width}}  {words}" for name, value, words in lines)
     why = f"\nh and rho are not known: {visit.gil_why}" if visit.gil_why else ""
-    return f"{table}{why}\n\n{' '.join(sentences(found))}\nrecords: {found.compared.folder}"
+    follows = " ".join(sentences(found))
+    return f"{head}\n\n{table}{why}\n\n{follows}\nrecords: {found.compared.folder}"
 
 
 def sentences(found: GilCost) -> Iterator[str]:
@@ -53,8 +58,8 @@ def sentences(found: GilCost) -> Iterator[str]:
         yield "The task holds the GIL for a part of its time: threads still use the cores."
     if lag is not None and lag > LATE_MS:
         yield "It keeps the event loop waiting: leave the loop's process even at equal rates."
-    many = figures.switches is not None and figures.switches > MANY
-    if many or (figures.inflation is not None and figures.inflation > INFLATED):
+    is_inflated = figures.inflation is not None and figures.inflation > INFLATED
+    if is_inflated or found.threads.switches > MANY:
         yield "Its threads hinder each other: several may be slower than one."
 
 
@@ -70,9 +75,10 @@ def as_json(found: GilCost) -> str:
             "rho": figures.utilisation,
             "gamma": figures.wait_share,
             "kappa": figures.inflation,
-            "s_threads": found.speed_up_threads,
-            "s_processes": found.speed_up_processes,
-            "switches": figures.switches,
+            "s_threads": found.threads.ratio,
+            "s_processes": found.processes.ratio,
+            "switches": found.threads.switches,
+            "gil_switches": figures.switches,
             "cost": cost,
             "cost_low": low,
             "cost_high": high,

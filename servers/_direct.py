@@ -1,58 +1,96 @@
 """Direct calls of a task, without a server: python -m servers._direct TASK WORKERS.
 
-Each line on stdin is `threads N SECONDS` or `processes N SECONDS`, with N up to WORKERS; the answer
-is one line of JSON on stdout. Every worker calls the task again and again on its own, so nothing
-but the calls is measured: no hop, no HTTP. What it takes from the bench's environment is what
-`python -m servers` takes.
+Each line on stdin is `threads N SECONDS`, `processes N SECONDS` or `interpreters N SECONDS`, with N
+up to WORKERS; the answer is one line of JSON on stdout. Every worker calls the task again and again
+on its own, so nothing but the calls is measured: no hop, no HTTP. What it takes from the bench's
+environment is what `python -m servers` takes.
 """
 
 from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Callable
 from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
+from functools import partial
 from multiprocessing import get_context
-from pathlib import Path
-from threading import Barrier, get_native_id
-from time import monotonic, thread_time
+from threading import Barrier
 
-import tasks
-from errors import Mendable
-from servers import _probe, _ready, _workers
+from errors import MachineError, Mendable
+from servers import _calls, _gil_state, _probe, _ready, _workers
+from servers._turnstile import Turnstile
 
 
 def main(words: list[str]) -> int:
     """Serve commands until stdin ends; return the exit code."""
+    _gil_state.watch()
     task, workers = words[0], int(words[1])
     _probe.facts.update(_probe.identity(), task=task, workers=workers)
-    context = get_context("forkserver")
+    pools: dict[str, Executor] = {}
     try:
-        with (
-            ProcessPoolExecutor(
-                workers, context, _workers.begin, (context.Barrier(workers),)
-            ) as processes,
-            ThreadPoolExecutor(workers, "worker", _workers.share, (Barrier(workers),)) as threads,
-        ):
-            _workers.start(processes, workers, task)
-            _workers.start(threads, workers, task)
-            print(json.dumps(_probe.facts), flush=True)
-            pools: dict[str, Executor] = {"threads": threads, "processes": processes}
+        with ExitStack() as stack:
+            for kind in ("processes", "threads"):
+                pools[kind] = _begun(kind, task, workers, stack)
+            _say(_probe.facts)
             for line in sys.stdin:
                 kind, count, seconds = line.split()
-                print(json.dumps(_together(pools[kind], task, int(count), float(seconds))))
-                sys.stdout.flush()
+                try:
+                    if kind not in pools:
+                        pools[kind] = _begun(kind, task, workers, stack)
+                    _say(_together(pools[kind], task, int(count), float(seconds)))
+                except Mendable as error:
+                    _say({"error": str(error)})
     except Mendable as error:
         _ready.fail(str(error), error.exit_code)
         return error.exit_code
     return 0
 
 
-def _together(pool: Executor, task: str, count: int, seconds: float) -> dict[str, float]:
+def _say(values: dict[str, object]) -> None:
+    print(json.dumps(values), flush=True)
+
+
+def _begun(kind: str, task: str, workers: int, stack: ExitStack) -> Executor:
+    """Begin a pool whose workers have imported the task; raise what that raised."""
+    executor = stack.enter_context(POOLS[kind](workers))
+    _workers.start(executor, workers, task)
+    return executor
+
+
+def _processes(workers: int) -> Executor:
+    context = get_context("forkserver")
+    return ProcessPoolExecutor(workers, context, _workers.begin, (context.Barrier(workers),))
+
+
+def _threads(workers: int) -> Executor:
+    return ThreadPoolExecutor(workers, "worker", _workers.share, (Barrier(workers),))
+
+
+def _interpreters(workers: int) -> Executor:
+    if sys.version_info < (3, 14):
+        raise MachineError("interpreters need Python 3.14")
+    from concurrent.futures import InterpreterPoolExecutor
+
+    begin = partial(_workers.share, Turnstile.of(workers))
+    pool: Executor = InterpreterPoolExecutor(workers, "worker", begin)
+    return pool
+
+
+POOLS: dict[str, Callable[[int], Executor]] = {
+    "processes": _processes,
+    "threads": _threads,
+    "interpreters": _interpreters,
+}
+
+
+def _together(pool: Executor, task: str, count: int, seconds: float) -> dict[str, object]:
     """Have `count` workers call for `seconds`; give calls a second and the means of one call.
 
     Times in s: `wall_s` from begin to end, `cpu_s` on a CPU, `queued_s` ready but waiting for one.
     """
-    loops = [pool.submit(_calls, task, seconds) for _ in range(count)]
+    # A partial is pickled by its name, which other interpreters need.
+    loops = [pool.submit(partial(_calls.calls, task, seconds)) for _ in range(count)]
     found = [loop.result() for loop in loops]
     calls = sum(done for done, *_ in found)
     return {
@@ -61,30 +99,8 @@ def _together(pool: Executor, task: str, count: int, seconds: float) -> dict[str
         "cpu_s": sum(cpu for _, _, cpu, _, _ in found) / calls,
         "queued_s": sum(queued for _, _, _, queued, _ in found) / calls,
         "switches": sum(switches for *_, switches in found) / calls,
+        "gil_enabled": _gil_state.enabled(),
     }
-
-
-def _calls(task: str, seconds: float) -> tuple[int, float, float, float, int]:
-    """Call a task for `seconds`, at least twice; give calls, wall, CPU and queued s, switches."""
-    done, cpu, (queued, switches) = 0, thread_time(), _scheduled()
-    began = now = monotonic()
-    while done < 2 or now - began < seconds:
-        tasks.call(task)
-        done += 1
-        now = monotonic()
-    later, more = _scheduled()
-    return done, now - began, thread_time() - cpu, later - queued, more - switches
-
-
-def _scheduled() -> tuple[float, int]:
-    """Give what this thread waited for a CPU, in s, and its context switches (Linux; else 0)."""
-    folder = Path(f"/proc/self/task/{get_native_id()}")
-    try:
-        queued = int((folder / "schedstat").read_bytes().split()[1]) / 1e9
-        lines = (folder / "status").read_text().splitlines()
-    except OSError:
-        return 0.0, 0
-    return queued, sum(int(line.split()[1]) for line in lines if "ctxt_switches" in line)
 
 
 if __name__ == "__main__":

@@ -1,0 +1,90 @@
+"""What follows from the GIL's figures is said by the rules of docs/gil.rst, and no more."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import gil
+from bench.comparison import Comparison
+from bench.gil_cost import GilCost
+from bench.record import VISIT, Record
+from bench.speed_up import SpeedUp
+from bench.stats.verdict import FASTER, Verdict
+from reports import gil_cost
+from suites import Case
+
+RECORD = Record(
+    "run",
+    "threads",
+    "xml",
+    8,
+    "fab run_server:3,xml",
+    "2026-01-01T00:00:00",
+    kind=VISIT,
+    completed=100,
+    slots=4,
+    task_s=4.0,
+    task_cpu_s=1.0,
+    task_queued_s=0.0,
+    alone_task_cpu_s=1.0,
+    alone_blocked_s=0.0,
+    gil_hold=0.95,
+    gil_utilisation=0.99,
+    gil_switches=300,
+    loop_lag_p99_ms=30.0,
+    environment={"cores": 4},
+    interpreter={"python": "3.11.7", "gil_enabled": True},
+)
+KEYS = "h rho gamma kappa s_threads s_processes cost cost_low cost_high cost_direct loop_lag_p99_ms"
+
+
+def cost(switches: float = 3.0, **changes: Any) -> GilCost:
+    record = replace(RECORD, **changes)
+    pair = Comparison(
+        Case("threads", "noop_sync"),
+        Case("processes", "noop_sync"),
+        Verdict(FASTER, 4.0, 2.0, 5.0, 5, 0, 0.001),
+        (record,),
+        Path("compare"),
+    )
+    return GilCost(
+        record, gil.of(record), pair, SpeedUp(1.0, switches, True), SpeedUp(4.0, 1.0, True)
+    )
+
+
+def test_json_has_the_promised_figures() -> None:
+    said = json.loads(gil_cost.as_json(cost()))
+    expected = (0.95, 0.99, 0.75, 1.0, 1.0, 4.0, 0.75, 0.5, 0.8, 0.75, 30.0)
+    assert [said[key] for key in KEYS.split()] == pytest.approx(expected)
+
+
+@pytest.mark.parametrize(
+    ("changes", "words"),
+    [
+        ({"gil_hold": 0.05}, "take threads"),
+        ({"gil_hold": 0.2}, "threads still use the cores"),
+        ({"gil_hold": 0.3}, "processes, interpreters or a free-threaded build win"),
+        ({"gil_hold": None}, "only the pairs speak"),
+        ({}, "leave the loop's process"),
+        ({"switches": 51.0}, "several may be slower than one"),
+        ({"task_cpu_s": 2.1}, "several may be slower than one"),
+    ],
+)
+def test_what_follows_is_said(changes: dict[str, Any], words: str) -> None:
+    assert words in gil_cost.text(cost(**changes))
+
+
+def test_what_does_not_follow_is_not_said() -> None:
+    [said] = gil_cost.sentences(cost(gil_hold=0.0, loop_lag_p99_ms=1.0))
+    assert said.endswith("take threads.")
+
+
+def test_an_import_that_turned_the_gil_on_is_said() -> None:
+    facts = {"python": "3.13.5", "free_threaded_build": True, "gil_enabled": True}
+    text = gil_cost.text(cost(interpreter={**facts, "gil_enabled_by": "lxml.etree"}))
+    assert text.startswith("xml, 4 workers, Python 3.13.5t: importing lxml.etree turned the GIL on")
