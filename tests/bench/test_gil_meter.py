@@ -48,19 +48,15 @@ def metered(python: str, share: float, how: str = "sleep") -> tuple[Utilisation,
     return meter.between(truth["began"], truth["ended"]), truth
 
 
+@pytest.mark.parametrize("name", PYTHONS)
 @pytest.mark.parametrize("share", [0.1, 0.25, 0.5, 0.75, 0.9])
 @pytest.mark.parametrize("how", ["sleep", "hash"])
-def test_a_known_hold_is_read(share: float, how: str) -> None:
-    read, truth = metered(sys.executable, share, how)
-    assert believed(read) == pytest.approx(truth["share"], abs=WITHIN + (read.late or 0))
-    assert read.low < read.share < read.high  # type: ignore[operator]
-
-
-@pytest.mark.parametrize("name", PYTHONS)
-def test_every_python_is_read(name: str) -> None:
-    read, truth = metered(PYTHONS[name], 0.5)
+def test_a_known_hold_is_read_in_every_python(share: float, how: str, name: str) -> None:
+    read, truth = metered(PYTHONS[name], share, how)
+    print(f"{name}: held {truth['share']:.3f}, read {read.share}")  # pytest -s shows it
     expected = truth["share"] if truth["gil"] else 0.0
     assert believed(read) == pytest.approx(expected, abs=WITHIN + (read.late or 0))
+    assert not truth["gil"] or read.low < read.share < read.high  # type: ignore[operator]
 
 
 def test_an_idle_server_holds_no_gil_and_a_window_is_its_own(start: Start) -> None:

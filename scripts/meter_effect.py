@@ -1,0 +1,72 @@
+"""Show whether the GIL meter slows down the server it looks at: scripts/meter_effect.py [TASK].
+
+A live server of 4 threads is loaded by PAIRS pairs of slices, in each pair one with the meter and
+one without, in random order. It passes, with exit code 0, when the 95 % interval of the ratio of
+their rates contains 1 and is within 3 %. It takes some 2 minutes, of a quiet machine.
+"""
+
+from __future__ import annotations
+
+import random
+import sys
+from contextlib import nullcontext
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+import loads  # noqa: E402 - found by the line above
+from bench import server  # noqa: E402
+from bench.gil_meter import Meter  # noqa: E402
+from bench.stats import verdict  # noqa: E402
+from loads import Load  # noqa: E402
+from suites import Case  # noqa: E402
+
+PAIRS = 40
+SLICE, WARM = 1.0, 0.3  # s; of each slice, and before it
+WITHIN = 0.03
+TASK = "noop_sync"  # the most hand-offs of the GIL a second that there are
+
+
+def main(words: list[str]) -> int:
+    """Measure, print, and return the exit code."""
+    task = words[0] if words else TASK
+    server.adopt_orphans()
+    running = server.start(Case("threads", task), {})
+    try:
+        load = Load(running.url, users=8, seconds=SLICE, warm=WARM, keep_alive=True)
+        pairs, rng = [], random.Random()  # noqa: S311 - no secret
+        for number in range(1, PAIRS + 1):
+            pairs.append(_pair(load, running.facts, rng.random() < 0.5))
+            if number % 10 == 0:
+                print(f"{number} pairs: {_worded(pairs)}", flush=True)
+    finally:
+        server.stop(running, server.ABANDONED)
+    found = verdict.compare(pairs, alpha=0.05)
+    passed = 1 - WITHIN < found.low <= 1 <= found.high < 1 + WITHIN
+    said = "no effect of the meter" if passed else "not shown: an effect, or too noisy a machine"
+    print(f"{task}, with the meter over without: {_worded(pairs)}: {said}")
+    return 0 if passed else 1
+
+
+def _pair(load: Load, facts: dict[str, object], meter_first: bool) -> tuple[float, float]:
+    """Give the rate without the meter and with it, in requests a second."""
+    first, second = (_rate(load, facts if on else None) for on in (meter_first, not meter_first))
+    return (second, first) if meter_first else (first, second)
+
+
+def _rate(load: Load, facts: dict[str, object] | None) -> float:
+    with Meter(facts) if facts is not None else nullcontext() as meter:
+        ran = loads.run(load, "builtin")
+    if meter is not None and (why := meter.between(None, None).why) is not None:
+        sys.exit(f"the meter read nothing: {why}")
+    return ran.measured.rate or sys.exit(f"no rate: {ran.measured.problem}")
+
+
+def _worded(pairs: list[tuple[float, float]]) -> str:
+    found = verdict.compare(pairs, alpha=0.05)
+    return f"ratio {found.ratio:.4f}, 95 % interval {found.low:.4f} to {found.high:.4f}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
