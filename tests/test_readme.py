@@ -1,4 +1,4 @@
-"""The README names only what exists."""
+"""The README and docs/ name only what exists."""
 
 from __future__ import annotations
 
@@ -8,7 +8,8 @@ import pytest
 
 import catalog
 
-TEXT = (catalog.ROOT / "README.rst").read_text()
+PAGES = (catalog.ROOT / "README.rst", *sorted((catalog.ROOT / "docs").glob("*.rst")))
+TEXT = "".join(page.read_text() for page in PAGES)
 NAMES = {*catalog.servers(), *catalog.tasks(), *catalog.drivers(), *catalog.suites(), "2_group"}
 COMMANDS = sorted(set(re.findall(r"fab (?:--help )?([a-z_]+)", TEXT)))
 SOURCE = "".join(path.read_text() for path in (catalog.ROOT / "commands").glob("*.py"))

@@ -1,0 +1,162 @@
+"""Measure what the GIL costs tasks, and put the table into docs/gil.rst; --check only compares.
+
+scripts/gil_table.py measures them all, some 2 minutes each; scripts/gil_table.py TASK... those, and
+keeps the others as they are in docs/gil.jsonl.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator
+from contextlib import ExitStack
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+ROOT = Path(__file__).resolve().parents[1]
+sys.path.insert(0, str(ROOT))
+
+from tabulate import tabulate  # noqa: E402 - those after it are found by the line above
+
+import catalog  # noqa: E402
+import upstream  # noqa: E402
+from bench import environment, gil_cost, pythons  # noqa: E402
+from bench.direct import direct  # noqa: E402
+from bench.speed_up import speed_ups  # noqa: E402
+from errors import Mendable  # noqa: E402
+from reports import gil_cost as worded  # noqa: E402
+from suites import Case  # noqa: E402
+
+TASKS = (
+    "sleep_sync",
+    "sha256_sync",
+    "xml_lxml_sync",
+    "file_sync",
+    "network_https_sync",
+    "network_sync_local",
+    "network_https_cpu_bound_sync",
+    "xml_etree_sync",
+    "xml_feedparser_sync",
+)
+DOCUMENT, FIGURES = ROOT / "docs" / "gil.rst", ROOT / "docs" / "gil.jsonl"
+BEGIN, END = ".. table-begin\n\n", "\n\n.. table-end"
+WORKERS = 4
+HEAD = ("Task", "h", "threads", "processes", "interpreters", "free-threaded")
+MORE = ("gamma", "kappa", "switches", "loop lag", "C", "CPU/wall", "sigma")
+Values = dict[str, Any]
+
+
+def main(words: list[str]) -> int | str:
+    """Measure, or only render; return the exit code, or what is wrong."""
+    if words == ["--check"]:
+        is_as_figures = DOCUMENT.read_text() == _rendered()
+        return 0 if is_as_figures else f"{DOCUMENT} is not as {FIGURES} is: scripts/gil_table.py -"
+    for task in [] if words == ["-"] else words or TASKS:
+        found = {**_figures(), task: _measured(task)}
+        ordered = sorted(found.values(), key=lambda one: one["h"] or 0.0)
+        FIGURES.write_text("".join(f"{json.dumps(one)}\n" for one in ordered))
+        DOCUMENT.write_text(_rendered())
+    DOCUMENT.write_text(_rendered())
+    return 0
+
+
+def _figures() -> dict[str, Values]:
+    lines = FIGURES.read_text().splitlines() if FIGURES.exists() else []
+    return {one["task"]: one for one in map(json.loads, lines)}
+
+
+def _measured(task: str) -> Values:
+    """Measure one task here, in interpreters and in a build without the GIL, where there are."""
+    threads, processes = (
+        Case(server, task, users=2 * WORKERS, settings={"workers": WORKERS})
+        for server in ("threads", "processes")
+    )
+    print(task, file=sys.stderr)
+    found = gil_cost.measure(threads, processes, lambda words: print(f"  {words}", file=sys.stderr))
+    facts = json.loads(worded.as_json(found))
+    visit = found.visit
+    wall_s, cpu_s = visit.alone_task_s, visit.alone_task_cpu_s
+    here = [python.name for python in pythons.found()]
+    subinterpreters = [name for name in here if not name.endswith("t") and name >= "3.14"]
+    free = [name for name in here if name.endswith("t")]
+    return {
+        **{key: facts[key] for key in facts if key not in ("interpreter", "follows")},
+        "cpu_per_wall": cpu_s / wall_s if wall_s and cpu_s is not None else None,
+        "interpreters": _elsewhere(task, "interpreters", subinterpreters),
+        "free_threaded": _elsewhere(task, "threads", free),
+        "machine": environment.sentence({**environment.environment(), **visit.interpreter}),
+        "utc": datetime.now(UTC).isoformat(timespec="minutes"),
+    }
+
+
+def _elsewhere(task: str, kind: str, names: list[str]) -> Values:
+    """Give the speed-up by workers of a kind in the newest of these Pythons, or why none."""
+    if not names:
+        return {"why": "no such Python here"}
+    name = names[0]
+    print(f"  direct calls in {name}: {kind}", file=sys.stderr)
+    with ExitStack() as stack:
+        added = {}
+        if "upstream" in catalog.find_task(task).needs:
+            added = stack.enter_context(upstream.hold()).upstream.environment()
+        try:
+            running = stack.enter_context(direct(task, WORKERS, name, None, added))
+            found = speed_ups(running, WORKERS, (kind,))[kind]
+        except Mendable as error:
+            return {"python": name, "why": str(error)}
+    return {"python": name, "s": found.ratio, "gil_enabled": found.gil_enabled}
+
+
+def _rendered() -> str:
+    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
+    return before + BEGIN + "\n".join(_table([*_figures().values()])) + END + rest.partition(END)[2]
+
+
+def _table(found: list[Values]) -> Iterator[str]:
+    if not found:
+        yield "Not measured yet: ``scripts/gil_table.py`` does."
+        return
+    for head, line in ((HEAD, _speed_ups), (("Task", *MORE), _costs)):
+        align = ("left", *("right",) * (len(head) - 1))
+        lines = [(f"``{one['task']}``", *line(one)) for one in found]
+        yield tabulate(lines, head, tablefmt="rst", colalign=align, disable_numparse=True)
+        yield ""
+    for place in sorted({f"{one['utc'][:10]} on {one['machine']}" for one in found}):
+        yield f"Measured {place}, {WORKERS} workers."
+    for kind in ("interpreters", "free_threaded"):
+        for name in sorted({one[kind]["python"] for one in found if "python" in one[kind]}):
+            yield f"The column of {kind.replace('_', '-')} is of Python {name}."
+    for one in found:
+        for kind in ("interpreters", "free_threaded"):
+            if "python" in one[kind] and (why := one[kind].get("why")):
+                yield f"``{one['task']}`` in {one[kind]['python']}: {why.partition(':')[0]}."
+
+
+def _speed_ups(one: Values) -> Iterator[str]:
+    yield _number(one["h"])
+    yield from (_number(one[key], "x") for key in ("s_threads", "s_processes"))
+    for kind in ("interpreters", "free_threaded"):
+        mark = " GIL on" if kind == "free_threaded" and one[kind].get("gil_enabled") else ""
+        missing = "cannot load" if "python" in one[kind] else "-"
+        yield f"{_number(one[kind]['s'], 'x')}{mark}" if "s" in one[kind] else missing
+
+
+def _costs(one: Values) -> Iterator[str]:
+    yield _number(one["gamma"])
+    yield _number(one["kappa"], "x")
+    yield _number(one["switches"], digits=0)
+    yield _number(one["loop_lag_p99_ms"], " ms", 1)
+    low, high = one["cost_low"], one["cost_high"]
+    yield _number(one["cost"]) + (f" ({low:.2f} to {high:.2f})" if low is not None else "")
+    yield _number(one["cpu_per_wall"])
+    # Amdahl's serial share by the threads' speed-up alone: S = N / (1 + sigma (N - 1)).
+    yield _number((WORKERS / one["s_threads"] - 1) / (WORKERS - 1))
+
+
+def _number(value: float | None, unit: str = "", digits: int = 2) -> str:
+    return "-" if value is None else f"{value:.{digits}f}{unit}"
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))
