@@ -1,0 +1,28 @@
+"""Direct calls measure a task in several workers, or say why it cannot run so."""
+
+from __future__ import annotations
+
+import sys
+
+import pytest
+
+from bench.direct import direct
+from bench.speed_up import speed_ups
+from errors import StartError
+
+
+def test_sleeps_in_four_workers_are_four_times_as_many_as_in_one() -> None:
+    with direct("sleep_short_sync", 4, None, None, {}) as running:
+        found = speed_ups(running, 4, ("threads", "processes"))
+    assert 4 / 2 < found["threads"].ratio < 4 * 2
+    assert 4 / 2 < found["processes"].ratio < 4 * 2
+    assert found["threads"].switches < 50
+
+
+def test_a_kind_of_worker_that_does_not_begin_says_why_and_others_still_do() -> None:
+    if sys.version_info >= (3, 14):
+        pytest.skip("this Python has interpreters")
+    with direct("noop_sync", 1, None, None, {}) as running:
+        with pytest.raises(StartError, match=r"interpreters need Python 3\.14"):
+            running.call("interpreters", 1, 0.1)
+        assert running.call("threads", 1, 0.01).rate > 0
