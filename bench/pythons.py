@@ -46,8 +46,7 @@ class Python:
 def find(word: str) -> str:
     """Give the path of the interpreter that `3.14`, `3.13t-nogil` or a path stands for.
 
-    PYTHONS names interpreters once: PYTHONS=3.14=/opt/python3.14/bin/python+3.14t=... Raise
-    UsageError when there is none, and for -gil or -nogil of a build that cannot switch.
+    Raise UsageError when there is none, and for -gil or -nogil of a build that cannot switch.
     """
     path, switched = _path(word), SWITCHED.fullmatch(word)
     if path is None and switched is not None:
@@ -71,17 +70,18 @@ def environment(word: str | None) -> dict[str, str]:
 
 def present(words: Sequence[str]) -> list[str]:
     """Give the interpreters that are here, and say which are not; raise UsageError without any."""
-    here, errors = [], []
+    here: list[str] = []
+    missing: list[UsageError] = []
     for word in words:
         try:
             find(word)
             here.append(word)
         except UsageError as error:
-            errors.append(error)
+            missing.append(error)
     if not here:
-        raise errors[0]
-    for error in errors:
-        print(f"left out: {error}", file=sys.stderr)
+        raise missing[0]
+    for why in missing:
+        print(f"left out: {why}", file=sys.stderr)
     return here
 
 
@@ -94,7 +94,7 @@ def _path(word: str) -> str | None:
 
 
 def named() -> dict[str, str]:
-    """Give the paths that PYTHONS names, by name; raise UsageError when it cannot be read."""
+    """Give the paths that PYTHONS names, by name: 3.14=/path/of/python+3.14t=/path/of/another."""
     words = [word for word in os.environ.get("PYTHONS", "").split("+") if word]
     pairs = [word.partition("=") for word in words]
     if not all(name and path for name, _, path in pairs):

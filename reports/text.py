@@ -39,9 +39,8 @@ def tables(records: Sequence[Record], style: str = "simple") -> str:
     if not groups:
         return "no records\n"
     parts = [part for group in groups for part in _table(group, style)]
-    if len(groups) > 1:
-        together = "Of several machines, Pythons or upstreams, each with a table of its own."
-        parts = [side.table(found, style), together, *parts]
+    several = "Of several machines, Pythons or upstreams, each with a table of its own."
+    parts = [side.table(found, style), several if len(groups) > 1 else "", *parts]
     return "\n\n".join(part for part in [*parts, EXPLAINED] if part) + "\n"
 
 

@@ -70,7 +70,7 @@ def _threads(workers: int) -> Executor:
 def _interpreters(workers: int) -> Executor:
     if sys.version_info < (3, 14):
         raise MachineError("interpreters need Python 3.14")
-    from concurrent.futures import InterpreterPoolExecutor
+    from concurrent.futures import InterpreterPoolExecutor  # type: ignore[attr-defined] # 3.14
 
     begin = partial(_workers.share, Turnstile.of(workers))
     pool: Executor = InterpreterPoolExecutor(workers, "worker", begin)

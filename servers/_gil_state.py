@@ -44,7 +44,7 @@ def watch() -> None:
             _turned_on_by = found[1]
         show(message, *more)
 
-    warnings.showwarning = read_and_show
+    setattr(warnings, "showwarning", read_and_show)  # noqa: B010 - a name that mypy protects
 
 
 def interpreter() -> dict[str, object]:
