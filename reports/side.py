@@ -14,7 +14,7 @@ from reports.rows import Row
 LOADING = re.compile(r"\bneeds\b|^importing ")  # of a server or a task that this Python lacks
 GIL_ON = "GIL on"
 WANTED = re.compile(r"python=([^,]+)")
-NUMBER = re.compile(r"(\d+)\.(\d+)\.(\d+)")
+NUMBER = re.compile(r"\d+(\.\d+)*")
 
 Line = tuple[str, str, int]  # server, task, users
 
@@ -43,7 +43,7 @@ def table(found: Sequence[Row], style: str = "simple") -> str:
 
 def _age(name: str) -> tuple[list[int], str]:
     version = NUMBER.match(name)
-    return ([int(part) for part in version.groups()] if version else [], name)
+    return ([int(part) for part in version[0].split(".")] if version else [], name)
 
 
 def _wanted(record: Record) -> str:
