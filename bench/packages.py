@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
+from importlib.metadata import version
 from pathlib import Path
 
 import catalog
@@ -14,6 +15,7 @@ from errors import MachineError
 NEEDED = catalog.ROOT / "requirements-servers.txt"
 COMPILED = "lxml,cryptography"  # whose sources take minutes to build: only as wheels, or not at all
 PATIENCE = 600.0  # s for one package
+PIP = (24, 1)  # older ones give a free-threaded build the wheels of the one with the GIL
 
 
 def environment(python: str) -> dict[str, str]:
@@ -54,10 +56,24 @@ def _install(python: str, folder: Path) -> None:
 
 
 def _pip(python: str, folder: Path, package: str) -> list[str]:
-    """Run our pip with the other interpreter, which may have none of its own."""
-    pip = [sys.executable, "-m", "pip", "--python", python, "install", "--quiet"]
+    """Run a pip of ours with the other interpreter, which may have none of its own."""
+    pip = [*_our_pip(), "--python", python, "install", "--quiet"]
     how = ["--disable-pip-version-check", "--only-binary", COMPILED, "--target", str(folder)]
     return [*pip, *how, "--upgrade", package]
+
+
+def _our_pip() -> list[str]:
+    """Give the words for our pip, or for a newer one under .pythons where ours is too old."""
+    ours = [sys.executable, "-m", "pip"]
+    if tuple(map(int, version("pip").split(".")[:2])) >= PIP:
+        return ours
+    folder = pythons.OWN / "pip"
+    if not folder.exists():
+        newer = f"pip>={'.'.join(map(str, PIP))}"
+        words = [*ours, "install", "--quiet", "--target", str(folder), newer]
+        if not _succeeds(words, PATIENCE):
+            raise MachineError(f"no newer pip to be had: {' '.join(words)}")
+    return [sys.executable, str(folder / "pip")]
 
 
 def _succeeds(words: list[str], seconds: float) -> bool:
