@@ -35,6 +35,14 @@ def python(record: Record) -> str:
     return f"{facts.get('python')}t{SWITCHED.get(str(facts.get('python_gil')), '')}"
 
 
+def loaded(record: Record) -> str:
+    """Name it as it was after the load: `3.13.5t, its GIL off`, or `3.11.7`."""
+    if not record.interpreter.get("free_threaded_build"):
+        return python(record)
+    state = "on" if record.interpreter.get("gil_enabled") else "off"
+    return f"{python(record).partition(',')[0]}, its GIL {state}"
+
+
 def gil_came_on(record: Record) -> str | None:
     """Say who turned the GIL on in a build without it; None when nobody did, or by PYTHON_GIL."""
     facts = record.interpreter

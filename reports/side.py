@@ -69,10 +69,11 @@ def _notes(found: Sequence[Row]) -> Iterator[str]:
     }
     for name in sorted(free):
         yield f"* Python {name}: the GIL was off after the load in all rows that do not say else."
+    why: dict[tuple[str, str], list[str]] = {}
     for row in found:
-        first = row.first
-        if row.problem is not None:
-            said = row.problem.removeprefix(UNAVAILABLE)
-            yield f"* {first.server}/{first.task} in {_wanted(first)}: {said}"
-        elif (who := places.gil_came_on(first)) is not None:
-            yield f"* {first.server}/{first.task} in {_wanted(first)}: {who} turned the GIL on."
+        first, who = row.first, places.gil_came_on(row.first)
+        said = (row.problem or "").removeprefix(UNAVAILABLE) or (who and f"{who} turned the GIL on")
+        if said:
+            why.setdefault((_wanted(first), said), []).append(f"{first.server}/{first.task}")
+    for (python, said), cases in why.items():
+        yield f"* {', '.join(cases)} in {python}: {said}"

@@ -9,7 +9,7 @@ from tabulate import tabulate
 
 from bench.environment import sentence
 from bench.record import TEST, Record
-from reports import doubts
+from reports import doubts, places
 from reports.rows import Row
 from suites import Request
 
@@ -157,8 +157,8 @@ def _machine(found: Sequence[Row]) -> str:
     facts = next((dict(r.environment) for row in found for r in row.records if r.environment), None)
     if facts is None:
         return "a machine that is not known"
-    python = next((r.interpreter for row in found for r in row.records if r.interpreter), {})
-    return sentence({**facts, **python})
+    served = next((r for row in found for r in row.records if r.interpreter), None)
+    return sentence(facts if served is None else {**facts, "python": places.loaded(served)})
 
 
 def _digits(rate: float) -> int:
