@@ -53,7 +53,8 @@ def due(plan: Plan, records: Sequence[Record]) -> list[Due]:
 
 def before(records: Sequence[Record], case: Case, number: int) -> list[Record]:
     """Give a case's records of the rounds before `number`, those that were repeated left out."""
-    own = [r for r in records if r.key == case.key and (r.round or 0) < number]
+    key = case.key
+    own = [r for r in records if r.key == key and (r.round or 0) < number]
     last = {(r.kind, r.round): r for r in own}  # a repeated visit has two records, the last counts
     return list(last.values())
 
