@@ -2,65 +2,20 @@
 
 from __future__ import annotations
 
-import ast
 import difflib
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
+import entries
 import source
+from entries import Entry
 from errors import UsageError
 
 ROOT = source.ROOT
-NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 FEW = 12  # names that an error still lists
 USER_TASK = re.compile(r"(?P<where>[^:\x00-\x1f]+):(?P<function>[A-Za-z_][A-Za-z0-9_]*)")
 USER_FILE = re.compile(r"(?P<where>[^:\x00-\x1f]+\.py):?")  # as USER_TASK, the function left out
-
-
-@dataclass(frozen=True)
-class Entry:
-    """A thing that can be named: `summary` is the first line of its docstring.
-
-    `constants` are the literal constants of its file (NUMBER, NEEDS, STABLE); `settings` the
-    keyword-only parameters of a server's `serve` with their defaults.
-    """
-
-    name: str
-    path: Path
-    summary: str
-    constants: Mapping[str, object]
-    settings: Mapping[str, object]
-
-    @property
-    def number(self) -> int | None:
-        """The NUMBER a server may be called by, None for all others."""
-        number = self.constants.get("NUMBER")
-        return number if isinstance(number, int) else None
-
-    @property
-    def also(self) -> Mapping[str, str]:
-        """Other spellings of a server, each with the task that it stands for."""
-        also = self.constants.get("ALSO")
-        return also if isinstance(also, dict) else {}
-
-    @property
-    def needs(self) -> tuple[str, ...]:
-        """What a task needs beside the server: "upstream", "internet"; what a server imports."""
-        needs = self.constants.get("NEEDS")
-        return needs if isinstance(needs, tuple) else ()
-
-    @property
-    def needs_python(self) -> tuple[int, ...]:
-        """The oldest Python a server runs in, as (3, 14); empty when any will do."""
-        needs = self.constants.get("NEEDS_PYTHON")
-        return needs if isinstance(needs, tuple) else ()
-
-    def spelling(self, task: str) -> str:
-        """The shortest word for a server that runs `task`: `2_group`, its number or its name."""
-        spellings = [word for word, stands_for in self.also.items() if stands_for == task]
-        return spellings[0] if spellings else str(self.number or self.name)
 
 
 def servers() -> dict[str, Entry]:
@@ -68,7 +23,7 @@ def servers() -> dict[str, Entry]:
 
     Raise UsageError if one word names two.
     """
-    found = _modules(ROOT / "servers", "serve").values()
+    found = entries.of_modules(ROOT / "servers", "serve").values()
     owners: dict[str, Entry] = {}
     for entry in found:
         for word in _spellings(entry):
@@ -81,12 +36,12 @@ def servers() -> dict[str, Entry]:
 
 def drivers() -> dict[str, Entry]:
     """Every load driver by name."""
-    return _modules(ROOT / "loads", "command")
+    return entries.of_modules(ROOT / "loads", "command")
 
 
 def suites() -> dict[str, Entry]:
     """Every suite by name."""
-    return _modules(ROOT / "suites", None)
+    return entries.of_modules(ROOT / "suites", None)
 
 
 def tasks() -> dict[str, Entry]:
@@ -95,7 +50,7 @@ def tasks() -> dict[str, Entry]:
     Raise UsageError if two files define one name.
     """
     found: dict[str, Entry] = {}
-    for entry in (entry for path in _files(ROOT / "tasks") for entry in _functions(path)):
+    for entry in (e for path in entries.files(ROOT / "tasks") for e in entries.of_functions(path)):
         other = found.setdefault(entry.name, entry)
         if other is not entry:
             hint = "rename one, or begin it with _ if it is no task"
@@ -138,7 +93,7 @@ def find_task(word: str) -> Entry:
     """
     if file := USER_FILE.fullmatch(word):
         where = file["where"]
-        there = [entry.name for entry in _functions(_own_file(where))]
+        there = [entry.name for entry in entries.of_functions(_own_file(where))]
         few = there[:FEW] + ["..."] * (len(there) > FEW)
         has = f"it has {', '.join(few)}" if there else "it has no public function yet"
         raise UsageError(f"which function of {where}? write {where}:FUNCTION, {has}")
@@ -192,39 +147,3 @@ def _named(folder: str, word: str, found: Mapping[str, Entry]) -> Entry:
     if word in found:
         return found[word]
     raise unknown(f"{folder}/", word, list(found))
-
-
-def _files(folder: Path) -> list[Path]:
-    return sorted(p for p in folder.glob("*.py") if NAME.fullmatch(p.stem) and p.stem[0] != "_")
-
-
-def _modules(folder: Path, function: str | None) -> dict[str, Entry]:
-    """Read each file of a folder as one entry; with `function` only those that define it."""
-    found = {}
-    for path in _files(folder):
-        tree = source.parse(path)
-        defined = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
-        if function is not None and function not in defined:
-            continue
-        settings = source.keywords(path, defined[function]) if function else {}
-        found[path.stem] = Entry(
-            path.stem, path, source.summary(tree), source.constants(tree), settings
-        )
-    return found
-
-
-def _functions(path: Path) -> list[Entry]:
-    """Read one task file: its public functions, and names assigned from them."""
-    tree = source.parse(path)
-    constants = source.constants(tree)
-    found: dict[str, Entry] = {}
-    for node in tree.body:
-        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_":
-            found[node.name] = Entry(node.name, path, source.summary(node), constants, {})
-        elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
-            original = found.get(node.value.id)
-            for target in node.targets:
-                if original and isinstance(target, ast.Name):
-                    summary = f"The same as {original.name}."
-                    found[target.id] = Entry(target.id, path, summary, constants, {})
-    return list(found.values())

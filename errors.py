@@ -7,6 +7,10 @@ class Mendable(Exception):
     exit_code = 1
 
 
+class GateError(Mendable):
+    """A check of the method that did not pass."""
+
+
 class UsageError(Mendable):
     """A word of the command is wrong: an unknown name, a bad number, a surplus value."""
 

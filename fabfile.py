@@ -5,9 +5,19 @@ from __future__ import annotations
 from fabric.main import program
 
 import spelling
-from commands import COMMANDS, GROUPS, maintain, measure, serve, start, understand
+from commands import (
+    COMMANDS,
+    GROUPS,
+    benchmark,
+    load_test,
+    maintain,
+    question,
+    serve,
+    start,
+    understand,
+)
 
-__all__ = ["maintain", "measure", "serve", "start", "understand"]
+__all__ = ["benchmark", "load_test", "maintain", "question", "serve", "start", "understand"]
 
 globals().update(COMMANDS)
 

@@ -44,8 +44,12 @@ def long(record: Record) -> Load:
 
 
 def warm_up(record: Record) -> Load:
-    """Ask for a load before a long run, in which every user has one answer or more."""
-    return replace(_load(record), seconds=WARM, each=1)
+    """Ask for a load before a long run, of as many users as keep its workers busy.
+
+    The tool begins with none of them in flight, so that more of them would warm nothing.
+    """
+    users = min(record.users, record.workers or record.users)
+    return replace(_load(record), users=users, processes=1, seconds=WARM, each=1)
 
 
 def alone(record: Record) -> Load:

@@ -9,10 +9,10 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from bench import draft, journal, server
+from bench import draft, journal, rate, server
 from bench.progress import duration
 from bench.record import VISIT, Record
-from bench.stats import estimate, judge, looks
+from bench.stats import judge, looks
 from bench.stats.judge import Judged
 from bench.visit import visit
 from suites import Case
@@ -73,7 +73,7 @@ def truth(record: Record) -> float | None:
 
 
 def _accuracy(records: Sequence[Record]) -> Claim:
-    found = estimate.estimate([r.rate or None for r in records])
+    found = rate.of_visits(records)
     known = [true for r in records if (true := truth(r)) is not None]
     asked = f"within {ERROR:.0%} of slots / mean slot time in the server"
     if found.value is None or not known:

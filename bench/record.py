@@ -17,8 +17,8 @@ class Record:
 
     Its `kind` is "visit", one of several by builtin in rounds whose order is of `seed`; "long", one
     contiguous run of the published tool; "test", of a server that a user started; or "pair", a
-    slice of a comparison. `attempt` 2 repeats a visit whose flags were a reason to; only the last
-    attempt counts.
+    slice of a comparison. `quick` and `target` are its plan's. `attempt` 2 repeats a visit whose
+    flags were a reason to; only the last attempt counts.
     Units are in the names: `_s` seconds, `_mib` MiB; rates are requests a second; `availability`
     is a share from 0 to 1. `alone_s` is the median response time of one request at a time, before
     the load. `request` is what users ask, by the fields of a suite's Request; None is `GET /`.
@@ -51,6 +51,7 @@ class Record:
     seed: int | None = None
     attempt: int = 1
     quick: bool = False
+    target: float | None = None
     workers: int | None = None
     settings: Mapping[str, object] = field(default_factory=dict)
     keep_alive: bool = False

@@ -9,9 +9,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from bench import rate
 from bench.plan import Plan
 from bench.record import LONG, VISIT, Record
-from bench.stats.estimate import SLOW, Estimate, estimate
+from bench.stats.estimate import SLOW, Estimate
 from suites import Case
 
 ENOUGH = 60.0  # s that were measured, after which a case is given up as unresolved
@@ -52,7 +53,8 @@ def due(plan: Plan, records: Sequence[Record]) -> list[Due]:
 
 def before(records: Sequence[Record], case: Case, number: int) -> list[Record]:
     """Give a case's records of the rounds before `number`, those that were repeated left out."""
-    own = [r for r in records if r.key == case.key and (r.round or 0) < number]
+    key = case.key
+    own = [r for r in records if r.key == key and (r.round or 0) < number]
     last = {(r.kind, r.round): r for r in own}  # a repeated visit has two records, the last counts
     return list(last.values())
 
@@ -64,7 +66,7 @@ def is_finished(plan: Plan, own: Sequence[Record]) -> bool:
         return True
     if plan.driver is not None and own and own[0].is_unavailable:
         return True
-    found = of_visits(visits, plan)
+    found = rate.of_visits(visits)
     if found.resolved:
         return True
     measured_s = sum(record.elapsed_s or 0.0 for record in visits)
@@ -75,10 +77,3 @@ def _enough_s(plan: Plan, found: Estimate) -> float:
     if plan.quick:
         return ENOUGH_QUICK
     return ENOUGH_SLOW if found.value is not None and found.value < SLOW else ENOUGH
-
-
-def of_visits(visits: Sequence[Record], plan: Plan) -> Estimate:
-    """Estimate a case's rate from its visits, as this plan asks for it."""
-    quantum = max((record.rate_quantum or 0.0 for record in visits), default=0.0)
-    rates = [record.rate or None for record in visits]
-    return estimate(rates, plan.looks, plan.target, quantum)

@@ -67,6 +67,7 @@ def _made(
             order=due.order,
             attempt=attempt,
             quick=plan.quick,
+            target=plan.target,
         )
         if isinstance(needed, Mendable):
             record = draft.not_available(record, needed)

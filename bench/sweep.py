@@ -6,8 +6,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import catalog
+from bench import rate
 from bench.record import VISIT, Record
-from bench.stats import estimate, looks, scaling
+from bench.stats import scaling
 from bench.stats.estimate import Estimate
 from bench.stats.scaling import Choice
 from errors import RunError, UsageError
@@ -46,8 +47,7 @@ def fit(records: Sequence[Record], over: str) -> Sweep:
         if record.kind == VISIT and number is not None:
             found.setdefault(number, {})[record.round] = record
     points = tuple(
-        (number, estimate.estimate([r.rate or None for r in visits.values()], looks.QUICK))
-        for number, visits in sorted(found.items())
+        (number, rate.of_visits(list(visits.values()))) for number, visits in sorted(found.items())
     )
     known = [(float(number), e.value) for number, e in points if e.value is not None]
     if not known:

@@ -84,7 +84,7 @@ def _visit(
         record = _loaded(record, running, driver, upstream, phases)
     finally:
         with phases.of("stop", 1.0):
-            server.stop(running, server.ABANDONED if record.kind == VISIT else server.STOP)
+            server.stop(running, server.ABANDONED)
     return draft.ended(record, running)
 
 

@@ -6,13 +6,7 @@ from invoke import Context
 
 import values
 from commands import command
-from errors import Mendable
-
-
-class GateError(Mendable):
-    """A check of the method that did not pass."""
-
-    exit_code = 1
+from errors import GateError
 
 
 @command("Maintain")

@@ -76,7 +76,7 @@ class Measured:
     `availability` is the share of finished requests that were completed, 0 to 1; unfinished ones
     are in neither. Times are in seconds, `rate` in completed requests per second; `rate_how` and
     `response_how` say how rate and mean were come by. Percentiles are of single requests;
-    `histogram` counts them in buckets that can be merged (`_histogram`), with at most 1 % error.
+    `histogram` counts them in buckets that can be merged (`histogram.py`), with at most 1 % error.
     `notes` say in words where the tool did other than it was asked.
 
     What is counted lies between `window_began` and `window_ended`, in seconds of CLOCK_MONOTONIC.

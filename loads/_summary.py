@@ -14,8 +14,8 @@ from typing import Any
 from loads import Load, Measured, _rate
 from loads._board import BEGAN, ENDED, START, Board
 from loads._course import has_window
-from loads._histogram import histogram
 from loads._samples import Samples
+from loads.histogram import histogram
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
 KINDS = ("refused", "reset", "timeout", "tls", "4xx", "5xx", "other", "unfinished")

@@ -8,11 +8,12 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
+from bench import rate
 from bench.record import PAIR, TEST, VISIT, Record
-from bench.stats import audit, estimate, looks
+from bench.stats import audit
 from bench.stats.audit import Ceiling
 from bench.stats.estimate import Estimate
-from loads import _histogram
+from loads import histogram
 from reports import places
 
 SHORT = 0.01  # s: below it a request alone is mostly hops and wake-ups, which overlap under load
@@ -48,12 +49,7 @@ class Row:
     @cached_property
     def estimate(self) -> Estimate | None:
         """The rate by visits; None when there are none."""
-        if not self.visits:
-            return None
-        schedule = looks.QUICK if self.first.quick else looks.NORMAL
-        quantum = max((record.rate_quantum or 0.0 for record in self.visits), default=0.0)
-        rates = [record.rate or None for record in self.visits]
-        return estimate.estimate(rates, schedule, quantum=quantum)
+        return rate.of_visits(self.visits) if self.visits else None
 
     @property
     def rate(self) -> float | None:
@@ -96,7 +92,7 @@ class Row:
     def quantile(self, share: float) -> float | None:
         """Give a percentile of all requests of the visits together, within 1 %."""
         known = [record.histogram for record in self.records if record.histogram]
-        return _histogram.quantile(_histogram.merged(known), share)
+        return histogram.quantile(histogram.merged(known), share)
 
     @property
     def model(self) -> str | None:

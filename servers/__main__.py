@@ -20,6 +20,7 @@ import signal
 import sys
 
 import catalog
+from entries import Entry
 from errors import MachineError, Mendable, UsageError
 from servers import _gil_state, _gil_word, _probe, _ready
 from servers._stop import DRAIN, leave, stop
@@ -47,7 +48,7 @@ def main(words: list[str]) -> int:
     return 0
 
 
-def _serve(server: catalog.Entry, task: str, port: int) -> None:
+def _serve(server: Entry, task: str, port: int) -> None:
     settings = {key: _setting(key, value) for key, value in server.settings.items()}
     _probe.facts.update(_probe.identity(), server=server.name, task=task, **settings)
     foreign = server.constants.get("FOREIGN")

@@ -17,7 +17,7 @@ from servers import _ready
 from servers._stop import leave
 
 READY = 10.0  # s for all processes to load the application
-POLL = 0.005  # s
+POLL = 0.005  # s: no one else tells when the last process of another's server has begun
 PR_SET_PDEATHSIG = 1
 FOLDER, TASK = "SERVER_BEGUN", "SERVER_TASK"
 

@@ -7,6 +7,7 @@ import os
 import sys
 from pathlib import Path
 
+import files
 from errors import StorageError
 from servers import _gil_state, _lag, _probe
 
@@ -21,8 +22,7 @@ def announce(port: int) -> None:
     if (file := os.environ.get("SERVER_FILE")) is not None:
         path = Path(file)
         try:
-            path.with_suffix(".new").write_text(json.dumps(_probe.facts))
-            path.with_suffix(".new").replace(path)
+            files.replace(path, json.dumps(_probe.facts).encode())
         except OSError as error:
             raise StorageError(f"{path}: {error.strerror}: mend its rights") from error
     _tell(_probe.facts)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import astuple, dataclass, field, replace
+from functools import cached_property
 from typing import Any
 
 import catalog
@@ -52,7 +53,7 @@ class Case:
         asked = f" {self.request.words}" if self.request else ""
         return f"{word}{workers}{python}/{self.task}{asked}"
 
-    @property
+    @cached_property  # it reads every server's file, and a run asks for it thousands of times
     def command(self) -> str:
         """The command that starts this server."""
         server = catalog.find_server(self.server)

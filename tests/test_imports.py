@@ -11,12 +11,13 @@ import pytest
 import catalog
 
 ROOT = catalog.ROOT
-BASE = {"catalog", "errors", "files", "source"}
+BASE = {"catalog", "entries", "errors", "files", "source"}
 MAY_IMPORT = {
     "errors": set(),
     "files": set(),
     "source": {"errors"},
-    "catalog": {"errors", "source"},
+    "entries": {"source"},
+    "catalog": {"entries", "errors", "source"},
     "spelling": BASE,
     "values": BASE,
     "upstream": BASE,

@@ -44,10 +44,6 @@ class Looks:
         """Say whether a sample of `n` is judged."""
         return n in self.counts
 
-    def next_look(self, n: int) -> int | None:
-        """Give the first count above `n` that is judged; None when `n` is the last or beyond."""
-        return next((count for count in self.counts if count > n), None)
-
 
 NORMAL = Looks((5, 7, 10, 14, 20), 0.0162)  # visits of a case
 QUICK = Looks((3, 5, 7), 0.0234)  # visits of a case, with `quick`

@@ -23,7 +23,9 @@ QUICK = replace(PLAN, quick=True, driver=None)
 
 def made(due: Due, rate: float | None = 14.0, problem: str | None = None) -> Record:
     record = draft.new(due.case, "run", None)
-    return replace(record, kind=due.kind, round=due.round, rate=rate, problem=problem)
+    return replace(
+        record, kind=due.kind, round=due.round, quick=QUICK.quick, rate=rate, problem=problem
+    )
 
 
 def run(plan: Plan, rates: dict[str, list[float]]) -> list[Record]:

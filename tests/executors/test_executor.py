@@ -174,6 +174,8 @@ def test_shutdown_of_what_never_began_and_twice() -> None:
     executor = PipeExecutor(1)
     executor.shutdown()
     executor.shutdown()
+    with pytest.raises(RuntimeError, match="shutdown"):
+        executor.submit(divide, 7, 2)
 
 
 def test_an_executor_that_nobody_holds_ends_its_thread() -> None:

@@ -9,7 +9,7 @@ import pytest
 
 import loads
 from loads import Load, Measured
-from loads._histogram import quantile
+from loads.histogram import quantile
 from tests.loads.conftest import SLOT_S, SLOTS, Server
 
 LOAD = Load("", users=9, seconds=0.5, warm=0.1, timeout=5.0)

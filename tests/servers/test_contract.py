@@ -24,9 +24,10 @@ from bench import server
 from errors import Mendable, StartError, UsageError
 from suites import Case
 from tests.conftest import wait_until
-from tests.installed import POOLS, SERVERS
+from tests.installed import FOREIGN, POOLS, SERVERS, param
 
 PROCESSES = {"processes", "pipes"}  # whose workers are processes of their own
+EVERY = [*SERVERS, *map(param, FOREIGN)]
 LOCAL_TASKS = [n for n, entry in catalog.tasks().items() if "internet" not in entry.needs]
 FAULTS = Path(__file__).parent / "faults.py"
 Start = Callable[..., server.Server]
@@ -120,11 +121,11 @@ def test_only_its_own_paths_are_served(name: str, start: Start) -> None:
     assert get(running.url + "?a=b") == (200, b"ok")
 
 
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", EVERY)
 def test_it_listens_on_loopback_only(name: str, start: Start) -> None:
-    pid = start(name, "noop_sync").process.pid
-    listening = psutil.Process(pid).net_connections("tcp")
-    assert {c.laddr.ip for c in listening if c.status == psutil.CONN_LISTEN} == {"127.0.0.1"}
+    root = psutil.Process(start(name, "noop_sync").process.pid)
+    found = [c for p in (root, *root.children(True)) for c in p.net_connections("tcp")]
+    assert {c.laddr.ip for c in found if c.status == psutil.CONN_LISTEN} == {"127.0.0.1"}
 
 
 # Seconds until both of two simultaneous requests are answered, in tasks of 0.28 s.
@@ -225,7 +226,7 @@ def test_workers_hold_no_socket_of_the_server(name: str, start: Start) -> None:
         assert psutil.Process(pid).net_connections("inet") == []
 
 
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_module_that_is_not_there_is_a_usage_error(name: str, start: Start) -> None:
     with pytest.raises(UsageError, match="no_such_module"):
         start(name, "no_such_module:f")
@@ -245,7 +246,7 @@ def test_a_setting_it_does_not_take_is_refused(start: Start) -> None:
         start("sync", "noop_sync", workers=3)
 
 
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_busy_port_is_one_line(name: str) -> None:
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))

@@ -4,20 +4,16 @@ from __future__ import annotations
 
 import signal
 import socket
-import subprocess
 import threading
 import time
 from pathlib import Path
 from typing import Any
 
-import psutil
 import pytest
 
-import catalog
 import tasks
 import upstream
 from bench import server
-from errors import UsageError
 from suites import Case
 from tests.conftest import wait_until
 from tests.installed import FOREIGN, param
@@ -56,13 +52,6 @@ def test_a_failing_task_is_a_500_of_one_line_and_the_server_lives(name: str, sta
 
 
 @every
-def test_it_listens_on_loopback_only(name: str, start: Any) -> None:
-    root = psutil.Process(start(name, "noop_sync").process.pid)
-    found = [c for p in (root, *root.children(True)) for c in p.net_connections("tcp")]
-    assert {c.laddr.ip for c in found if c.status == psutil.CONN_LISTEN} == {"127.0.0.1"}
-
-
-@every
 def test_sigterm_loses_no_request_that_is_worked_on(name: str, start: Any) -> None:
     running = start(name, "sleep_async_split")  # Ctrl-C does in gunicorn, as it documents
     stop = threading.Timer(0.1, running.process.send_signal, (signal.SIGTERM,))
@@ -93,23 +82,6 @@ def is_free(port: int) -> bool:
         except OSError:
             return False
     return True
-
-
-@every
-def test_a_busy_port_is_one_line(name: str) -> None:
-    with socket.socket() as busy:
-        busy.bind(("127.0.0.1", 0))
-        busy.listen()
-        words, _ = server.command(Case(name, "noop_sync"), busy.getsockname()[1])
-        said = subprocess.run(words, cwd=catalog.ROOT, capture_output=True, text=True, timeout=20)
-    assert (said.returncode, said.stderr.count("\n")) == (3, 1)
-    assert "Address already in use" in said.stderr
-
-
-@every
-def test_a_module_that_is_not_there_is_a_usage_error(name: str, start: Any) -> None:
-    with pytest.raises(UsageError, match="no_such_module"):
-        start(name, "no_such_module:f")
 
 
 @pytest.mark.parametrize("name", [param("gunicorn_sync"), param("gunicorn_gthread")])

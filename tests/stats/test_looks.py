@@ -57,10 +57,6 @@ def test_t_at_every_look_errs_in_less_than_6_and_a_half_percent(schedule: Looks)
     assert 0.045 < wrong.mean() < 0.065
 
 
-def test_the_next_look_is_the_first_count_above() -> None:
-    assert [looks.NORMAL.next_look(n) for n in (0, 5, 6, 14, 20, 21)] == [5, 7, 7, 20, None, None]
-
-
 def test_only_the_counts_of_a_schedule_are_looks() -> None:
     assert [n for n in range(30) if looks.QUICK.is_look(n)] == [3, 5, 7]
 

@@ -115,7 +115,7 @@ def _said_of_a_task_file(folder: Path, code: str) -> str:
     (folder / "tasks").mkdir()
     for path in (catalog.ROOT / "tasks").glob("_*.py"):
         (folder / "tasks" / path.name).write_bytes(path.read_bytes())
-    for name in ("catalog.py", "source.py", "errors.py"):
+    for name in ("catalog.py", "entries.py", "source.py", "errors.py"):
         (folder / name).write_bytes((catalog.ROOT / name).read_bytes())
     (folder / "tasks" / "shop.py").write_text(f"{code}\ndef quote(): pass")
     command = [sys.executable, "-c", "import tasks; tasks.resolve('quote')"]
