@@ -35,7 +35,10 @@ def text(found: GilCost) -> str:
     ]
     width = max(len(value) for _, value, _ in lines)
     table = "\n".join(f"{name:11}  {value:>{width}}  {words}" for name, value, words in lines)
-    why = f"\nh and rho are not known: {visit.gil_why}" if visit.gil_why else ""
+    unknown = [
+        name for name, value in (("h", figures.hold), ("rho", figures.utilisation)) if value is None
+    ]
+    why = f"\nnot known: {' and '.join(unknown)}: {visit.gil_why}" if unknown else ""
     follows = " ".join(sentences(found))
     return f"{head}\n\n{table}{why}\n\n{follows}\nrecords: {found.compared.folder}"
 
