@@ -54,6 +54,8 @@ def find(word: str) -> str:
     for python in found() if NAME.fullmatch(word) else ():
         if python.name == word:
             return python.path
+    if NAME.fullmatch(word) and tuple(map(int, word.rstrip("t").split("."))) < LEAST:
+        raise UsageError(f"python={word}: servers run in 3.11 or newer")
     fix = f"fab pythons says how to get it, or set PYTHONS={word}=/path/of/python"
     raise UsageError(f"no Python at {path!r}: {fix}")
 

@@ -34,7 +34,7 @@ def run_load_test(
     time        seconds, 30 unless given (also 30s, 2m)
     users       that ask at once, each again as soon as it has its answer; 25 unless given, and at
                 most 1,000 with siege; with rate= the connections there may be
-    driver      siege, builtin or h2load; siege when it is installed, else builtin
+    driver      as fab list names them; siege when it is installed, else builtin
     requests    stop after so many instead of after a time
     url         load this URL of this machine instead
     port        which server, when several are running
@@ -250,11 +250,17 @@ def _suite(
     style: str,
     pythons: str = "",
 ) -> None:
+    from bench import pythons as interpreters
+
     values.one_of("format", style, "text", "json")
     share = values.number("target", target, 0.1, 50.0) / 100 if target else None
     plan = suite_plan(suite, rows, driver, quick, share)
     if pythons:
-        cases = (replace(c, python=python) for c in plan.cases for python in pythons.split("+"))
+        names = pythons.split("+")
+        for name in names:
+            interpreters.find(name)  # raises for one that is not there
+        own = {case.key: case for case in (replace(c, python=None) for c in plan.cases)}
+        cases = (replace(case, python=name) for case in own.values() for name in names)
         plan = replace(plan, cases=tuple(cases))
     _, records = begin(plan)
     show(records, style)
