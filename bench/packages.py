@@ -18,6 +18,11 @@ FURTHER = [catalog.ROOT / f"requirements{more}.txt" for more in ("", "-suites")]
 # Whose sources take minutes to build: only as wheels, or not at all.
 COMPILED = "lxml,cryptography,granian,uvloop,httptools"
 PATIENCE = 600.0  # s for one package
+INSIDE = {  # what is imported by another name than it is installed by
+    "h11": "uvicorn",
+    "strawberry": "strawberry_graphql",
+    "strawberry_django": "strawberry_graphql_django",
+}
 
 
 def environment(python: str, needs: Sequence[str] = ()) -> dict[str, str]:
@@ -32,15 +37,17 @@ def environment(python: str, needs: Sequence[str] = ()) -> dict[str, str]:
     folder = _folder(python)
     tried = folder / "tried"
     known = tried.read_text().splitlines() if tried.exists() else []
-    lines = _lines(NEEDED) + [line for line in _further() if _name(line) in needs]
+    lines = _lines(NEEDED) + lines_for(needs)
     if missing := [line for line in lines if line not in known]:
         _install(python, folder, missing)
         tried.write_text("\n".join([*known, *missing]))
     return {"PYTHONPATH": str(folder)}
 
 
-def _further() -> list[str]:
-    return [line for file in FURTHER for line in _lines(file) if not line.startswith("-")]
+def lines_for(needs: Sequence[str]) -> list[str]:
+    """Give the requirements by which what a server imports is installed."""
+    names = {INSIDE.get(need, need) for need in needs}
+    return [line for file in FURTHER for line in _lines(file) if _name(line) in names]
 
 
 def _lines(file: Path) -> list[str]:
@@ -49,7 +56,7 @@ def _lines(file: Path) -> list[str]:
 
 
 def _name(line: str) -> str:
-    """Give the name of a requirement as it is imported, which most are."""
+    """Give the name of a requirement as most are imported."""
     return re.split(r"[^\w-]", line)[0].replace("-", "_").lower()
 
 
