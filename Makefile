@@ -45,6 +45,7 @@ format: .venv/developed
 	@touch $@
 
 suites: .venv/suited siege tools
+	$(BIN)/fab build_octopus_db
 
 readme: .venv/developed
 	$(BIN)/python scripts/readme.py

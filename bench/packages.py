@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import subprocess
 import sys
+from collections.abc import Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -13,28 +15,55 @@ from bench import pythons
 from errors import MachineError
 
 NEEDED = catalog.ROOT / "requirements-servers.txt"
-COMPILED = "lxml,cryptography"  # whose sources take minutes to build: only as wheels, or not at all
+FURTHER = [catalog.ROOT / f"requirements{more}.txt" for more in ("", "-suites")]
+# Whose sources take minutes to build: only as wheels, or not at all.
+COMPILED = "lxml,cryptography,granian,uvloop,httptools"
 PATIENCE = 600.0  # s for one package
 PIP = (24, 1)  # older ones give a free-threaded build the wheels of the one with the GIL
+INSIDE = {  # what is imported by another name than it is installed by
+    "h11": "uvicorn",
+    "strawberry": "strawberry_graphql",
+    "strawberry_django": "strawberry_graphql_django",
+}
 
 
-def environment(python: str) -> dict[str, str]:
+def environment(python: str, needs: Sequence[str] = ()) -> dict[str, str]:
     """Give what an interpreter must find in its environment so that servers start in it.
 
-    Nothing when it has Tornado itself. Otherwise the packages are installed into a folder of its
-    own under .pythons; those that cannot be had for it are left out, and who needs one says so.
-    Raise MachineError when nothing can be installed.
+    Nothing when it has Tornado itself, and what else a server `needs` by name. Otherwise the
+    packages are installed into a folder of its own under .pythons; those that cannot be had for it
+    are left out, and who needs one says so. Raise MachineError when nothing can be installed.
     """
-    if python == sys.executable or _has_tornado(python):
+    if python == sys.executable or _has(python, ("tornado", *needs)):
         return {}
     folder = _folder(python)
-    if not (folder / "installed").exists():
-        _install(python, folder)
+    tried = folder / "tried"
+    known = tried.read_text().splitlines() if tried.exists() else []
+    lines = _lines(NEEDED) + lines_for(needs)
+    if missing := [line for line in lines if line not in known]:
+        _install(python, folder, missing)
+        tried.write_text("\n".join([*known, *missing]))
     return {"PYTHONPATH": str(folder)}
 
 
-def _has_tornado(python: str) -> bool:
-    return _succeeds([python, "-c", "import tornado"], 30)
+def lines_for(needs: Sequence[str]) -> list[str]:
+    """Give the requirements by which what a server imports is installed."""
+    names = {INSIDE.get(need, need) for need in needs}
+    return [line for file in FURTHER for line in _lines(file) if _name(line) in names]
+
+
+def _lines(file: Path) -> list[str]:
+    lines = [line.partition("#")[0].strip() for line in file.read_text().splitlines()]
+    return [line for line in lines if line]
+
+
+def _name(line: str) -> str:
+    """Give the name of a requirement as most are imported."""
+    return re.split(r"[^\w-]", line)[0].replace("-", "_").lower()
+
+
+def _has(python: str, names: Sequence[str]) -> bool:
+    return _succeeds([python, "-c", f"import {', '.join(names)}"], 30)
 
 
 def _folder(python: str) -> Path:
@@ -42,17 +71,15 @@ def _folder(python: str) -> Path:
     return pythons.OWN / f"packages-{Path(python).name}-{mark}"
 
 
-def _install(python: str, folder: Path) -> None:
-    lines = [line.partition("#")[0].strip() for line in NEEDED.read_text().splitlines()]
-    packages = [line for line in lines if line]
+def _install(python: str, folder: Path, packages: Sequence[str]) -> None:
     print(f"installing {len(packages)} packages for {python}", file=sys.stderr)
     had = [package for package in packages if _succeeds(_pip(python, folder, package), PATIENCE)]
-    if packages[0] not in had:
-        words = " ".join(_pip(python, folder, packages[0]))
-        raise MachineError(f"{packages[0]} cannot be installed for {python}: {words}")
+    tornado = _lines(NEEDED)[0]
+    if tornado in packages and tornado not in had:
+        words = " ".join(_pip(python, folder, tornado))
+        raise MachineError(f"{tornado} cannot be installed for {python}: {words}")
     if left := [package for package in packages if package not in had]:
         print(f"not to be had for {python}: {', '.join(left)}", file=sys.stderr)
-    (folder / "installed").touch()
 
 
 def _pip(python: str, folder: Path, package: str) -> list[str]:

@@ -55,6 +55,8 @@ def find(word: str) -> str:
             fix = f"only a free-threaded build has -{switched['state']}, such as 3.13t"
             raise UsageError(f"the GIL of {switched['name']!r} cannot be switched: {fix}")
     if path is None:
+        if NAME.fullmatch(word) and tuple(map(int, word.rstrip("t").split("."))) < LEAST:
+            raise UsageError(f"python={word}: servers run in 3.11 or newer")
         fix = f"fab pythons says how to get it, or set PYTHONS={word}=/path/of/python"
         raise UsageError(f"no Python at {named().get(word, word)!r}: {fix}")
     return path

@@ -21,7 +21,7 @@ def become(case: Case, port: int) -> None:
     """
     words, environment = server.command(case, port)
     check_port(port)
-    environment |= packages.environment(words[0])
+    environment |= packages.environment(words[0], catalog.find_server(case.server).needs)
     if "upstream" in catalog.find_task(case.task).needs:
         holding = upstream.hold()
         holding.inherit()

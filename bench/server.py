@@ -75,7 +75,7 @@ def start(case: Case, environment: Mapping[str, str]) -> Server:
     Raises StartError, or what the server itself said, in one line.
     """
     words, settings = command(case, port=0)
-    settings |= packages.environment(words[0])
+    settings |= packages.environment(words[0], catalog.find_server(case.server).needs)
     with tempfile.TemporaryFile() as log:
         server = _popen(words, {**environment, **settings}, log)
         try:

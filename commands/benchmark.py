@@ -94,7 +94,8 @@ def _suite(
         from bench import pythons as interpreters
 
         here = interpreters.present(pythons.split("+"))
-        cases = (replace(c, python=python) for c in plan.cases for python in here)
+        own = {case.key: case for case in (replace(c, python=None) for c in plan.cases)}
+        cases = (replace(case, python=python) for case in own.values() for python in here)
         plan = replace(plan, cases=tuple(cases))
     _, records = begin(plan)
     show(records, style)

@@ -33,7 +33,7 @@ def run_load_test(
     time        seconds, 30 unless given (also 30s, 2m)
     users       that ask at once, each again as soon as it has its answer; 25 unless given, and at
                 most 1,000 with siege; with rate= the connections there may be
-    driver      siege, builtin or h2load; siege when it is installed, else builtin
+    driver      as fab list names them; siege when it is installed, else builtin
     requests    stop after so many instead of after a time
     url         load this URL of this machine instead
     port        which server, when several are running

@@ -45,7 +45,7 @@ def run_server(
     python        the interpreter to serve with, this one unless given: a path, a name on PATH, or
                   3.14 as fab pythons names it; 3.13t-gil and 3.13t-nogil switch the GIL of 3.13t
     path          a folder that a task of your own imports from
-    processes     of fastapi_requests (2 unless given), gunicorn_gthread and granian (1)
+    processes     of fastapi_requests (2 unless given), gunicorn_gthread, granian and Django (1)
     threads       of Rust in each process of granian, 1 unless given
     mode          of granian's: mt, one runtime for all threads, or st, one for each
     """
@@ -85,6 +85,18 @@ def run_upstream(context: Context, latency: str = "0", port: str = "") -> None:
         words += ["--port", port]
     os.chdir(catalog.ROOT)
     os.execv(sys.executable, [sys.executable, "-m", "upstream", *words])  # noqa: S606 - as the user asked
+
+
+@command("Serve")
+def build_octopus_db(context: Context, rows: str = "1000000") -> None:
+    """Build the database that the Django servers answer from, in some 10 s; checked by a hash.
+
+    rows  octopuses, and as many links to what they eat; 1000000 unless given
+    """
+    count = values.whole("rows", rows, 1000, 10_000_000)
+    os.chdir(catalog.ROOT)
+    words = [sys.executable, "-m", "servers._octopus", str(count)]
+    os.execv(sys.executable, words)  # noqa: S606 - as run_upstream
 
 
 def _case(

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import shutil
+import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
@@ -154,4 +154,7 @@ def version(driver: str) -> str | None:
 
 def default_driver(published: str = "siege") -> str:
     """Name the driver to use when none is asked for: the `published` one when it is installed."""
-    return published if shutil.which(published) else "builtin"
+    from loads import _check
+
+    driver = importlib.import_module(f"loads.{published}")
+    return published if _check.is_installed(driver) else "builtin"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import resource
 import shutil
 import socket
@@ -28,12 +29,19 @@ def check(load: Load, name: str) -> ModuleType:
         fix = "take fewer" if name == "builtin" else "take fewer, or driver=builtin"
         most = f"at most {driver.MAX_USERS} users: {fix}"
         raise UsageError(f"users={load.users}: {name} takes {most}")
-    if driver.TOOL is not None and shutil.which(driver.TOOL) is None:
+    if not is_installed(driver):
         fix = f"{driver.INSTALL}, or take driver=builtin"
-        raise MachineError(f"{driver.TOOL} is not installed: {fix}")
+        raise MachineError(f"{name} is not installed: {fix}")
     _check_descriptors(load.users)
     _check_target(load.url)
     return driver
+
+
+def is_installed(driver: ModuleType) -> bool:
+    """Say whether a driver's TOOL is on PATH, and its PACKAGE beside us, where it has them."""
+    package = getattr(driver, "PACKAGE", None)
+    has_tool = driver.TOOL is None or shutil.which(driver.TOOL) is not None
+    return has_tool and (package is None or importlib.util.find_spec(package) is not None)
 
 
 def _check_descriptors(users: int) -> None:

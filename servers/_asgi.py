@@ -23,7 +23,7 @@ class Application:
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
         """Answer one request, or the server's own beginning and end."""
         if scope["type"] == "lifespan":
-            await _live(receive, send)
+            await live(receive, send)
             return
         if (content := _sizes.of(scope["path"])) is not None:
             body = content if isinstance(content, bytes) else content.encode()
@@ -39,7 +39,8 @@ def application() -> Application:
     return Application(_begun.note())
 
 
-async def _live(receive: Receive, send: Send) -> None:
+async def live(receive: Receive, send: Send) -> None:
+    """Answer the server's own beginning and end; the lag of its loop is watched between them."""
     while True:
         message = (await receive())["type"]
         if message == "lifespan.startup":

@@ -1,9 +1,10 @@
-"""gunicorn in this process, which is its arbiter: forked workers that serve any task by WSGI."""
+"""gunicorn in this process, which is its arbiter: forked workers that serve by WSGI."""
 
 from __future__ import annotations
 
 import os
 import socket
+from collections.abc import Callable
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
@@ -14,8 +15,17 @@ from servers import _begun, _port, _wsgi
 from servers._stop import DRAIN
 
 
-def serve(task: str, port: int, backlog: int, **settings: Any) -> None:
-    """Serve until a stop signal; `settings` are gunicorn's own, with its defaults for others."""
+def serve(
+    task: str,
+    port: int,
+    backlog: int,
+    make: Callable[[], Any] = _wsgi.application,
+    **settings: Any,
+) -> None:
+    """Serve what each worker makes, any task unless given, until a stop signal.
+
+    `settings` are gunicorn's own, with its defaults for others.
+    """
     tasks.resolve(task)
     with _port.binding(port):
         listening = socket.create_server(("127.0.0.1", port), backlog=backlog)
@@ -29,7 +39,7 @@ def serve(task: str, port: int, backlog: int, **settings: Any) -> None:
     }
     arbiter = os.getpid()
     try:
-        _Application(told).run()
+        _Application(make, told).run()
     except SystemExit as error:
         if os.getpid() != arbiter:  # a worker's end, which is not the server's
             os._exit(int(error.code or 0))
@@ -38,13 +48,13 @@ def serve(task: str, port: int, backlog: int, **settings: Any) -> None:
 
 
 class _Application(BaseApplication):
-    def __init__(self, settings: dict[str, Any]) -> None:
-        self._settings = settings
+    def __init__(self, make: Callable[[], Any], settings: dict[str, Any]) -> None:
+        self._make, self._settings = make, settings
         super().__init__()
 
     def load_config(self) -> None:
         for name, value in self._settings.items():
             self.cfg.set(name, value)
 
-    def load(self) -> _wsgi.Application:
-        return _wsgi.application()
+    def load(self) -> Any:
+        return self._make()

@@ -2,7 +2,7 @@
 
 import os
 
-NEEDS = ("fastapi", "uvicorn", "aiohttp")
+NEEDS = ("fastapi", "uvicorn", "aiohttp", "uvloop")
 FOREIGN = "uvicorn"
 
 

@@ -1,6 +1,6 @@
 """FastAPI and Strawberry under uvicorn: one loop; GraphQL at /graphql, a plain route at /hello."""
 
-NEEDS = ("fastapi", "strawberry", "uvicorn")
+NEEDS = ("fastapi", "strawberry", "uvicorn", "uvloop")
 
 
 def serve(task: str, port: int, *, backlog: int = 1024) -> None:

@@ -1,6 +1,6 @@
 """granian by ASGI: Rust speaks HTTP, and one event loop a process runs the task."""
 
-NEEDS = ("granian",)
+NEEDS = ("granian", "uvloop")
 FOREIGN = "granian"
 
 

@@ -1,6 +1,6 @@
 """granian by WSGI: a pool of threads that it owns runs the tasks, under one GIL."""
 
-NEEDS = ("granian",)
+NEEDS = ("granian", "uvloop")
 FOREIGN = "granian"
 
 

@@ -10,5 +10,4 @@ def serve(
     """Run the task in one of `workers` threads of each of `processes`."""
     from servers import _gunicorn
 
-    settings = {"workers": processes, "threads": workers, "worker_class": "gthread"}
-    _gunicorn.serve(task, port, backlog, **settings)
+    _gunicorn.serve(task, port, backlog, worker_class="gthread", workers=processes, threads=workers)

@@ -1,6 +1,6 @@
 """uvicorn with h11: one process, one event loop, which the task holds until it awaits."""
 
-NEEDS = ("uvicorn", "h11")
+NEEDS = ("uvicorn", "h11", "uvloop")
 
 
 def serve(task: str, port: int, *, backlog: int = 1024) -> None:

@@ -1,6 +1,6 @@
 """uvicorn with httptools: one process, one event loop, which the task holds until it awaits."""
 
-NEEDS = ("uvicorn", "httptools")
+NEEDS = ("uvicorn", "httptools", "uvloop")
 
 
 def serve(task: str, port: int, *, backlog: int = 1024) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
 from suites import Case, Claim, Request
 
 TOOL = "h2load"  # in place of wrk, which makes latencies up
 WHO, WHERE = "emmett-framework/granian", "benchmarks of granian 0.1.0, 2 CPUs, Python 3.10"
 CPUS = 2  # as published, also where there are more: the load has the others
-USERS = 64
+USERS = (16, 32, 64, 128)  # as published, where the best of these was shown
+QUICK = 64
 CLIENTS = 2  # processes of the load: one asks for 20,000 answers a second at most
 SMALL, BIG = 10, 80_000  # characters of an answer
 
@@ -29,7 +31,7 @@ def _case(
     return Case(
         server,
         "noop_sync",
-        USERS,
+        QUICK,
         keep_alive=True,
         settings=settings or {},
         request=request,
@@ -64,19 +66,41 @@ CONCURRENCY = {
 }
 
 TYPES = (*RSGI.values(), *ASGI.values())
-CASES = (*TYPES, *UVICORN.values(), *CONCURRENCY.values())
 ONE = CONCURRENCY["granian_asgi", "none", "st"]  # process and thread, as uvicorn's
+
+# The servers whose Pythons were compared, in that of 2022 and in all since.
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+COMPARED = {"RSGI": RSGI["bytes", SMALL], "ASGI": ASGI["bytes"], **UVICORN}
+VERSIONS = {
+    (name, python): replace(case, python=python)
+    for name, case in COMPARED.items()
+    for python in PYTHONS
+}
+
+
+def _at_all(cases: Sequence[Case]) -> tuple[Case, ...]:
+    return tuple(replace(case, users=users) for case in cases for users in USERS)
+
+
+NONE, MIN = (CONCURRENCY["granian_rsgi", level, "mt"] for level in ("none", "min"))
 GROUPS = {
-    "types": TYPES,
-    "uvicorn": (*UVICORN.values(), ONE),
-    "concurrency": tuple(CONCURRENCY.values()),
+    "types": _at_all(TYPES),
+    "uvicorn": _at_all((*UVICORN.values(), ONE)),
+    "concurrency": _at_all([*CONCURRENCY.values()]),
+    "pythons": tuple(VERSIONS.values()),
     "claimed": (
         *TYPES,
         *UVICORN.values(),
         ONE,
-        *(CONCURRENCY["granian_rsgi", level, "mt"] for level in ("none", "min")),
+        NONE,
+        MIN,
+        *(VERSIONS[name, python] for name in ("RSGI", "h11") for python in PYTHONS[:2]),
     ),
 }
+CASES = (
+    *_at_all((*TYPES, *UVICORN.values(), *CONCURRENCY.values())),
+    *VERSIONS.values(),
+)
 
 
 def _claim(
@@ -85,7 +109,6 @@ def _claim(
     return Claim(name, WHO, WHERE, says, one, other, ratio, alike=alike)
 
 
-NONE, MIN = (CONCURRENCY["granian_rsgi", level, "mt"] for level in ("none", "min"))
 CLAIMS = (
     _claim(
         "RSGI : ASGI, bytes",
@@ -130,4 +153,18 @@ CLAIMS = (
         40520 / 13852,
     ),
     _claim("min : none", "more threads in one process do not help", NONE, MIN, 12485 / 13852),
+    _claim(
+        "3.11 : 3.10, RSGI",
+        "Python 3.11 serves less than 3.10 by RSGI",
+        VERSIONS["RSGI", "3.10"],
+        VERSIONS["RSGI", "3.11"],
+        32083 / 40331,
+    ),
+    _claim(
+        "3.11 : 3.10, uvicorn h11",
+        "and nearly twice as much by uvicorn in pure Python",
+        VERSIONS["h11", "3.10"],
+        VERSIONS["h11", "3.11"],
+        12935 / 6934,
+    ),
 )

@@ -6,7 +6,7 @@ import json
 
 from suites import Audit, Case, Claim, Figure, Request
 
-TOOL = "builtin"  # in place of locust, whose users it is like: each keeps its connection
+TOOL = "locust"  # whose users keep their connections
 WHO, WHERE = "unknown", "a text of two rounds of locust, 100 users, 2 workers"
 USERS, PROCESSES = 100, 2
 BLOCKED_USERS = 20  # with quick, where each waits for all: a visit takes seconds, not minutes

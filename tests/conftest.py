@@ -11,6 +11,7 @@ import psutil
 import pytest
 
 from bench import server
+from servers._octopus import database
 from suites import Case
 
 
@@ -20,6 +21,15 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     folder = tmp_path_factory.mktemp("results")
     monkeypatch.setenv("RESULTS", str(folder))
     monkeypatch.setattr("bench.journal.RESULTS", folder)
+
+
+@pytest.fixture(scope="session", autouse=True)
+def _few_octopuses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
+    """Have the Django servers answer from a database of a thousand rows."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("OCTOPUS_DB", str(tmp_path_factory.mktemp("octopus") / "few.sqlite3"))
+        database.build(1000)
+        yield
 
 
 @pytest.fixture

@@ -142,3 +142,11 @@ def test_users_that_a_mean_does_not_account_for_are_told() -> None:
     assert found.verdict == IN_PART
     assert "sync: rate x mean is 6.9 of 25 users" in found.reason
     assert "net" not in found.reason
+
+
+def test_more_users_than_there_were_refute_a_row() -> None:
+    found = audits.judge(
+        "a_suite", Audit("rows", "", "", "", (Figure("a", 73.15, mean_s=1.367),), 10)
+    )
+    assert found.verdict == DOES_NOT
+    assert "a: rate x mean is 100.0 users, not 10" in found.reason

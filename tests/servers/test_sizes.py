@@ -9,7 +9,7 @@ import pytest
 from tests.installed import param
 from tests.servers.test_contract import get
 
-SERVERS = ("uvicorn_h11", "uvicorn_httptools", "granian_asgi", "granian_rsgi")
+SERVERS = ("uvicorn_h11", "uvicorn_httptools", "hypercorn", "granian_asgi", "granian_rsgi")
 
 
 @pytest.mark.parametrize("name", [param(name) for name in SERVERS])

@@ -1,0 +1,1 @@
+"""Octopuses: what the published Django benchmark serves, its database, models and GraphQL."""

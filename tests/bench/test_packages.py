@@ -1,0 +1,29 @@
+"""What servers need in another Python, and rows of one that is not here."""
+
+from __future__ import annotations
+
+import pytest
+
+import catalog
+from bench import draft, packages, pythons
+from bench.visit import visit
+from errors import UsageError
+from suites import Case
+
+
+@pytest.mark.parametrize("name", catalog.servers())
+def test_what_a_server_needs_can_be_installed_for_another_python(name: str) -> None:
+    needs = catalog.find_server(name).needs
+    assert len(packages.lines_for(needs)) == len({packages.INSIDE.get(n, n) for n in needs})
+
+
+def test_a_python_too_old_for_the_servers_is_said_to_be() -> None:
+    with pytest.raises(UsageError, match=r"python=3\.10: servers run in 3\.11 or newer"):
+        pythons.find("3.10")
+
+
+def test_a_python_that_is_not_here_is_a_row_that_says_so() -> None:
+    case = Case("threads", "noop_sync", python="3.99")
+    record = visit(case, "builtin", draft.new(case, "run", None), None, lambda *_: None)
+    assert record.is_unavailable
+    assert "no Python at '3.99'" in (record.problem or "")

@@ -1,0 +1,80 @@
+"""locust's JSON is read as it means it; recorded outputs are of locust 2.47.0."""
+
+from __future__ import annotations
+
+import importlib.util
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import loads
+from errors import MachineError, UsageError
+from loads import Load, Measured, _check
+from loads.locust import command, parse
+from tests.loads.conftest import Server
+
+DATA = Path(__file__).parent / "data" / "locust"
+LOAD = Load("http://127.0.0.1/", users=3, seconds=1.0, keep_alive=True)
+missing = importlib.util.find_spec("locust") is None
+installed = pytest.mark.skipif(missing, reason="locust is not installed: make suites")
+
+
+def recorded(name: str) -> Measured:
+    out, err = ((DATA / f"{name}.{end}").read_text() for end in ("out", "err"))
+    return parse(out, err, LOAD)
+
+
+def test_times_are_those_of_its_users() -> None:
+    measured = recorded("pool")
+    assert (measured.availability, measured.problem) == (1.0, None)
+    assert measured.response_mean_s == pytest.approx(0.28, abs=0.02)
+    assert measured.response_p50_s == pytest.approx(0.28, abs=0.02)
+    assert measured.rate == pytest.approx(3 / 0.28, rel=0.05)
+
+
+def test_times_of_a_few_milliseconds_are_but_a_mean() -> None:
+    measured = recorded("good")
+    assert (measured.response_how, measured.response_p50_s) == ("locust's own", None)
+    assert 0 < (measured.response_mean_s or 0) < 0.01
+
+
+@pytest.mark.parametrize("name", ["404", "500", "reset", "refused"])
+def test_a_failure_is_counted_and_has_no_times(name: str) -> None:
+    measured = recorded(name)
+    assert (measured.completed, measured.response_mean_s) == (0, None)
+    assert (measured.failed["other"] or 0) > 0
+
+
+def test_what_is_no_result_is_a_problem() -> None:
+    said = parse("", "error: no such option", LOAD).problem
+    assert said == "locust printed no result: error: no such option"
+    assert parse("[]", "", LOAD).problem == "locust printed no result: its output says why"
+
+
+def test_the_words_are_those_of_the_load() -> None:
+    argv = command(replace(LOAD, seconds=1.5, processes=2)).argv
+    words = "-m locust -f {folder}/user.py --headless --json --only-summary --loglevel ERROR"
+    assert argv[1:] == (*words.split(), "-u", "3", "-r", "3", "-t", "2s", "--processes", "2")
+
+
+def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_check.importlib.util, "find_spec", lambda name: True)
+    with pytest.raises(UsageError, match="locust has no number of requests: take driver=builtin"):
+        loads.check(replace(LOAD, seconds=None, requests=3), "locust")
+    monkeypatch.setattr(_check.importlib.util, "find_spec", lambda name: None)
+    with pytest.raises(MachineError, match="locust is not installed: make suites, or take"):
+        loads.check(LOAD, "locust")
+    assert loads.default_driver("locust") == "builtin"
+
+
+@installed
+def test_a_real_server_gets_a_body_by_its_method_on_kept_connections(server: Server) -> None:
+    before, accepted = len(server.bodies), server.accepts["/"]
+    load = replace(LOAD, url=server.url("/"), method="POST", body='{"a": "ü"}')
+    ran = loads.run(load, "locust")
+    assert (ran.measured.problem, ran.measured.availability) == (None, 1.0)
+    assert (ran.version or "")[0].isdigit()
+    assert set(server.bodies[before:]) == {'{"a": "ü"}'.encode()}
+    assert b"application/json" in server.heads[-1]
+    assert server.accepts["/"] - accepted <= 3

@@ -1,0 +1,69 @@
+"""wrk's text is read as it means it; recorded outputs are of wrk 4.1.0."""
+
+from __future__ import annotations
+
+import shutil
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import loads
+from errors import UsageError
+from loads import Load, Measured
+from loads.wrk import command, parse
+from tests.loads.conftest import Server
+
+DATA = Path(__file__).parent / "data" / "wrk"
+LOAD = Load("http://127.0.0.1/", users=3, seconds=1.0, keep_alive=True)
+installed = pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+
+
+def recorded(name: str) -> Measured:
+    out, err = ((DATA / f"{name}.{end}").read_text() for end in ("out", "err"))
+    return parse(out, err, LOAD)
+
+
+def test_a_good_run_is_read() -> None:
+    measured = recorded("good")
+    assert (measured.availability, measured.problem, measured.response_p99_s) == (1.0, None, None)
+    assert measured.response_how == "Little's law"
+    assert measured.elapsed_s == pytest.approx(1.0, abs=0.2)
+    assert (measured.completed or 0) > 1000
+
+
+@pytest.mark.parametrize(("name", "kind"), [("404", "other"), ("500", "other"), ("reset", "reset")])
+def test_a_failure_is_counted_and_has_no_times(name: str, kind: str) -> None:
+    measured = recorded(name)
+    assert (measured.failed[kind] or 0) > 0
+    assert (measured.completed, measured.response_mean_s) == (0, None)
+
+
+def test_no_connection_is_a_problem() -> None:
+    assert "unable to connect" in (recorded("refused").problem or "")
+    assert parse("", "", LOAD).problem == "wrk printed no result: its output says why"
+
+
+def test_the_words_are_those_of_the_load() -> None:
+    asked = command(replace(LOAD, seconds=1.5, timeout=7))
+    assert " ".join(asked.argv) == f"wrk -t 1 -c 3 -d 2s --timeout 7s {LOAD.url}"
+    posted = command(replace(LOAD, method="POST", body="a"))
+    assert posted.argv[-3:] == ("-s", "{folder}/request.lua", LOAD.url)
+    assert posted.files["request.lua"].splitlines()[1] == 'wrk.body = "\\097"'
+
+
+def test_what_it_cannot_do_is_refused() -> None:
+    with pytest.raises(UsageError, match="wrk has no number of requests: take driver=builtin"):
+        loads.check(replace(LOAD, seconds=None, requests=3), "wrk")
+
+
+@installed
+def test_a_real_server_gets_a_body_by_its_method(server: Server) -> None:
+    before = len(server.bodies)
+    body = '{"a": "\\"ü\\\\"}'
+    load = replace(LOAD, url=server.url("/"), method="POST", body=body)
+    ran = loads.run(load, "wrk")
+    assert (ran.measured.problem, ran.measured.availability) == (None, 1.0)
+    assert (ran.version or "")[0].isdigit()
+    assert set(server.bodies[before:]) == {body.encode()}
+    assert b"application/json" in server.heads[-1]

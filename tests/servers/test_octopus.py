@@ -1,0 +1,94 @@
+"""The octopus database is the same each time, and its servers answer from it alike."""
+
+from __future__ import annotations
+
+import json
+import os
+import sqlite3
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import catalog
+from bench.prime import get
+from servers._octopus import database
+from suites import Request
+from tests.installed import param
+
+SERVERS = [name for name in catalog.servers() if name.startswith("django_")]
+every = pytest.mark.parametrize("name", [param(name) for name in SERVERS])
+
+
+@pytest.fixture
+def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Give a place for a database of this test's own."""
+    path = tmp_path / "own.sqlite3"
+    monkeypatch.setenv("OCTOPUS_DB", str(path))
+    return path
+
+
+def built(rows: int) -> subprocess.CompletedProcess[str]:
+    words = [sys.executable, "-m", "servers._octopus", str(rows)]
+    return subprocess.run(words, cwd=catalog.ROOT, capture_output=True, text=True, timeout=60)
+
+
+def octopuses(url: str, asked: str) -> list[dict[str, Any]]:
+    query = f"{{ octopuses({asked}) {{ id name octopusType {{ id name }} weight }} }}"
+    body = get(url, Request("/graphql/", "POST", json.dumps({"query": query})))
+    found: list[dict[str, Any]] = json.loads(body)["data"]["octopuses"]
+    return found
+
+
+def test_it_is_built_the_same_each_time_and_not_without_need(own: Path) -> None:
+    first = built(2000)
+    assert (first.returncode, first.stderr) == (0, "")
+    assert "2000 octopuses in " in first.stdout
+    again = built(2000).stdout
+    assert "and whole" in again
+    own.unlink()
+    assert built(2000).stdout.split("sha256")[1] == first.stdout.split("sha256")[1]
+
+
+def test_rows_that_were_changed_are_seen(own: Path) -> None:
+    database.build(1000)
+    assert database.is_whole(1000)
+    assert not database.is_whole(2000)
+    with sqlite3.connect(own) as db:
+        db.execute("UPDATE octopus SET weight = 1 WHERE id = 500")
+    assert not database.is_whole(1000)
+
+
+def test_a_folder_that_cannot_be_written_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("OCTOPUS_DB", "/proc/no/octopus.sqlite3")
+    said = built(1000)
+    assert (said.returncode, said.stderr.count("\n")) == (6, 1)
+
+
+@every
+def test_without_it_a_server_says_how_to_build_it(name: str, own: Path) -> None:
+    words = [sys.executable, "-m", "servers", name, "noop_sync", "0"]
+    said = subprocess.run(words, cwd=catalog.ROOT, capture_output=True, text=True, timeout=20)
+    line = f"error: there are no octopuses at {own}: fab build_octopus_db\n"
+    assert (said.returncode, said.stderr) == (3, line)
+
+
+@every
+def test_octopuses_are_those_of_the_database(name: str, start: Any) -> None:
+    with sqlite3.connect(os.environ["OCTOPUS_DB"]) as db:
+        words = "o.id, o.name, t.id, t.name, weight FROM octopus o JOIN octopus_type t"
+        rows = db.execute(f"SELECT {words} ON t.id = octopus_type_id ORDER BY o.id LIMIT 20")
+        expected = [
+            {"id": str(a), "name": b, "octopusType": {"id": str(c), "name": d}, "weight": e}
+            for a, b, c, d, e in rows
+        ]
+    assert octopuses(start(name, "noop_sync").url, "first: 20") == expected
+
+
+@pytest.mark.parametrize("name", [param("django_graphene_gunicorn")])
+def test_octopuses_that_ask_for_their_types_are_the_same(name: str, start: Any) -> None:
+    url = start(name, "noop_sync").url
+    joined, alone = (octopuses(url, f"first: 20, joined: {word}") for word in ("true", "false"))
+    assert joined == alone
