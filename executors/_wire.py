@@ -15,7 +15,7 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from executors._arena import Arena
+from executors._arena import Arena, keep_pages
 
 HEADER = struct.Struct("=QQ")
 LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; a guess
@@ -129,6 +129,7 @@ class Decoder:
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
+        self._keeps_pages = False
 
     def decode(self, kind: int, payload: Any, blob: memoryview, lease: bool = False) -> Any:
         """Give the value; with `lease` its large buffers are views that free themselves."""
@@ -166,6 +167,9 @@ class Decoder:
         return blob[offset : offset + size] if block < 0 else self._arena.view(offset, size)
 
     def _copied(self, place: Place, blob: memoryview, make: type[Any]) -> Any:
+        if not self._keeps_pages:
+            self._keeps_pages = True
+            keep_pages()
         data = make(self._look(place, blob))
         if place[0] >= 0:
             self._arena.free(place[0])
