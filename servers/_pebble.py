@@ -18,7 +18,10 @@ T = TypeVar("T")
 
 
 class Pool:
-    """A pebble.ProcessPool: it replaces a worker that dies, and a task is tried twice at most."""
+    """A pebble.ProcessPool: it replaces a worker that dies at work, whose task is tried once more.
+
+    One that dies while no task runs ends the whole pool, for good: that is pebble's own.
+    """
 
     def __init__(self, workers: int) -> None:
         context = get_context("forkserver")
@@ -51,7 +54,11 @@ class Pool:
         tries = 2 if idempotent else 1
         while True:
             try:
-                found: T = await asyncio.wrap_future(self._pool.schedule(function, args))
+                future = self._pool.schedule(function, args)
+            except RuntimeError as error:
+                raise BrokenProcessPool(f"the pool has ended: {error}") from None
+            try:
+                found: T = await asyncio.wrap_future(future)
             except pebble.ProcessExpired as error:
                 tries -= 1
                 if not tries:

@@ -1,4 +1,4 @@
-"""pebble: as processes, but the pool is pebble's, which replaces a worker that dies by itself."""
+"""pebble: as processes, but the pool is pebble's, which replaces a worker that dies at work."""
 
 NEEDS = ("pebble",)
 
