@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from invoke import Context
 
 import values
@@ -42,3 +44,30 @@ def check_method(context: Context, visits: str = "300", run: str = "") -> None:
     print(f"records: {folder}")
     if failed := [claim.name for claim in found if claim.passed is not True]:
         raise GateError(f"the method does not hold here: {', '.join(failed)}")
+
+
+@command("Maintain")
+def bench_executors(
+    context: Context,
+    quick: bool = False,
+    workers: str = "2",
+    format: str = "text",  # noqa: A002
+) -> None:
+    """Measure every pool of workers that is here against the standard one, in 15 minutes.
+
+    quick    in 2 minutes, with shorter moments and without 64 tasks of 10 MB at once
+    workers  of each pool, 2 unless given
+    format   text unless given, json or rst
+    """
+    from bench import environment, pools
+    from reports import pools as report
+
+    values.one_of("format", format, "text", "json", "rst")
+    count = values.whole("workers", workers, 1, 64)
+    lines = pools.measure(quick, count, lambda words: print(words, file=sys.stderr))
+    found = pools.cells(lines)
+    if format == "json":
+        print(report.as_json(found, lines))
+        return
+    here = f"{environment.sentence(environment.environment())}; {count} workers a pool."
+    print(report.text(found, lines, here, "rst" if format == "rst" else "simple"))

@@ -20,6 +20,7 @@ RUNNING, STARTED, ENDED, RECALLED = range(4)
 
 PAGE = 4096
 SIZE = 64 << 20  # bytes of an arena; the pages exist only once they are used
+KEPT = 16 << 20  # bytes; of the 32 MiB that are the most that glibc takes for a threshold
 BLOCKS = 64  # state bytes of an arena
 ANSWERS = (1024, PAGE)  # where its states and its blocks begin
 ASKED = (1024 + BLOCKS, PAGE + SIZE)
@@ -52,6 +53,15 @@ def create() -> tuple[int, Memory]:
     except OSError:
         os.close(descriptor)
         raise
+
+
+def keep_pages() -> None:
+    """Have malloc keep the pages of what is freed, some 32 MiB of them, and use them again.
+
+    glibc raises its thresholds when one large block is freed, which is not even touched here. With
+    those it begins with, every large value costs fresh pages: as much again as copying it.
+    """
+    bytes(KEPT)
 
 
 class Memory:

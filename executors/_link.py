@@ -70,7 +70,9 @@ class Link:
 
     def put(self, task: Task, cost: float, now: int) -> None:
         """Take a task, which the next `send` sends; raise what pickle raises."""
-        kind, payload = self._outbox.encode_call(task.args, task.kwargs, task.more)
+        kind, payload = self._outbox.encode_call(
+            task.args, task.kwargs, task.more, task.options.lend
+        )
         function, code = task.function, None
         if function.number not in self._known:
             self._known.add(function.number)

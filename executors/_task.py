@@ -74,6 +74,7 @@ class Options:
     idempotent: bool = False
     lease: bool = False
     kill: bool = False  # also when the caller cancels
+    lend: bool = False
 
 
 PLAIN = Options()

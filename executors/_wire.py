@@ -15,12 +15,12 @@ import struct
 from collections.abc import Sequence
 from typing import Any
 
-from executors._arena import Arena
+from executors._arena import Arena, keep_pages
 
 HEADER = struct.Struct("=QQ")
 LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; a guess
 
-PLAIN, RAW, PICKLED, VIEWED, FAILED, SKIPPED = range(6)  # kinds of an encoded value
+PLAIN, RAW, PICKLED, VIEWED, LENT, FAILED, SKIPPED = range(7)  # kinds of an encoded value
 
 Place = tuple[int, int, int]
 Entry = tuple[Any, ...]
@@ -30,11 +30,19 @@ SMALL = frozenset((int, float, bool, type(None)))
 class _Large:
     """A bytes object that is pickled out of band, which bytes themselves never are."""
 
+    become: type[Any] = bytes
+
     def __init__(self, data: bytes) -> None:
         self.data = data
 
     def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
-        return bytes, (pickle.PickleBuffer(self.data),)
+        return self.become, (pickle.PickleBuffer(self.data),)
+
+
+class _Lent(_Large):
+    """A bytes object that becomes a view of where it was put, not a copy."""
+
+    become = memoryview
 
 
 class Outbox:
@@ -69,7 +77,7 @@ class Outbox:
         return self._pickle(value, PICKLED)
 
     def encode_call(
-        self, args: tuple[Any, ...], kwargs: dict[str, Any], more: object
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], more: object, lend: bool = False
     ) -> tuple[int, Any]:
         """Make a kind and a payload of arguments: plain ones are a tuple, all others a pickle."""
         if not kwargs and more is None:
@@ -82,8 +90,11 @@ class Outbox:
             else:
                 return PLAIN, args
         large = [i for i, value in enumerate(args) if type(value) is bytes and len(value) >= LARGE]
-        if not large:
+        if not large and not lend:
             return self._pickle((args, kwargs, more), PICKLED)
+        if lend:
+            lent = tuple(_Lent(value) if i in large else value for i, value in enumerate(args))
+            return self._pickle((lent, kwargs, more), LENT)
         # Bytes copy what they are made from: when all buffers are such, they are only looked at.
         wrapped = tuple(_Large(value) if i in large else value for i, value in enumerate(args))
         return self._pickle((wrapped, kwargs, more), VIEWED, len(large))
@@ -99,7 +110,7 @@ class Outbox:
             return False
 
         data = pickle.dumps(value, 5, buffer_callback=keep)
-        if viewed != len(buffers):
+        if kind == VIEWED and viewed != len(buffers):
             kind = PICKLED
         body = data if len(data) < LARGE else self._place(memoryview(data))
         return kind, (body, [self._place(view) for view in buffers])
@@ -118,6 +129,7 @@ class Decoder:
 
     def __init__(self, arena: Arena) -> None:
         self._arena = arena
+        self._keeps_pages = False
 
     def decode(self, kind: int, payload: Any, blob: memoryview, lease: bool = False) -> Any:
         """Give the value; with `lease` its large buffers are views that free themselves."""
@@ -128,7 +140,7 @@ class Decoder:
         body, places = payload
         if type(body) is tuple:
             body = self._copied(body, blob, bytes)
-        if lease:
+        if lease or kind == LENT:
             return pickle.loads(body, buffers=[self._leased(place, blob) for place in places])  # noqa: S301
         if kind == PICKLED:
             buffers = [self._copied(place, blob, bytearray) for place in places]
@@ -143,7 +155,7 @@ class Decoder:
         places: Sequence[Place] = ()
         if kind == RAW:
             places = [payload]
-        elif kind in {PICKLED, VIEWED}:
+        elif kind in {PICKLED, VIEWED, LENT}:
             body, places = payload
             places = [*places, body] if type(body) is tuple else places
         for block, _, _ in places:
@@ -155,6 +167,9 @@ class Decoder:
         return blob[offset : offset + size] if block < 0 else self._arena.view(offset, size)
 
     def _copied(self, place: Place, blob: memoryview, make: type[Any]) -> Any:
+        if not self._keeps_pages:
+            self._keeps_pages = True
+            keep_pages()
         data = make(self._look(place, blob))
         if place[0] >= 0:
             self._arena.free(place[0])

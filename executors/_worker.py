@@ -26,6 +26,7 @@ READY = 0  # the sequence of a worker's first words: that it is ready, or why no
 
 def work(sock: socket.socket, memory: _arena.Memory) -> None:
     """Work for the parent at the other end of a socket until it closes it."""
+    _arena.keep_pages()
     inbox = Inbox(sock)
     worker = _Worker(sock, memory)
     while (frames := inbox.receive()) is not None:

@@ -96,6 +96,7 @@ class PipePool:
         queue_timeout: float | None = None,
         idempotent: bool = False,
         lease: bool = False,
+        lend: bool = False,
         kill_on_cancel: bool = False,
     ) -> T:
         """Run `function(*args)` in a worker and return its result or raise its exception.
@@ -103,7 +104,8 @@ class PipePool:
         `timeout` in seconds counts from the task's start, and kills; `queue_timeout` is how long it
         may wait for a worker; both raise TimeoutError. An `idempotent` task is tried once more when
         its worker dies, all others raise BrokenWorker. With `lease` large buffers of the result are
-        read-only views of shared memory, freed when released or collected (bytes: a memoryview).
+        read-only views of shared memory, freed when released or collected (bytes: a memoryview);
+        with `lend` those of the arguments are, for as long as the worker keeps them.
         Raises QueueFull at once when `max_queue` tasks wait.
         """
         dispatch, loop = self._dispatch, self._loop
@@ -115,9 +117,10 @@ class PipePool:
             or queue_timeout is not None
             or idempotent
             or lease
+            or lend
             or kill_on_cancel
         ):
-            options = Options(timeout, queue_timeout, idempotent, lease, kill_on_cancel)
+            options = Options(timeout, queue_timeout, idempotent, lease, kill_on_cancel, lend)
         values = self._values() if self._variables else None
         future: asyncio.Future[T] = loop.create_future()
         task = dispatch.submit(function, args, {}, future, options, values)

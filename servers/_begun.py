@@ -32,10 +32,15 @@ def expect(task: str, processes: int, port: int) -> None:
 
 def note() -> str:
     """Note, in a process, that it has begun; it ends with its parent. Give the task to serve."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+    end_with_parent()
     Path(os.environ[FOLDER], str(os.getpid())).touch()
     return os.environ[TASK]
+
+
+def end_with_parent() -> None:
+    """End this process when its parent ends, however that comes (Linux)."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: int) -> None:

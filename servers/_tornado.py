@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import select
 import socket
 from collections.abc import Callable
 from concurrent.futures import Executor
@@ -17,7 +16,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 import tasks
-from servers import _answer, _clock, _lag, _port, _ready
+from servers import _answer, _clock, _drain, _lag, _port, _ready
 from servers._stop import stop
 
 QUIET = 0.05  # s without a new request before idle connections are closed; a guess
@@ -39,6 +38,17 @@ def serve(task: str, port: int, backlog: int, executor: Executor | Pool | None) 
     if executor is None:
         tasks.resolve(task)
     asyncio.run(_start(_Work(task, executor), port, backlog))
+
+
+def listen(port: int, backlog: int) -> socket.socket:
+    """Listen on a port of this machine alone; raise MachineError."""
+    with _port.binding(port):
+        return bind_sockets(port, "127.0.0.1", backlog=backlog)[0]
+
+
+def serve_on(task: str, listening: socket.socket, backlog: int, ready: Callable[[], None]) -> None:
+    """Serve `task` on the loop of this process alone, and call `ready` once it accepts."""
+    asyncio.run(_accept(_Work(task, None), listening, backlog, ready))
 
 
 class _Work:
@@ -103,31 +113,26 @@ async def _start(work: _Work, port: int, backlog: int) -> None:
 
 
 async def _serve(work: _Work, port: int, backlog: int) -> None:
+    listening = listen(port, backlog)
+    await _accept(work, listening, backlog, lambda: _ready.announce(listening.getsockname()[1]))
+
+
+async def _accept(
+    work: _Work, listening: socket.socket, backlog: int, ready: Callable[[], None]
+) -> None:
     application = Application([(".*", _Handler, {"work": work})], log_function=lambda _: None)
     server = HTTPServer(application, **LIMITS)
-    with _port.binding(port):
-        sockets = bind_sockets(port, "127.0.0.1", backlog=backlog)
-    server.add_sockets(sockets)
+    server.add_sockets([listening])
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
     stop.then(lambda: loop.call_soon_threadsafe(stopped.set))
-    _ready.announce(sockets[0].getsockname()[1])
+    ready()
     _lag.watch(loop)
     await stopped.wait()
-    await _accept_waiting(sockets[0], backlog)
+    await _drain.accept_waiting(listening, backlog)
     server.stop()
     await _quiet(work)
     await server.close_all_connections()
-
-
-async def _accept_waiting(listening: socket.socket, backlog: int) -> None:
-    """Let the loop accept what waits in the listen queue, and not what goes on coming after it."""
-    waiting = select.poll()
-    waiting.register(listening, select.POLLIN)
-    for _ in range(backlog // 128 + 3):  # Tornado accepts 128 in a turn of the loop
-        if not waiting.poll(0):
-            return
-        await asyncio.sleep(0)
 
 
 async def _quiet(work: _Work) -> None:

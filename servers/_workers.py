@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import contextlib
 import multiprocessing
 import os
@@ -9,8 +10,8 @@ import signal
 import sys
 import threading
 import time
-from collections.abc import Iterator, Sequence
-from concurrent.futures import Executor, wait
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from concurrent.futures import Executor, Future, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
 from typing import NoReturn, Protocol
@@ -36,6 +37,9 @@ class Barrier(Protocol):
 
 # What a worker is, its GIL's state, and where its GIL is, when it has one of its own.
 Told = tuple[dict[str, object], str | None, dict[str, object] | None]
+Met = tuple[int, Told]  # its pid first
+Meeting = Future[Met] | asyncio.Future[Met]
+
 _barrier: Barrier | None = None
 _gil_facts: dict[str, object] | None = None
 
@@ -69,20 +73,34 @@ def start(executor: Executor, workers: int, task: str) -> None:
     """
     deadline = time.monotonic() + DEADLINE
     try:
-        with _signals_held():
-            meetings = [executor.submit(_meet, task) for _ in range(workers)]
+        meetings = call(executor, workers, task)
     except (RuntimeError, OSError, EOFError) as error:  # EOFError: forkserver could not fork
         give_up(StartError(f"{workers} workers do not start ({error}): ask for fewer, workers=1"))
-    late = wait(meetings, deadline - time.monotonic()).not_done
+    finish(meetings, wait(meetings, deadline - time.monotonic()).not_done, task)
+
+
+def finish(meetings: Sequence[Meeting], late: Collection[Meeting], task: str) -> None:
+    """Take what workers that were called told, as `start` does; `late` are those not done."""
     wrong = _error([meeting.exception() for meeting in meetings if meeting not in late])
     if late:
         what = f"the workers were not ready within {DEADLINE:.0f} s"
         give_up(wrong or StartError(f"{what}: look for what importing {task} waits for"))
     if wrong is not None:
         raise wrong
-    met = [meeting.result() for meeting in meetings]
-    _probe.facts["worker_pids"] = sorted({pid for pid, _ in met})
-    note([told for _, told in met])
+    note_met(meeting.result() for meeting in meetings)
+
+
+def call(executor: Executor, workers: int, task: str) -> list[Future[Met]]:
+    """Call as many workers together; each has then imported the task, and tells of itself."""
+    with signals_held():
+        return [executor.submit(meet, task) for _ in range(workers)]
+
+
+def note_met(met: Iterable[Met]) -> None:
+    """Keep what workers that were called told, and who they are."""
+    known = list(met)
+    _probe.facts["worker_pids"] = sorted({pid for pid, _ in known})
+    note([told for _, told in known])
 
 
 def note(told: Sequence[Told]) -> None:
@@ -94,7 +112,7 @@ def note(told: Sequence[Told]) -> None:
         _probe.facts["worker_gil_words"] = words
 
 
-def _meet(task: str) -> tuple[int, Told]:
+def meet(task: str) -> Met:
     """Give what a worker knows of itself; of a thread the GIL is the server's own."""
     _gil_state.watch()
     assert _barrier is not None, "the pool was made without share or begin"
@@ -125,7 +143,7 @@ def give_up(error: Mendable) -> NoReturn:
 
 
 @contextlib.contextmanager
-def _signals_held() -> Iterator[None]:
+def signals_held() -> Iterator[None]:
     """Hold both signals while workers are born: they inherit the block until `begin` ends it."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:

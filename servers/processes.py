@@ -3,7 +3,7 @@
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from servers import _tornado, _workers
+from servers import _healing, _tornado
 
 NUMBER = 4
 
@@ -18,7 +18,10 @@ def serve(
 ) -> None:
     """Run the task in one of `workers` processes, all begun before the server listens."""
     context = get_context(start_method)
-    barrier = context.Barrier(workers)
-    with ProcessPoolExecutor(workers, context, _workers.begin, (barrier,)) as executor:
-        _workers.start(executor, workers, task)
-        _tornado.serve(task, port, backlog, executor)
+
+    def build() -> ProcessPoolExecutor:
+        return ProcessPoolExecutor(workers, context, _healing.begin, (context.Barrier(workers),))
+
+    with _healing.Pool(build, workers, task) as pool:
+        pool.start()
+        _tornado.serve(task, port, backlog, pool)

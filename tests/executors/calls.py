@@ -45,6 +45,19 @@ def length(value: bytes) -> tuple[str, int]:
     return type(value).__name__, len(value)
 
 
+kept: list[memoryview] = []
+
+
+def look(value: memoryview, keep: bool = False) -> tuple[str, bool, bytes]:
+    if keep:
+        kept.append(value)
+    return type(value).__name__, value.readonly, bytes(value[-3:])
+
+
+def look_again() -> list[bytes]:
+    return [bytes(value[-3:]) for value in kept]
+
+
 def fill(value: bytearray) -> bytearray:
     value[:3] = b"abc"
     return value

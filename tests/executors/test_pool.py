@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import pickle
 import subprocess
 import sys
 from functools import partial
@@ -127,6 +128,32 @@ def test_a_lease_outlives_its_worker_and_its_pool() -> None:
 
     in_pool(test, 1)
     assert bytes(kept.pop()) == b"x" * (1 << 20)
+
+
+def test_lent_arguments_are_views_that_are_free_when_the_task_lets_go() -> None:
+    async def test(pool: PipePool) -> None:
+        large = bytes(5 << 20)
+        for number in range(50):  # as many as only fit when all before were freed
+            sent = large + b"%03d" % number
+            assert await pool.run(calls.look, sent, lend=True) == ("memoryview", True, sent[-3:])
+        assert await pool.run(calls.length, b"small", lend=True) == ("bytes", 5)
+        with pytest.raises(TypeError, match="read-only"):
+            await pool.run(calls.fill, pickle.PickleBuffer(bytearray(100_000)), lend=True)
+        assert await pool.run(calls.length, large, lend=False) == ("bytes", 5 << 20)
+
+    in_pool(test, 1)
+
+
+def test_a_lent_argument_that_a_worker_keeps_stays_what_it_was() -> None:
+    async def test(pool: PipePool) -> None:
+        sent = [bytes(20 << 20) + b"%03d" % number for number in range(5)]  # more than there is
+        for each in sent:
+            await pool.run(calls.look, each, True, lend=True)
+        for _ in range(10):
+            assert await pool.run(calls.length, bytes(30 << 20)) == ("bytes", 30 << 20)
+        assert await pool.run(calls.look_again) == [each[-3:] for each in sent]
+
+    in_pool(test, 1)
 
 
 def test_context_variables_that_are_named_go_with_a_task_and_end_with_it() -> None:

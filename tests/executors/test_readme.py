@@ -72,3 +72,32 @@ def fetch(url: str) -> bytes:
 
 def test_the_fastapi_example_is_python() -> None:
     ast.parse(example("FastAPI"))
+
+
+SHOP = """
+def quote(number): return f"{number} for 5"
+"""
+ASKED = """
+import asyncio, django
+from django.conf import settings
+settings.configure()
+django.setup()
+from django.test import RequestFactory
+import views
+request = RequestFactory().get("/")
+async def both():
+    return [(await views.price(request, n)).content for n in (1, 2)]
+if __name__ == "__main__":
+    print(asyncio.run(both()), views.priced(request, 3).content)
+"""
+
+
+def test_the_django_examples_answer(alone: dict[str, str], tmp_path: Path) -> None:
+    pytest.importorskip("django")
+    views = example("async def price") + "\n" + example("def priced")
+    for name, code in {"shop/pricing": SHOP, "views": views, "asked": ASKED}.items():
+        (tmp_path / name).parent.mkdir(exist_ok=True)
+        (tmp_path / f"{name}.py").write_text(code)
+    command = [sys.executable, "asked.py"]
+    done = subprocess.run(command, capture_output=True, timeout=LIMIT, env=alone, cwd=tmp_path)
+    assert (done.stdout, done.stderr) == (b"[b'1 for 5', b'2 for 5'] b'3 for 5'\n", b"")

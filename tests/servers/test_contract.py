@@ -26,7 +26,7 @@ from suites import Case
 from tests.conftest import wait_until
 from tests.installed import FOREIGN, POOLS, SERVERS, param
 
-PROCESSES = {"processes", "pipes"}  # whose workers are processes of their own
+PROCESSES = {"processes", "pipes", "pebble"} & {*SERVERS}  # of workers that are processes
 EVERY = [*SERVERS, *map(param, FOREIGN)]
 LOCAL_TASKS = [n for n, entry in catalog.tasks().items() if "internet" not in entry.needs]
 FAULTS = Path(__file__).parent / "faults.py"

@@ -1,0 +1,117 @@
+"""Measure every pool that is here, in turn: python -m executors; a line of JSON for each finding.
+
+`pool` lines tell what beginning it took and its memory, `slice` lines one moment of one pool, and
+`times` lines the quantiles of all moments together. In a round every pool has its moment in each
+cell, in random order, so that rounds are blocks: ratios within one are paired.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import json
+import random
+import sys
+import time
+from array import array
+from typing import Any
+
+from executors._contenders import CONTENDERS
+from executors._limits import LIMITS
+from executors._payload import FLIGHTS, SIZES, call, nap
+from executors._slice import children, measure, memory, quantile
+
+NAP = 0.1  # s: longer than a worker takes to fetch a task, so that each gets one
+LEASED = {"100 KB", "1 MB", "10 MB"}  # what is large enough to be leased
+QUICK = {("10 MB", 64)}  # the cell that takes as long as all others together
+LEAST = 3  # rounds: an interval needs some
+
+
+def main() -> None:
+    """Read the settings and measure."""
+    words = argparse.ArgumentParser(prog="python -m executors", description=__doc__)
+    words.add_argument("--workers", type=int, default=2)
+    words.add_argument("--seconds", type=float, default=0.25, help="of a slice")
+    words.add_argument("--budget", type=float, default=720.0, help="s for all rounds")
+    words.add_argument("--quick", action="store_true", help="leave the longest cell out")
+    words.add_argument("--pools", default="", help="some of them, by commas")
+    given = words.parse_args()
+    names = given.pools.split(",") if given.pools else [*LIMITS, *CONTENDERS]
+    if unknown := [name for name in names if name not in {**LIMITS, **CONTENDERS}]:
+        print(f"no pool is called {unknown[0]!r}", file=sys.stderr)
+        sys.exit(2)
+    asyncio.run(_Bench(given.workers, given.seconds).run(names, given.budget, given.quick))
+
+
+class _Bench:
+    def __init__(self, workers: int, seconds: float) -> None:
+        self._workers = workers
+        self._seconds = seconds
+        self._pools: dict[str, Any] = {}
+        self._pids: dict[str, set[int]] = {}
+        self._times: dict[tuple[str, str, int], array[float]] = {}
+
+    async def run(self, names: list[str], budget: float, quick: bool) -> None:
+        """Begin the pools, measure rounds while there is time for one more, and end the pools."""
+        try:
+            for name in names:
+                await self._begin(name)
+            await self._rounds(time.monotonic() + budget, QUICK if quick else set())
+        finally:
+            for pool in self._pools.values():
+                await pool.close()
+        for (name, size, flight), times in self._times.items():
+            _tell("times", name, size=size, flight=flight, n=len(times), **_quantiles(times))
+
+    async def _begin(self, name: str) -> None:
+        before, began = children(), time.perf_counter()
+        try:
+            pool = {**CONTENDERS, **LIMITS}[name]()
+        except (ImportError, AttributeError) as error:
+            _tell("missing", name, why=str(error))
+            return
+        await pool.start(self._workers)
+        if name in CONTENDERS:
+            await asyncio.gather(*(pool.run(nap, NAP) for _ in range(self._workers)))
+        took = max(0.0, time.perf_counter() - began - NAP)
+        self._pools[name], self._pids[name] = pool, children() - before
+        _tell("pool", name, start_s=took, memory_mib=memory(self._pids[name]))
+
+    async def _rounds(self, end: float, without: set[tuple[str, int]]) -> None:
+        calls = {size: call(size) for size in SIZES}
+        cells = [(size, flight) for size in SIZES for flight in FLIGHTS]
+        longest, number = 0.0, 0
+        while number < LEAST or time.monotonic() + longest < end:
+            began = time.monotonic()
+            for size, flight in random.sample(cells, len(cells)):
+                if (size, flight) not in without:
+                    for name in random.sample([*self._pools], len(self._pools)):
+                        await self._slice(number, name, size, flight, calls[size])
+            longest = max(longest, time.monotonic() - began)
+            number += 1
+
+    async def _slice(
+        self, number: int, name: str, size: str, flight: int, called: tuple[Any, tuple[Any, ...]]
+    ) -> None:
+        if name in LIMITS and (size != "no-op" or flight not in self._pools[name].flights):
+            return
+        if name == "PipePool leased" and size not in LEASED:
+            return
+        pool, pids = self._pools[name], self._pids[name]
+        times, took, cpu = await measure(pool, called, flight, self._seconds, pids)
+        self._times.setdefault((name, size, flight), array("d")).extend(times)
+        found = {"bytes": SIZES[size], "rate": len(times) / took, **_quantiles(times)}
+        cpu_us = None if cpu is None else 1e6 * cpu / len(times)
+        _tell("slice", name, size=size, flight=flight, round=number, cpu_us=cpu_us, **found)
+
+
+def _quantiles(times: array[float]) -> dict[str, float]:
+    return {"p50_us": 1e6 * quantile(times, 0.5), "p99_us": 1e6 * quantile(times, 0.99)}
+
+
+def _tell(kind: str, pool: str, **facts: object) -> None:
+    print(json.dumps({"kind": kind, "pool": pool, **facts}), flush=True)
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,66 @@
+"""The limits that the benchmark shows beside the pools: a socket pair alone, and a loop alone."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import socket
+from collections.abc import Awaitable, Callable
+
+
+class SocketPair:
+    """32 bytes to a forked process and back by `add_reader`: no hop of a loop's can be shorter."""
+
+    flights = (1,)
+
+    async def start(self, workers: int) -> None:
+        self._socket, theirs = socket.socketpair()
+        self._pid = os.fork()
+        if self._pid == 0:
+            self._socket.close()
+            while data := theirs.recv(64):
+                theirs.send(data)
+            os._exit(0)
+        theirs.close()
+        self._socket.setblocking(False)
+        asyncio.get_running_loop().add_reader(self._socket, self._read)
+
+    def _read(self) -> None:
+        self._socket.recv(64)
+        self._future.set_result(None)
+
+    def run(self, *_: object) -> Awaitable[None]:
+        self._future: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        self._socket.send(b"-" * 32)
+        return self._future
+
+    async def close(self) -> None:
+        asyncio.get_running_loop().remove_reader(self._socket)
+        self._socket.close()
+        os.kill(self._pid, signal.SIGKILL)  # what was forked later holds the socket open, too
+        os.waitpid(self._pid, 0)
+
+
+class EventLoop:
+    """A future that the loop's next turn ends: no pool does more a second."""
+
+    flights = (64,)
+
+    async def start(self, workers: int) -> None:
+        """Begin nothing."""
+
+    def run(self, *_: object) -> Awaitable[None]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[None] = loop.create_future()
+        loop.call_soon(future.set_result, None)
+        return future
+
+    async def close(self) -> None:
+        """End nothing."""
+
+
+LIMITS: dict[str, Callable[[], SocketPair | EventLoop]] = {
+    "socket pair": SocketPair,
+    "event loop": EventLoop,
+}

@@ -1,0 +1,77 @@
+"""A slice of the benchmark: one pool, one size and one number of tasks at once, for a moment."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import time
+from array import array
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any
+
+
+async def measure(
+    pool: Any, call: tuple[Any, tuple[Any, ...]], flight: int, seconds: float, pids: Iterable[int]
+) -> tuple[array[float], float, float | None]:
+    """Keep `flight` tasks at work; give the time of each, of all, and the CPU they took, in s.
+
+    The CPU is that of this process and of `pids`, the pool's own; None where it is not told.
+    """
+    function, args = call
+    await pool.run(function, *args)  # which brings the function to a worker
+    times = array("d")
+    pids = [os.getpid(), *pids]
+    cpu, begin = _cpu(pids), time.perf_counter()
+
+    async def user() -> None:
+        asked = begin
+        while not times or asked - begin < seconds:
+            asked = time.perf_counter()
+            await pool.run(function, *args)
+            times.append(time.perf_counter() - asked)
+
+    await asyncio.gather(*(user() for _ in range(flight)))
+    took, after = time.perf_counter() - begin, _cpu(pids)
+    return times, took, None if cpu is None or after is None else after - cpu
+
+
+def quantile(times: Iterable[float], share: float) -> float:
+    """Give the nearest-rank quantile."""
+    found = sorted(times)
+    return found[min(len(found) - 1, int(share * len(found)))]
+
+
+def _cpu(pids: Iterable[int]) -> float | None:
+    """Sum up the clocks of processes; a process's clock is numbered by its pid (Linux)."""
+    try:
+        return sum(time.clock_gettime_ns(~pid << 3 | 2) for pid in pids) / 1e9
+    except OSError:
+        return None
+
+
+def children() -> set[int]:
+    """List all processes below this one (Linux; else none)."""
+    parents: dict[int, int] = {}
+    for stat in Path("/proc").glob("[0-9]*/stat"):
+        try:
+            parents[int(stat.parent.name)] = int(stat.read_bytes().rpartition(b")")[2].split()[1])
+        except OSError:  # ended since the folder was listed
+            continue
+    found = {os.getpid()}
+    while more := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= more
+    return found - {os.getpid()}
+
+
+def memory(pids: Iterable[int]) -> float | None:
+    """Sum up the PSS of processes in MiB; None where it is not told."""
+    try:
+        lines = [
+            line
+            for pid in pids
+            for line in Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()
+        ]
+    except OSError:
+        return None
+    return sum(int(line.split()[1]) for line in lines if line.startswith("Pss:")) / 1024

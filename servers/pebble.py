@@ -1,0 +1,12 @@
+"""pebble: as processes, but the pool is pebble's, which replaces a worker that dies at work."""
+
+NEEDS = ("pebble",)
+
+
+def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> None:
+    """Run the task in one of `workers` processes, all begun before the server listens."""
+    from servers import _pebble, _tornado
+
+    with _pebble.Pool(workers) as pool:
+        pool.start(task)
+        _tornado.serve(task, port, backlog, pool)
