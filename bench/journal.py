@@ -87,7 +87,7 @@ def read(folder: Path) -> list[Record]:
 def newest() -> Path:
     """Find the run that was written to last; raise StorageError when there is none."""
     try:
-        runs = [path for path in RESULTS.glob(f"*/{FILE}") if path.parent.name != "example"]
+        runs = [path for path in RESULTS.glob(f"*/{FILE}") if not is_example(path.parent)]
         return max(runs, key=lambda path: path.stat().st_mtime).parent
     except ValueError:
         raise StorageError(f"no run in {RESULTS}: make one by fab quick") from None
@@ -104,12 +104,18 @@ def newest_of(suite: str) -> Path | None:
 
 def newest_planned() -> Path:
     """Find the newest run that has a plan; raise StorageError when there is none."""
-    runs = sorted(RESULTS.glob("*/run.json"), key=lambda path: path.parent.name)
-    if not runs:
+    folders = (path.parent for path in RESULTS.glob("*/run.json"))
+    newest = max((f.name for f in folders if not is_example(f)), default=None)
+    if newest is None:
         raise StorageError(
             f"no run to go on with in {RESULTS}: begin one by fab run_all_load_tests"
         )
-    return runs[-1].parent
+    return RESULTS / newest
+
+
+def is_example(folder: Path) -> bool:
+    """Say whether a run is one of the repository's own: `example`, or `example-` and a suite."""
+    return folder.name.partition("-")[0] == "example"
 
 
 def named(run: str) -> Path:

@@ -79,6 +79,17 @@ def test_the_newest_run_is_found_and_none_says_what_to_do() -> None:
     assert journal.newest() == folder
 
 
+def test_a_run_of_the_repository_is_not_the_one_to_go_on_with() -> None:
+    for name in ("example", "example-granian"):
+        (journal.RESULTS / name).mkdir(parents=True)
+        (journal.RESULTS / name / "run.json").touch()
+    with pytest.raises(StorageError, match="no run to go on with"):
+        journal.newest_planned()
+    folder = journal.new_run("x")
+    (folder / "run.json").touch()
+    assert journal.newest_planned() == folder
+
+
 @pytest.mark.parametrize("name", ["nosuch", "..", "/etc", ""])
 def test_an_unknown_run_is_one_line(name: str) -> None:
     with pytest.raises(StorageError, match="no run"):
