@@ -26,6 +26,7 @@ INSIDE = (
     *("loop_lag_p50_ms", "loop_lag_p99_ms", "loop_lag_max_ms"),
     *("slots", "slot_s", "task_cpu_s", "task_s", "task_queued_s"),
 )
+SHORT = 0.2  # s of load: in less, CPU clocks with ticks of 10 ms say nothing; a guess
 Facts = Mapping[str, object]
 
 
@@ -47,6 +48,8 @@ def measure(
     window = (measured["window_began"], measured["window_ended"])
     used, utilised = watch.between(*window), meter.between(*window)
     said = _said(facts, load.url, *window)
+    is_short = (ran.measured.elapsed_s or 0.0) < SHORT
+    server_cpu_s = None if is_short else used.server_cpu_s
     record = replace(
         record,
         **{**measured, **asdict(used), **{key: said.get(key) for key in INSIDE}},
@@ -61,8 +64,8 @@ def measure(
         output=ran.output,
         flags=record.flags + notes,
         little_ratio=_little_ratio(ran.measured, load),
-        cpu_ms_per_request=_per(used.server_cpu_s, ran.measured.completed, 1000.0),
-        cores_used=_per(used.server_cpu_s, ran.measured.elapsed_s),
+        cpu_ms_per_request=_per(server_cpu_s, ran.measured.completed, 1000.0),
+        cores_used=_per(server_cpu_s, ran.measured.elapsed_s),
         tries_per_request=_per(tries, ran.measured.completed),
         environment=environment(),
         load_average=load_average(),
@@ -109,10 +112,10 @@ def _others_cpu(record: Record) -> float | None:
         driver_s = record.driver_busy * record.elapsed_s
     parts = (record.busy_s, record.server_cpu_s, record.own_cpu_s, driver_s)
     cores = psutil.cpu_count()
-    if None in parts or not record.elapsed_s or not cores:
+    if None in parts or (record.elapsed_s or 0.0) < SHORT or not cores:
         return None
-    busy, server, own, driver = (float(str(part)) for part in parts)
-    return round(max(0.0, busy - server - own - driver) / (record.elapsed_s * cores), 4)
+    busy, server, own, driver, elapsed_s = (float(str(part)) for part in (*parts, record.elapsed_s))
+    return round(max(0.0, busy - server - own - driver) / (elapsed_s * cores), 4)
 
 
 def _little_ratio(measured: loads.Measured, load: Load) -> float | None:
