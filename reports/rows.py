@@ -16,6 +16,7 @@ from bench.stats.estimate import Estimate
 from loads import histogram
 from reports import places
 
+FULL = 0.98  # of the slots: as many requests in flight, by Little's law, keep all of them busy
 SHORT = 0.01  # s: below it a request alone is mostly hops and wake-ups, which overlap under load
 
 
@@ -123,7 +124,10 @@ class Row:
     @cached_property
     def ceiling(self) -> Ceiling | None:
         """The lowest of the ceilings that are known."""
-        slot_s = self._median(lambda r: r.slot_s)
+        # A slot's time has its waits for work in it, unless there was always a task for each slot.
+        in_flight = (self.rate or 0.0) * (self.response_mean_s or 0.0)
+        is_full = in_flight >= FULL * (self.first.slots or self.first.workers or 1)
+        slot_s = self._median(lambda r: r.slot_s) if is_full else None
         service_s = slot_s or self._median(lambda r: r.alone_s)
         # A loop has one slot, but not for tasks that share it: then nothing is known of a slot.
         slots = self.first.workers if slot_s is None else self.first.slots or self.first.workers
