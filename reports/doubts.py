@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from bench.stats import outlier
+from bench.stats import looks, outlier
+from bench.stats.estimate import Estimate
 from reports import places
 from reports.rows import Row
 
@@ -32,8 +33,7 @@ def _derived(row: Row) -> Iterator[str]:
         yield f"gil: {who} turned the GIL on: this is no row without it"
     found = row.estimate
     if found is not None and not found.resolved:
-        width = "" if found.half_width is None else f" +-{found.half_width:.1%}"
-        yield f"unresolved: {found.n} visits gave no narrower interval{width}: try a quieter time"
+        yield f"unresolved: {_unresolved(row, found)}"
     for index in outlier.outliers([record.rate for record in row.visits]):
         visit = row.visits[index]
         yield f"outlier: round {visit.round} gave {visit.rate:.2f}/s, far from the other visits"
@@ -47,3 +47,11 @@ def _derived(row: Row) -> Iterator[str]:
     if row.reached is not None and row.reached > ABOVE and row.ceiling is not None:
         kind, rate = row.ceiling.kind, row.ceiling.rate
         yield f"ceiling: the rate is above its {kind} ceiling of {rate:.2f}/s: check the task"
+
+
+def _unresolved(row: Row, found: Estimate) -> str:
+    width = "" if found.half_width is None else f" +-{found.half_width:.1%}"
+    schedule = looks.QUICK if row.first.quick else looks.NORMAL
+    if found.n < schedule.counts[0]:
+        return f"{found.n} of {schedule.counts[0]} visits or more{width}: fab resume goes on"
+    return f"{found.n} visits gave no narrower interval{width}: try a quieter time"

@@ -13,7 +13,6 @@ from bench.stats.verdict import Verdict
 from reports import places
 from reports.rows import SHORT, Row
 
-NOISE = 0.1  # below this, one run each cannot tell a difference; a guess
 REACHED = 0.95  # of the ceiling counts as having reached it
 HEAD = (
     "Task",
@@ -57,6 +56,8 @@ class Effect:
         least = min(self.threads.rate or 0.0, self.processes.rate or 0.0)
         if self.pool and least >= REACHED * self.pool:
             return f"the pool of {self.threads.first.workers} is the limit, not the GIL"
+        if self.verdict.low is None:
+            return "once: no verdict"
         word = self.verdict.word
         if word == verdict.FASTER:
             return "processes are faster"
@@ -123,7 +124,7 @@ def _load(r: Record) -> tuple[object, ...]:
 
 
 def _verdict(threads: Row, processes: Row) -> Verdict:
-    """Compare visits of the same rounds; without them, one run each, beyond a guess of noise."""
+    """Compare visits of the same rounds; one run each has a ratio, which says nothing yet."""
     others = {(r.run, r.round): r.rate for r in processes.visits if r.rate}
     pairs = [
         (r.rate, other)
@@ -133,7 +134,4 @@ def _verdict(threads: Row, processes: Row) -> Verdict:
     if len(pairs) > 1:
         return verdict.compare(pairs, looks.NORMAL.level)
     ratio = (processes.rate or 0.0) / (threads.rate or 1.0)
-    word = verdict.UNRESOLVED
-    if abs(ratio - 1) >= NOISE:
-        word = verdict.FASTER if ratio > 1 else verdict.SLOWER
-    return Verdict(word, ratio, None, None, len(pairs), None, None)
+    return Verdict(verdict.UNRESOLVED, ratio, None, None, len(pairs), None, None)

@@ -50,17 +50,9 @@ def conditions(found: Sequence[Row]) -> str:
     upstreams = sorted({str(r.upstream["kind"]) for r in records if r.upstream})
     kept = {record.keep_alive for record in records if record.driver}
     how = {frozenset({True}): "connections kept", frozenset({False}): "a connection a request"}
-    lines = [
-        f"Measured {records[0].utc[:16].replace('T', ' ')} UTC on {_machine(found)}.",
-        f"Load: {', '.join(tools) or 'none'}; {how.get(frozenset(kept), 'of both kinds')}.",
-    ]
-    most = max(record.users for record in records)
-    cut = [r for r in records if r.workers is None and r.users < most and r.quick]
-    if cut:
-        names = " and ".join(sorted({r.server for r in cut}))
-        lines.append(
-            f"{cut[0].users} users instead of {most} on {names}, where each waits for all."
-        )
+    lines = [f"Measured {records[0].utc[:16].replace('T', ' ')} UTC on {_machine(found)}."]
+    if tools:
+        lines.append(f"Load: {', '.join(tools)}; {how.get(frozenset(kept), 'of both kinds')}.")
     if workers:
         lines.append(f"Pools of {', '.join(map(str, workers))} workers.")
     if upstreams:
