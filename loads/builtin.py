@@ -54,9 +54,8 @@ def main(words: list[str]) -> None:
 
         parts = _processes.run(load, board)
     measured = asdict(summary(load, window(load, board, parts), parts))
-    print(
-        json.dumps({key: value for key, value in measured.items() if value is not None}, indent=1)
-    )
+    known = {key: value for key, value in measured.items() if value is not None}
+    print("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(known[k])}" for k in known) + "\n}")
 
 
 if __name__ == "__main__":

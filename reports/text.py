@@ -9,6 +9,7 @@ from reports import gil, places, side, summary
 from reports.rows import Row, rows
 
 TERMINAL = 60  # lines of a tool that are printed
+WIDE = 200  # characters of a line that are
 EXPLAINED = """\
 Rate is of completed requests a second, with its 95 % interval over visits, each of a fresh server
 in a random order, loaded by builtin; "once" is one run without an interval. Beside it stands the
@@ -53,7 +54,9 @@ def row(record: Record) -> str:
 
 def shortened(output: str | None) -> str:
     """Give a tool's words for a terminal: their end, when they are many."""
-    lines = (output or "").splitlines()
+    lines = [
+        line if len(line) <= WIDE else f"{line[:WIDE]} ..." for line in (output or "").splitlines()
+    ]
     if len(lines) <= TERMINAL:
         return "\n".join(lines)
     left = f"... {len(lines) - TERMINAL} lines more, all of them in the records ..."
