@@ -27,14 +27,15 @@ def judged(suites: Sequence[str], run: str) -> tuple[list[Judged], list[str]]:
     return found, sources
 
 
-def _records(suite: str, run: str) -> tuple[list[Record], str]:
-    """Give the records to judge a suite by: of the run that is named, or of its newest."""
+def _records(suite: str, run: str) -> tuple[list[Record] | None, str]:
+    """Give the records to judge a suite by, of the run that is named or of its newest, if any."""
     from bench import journal
 
     folder = journal.named(run) if run else journal.newest_of(suite)
-    records = [] if folder is None else journal.read(folder)
-    own = [record for record in records if record.suite == suite]
-    if folder is None or not own:
-        return [], f"not measured here yet: fab run_suite:{suite},quick=yes"
+    if folder is None:
+        return None, f"not measured here yet: fab run_suite:{suite},quick=yes"
+    own = [record for record in journal.read(folder) if record.suite == suite]
+    if not own:
+        return [], f"not in {folder.name}: fab run_suite:{suite},quick=yes"
     quick = ", quick" if own[-1].quick else ""
     return own, f"{folder.name}{quick}, {own[-1].utc[:16].replace('T', ' ')} UTC"
