@@ -35,11 +35,13 @@ class Judged:
     unit: str = "x"
 
 
-def judge(suite: str, claim: Claim, records: Sequence[Record]) -> Judged:
-    """Judge a claim by the records of one run of its suite."""
-    one, other = (_of(case, records) for case in (claim.one, claim.other))
+def judge(suite: str, claim: Claim, records: Sequence[Record] | None) -> Judged:
+    """Judge a claim by the records of one run of its suite; None is that there is no run."""
+    one, other = (_of(case, records or ()) for case in (claim.one, claim.other))
     found = _ratio(claim, one, other)
     word, reason = _verdict(claim, one, other, found)
+    if word == UNRESOLVED and records is None:
+        reason = "not measured here yet"
     doubts = "".join(f"; {doubt}" for doubt in dict.fromkeys([*_doubts(one), *_doubts(other)]))
     return Judged(
         suite, claim.name, claim.ratio, found.ratio, found.low, found.high, word, reason + doubts
@@ -94,7 +96,7 @@ def _verdict(
 def _missing(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> str | None:
     """Say what there are no figures of; None when both cases have some."""
     if not one and not other:
-        return "not measured here yet"
+        return "not in this run"
     for case, own in ((claim.one, one), (claim.other, other)):
         if not own or own[-1].problem:
             return f"{case.name}: {own[-1].problem if own else 'not in this run'}"

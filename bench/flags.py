@@ -1,7 +1,7 @@
 """Flags: what to doubt in a record, each with what to do about it.
 
 A flag begins with its kind and a colon. A visit is repeated once for a flag that is not the case's
-own: one that has come again at a repetition is.
+own: one that has come again at a repetition is, and one that a repetition could not mend.
 """
 
 from __future__ import annotations
@@ -18,6 +18,9 @@ SHORT = 0.5  # s of load: in less, its start is most of what a driver uses
 OTHERS = 0.1  # of the machine's CPU
 STEAL = 0.01  # of the machine's CPU
 EXACT = "per request"  # of a response time that was measured independently of the rate
+STALL = 0.035  # s by which a kept connection is slower: a delayed ACK takes 40 ms
+UNEVEN = 2  # times the least connections of a process that the most may be
+LASTING = {"stall", "uneven"}  # kinds that another visit does not mend, and must not select
 BACKLOGGED = {"sync"}  # servers whose listen queue hides waiting users from Little's law
 
 
@@ -40,7 +43,7 @@ def is_to_be_repeated(record: Record, earlier: Sequence[Record]) -> bool:
     own = {kind for r in earlier if r.key == record.key and r.attempt > 1 for kind in kinds(r)}
     if draft.is_crowded(record):
         own |= {"overflows", "failures"}
-    return bool(kinds(record) - own)
+    return bool(kinds(record) - own - LASTING)
 
 
 def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[str, ...]:
@@ -72,6 +75,14 @@ def _doubts(record: Record) -> Iterator[str]:
         )
     if record.failures:
         yield f"failures: {record.failures} requests failed"
+    if None not in (record.kept_s, record.alone_s) and _stall_s(record) >= STALL:
+        yield (
+            f"stall: {_stall_s(record) * 1000:.0f} ms more a request on a kept connection: set "
+            "TCP_NODELAY in the server; for uvicorn with workers, name its loop"
+        )
+    if _is_uneven(record.connections or ()):
+        shares = ", ".join(str(count) for count in record.connections or ())
+        yield f"uneven: the server's processes had {shares} connections: take more users"
 
 
 def _breaks_littles_law(record: Record) -> bool:
@@ -79,6 +90,17 @@ def _breaks_littles_law(record: Record) -> bool:
         return False
     is_known = record.model == "closed" and record.response_how == EXACT
     return is_known and abs(record.little_ratio - 1) > LITTLE
+
+
+def _stall_s(record: Record) -> float:
+    return (record.kept_s or 0.0) - (record.alone_s or 0.0)
+
+
+def _is_uneven(connections: Sequence[int]) -> bool:
+    """Say whether some processes had too few connections, of enough for two each."""
+    if len(connections) < 2 or sum(connections) < 2 * len(connections):
+        return False
+    return connections[0] > UNEVEN * connections[-1]
 
 
 def _driver_busy(record: Record) -> float | None:

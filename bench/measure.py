@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from typing import Any
-from urllib.parse import urljoin
+from urllib.parse import urljoin, urlsplit
 
 import psutil
 
@@ -80,7 +80,9 @@ def _watched(
     """Run the load once, with what the server used and the upstream was asked meanwhile."""
     tries = _tries(upstream)
     pid = None if facts is None else int(str(facts["pid"]))
-    with Watch(pid, None if upstream is None else upstream.pid) as watch, Meter(facts or {}) as gil:
+    below = None if upstream is None else upstream.pid
+    port = urlsplit(load.url).port if load.keep_alive else None
+    with Watch(pid, below, port) as watch, Meter(facts or {}) as gil:
         ran = loads.run(load, driver)
     return ran, watch, gil, _growth(tries, _tries(upstream))
 

@@ -50,18 +50,29 @@ def prime(url: str, times: int = TIMES, request: Request = GET) -> Primed:
 def get(url: str, request: Request = GET) -> bytes:
     """Fetch a body from this machine; raise StartError with what was answered if it is not 200."""
     url = urljoin(url, request.path) if request is not GET else url
-    parts = urlsplit(url)
-    headers = {} if request.body is None else {"Content-Type": content_type(request.body)}
-    connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT)
+    connection = connected(url)
     try:
-        target = f"{parts.path or '/'}?{parts.query}".rstrip("?")
-        connection.request(request.method, target, request.body, headers)
-        response = connection.getresponse()
-        body = response.read()
+        return answer(connection, url, request)
     except (OSError, http.client.HTTPException) as error:
         raise StartError(f"{url} did not answer: {error!r}") from error
     finally:
         connection.close()
+
+
+def connected(url: str) -> http.client.HTTPConnection:
+    """Give a connection to a URL's server, which begins with its first request."""
+    parts = urlsplit(url)
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT)
+
+
+def answer(connection: http.client.HTTPConnection, url: str, request: Request) -> bytes:
+    """Ask once on a connection; raise StartError with what was answered if it is not 200."""
+    parts = urlsplit(url)
+    headers = {} if request.body is None else {"Content-Type": content_type(request.body)}
+    target = f"{parts.path or '/'}?{parts.query}".rstrip("?")
+    connection.request(request.method, target, request.body, headers)
+    response = connection.getresponse()
+    body = response.read()
     if response.status != 200:
         said = body.decode(errors="replace").strip().splitlines() or ["nothing"]
         raise StartError(f"answered {response.status}: {_cut(said[0])}")

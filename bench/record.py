@@ -21,7 +21,9 @@ class Record:
     flags were a reason to; only the last attempt counts.
     Units are in the names: `_s` seconds, `_mib` MiB; rates are requests a second; `availability`
     is a share from 0 to 1. `alone_s` is the median response time of one request at a time, before
-    the load. `request` is what users ask, by the fields of a suite's Request; None is `GET /`.
+    the load, and `kept_s` that on one kept connection, without its first request. `connections`
+    counts those the load kept, by process of the server that takes some, most first. `request` is
+    what users ask, by the fields of a suite's Request; None is `GET /`.
     `clients` are processes that the users were divided over.
     `body_bytes` counts the first answer's body, and `content` is what its suite compares of it.
     `phases` are seconds by phase. `tries_per_request` counts what the retry tasks asked
@@ -68,6 +70,7 @@ class Record:
     model: str | None = None
     phases: Mapping[str, float] = field(default_factory=dict)
     alone_s: float | None = None
+    kept_s: float | None = None
     body_sha256: str | None = None
     body_bytes: int | None = None
     content: str | None = None
@@ -110,6 +113,7 @@ class Record:
     processes: int | None = None
     threads: int | None = None
     fds: int | None = None
+    connections: tuple[int, ...] | None = None
     listen_overflows: int | None = None
     busy_s: float | None = None
     own_cpu_s: float | None = None

@@ -9,13 +9,13 @@ from dataclasses import dataclass
 
 import psutil
 
-from bench import machine
+from bench import connections, machine
 from bench.series import Series
 from bench.tree import Tree
 from errors import StartError
 
 EVERY = 0.1  # s between two readings of the counters, some 0.3 ms each
-SELDOM = 10  # readings for one of memory and of the tree's members, some 6 ms
+SELDOM = 10  # readings for one of memory, connections and the tree's members, some 6 ms
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,7 @@ class Resources:
     queued_s: float | None = None
     switches_voluntary: int | None = None
     switches_involuntary: int | None = None
+    connections: tuple[int, ...] | None = None
     listen_overflows: int | None = None
     busy_s: float | None = None
     own_cpu_s: float | None = None
@@ -50,12 +51,17 @@ class Resources:
 class Watch:
     """Read a server's counters ten times a second, and its memory once, until `__exit__`.
 
-    Of a server whose `pid` is None only the machine's own counts are known.
+    Of a server whose `pid` is None only the machine's own counts are known. `port` is the server's
+    where its kept connections are to be counted.
     """
 
-    def __init__(self, pid: int | None, upstream: int | None = None) -> None:
+    def __init__(
+        self, pid: int | None, upstream: int | None = None, port: int | None = None
+    ) -> None:
         self._tree = None if pid is None else Tree(pid)
         self._upstream = _tree_of(upstream)
+        self._port = port
+        self._connections: tuple[int, ...] = ()
         self._series = Series()
         self._peaks: dict[str, float] = {}
         self._over = threading.Event()
@@ -88,6 +94,7 @@ class Watch:
             queued_s=_rounded(grown["queued_s"]),
             switches_voluntary=_whole(grown["switches_voluntary"]),
             switches_involuntary=_whole(grown["switches_involuntary"]),
+            connections=self._connections or None,
             listen_overflows=_whole(self._series.growth("overflows")),
             busy_s=_rounded(grown["busy_s"]),
             own_cpu_s=_rounded(grown["own_s"]),
@@ -102,6 +109,8 @@ class Watch:
             self._read()
             if count % SELDOM == 0:
                 self._weigh()
+            if count % SELDOM == SELDOM // 2:
+                self._count()
 
     def _read(self) -> None:
         reading = machine.used()
@@ -121,6 +130,11 @@ class Watch:
                 tree.refresh()
         if self._tree is not None:
             self._peak(self._tree.memory())
+
+    def _count(self) -> None:
+        if self._tree is not None and self._port is not None:
+            counts = connections.of(self._tree.members, self._port) or ()
+            self._connections = max(self._connections, counts, key=sum)
 
     def _peak(self, found: Mapping[str, float | None]) -> None:
         for key, value in found.items():

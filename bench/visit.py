@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 
 import catalog
 import loads
-from bench import asked, content, draft, server, single_flight
+from bench import asked, content, draft, server, single_flight, stall
 from bench.measure import measure
 from bench.prime import TIMES, prime
 from bench.record import VISIT, Record
@@ -113,13 +113,16 @@ def prepared(record: Record, running: server.Server) -> Record:
     """Ask a fresh server for its first answers; raise StartError unless they are good."""
     request = asked.request(record)
     primed = prime(running.url, AGAIN if record.round else TIMES, request)
+    url = urljoin(running.url, request.path)
+    kept_s = stall.kept_s(url, primed.alone_s, request) if record.keep_alive else None
     doubts: tuple[str, ...] = ()
     if not primed.stable and catalog.find_task(record.task).constants.get("STABLE", True):
         doubts = ("bodies: answers change: set STABLE = False in the task's file if they should",)
     return replace(
         record,
-        url=urljoin(running.url, request.path),
+        url=url,
         alone_s=round(primed.alone_s, 6),
+        kept_s=None if kept_s is None else round(kept_s, 6),
         body_sha256=primed.body_sha256,
         body_bytes=len(primed.body),
         content=content.of(record.suite, primed.body),

@@ -6,6 +6,9 @@ import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
+import catalog
+from errors import UsageError
+
 if TYPE_CHECKING:
     from bench.claims import Judged
     from bench.record import Record
@@ -13,28 +16,50 @@ if TYPE_CHECKING:
 
 def judged(suites: Sequence[str], run: str) -> tuple[list[Judged], list[str]]:
     """Judge all claims and audits of suites; give them, and a line on what each was judged by."""
-    from bench import audits
-    from bench import claims as bench_claims
-
     found: list[Judged] = []
     sources: list[str] = []
     for suite in suites:
-        module = importlib.import_module(f"suites.{suite}")
         records, source = _records(suite, run)
         sources.append(f"{suite}: {source}")
-        found += [bench_claims.judge(suite, c, records) for c in getattr(module, "CLAIMS", ())]
-        found += [audits.judge(suite, one) for one in getattr(module, "AUDITS", ())]
+        found += of_suite(suite, records)
     return found, sources
 
 
-def _records(suite: str, run: str) -> tuple[list[Record], str]:
-    """Give the records to judge a suite by: of the run that is named, or of its newest."""
+def of_suite(suite: str, records: Sequence[Record] | None) -> list[Judged]:
+    """Judge a suite's claims by its records in one run, None without a run, and its audits."""
+    from bench import audits
+    from bench import claims as bench_claims
+
+    module = importlib.import_module(f"suites.{suite}")
+    found = [bench_claims.judge(suite, c, records) for c in getattr(module, "CLAIMS", ())]
+    return found + [audits.judge(suite, one) for one in getattr(module, "AUDITS", ())]
+
+
+def suites(suite: str, run: str) -> list[str]:
+    """Name the suites to judge, one or all, or all of a run; raise UsageError when it has none."""
+    from bench import journal
+
+    known = suites_of(journal.read(journal.named(run))) if run else [*catalog.suites()]
+    asked = [catalog.find_suite(suite).name] if suite else known
+    if found := [name for name in asked if name in known]:
+        return found
+    raise UsageError(f"{run} did not measure {suite or 'a suite'}: leave run= out for the newest")
+
+
+def suites_of(records: Sequence[Record]) -> list[str]:
+    """Name the suites that a run measured, in its order."""
+    return list(dict.fromkeys(record.suite for record in records if record.suite))
+
+
+def _records(suite: str, run: str) -> tuple[list[Record] | None, str]:
+    """Give the records to judge a suite by, of the run that is named or of its newest, if any."""
     from bench import journal
 
     folder = journal.named(run) if run else journal.newest_of(suite)
-    records = [] if folder is None else journal.read(folder)
-    own = [record for record in records if record.suite == suite]
-    if folder is None or not own:
-        return [], f"not measured here yet: fab run_suite:{suite},quick=yes"
+    if folder is None:
+        return None, f"not measured here yet: fab run_suite:{suite},quick=yes"
+    own = [record for record in journal.read(folder) if record.suite == suite]
+    if not own:
+        return [], f"not in {folder.name}: fab run_suite:{suite},quick=yes"
     quick = ", quick" if own[-1].quick else ""
     return own, f"{folder.name}{quick}, {own[-1].utc[:16].replace('T', ' ')} UTC"

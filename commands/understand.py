@@ -72,7 +72,7 @@ def gil(
 def claims(context: Context, suite: str = "", run: str = "", format: str = "text") -> None:  # noqa: A002
     """Judge what published benchmarks claim by the newest run of each, and audit their figures.
 
-    suite   one of them; all unless given
+    suite   one of them; all unless given, or those of the run
     run     a folder in results/ to judge by instead, such as example; its verdicts are kept there
     format  text unless given, or json
     """
@@ -81,8 +81,7 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
     from reports import claims as report
 
     values.one_of("format", format, "text", "json")
-    names = [catalog.find_suite(suite).name] if suite else [*catalog.suites()]
-    found, sources = _claims.judged(names, run)
+    found, sources = _claims.judged(_claims.suites(suite, run), run)
     kept = (journal.named(run) if run else journal.RESULTS) / "claims.rst"
     journal.check_writable()
     journal.replace(kept, report.rst(found, sources))

@@ -20,7 +20,13 @@ def text(found: Sequence[Judged], style: str = "simple") -> str:
         (j.suite, j.claim, _figure(j.published, j.unit), _here(j), j.verdict, j.reason)
         for j in found
     ]
-    return tabulate(lines, HEAD, tablefmt=style, colalign=ALIGN, disable_numparse=True)
+    return _table(lines, len(HEAD), style)
+
+
+def short(found: Sequence[Judged]) -> str:
+    """Lay the verdicts out as reStructuredText, without the reasons, which are long."""
+    lines = [(j.suite, j.claim, _figure(j.published, j.unit), _here(j), j.verdict) for j in found]
+    return _table(lines, len(HEAD) - 1, "rst")
 
 
 def rst(found: Sequence[Judged], sources: Sequence[str]) -> str:
@@ -38,6 +44,12 @@ def as_json(found: Sequence[Judged]) -> str:
     """Give a list of objects; ratios, or of an audit rates a second; null is not known."""
     kept = [{k: v for k, v in asdict(j).items() if k != "unit"} for j in found]
     return json.dumps(kept, indent=2) + "\n"
+
+
+def _table(lines: Sequence[Sequence[str]], columns: int, style: str) -> str:
+    return tabulate(
+        lines, HEAD[:columns], tablefmt=style, colalign=ALIGN[:columns], disable_numparse=True
+    )
 
 
 def _here(judged: Judged) -> str:

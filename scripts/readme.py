@@ -1,4 +1,4 @@
-"""Put the example run's table and the files shown whole into README.rst; --check only compares."""
+"""Put the example runs' tables and the files shown whole into README.rst; --check only compares."""
 
 from __future__ import annotations
 
@@ -11,7 +11,8 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path.insert(0, str(ROOT))
 
 from bench import journal  # noqa: E402 - found by the line above
-from reports import summary  # noqa: E402
+from commands import _claims  # noqa: E402
+from reports import claims, summary  # noqa: E402
 from reports.rows import rows  # noqa: E402
 from suites import tornado  # noqa: E402
 
@@ -22,6 +23,7 @@ SHOWN = ("tasks/noop.py", "servers/threads.py")
 def rendered(text: str) -> str:
     """Give the README with its table and its files as they are now."""
     text = _between(text, "table", [_table()])
+    text = _between(text, "claims", [verdicts(ROOT / "results")])
     return _between(text, "include", [_code(ROOT / name) for name in SHOWN])
 
 
@@ -30,6 +32,17 @@ def _table() -> str:
     found = rows(journal.read(ROOT / "results" / "example"))
     kept = [row for row in found if (row.first.server, row.first.task) in published]
     return f"{summary.table(kept, 'rst')}\n\n{summary.conditions(kept)}"
+
+
+def verdicts(results: Path) -> str:
+    """Judge each suite by the committed example that measured it; without one it is left out."""
+    found = []
+    for folder in sorted({results / "example", *results.glob("example-*")}):
+        records = journal.read(folder)
+        for suite in _claims.suites_of(records):
+            own = [record for record in records if record.suite == suite]
+            found += _claims.of_suite(suite, own)
+    return claims.short(found)
 
 
 def _code(path: Path) -> str:

@@ -68,7 +68,8 @@ def test_published_work_that_was_not_the_same_is_told() -> None:
 
 
 def test_what_was_not_measured_is_unresolved_and_says_so() -> None:
-    assert judged().reason == "not measured here yet"
+    assert claims.judge("a_suite", CLAIM, None).reason == "not measured here yet"
+    assert judged().reason == "not in this run"
     assert "3/sleep_sync GET /x: not in this run" in judged(visits(ONE, 3.5)).reason
     away = visits(OTHER, 1.0, problem="not available: threads needs x: make suites")
     found = judged(visits(ONE, 3.5), away)

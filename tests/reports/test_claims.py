@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import json
+import shutil
 
+import pytest
+
+import catalog
 from bench import journal
 from bench.claims import Judged
 from reports import claims
@@ -36,6 +40,31 @@ def test_fab_claims_judges_every_claim_and_keeps_them() -> None:
     assert all(row["verdict"] and row["reason"] for row in found)
     kept = (journal.RESULTS / "claims.rst").read_text()
     assert all(row["claim"] in kept for row in found)
+
+
+def test_an_example_is_judged_as_committed_by_its_own_suites_alone() -> None:
+    committed = catalog.ROOT / "results" / "example"
+    own = shutil.copytree(committed, journal.RESULTS / "example")
+    (own / "claims.rst").unlink()
+    said = fab("claims:run=example")
+    assert said.returncode == 0, said.stderr
+    assert (own / "claims.rst").read_text() == (committed / "claims.rst").read_text()
+    assert "granian" not in said.stdout
+
+
+@pytest.mark.parametrize("words", ["claims:run=none", "claims:granian,run=none"])
+def test_a_run_without_the_suite_is_one_line(words: str) -> None:
+    (journal.RESULTS / "none").mkdir()
+    (journal.RESULTS / "none" / journal.FILE).touch()
+    said = fab(words)
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+    assert "none did not measure " in said.stderr
+
+
+def test_a_short_table_leaves_the_reasons_out() -> None:
+    found = claims.short([JUDGED, AUDIT])
+    assert "3.90x (3.80 to 4.00)  holds" in found
+    assert "as published" not in found
 
 
 def test_a_suite_that_is_not_there_is_one_line() -> None:

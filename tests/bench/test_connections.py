@@ -1,0 +1,58 @@
+"""The connections that a load keeps are counted by process of the server."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+
+import pytest
+
+from bench import draft, flags
+from bench.record import VISIT
+from bench.visit import visit
+from suites import Case
+
+pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
+
+
+def kept(server: str, *, keep_alive: bool = True, **settings: int) -> tuple[int, ...] | None:
+    case = Case(server, "noop_sync", 6, keep_alive=keep_alive, settings=settings)
+    record = replace(draft.new(case, "run", None), kind=VISIT)
+    record = visit(case, "builtin", record, None, lambda name, seconds: None)
+    assert record.problem is None
+    return record.connections
+
+
+def test_each_process_that_takes_some_has_its_count() -> None:
+    counts = kept("prefork", processes=2)
+    assert counts is not None
+    assert (len(counts), sum(counts)) == (2, 6)
+
+
+def test_workers_of_a_pool_take_none() -> None:
+    assert kept("processes", workers=2) == (6,)
+
+
+def test_connections_that_are_not_kept_are_not_counted() -> None:
+    assert kept("threads", keep_alive=False) is None
+
+
+@pytest.mark.parametrize(
+    ("counts", "told"),
+    [
+        ((6,), False),
+        ((4, 2), False),
+        ((5, 2), True),
+        ((4, 0), True),
+        ((2, 0), False),
+        (None, False),
+    ],
+)
+def test_uneven_shares_are_told(counts: tuple[int, ...] | None, *, told: bool) -> None:
+    record = replace(draft.new(Case("prefork", "noop_sync"), "run", None), connections=counts)
+    assert any(flag.startswith("uneven: ") for flag in flags.of(record)) == told
+
+
+def test_another_visit_is_not_asked_for_more_even_shares() -> None:
+    record = draft.new(Case("prefork", "noop_sync"), "run", None)
+    assert not flags.is_to_be_repeated(replace(record, flags=("uneven: 15, 1",)), [])
