@@ -63,8 +63,9 @@ def compare(
     from suites import _word
 
     values.one_of("format", format, "text", "json")
+    first, second = _word.case(one, "which first case"), _word.case(other, "which second case")
     asked = values.whole("users", users, 1, 20_000)
-    pair = with_load([_word.case(one), _word.case(other)], asked, keep_alive)
+    pair = with_load([first, second], asked, keep_alive)
     found = comparison.compare(pair[0], pair[1], quick)
     print(compared.as_json(found) if format == "json" else compared.text(found))
 

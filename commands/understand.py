@@ -10,6 +10,7 @@ from invoke import Context
 import catalog
 import values
 from commands import command
+from errors import UsageError
 
 
 @command("Understand")
@@ -52,6 +53,8 @@ def gil(
     from suites import Case
 
     values.one_of("format", format, "text", "json")
+    if not task:
+        raise UsageError("which task? fab gil:TASK with one that fab list names, or of your own")
     count = values.whole("workers", workers, 1, 256)
     threads, processes = (
         Case(
