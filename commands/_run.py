@@ -13,7 +13,7 @@ from invoke import Exit
 
 import catalog
 import loads
-from errors import RunError, UsageError
+from errors import Mendable, RunError, UsageError
 
 if TYPE_CHECKING:
     from bench.plan import Plan
@@ -89,9 +89,16 @@ def go_on(plan: Plan, folder: Path) -> list[Record]:
         for records in run(plan, folder):
             publish.publish(folder, records)
     except KeyboardInterrupt:
-        kept = f"{len(records)} finished visits are kept: fab resume:{folder.name} goes on"
-        raise Exit(f"interrupted: {kept}", code=130) from None
+        raise Exit(f"interrupted: {_kept(records, folder)}", code=130) from None
+    except Mendable as error:
+        if not records:  # nothing was begun
+            raise
+        raise type(error)(f"{error}; {_kept(records, folder)}") from error
     return records or journal.read(folder)
+
+
+def _kept(records: Sequence[Record], folder: Path) -> str:
+    return f"{len(records)} finished visits are kept: fab resume:{folder.name} goes on"
 
 
 def show(records: Sequence[Record], format: str) -> None:  # noqa: A002 - the option's name
