@@ -79,8 +79,7 @@ class Progress:
         now = time.monotonic()
         left, whole = max(0.0, self._phase_ends - now), max(0.0, self._ends - now)
         place = f"[{self._place}] {self._name}"
-        least = f"at least {duration(whole)} in all"
-        return Text(f"{place}: {self._phase}, {left:.0f} s left; {least}")
+        return Text(f"{place}: {self._phase}, {left:.0f} s; at least {duration(whole)} left")
 
 
 def expected_s(plan: Plan) -> float:

@@ -1,4 +1,4 @@
-"""A run that ends early says how it goes on."""
+"""A run that ends early says how it goes on, and one that is finished shows no progress."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from bench import draft
+from bench import draft, rounds
 from bench import run as running
 from bench.plan import Plan
 from bench.record import Record
@@ -34,3 +34,9 @@ def test_an_error_in_a_run_says_how_it_goes_on(
     monkeypatch.setattr("reports.publish.publish", lambda *_: None)
     with pytest.raises(UsageError, match=expected):
         _run.go_on(PLAN, tmp_path / "a_run")
+
+
+def test_a_finished_run_shows_no_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "due", lambda *_: [])
+    monkeypatch.delattr(running, "Progress")
+    assert list(running.run(PLAN, tmp_path)) == []
