@@ -82,10 +82,14 @@ class Progress:
         return Text(f"{place}: {self._phase}, {left:.0f} s; at least {duration(whole)} left")
 
 
-def expected_s(plan: Plan) -> float:
-    """Expect how long a run takes that has not begun, if its first look is enough, in seconds."""
+def expected_s(plan: Plan, visits: int | None = None) -> float:
+    """Expect how long a run takes that has not begun, in seconds, if so many visits are enough.
+
+    Those up to its first look unless given.
+    """
+    visits = visits or plan.looks.counts[0]
     long = sum(case.seconds + AROUND for case in plan.cases) if plan.driver else 0.0
-    return long + plan.looks.counts[0] * GUESS * len(plan.cases)
+    return long + visits * GUESS * len(plan.cases)
 
 
 def duration(seconds: float) -> str:

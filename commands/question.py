@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import sys
+
 from invoke import Context
 
 import values
@@ -88,6 +90,7 @@ def scale(
     format      text unless given, or json
     """
     from bench import plan, sweep
+    from bench.stats import scaling
     from reports import scaled
     from suites import _word
 
@@ -99,6 +102,8 @@ def scale(
     asked = values.whole("users", users or "25", 1, 20_000) if workers else 1
     [one] = with_load([_word.case(case)], asked, keep_alive)
     cases = sweep.cases(one, over, numbers)
+    if few := scaling.too_few(numbers):
+        print(f"rates only, no model: {few}", file=sys.stderr)
     _, records = begin(plan.Plan("scale", cases, plan.new_seed(), None, quick=True))
     found = sweep.fit(records, over)
     print(scaled.as_json(found) if format == "json" else scaled.text(found))

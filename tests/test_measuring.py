@@ -37,6 +37,7 @@ def test_scale_refuses_a_model_of_two_points() -> None:
     found = json.loads(said.stdout)
     assert [point["workers"] for point in found["points"]] == [1, 2]
     assert (found["model"], "different" in found["refused"]) == (None, True)
+    assert said.stderr.startswith("rates only, no model: 2 different N")
 
 
 def test_resume_repeats_and_loses_no_finished_visit_after_kill_9(mark: Alive) -> None:
