@@ -72,7 +72,7 @@ def compare(
                     why = next((r.problem for r in both if r.problem), "no request was completed")
                     raise RunError(f"{LOST} pairs without two rates: {why}")
         found = verdict.compare(pairs, effect=effect)
-        _tell(found)
+        _tell(one, other, found)
         if found.word != verdict.UNRESOLVED:
             break
     return Comparison(one, other, found, tuple(records), folder)
@@ -124,7 +124,7 @@ def _pair(
     return replace(first, order=1), replace(other.slice(number, seed), order=2)
 
 
-def _tell(found: Verdict) -> None:
+def _tell(one: Case, other: Case, found: Verdict) -> None:
     if found.ratio is not None and found.low is not None and found.high is not None:
-        interval = f"{found.ratio:.3f} ({found.low:.3f} to {found.high:.3f})"
-        print(f"{found.pairs} pairs: {interval} {found.word}", file=sys.stderr)
+        times = f"{found.ratio:.3f} ({found.low:.3f} to {found.high:.3f}) times {one.name}"
+        print(f"{found.pairs} pairs: {other.name} is {times}: {found.word}", file=sys.stderr)

@@ -26,12 +26,12 @@ def text(found: GilCost) -> str:
         ("rho", _share(figures.utilisation), "of the load, the GIL is held"),
         ("gamma", _share(figures.wait_share), "of a call under load, a thread waits for the GIL"),
         ("kappa", _times(figures.inflation), "the CPU time of a call under load, over alone"),
-        ("S threads", _times(found.threads.ratio), f"{visit.slots} threads do more than one"),
-        ("S processes", _times(found.processes.ratio), f"{visit.slots} processes do more"),
+        ("S threads", _times(found.threads.ratio), f"{visit.slots} threads, over one thread"),
+        ("S processes", _times(found.processes.ratio), f"{visit.slots} processes, over one thread"),
         ("switches", _number(found.threads.switches), "of context a call, in threads"),
         ("loop lag", _milliseconds(visit.loop_lag_p99_ms), "p99 on threads under load"),
-        ("C", _interval(cost, low, high), "of the rate is lost in threads, over HTTP"),
-        ("C direct", _share(found.cost_direct), "is lost by direct calls"),
+        ("C", _interval(cost, low, high), "1 - threads / processes, by their rates over HTTP"),
+        ("C direct", _share(found.cost_direct), "the same by direct calls"),
     ]
     width = max(len(value) for _, value, _ in lines)
     table = "\n".join(f"{name:11}  {value:>{width}}  {words}" for name, value, words in lines)

@@ -29,6 +29,8 @@ def test_compare_finds_four_workers_faster_than_two() -> None:
     found = json.loads(said.stdout)
     assert said.returncode == 0, said.stderr
     assert (found["verdict"], found["pairs"]) == ("faster", 5)
+    assert "5 pairs: 3x4/sleep_short_sync is " in said.stderr
+    assert " times 3x2/sleep_short_sync: faster" in said.stderr
     assert 1.8 < found["ratio_low"] <= found["ratio"] <= found["ratio_high"] < 2.2
 
 

@@ -79,6 +79,11 @@ def test_what_follows_is_said(changes: dict[str, Any], words: str) -> None:
     assert words in gil_cost.text(cost(**changes))
 
 
+def test_a_speed_up_below_one_is_worded_as_one_above() -> None:
+    [line] = [line for line in gil_cost.text(cost()).splitlines() if line.startswith("S threads")]
+    assert line.split(maxsplit=3) == ["S", "threads", "1.00x", "4 threads, over one thread"]
+
+
 def test_what_does_not_follow_is_not_said() -> None:
     [said] = gil_cost.sentences(cost(gil_hold=0.0, loop_lag_p99_ms=1.0))
     assert said.endswith("take threads.")
