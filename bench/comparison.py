@@ -9,7 +9,7 @@ from __future__ import annotations
 import random
 import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -41,14 +41,33 @@ class Comparison:
     folder: Path
 
 
-def compare(
-    one: Case, other: Case, is_quick: bool = False, most: int = looks.PAIRS.last
-) -> Comparison:
-    """Compare two cases by at most so many pairs; raise RunError when too many have no rates."""
-    for case in (one, other):
-        server.command(case, port=0)  # raises for what cannot be started
+def compare(one: Case, other: Case, is_quick: bool = False) -> Comparison:
+    """Compare two cases in a run of their own; raise RunError when too many pairs have no rates."""
+    with run_of("compare", one, other) as folder:
+        return pairs_of(one, other, folder, is_quick)
+
+
+@contextmanager
+def run_of(name: str, *cases: Case) -> Iterator[Path]:
+    """Give a folder for a run of cases, which is gone if it ends without a record.
+
+    Raises what says that a case cannot be started, before there is a folder.
+    """
+    for case in cases:
+        server.command(case, port=0)
     server.adopt_orphans()
-    folder = journal.new_run("compare")
+    folder = journal.new_run(name)
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):  # it has records
+            folder.rmdir()
+
+
+def pairs_of(
+    one: Case, other: Case, folder: Path, is_quick: bool, most: int = looks.PAIRS.last
+) -> Comparison:
+    """Compare two cases by at most so many pairs, into a folder; raise RunError as `compare`."""
     seed = plan.new_seed()
     rng = random.Random(seed)  # noqa: S311 - no secret
     pairs: list[tuple[float, float]] = []
