@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from invoke import Exit
 
 import catalog
 import loads
-from errors import Mendable, RunError, UsageError
+from errors import Mendable, RunError, StartError, UsageError
 
 if TYPE_CHECKING:
     from bench.plan import Plan
@@ -98,6 +99,15 @@ def go_on(plan: Plan, folder: Path) -> list[Record]:
 
 def _kept(records: Sequence[Record], folder: Path) -> str:
     return f"{len(records)} finished visits are kept: fab resume:{folder.name} goes on"
+
+
+@contextmanager
+def in_run() -> Iterator[None]:
+    """Make a server that does not start a run without figures, as it is in a plan's visits."""
+    try:
+        yield
+    except StartError as error:
+        raise RunError(str(error)) from error
 
 
 def show(records: Sequence[Record], format: str) -> None:  # noqa: A002 - the option's name

@@ -8,7 +8,7 @@ from invoke import Context
 
 import values
 from commands import command
-from commands._run import begin, show, with_load
+from commands._run import begin, in_run, show, with_load
 from errors import UsageError
 
 
@@ -30,6 +30,8 @@ def measure(
     target      half-width of the interval in percent: 2, or 5 with quick
     quick       at most 7 visits instead of 20
     format      text unless given, or json
+
+    A case whose server does not start or whose task fails ends it with exit code 5.
     """
     from bench import plan
     from suites import _word
@@ -59,6 +61,8 @@ def compare(
     keep_alive  yes keeps connections; a new one for each request unless given
     quick       differences below 5 % do not matter, instead of 2 %
     format      text unless given, or json
+
+    A case whose server does not start or whose task fails ends it with exit code 5.
     """
     from bench import comparison
     from reports import compared
@@ -68,7 +72,8 @@ def compare(
     first, second = _word.case(one, "which first case"), _word.case(other, "which second case")
     asked = values.whole("users", users, 1, 20_000)
     pair = with_load([first, second], asked, keep_alive)
-    found = comparison.compare(pair[0], pair[1], quick)
+    with in_run():
+        found = comparison.compare(pair[0], pair[1], quick)
     print(compared.as_json(found) if format == "json" else compared.text(found))
 
 

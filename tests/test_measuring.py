@@ -90,6 +90,7 @@ WRONG = {
     "measure:2x4/sleep_sync": "has no workers",
     "measure:3@9.99/sleep_sync": "PYTHONS=9.99=",
     "measure:3/sleep_sync,target=0": "not a number from 0.1 to 50",
+    "gil:noop_sync,python=3.99": "no Python at '3.99'",
     "compare": "which first case?",
     "compare:3/sleep_sync": "which second case?",
     "scale:3/sleep_sync": "over what? workers=1..16",
