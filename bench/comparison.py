@@ -7,7 +7,6 @@ After each look both servers are started afresh, so that no one start decides.
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
@@ -17,6 +16,8 @@ import catalog
 import upstream
 from bench import asked, draft, journal, plan, server
 from bench.measure import measure
+from bench.pace import Pace
+from bench.progress import live
 from bench.record import PAIR, Record
 from bench.stats import looks, verdict
 from bench.stats.verdict import Verdict
@@ -72,10 +73,13 @@ def pairs_of(
     rng = random.Random(seed)  # noqa: S311 - no secret
     pairs: list[tuple[float, float]] = []
     records: list[Record] = []
+    pace = Pace(one, other, pairs)
     effect = ROUGH if is_quick else EFFECT
     found = verdict.compare([], effect=effect)
     for look in (count for count in looks.PAIRS.counts if count <= most):
-        with _servers((one, other), folder.name) as sliced:
+        with _servers((one, other), folder.name) as sliced, ExitStack() as stack:
+            pace.begin(look, most, [each.record for each in sliced], SLICE)
+            stack.enter_context(live(pace.line))
             lost = 0
             while len(pairs) < look:
                 both = _pair(sliced, len(pairs) + 1, seed, rng.random() < 0.5)
@@ -91,7 +95,7 @@ def pairs_of(
                     why = next((r.problem for r in both if r.problem), "no request was completed")
                     raise RunError(f"{LOST} pairs without two rates: {why}")
         found = verdict.compare(pairs, effect=effect)
-        _tell(one, other, found)
+        pace.tell(found)
         if found.word != verdict.UNRESOLVED:
             break
     return Comparison(one, other, found, tuple(records), folder)
@@ -141,9 +145,3 @@ def _pair(
         return replace(one.slice(number, seed), order=2), replace(second, order=1)
     first = one.slice(number, seed)
     return replace(first, order=1), replace(other.slice(number, seed), order=2)
-
-
-def _tell(one: Case, other: Case, found: Verdict) -> None:
-    if found.ratio is not None and found.low is not None and found.high is not None:
-        times = f"{found.ratio:.3f} ({found.low:.3f} to {found.high:.3f}) times {one.name}"
-        print(f"{found.pairs} pairs: {other.name} is {times}: {found.word}", file=sys.stderr)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from rich.console import Console
 from rich.live import Live
@@ -80,6 +81,17 @@ class Progress:
         left, whole = max(0.0, self._phase_ends - now), max(0.0, self._ends - now)
         place = f"[{self._place}] {self._name}"
         return Text(f"{place}: {self._phase}, {left:.0f} s; at least {duration(whole)} left")
+
+
+@contextmanager
+def live(line: Callable[[], str]) -> Iterator[None]:
+    """Show a line that is asked for several times a second, on a terminal alone."""
+    console = Console(stderr=True, highlight=False)
+    with ExitStack() as stack:
+        if console.is_terminal:
+            shown = Live(get_renderable=lambda: Text(line()), console=console, transient=True)
+            stack.enter_context(shown)
+        yield
 
 
 def expected_s(plan: Plan, visits: int | None = None) -> float:
