@@ -68,7 +68,7 @@ def find_server(word: str) -> Entry:
     if word[:1].isdigit():
         spelt = [s for e in found.values() for s in sorted(_spellings(e)) if s[:1].isdigit()]
         choices = [*spelt, *choices]
-    raise unknown("servers/", word, choices)
+    raise _missing("servers", word, choices)
 
 
 def default_task(word: str) -> str:
@@ -146,4 +146,9 @@ def _own_file(where: str) -> Path:
 def _named(folder: str, word: str, found: Mapping[str, Entry]) -> Entry:
     if word in found:
         return found[word]
-    raise unknown(f"{folder}/", word, list(found))
+    raise _missing(folder, word, list(found))
+
+
+def _missing(folder: str, word: str, choices: list[str]) -> UsageError:
+    without = entries.incomplete(ROOT / folder).get(word)
+    return unknown(f"{folder}/", word, choices) if without is None else UsageError(without)

@@ -10,6 +10,7 @@ from pathlib import Path
 
 import source
 
+MUST = {"servers": ("serve", "serve(task, port)"), "loads": ("command", "command(load)")}
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
@@ -75,6 +76,16 @@ def of_modules(folder: Path, function: str | None) -> dict[str, Entry]:
             path.stem, path, source.summary(tree), source.constants(tree), settings
         )
     return found
+
+
+def incomplete(folder: Path) -> dict[str, str]:
+    """Say of each file of a folder that lacks the function it is there for what to do, by name."""
+    function, form = MUST.get(folder.name, (None, ""))
+    if function is None:
+        return {}
+    missing = [path for path in files(folder) if path.stem not in of_modules(folder, function)]
+    fix = "define it, or begin the name of the file with _"
+    return {path.stem: f"{source.shown(path)} has no {form}: {fix}" for path in missing}
 
 
 def of_functions(path: Path) -> list[Entry]:

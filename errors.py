@@ -24,7 +24,10 @@ class MachineError(Mendable):
 
 
 class StartError(Mendable):
-    """A server that did not start, or answered wrongly when it was asked for the first time."""
+    """A server that did not start, or answered wrongly when it was asked for the first time.
+
+    A run of which it was a part ends with RunError, for it has no figures.
+    """
 
     exit_code = 4
 

@@ -7,9 +7,8 @@ After each look both servers are started afresh, so that no one start decides.
 from __future__ import annotations
 
 import random
-import sys
 from collections.abc import Iterator, Sequence
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -17,6 +16,8 @@ import catalog
 import upstream
 from bench import asked, draft, journal, plan, server
 from bench.measure import measure
+from bench.pace import Pace
+from bench.progress import live
 from bench.record import PAIR, Record
 from bench.stats import looks, verdict
 from bench.stats.verdict import Verdict
@@ -41,22 +42,44 @@ class Comparison:
     folder: Path
 
 
-def compare(
-    one: Case, other: Case, is_quick: bool = False, most: int = looks.PAIRS.last
-) -> Comparison:
-    """Compare two cases by at most so many pairs; raise RunError when too many have no rates."""
-    for case in (one, other):
-        server.command(case, port=0)  # raises for what cannot be started
+def compare(one: Case, other: Case, is_quick: bool = False) -> Comparison:
+    """Compare two cases in a run of their own; raise RunError when too many pairs have no rates."""
+    with run_of("compare", one, other) as folder:
+        return pairs_of(one, other, folder, is_quick)
+
+
+@contextmanager
+def run_of(name: str, *cases: Case) -> Iterator[Path]:
+    """Give a folder for a run of cases, which is gone if it ends without a record.
+
+    Raises what says that a case cannot be started, before there is a folder.
+    """
+    for case in cases:
+        server.command(case, port=0)
     server.adopt_orphans()
-    folder = journal.new_run("compare")
+    folder = journal.new_run(name)
+    try:
+        yield folder
+    finally:
+        with suppress(OSError):  # it has records
+            folder.rmdir()
+
+
+def pairs_of(
+    one: Case, other: Case, folder: Path, is_quick: bool, most: int = looks.PAIRS.last
+) -> Comparison:
+    """Compare two cases by at most so many pairs, into a folder; raise RunError as `compare`."""
     seed = plan.new_seed()
     rng = random.Random(seed)  # noqa: S311 - no secret
     pairs: list[tuple[float, float]] = []
     records: list[Record] = []
+    pace = Pace(one, other, pairs)
     effect = ROUGH if is_quick else EFFECT
     found = verdict.compare([], effect=effect)
     for look in (count for count in looks.PAIRS.counts if count <= most):
-        with _servers((one, other), folder.name) as sliced:
+        with _servers((one, other), folder.name) as sliced, ExitStack() as stack:
+            pace.begin(look, most, [each.record for each in sliced], SLICE)
+            stack.enter_context(live(pace.line))
             lost = 0
             while len(pairs) < look:
                 both = _pair(sliced, len(pairs) + 1, seed, rng.random() < 0.5)
@@ -72,7 +95,7 @@ def compare(
                     why = next((r.problem for r in both if r.problem), "no request was completed")
                     raise RunError(f"{LOST} pairs without two rates: {why}")
         found = verdict.compare(pairs, effect=effect)
-        _tell(found)
+        pace.tell(found)
         if found.word != verdict.UNRESOLVED:
             break
     return Comparison(one, other, found, tuple(records), folder)
@@ -122,9 +145,3 @@ def _pair(
         return replace(one.slice(number, seed), order=2), replace(second, order=1)
     first = one.slice(number, seed)
     return replace(first, order=1), replace(other.slice(number, seed), order=2)
-
-
-def _tell(found: Verdict) -> None:
-    if found.ratio is not None and found.low is not None and found.high is not None:
-        interval = f"{found.ratio:.3f} ({found.low:.3f} to {found.high:.3f})"
-        print(f"{found.pairs} pairs: {interval} {found.word}", file=sys.stderr)

@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 
 import catalog
 import upstream
-from bench import comparison, draft, gil, journal, server
+from bench import comparison, draft, gil, journal
 from bench.comparison import Comparison
 from bench.direct import direct
 from bench.gil import Gil
@@ -53,31 +53,32 @@ class GilCost:
 def measure(threads: Case, processes: Case, tell: Tell) -> GilCost:
     """Measure what the GIL costs the task of two cases that differ in their server alone.
 
-    Raises RunError when the visit has no figures, and what starting a server raises.
+    All records are of one run. Raises RunError when the visit has no figures, and what starting a
+    server raises.
     """
-    server.adopt_orphans()
-    folder = journal.new_run("gil")
     workers = int(str(threads.settings["workers"]))
     with ExitStack() as stack:
+        folder = stack.enter_context(comparison.run_of("gil", threads, processes))
         held = None
         if "upstream" in catalog.find_task(threads.task).needs:
             held = stack.enter_context(upstream.hold()).upstream
-        tell("a visit to threads, with the meter")
+        tell("a visit to threads, with the meter: some 6 s")
         record = _visit(threads, folder.name, held)
         journal.append(folder, record)
         if record.problem is not None:
             raise RunError(record.problem)
-        tell("direct calls: one thread, all threads, all processes")
+        tell("direct calls, one thread, all threads, all processes: some 10 s")
         environment = {} if held is None else held.environment()
         calls = direct(threads.task, workers, threads.python, threads.path, environment)
         found = speed_ups(stack.enter_context(calls), workers, ("threads", "processes"))
         tell("pairs of threads and processes over HTTP")
-        compared = comparison.compare(threads, processes, is_quick=True, most=PAIRS)
+        compared = comparison.pairs_of(threads, processes, folder, is_quick=True, most=PAIRS)
     return GilCost(record, gil.of(record), compared, found["threads"], found["processes"])
 
 
 def _visit(case: Case, run: str, held: Upstream | None) -> Record:
-    record = replace(draft.new(case, run, held), kind=VISIT, suite="gil", round=1)
+    # round 0, for those from 1 on are of the pairs
+    record = replace(draft.new(case, run, held), kind=VISIT, suite="gil", round=0)
     return visit(case, "builtin", record, held, lambda *_: None, gil=True)
 
 

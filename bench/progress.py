@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 
 from rich.console import Console
 from rich.live import Live
@@ -79,14 +80,28 @@ class Progress:
         now = time.monotonic()
         left, whole = max(0.0, self._phase_ends - now), max(0.0, self._ends - now)
         place = f"[{self._place}] {self._name}"
-        least = f"at least {duration(whole)} in all"
-        return Text(f"{place}: {self._phase}, {left:.0f} s left; {least}")
+        return Text(f"{place}: {self._phase}, {left:.0f} s; at least {duration(whole)} left")
 
 
-def expected_s(plan: Plan) -> float:
-    """Expect how long a run takes that has not begun, if its first look is enough, in seconds."""
+@contextmanager
+def live(line: Callable[[], str]) -> Iterator[None]:
+    """Show a line that is asked for several times a second, on a terminal alone."""
+    console = Console(stderr=True, highlight=False)
+    with ExitStack() as stack:
+        if console.is_terminal:
+            shown = Live(get_renderable=lambda: Text(line()), console=console, transient=True)
+            stack.enter_context(shown)
+        yield
+
+
+def expected_s(plan: Plan, visits: int | None = None) -> float:
+    """Expect how long a run takes that has not begun, in seconds, if so many visits are enough.
+
+    Those up to its first look unless given.
+    """
+    visits = visits or plan.looks.counts[0]
     long = sum(case.seconds + AROUND for case in plan.cases) if plan.driver else 0.0
-    return long + plan.looks.counts[0] * GUESS * len(plan.cases)
+    return long + visits * GUESS * len(plan.cases)
 
 
 def duration(seconds: float) -> str:

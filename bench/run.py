@@ -31,8 +31,10 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
     records = journal.read(folder) if (folder / journal.FILE).exists() else []
     with ExitStack() as stack:
         stack.enter_context(_alone(folder))
-        held = _hold(stack) if _any_needs(plan.cases) else None
         todo = rounds.due(plan, records)
+        if not todo:
+            return
+        held = _hold(stack) if _any_needs(plan.cases) else None
         progress = stack.enter_context(Progress(plan, todo, records))
         while todo:
             for place, due in enumerate(todo):

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -13,7 +14,7 @@ from invoke import Exit
 
 import catalog
 import loads
-from errors import RunError, UsageError
+from errors import Mendable, RunError, StartError, UsageError
 
 if TYPE_CHECKING:
     from bench.plan import Plan
@@ -71,10 +72,9 @@ def begin(plan: Plan) -> tuple[Path, list[Record]]:
     plans.save(plan, folder)
     rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
     long = f" and one long run each with {plan.driver}" if plan.driver else ""
-    print(
-        f"{rows}: visits with builtin{long}, {duration(expected_s(plan))} or more; into {folder}",
-        file=sys.stderr,
-    )
+    least, most = (duration(expected_s(plan, n)) for n in (None, plan.looks.last))
+    takes = f"{least} or more, {most} when all visits are needed, and longer on a busy machine"
+    print(f"{rows}: visits with builtin{long}: {takes}; into {folder}", file=sys.stderr)
     return folder, go_on(plan, folder)
 
 
@@ -89,9 +89,25 @@ def go_on(plan: Plan, folder: Path) -> list[Record]:
         for records in run(plan, folder):
             publish.publish(folder, records)
     except KeyboardInterrupt:
-        kept = f"{len(records)} finished visits are kept: fab resume:{folder.name} goes on"
-        raise Exit(f"interrupted: {kept}", code=130) from None
+        raise Exit(f"interrupted: {_kept(records, folder)}", code=130) from None
+    except Mendable as error:
+        if not records:  # nothing was begun
+            raise
+        raise type(error)(f"{error}; {_kept(records, folder)}") from error
     return records or journal.read(folder)
+
+
+def _kept(records: Sequence[Record], folder: Path) -> str:
+    return f"{len(records)} finished visits are kept: fab resume:{folder.name} goes on"
+
+
+@contextmanager
+def in_run() -> Iterator[None]:
+    """Make a server that does not start a run without figures, as it is in a plan's visits."""
+    try:
+        yield
+    except StartError as error:
+        raise RunError(str(error)) from error
 
 
 def show(records: Sequence[Record], format: str) -> None:  # noqa: A002 - the option's name

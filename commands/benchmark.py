@@ -10,7 +10,7 @@ import catalog
 import values
 from commands import command
 from commands._run import begin, go_on, show, suite_plan
-from errors import RunError
+from errors import RunError, UsageError
 
 
 @command("Measure")
@@ -54,6 +54,9 @@ def run_suite(
     pythons every row in each of these, as fab pythons names them: 3.11+3.14+3.13t-nogil
     format  text unless given, or json
     """
+    if not suite:
+        known = ", ".join(catalog.suites())
+        raise UsageError(f"which suite? fab run_suite:NAME with one of {known}, or all")
     without: list[str] = []
     for name in [*catalog.suites()] if suite == "all" else [suite]:
         try:

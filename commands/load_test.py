@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
+from time import monotonic
 
 from invoke import Context
 
@@ -45,7 +47,7 @@ def run_load_test(
     format      text unless given, or json
     """
     import loads
-    from bench import journal, load_test, running
+    from bench import journal, load_test, progress, running
     from reports import as_json, publish, text
 
     values.one_of("format", format, "text", "json")
@@ -71,7 +73,11 @@ def run_load_test(
     load = replace(load, url=url or f"http://127.0.0.1:{facts['port']}/")
     loads.check(load, tool)
     folder = journal.lasting_run()
-    record = load_test.of_url(load, tool) if url else load_test.of_server(facts, load, tool)
+    asked = f"{load.seconds:g} s" if load.seconds else f"{load.requests} requests"
+    what, began = f"{load.url}: {tool}, {load.users} users, {asked}", monotonic()
+    print(what, file=sys.stderr)
+    with progress.live(lambda: f"{what}: {monotonic() - began:.0f} s so far"):
+        record = load_test.of_url(load, tool) if url else load_test.of_server(facts, load, tool)
     journal.append(folder, record)
     kept = publish.publish(folder, journal.read(folder))
     if format == "json":

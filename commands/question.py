@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import sys
+
 from invoke import Context
 
 import values
 from commands import command
-from commands._run import begin, show, with_load
+from commands._run import begin, in_run, show, with_load
 from errors import UsageError
 
 
@@ -28,6 +30,8 @@ def measure(
     target      half-width of the interval in percent: 2, or 5 with quick
     quick       at most 7 visits instead of 20
     format      text unless given, or json
+
+    A case whose server does not start or whose task fails ends it with exit code 5.
     """
     from bench import plan
     from suites import _word
@@ -57,15 +61,19 @@ def compare(
     keep_alive  yes keeps connections; a new one for each request unless given
     quick       differences below 5 % do not matter, instead of 2 %
     format      text unless given, or json
+
+    A case whose server does not start or whose task fails ends it with exit code 5.
     """
     from bench import comparison
     from reports import compared
     from suites import _word
 
     values.one_of("format", format, "text", "json")
+    first, second = _word.case(one, "which first case"), _word.case(other, "which second case")
     asked = values.whole("users", users, 1, 20_000)
-    pair = with_load([_word.case(one), _word.case(other)], asked, keep_alive)
-    found = comparison.compare(pair[0], pair[1], quick)
+    pair = with_load([first, second], asked, keep_alive)
+    with in_run():
+        found = comparison.compare(pair[0], pair[1], quick)
     print(compared.as_json(found) if format == "json" else compared.text(found))
 
 
@@ -87,6 +95,7 @@ def scale(
     format      text unless given, or json
     """
     from bench import plan, sweep
+    from bench.stats import scaling
     from reports import scaled
     from suites import _word
 
@@ -98,6 +107,8 @@ def scale(
     asked = values.whole("users", users or "25", 1, 20_000) if workers else 1
     [one] = with_load([_word.case(case)], asked, keep_alive)
     cases = sweep.cases(one, over, numbers)
+    if few := scaling.too_few(numbers):
+        print(f"rates only, no model: {few}", file=sys.stderr)
     _, records = begin(plan.Plan("scale", cases, plan.new_seed(), None, quick=True))
     found = sweep.fit(records, over)
     print(scaled.as_json(found) if format == "json" else scaled.text(found))

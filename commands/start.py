@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import sys
+
 from invoke import Context
 
 import catalog
+import entries
 from commands import command
 from commands._run import begin, show, suite_plan
 from errors import MachineError
@@ -52,6 +55,8 @@ def list(context: Context) -> None:  # noqa: A001 - the command's name
             for word, task in entry.also.items():
                 print(f"    {word:{width}}  The same with {task}.")
         print()
+    for words in entries.incomplete(catalog.ROOT / "servers").values():
+        print(f"left out: {words}", file=sys.stderr)
     print(
         "A task of your own: package.module:function (with path=FOLDER) or path/to/file.py:function"
     )

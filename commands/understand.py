@@ -10,6 +10,8 @@ from invoke import Context
 import catalog
 import values
 from commands import command
+from commands._run import in_run
+from errors import StorageError, UsageError
 
 
 @command("Understand")
@@ -23,7 +25,10 @@ def report(context: Context, run: str = "", format: str = "text") -> None:  # no
     from reports import as_json, text
 
     values.one_of("format", format, "text", "json", "rst")
-    records = journal.read(journal.named(run) if run else journal.newest())
+    folder = journal.named(run) if run else journal.newest()
+    records = journal.read(folder)
+    if not records:
+        raise StorageError(f"{folder} has no record that can be read: name another by report:RUN")
     if format == "json":
         print(as_json.as_json(records), end="")
     else:
@@ -46,12 +51,16 @@ def gil(
     python   the interpreter, this one unless given, as fab pythons names it
     path     a folder that a task of your own imports from
     format   text unless given, or json
+
+    A task that fails ends it with exit code 5.
     """
     from bench import gil_cost
     from reports import gil_cost as worded
     from suites import Case
 
     values.one_of("format", format, "text", "json")
+    if not task:
+        raise UsageError("which task? fab gil:TASK with one that fab list names, or of your own")
     count = values.whole("workers", workers, 1, 256)
     threads, processes = (
         Case(
@@ -64,7 +73,8 @@ def gil(
         )
         for server in ("threads", "processes")
     )
-    found = gil_cost.measure(threads, processes, lambda words: print(words, file=sys.stderr))
+    with in_run():
+        found = gil_cost.measure(threads, processes, lambda words: print(words, file=sys.stderr))
     print(worded.as_json(found) if format == "json" else worded.text(found))
 
 

@@ -6,6 +6,7 @@ import json
 from collections.abc import Iterator
 
 from bench.gil_cost import GilCost
+from bench.stats import verdict
 from reports import places
 
 FREE = 0.1  # h below which threads do as well as processes
@@ -26,12 +27,12 @@ def text(found: GilCost) -> str:
         ("rho", _share(figures.utilisation), "of the load, the GIL is held"),
         ("gamma", _share(figures.wait_share), "of a call under load, a thread waits for the GIL"),
         ("kappa", _times(figures.inflation), "the CPU time of a call under load, over alone"),
-        ("S threads", _times(found.threads.ratio), f"{visit.slots} threads do more than one"),
-        ("S processes", _times(found.processes.ratio), f"{visit.slots} processes do more"),
+        ("S threads", _times(found.threads.ratio), f"{visit.slots} threads, over one thread"),
+        ("S processes", _times(found.processes.ratio), f"{visit.slots} processes, over one thread"),
         ("switches", _number(found.threads.switches), "of context a call, in threads"),
         ("loop lag", _milliseconds(visit.loop_lag_p99_ms), "p99 on threads under load"),
-        ("C", _interval(cost, low, high), "of the rate is lost in threads, over HTTP"),
-        ("C direct", _share(found.cost_direct), "is lost by direct calls"),
+        ("C", _interval(cost, low, high), "1 - threads / processes, by their rates over HTTP"),
+        ("C direct", _share(found.cost_direct), "the same by direct calls"),
     ]
     width = max(len(value) for _, value, _ in lines)
     table = "\n".join(f"{name:11}  {value:>{width}}  {words}" for name, value, words in lines)
@@ -45,25 +46,40 @@ def text(found: GilCost) -> str:
 
 def sentences(found: GilCost) -> Iterator[str]:
     """Say what follows from the figures, in one sentence for each that says something."""
-    figures, lag = found.gil, found.visit.loop_lag_p99_ms
-    cores = found.visit.environment.get("cores")
-    hold = figures.hold
-    if hold is None:
-        yield "Without h only the pairs speak: see C."
-    elif hold < FREE:
-        yield "The task hardly holds the GIL: threads do what processes do, take threads."
-    elif isinstance(cores, int) and hold > 1 / cores:
-        yield (
-            f"The task holds the GIL more than 1/{cores} of its time: processes, interpreters or a "
-            "free-threaded build win."
-        )
-    else:
-        yield "The task holds the GIL for a part of its time: threads still use the cores."
-    if lag is not None and lag > LATE_MS:
+    figures, lag, word = found.gil, found.visit.loop_lag_p99_ms, found.compared.verdict.word
+    yield _by_pairs(word) or _by_hold(figures.hold, found.visit.environment.get("cores"))
+    if lag is not None and lag > LATE_MS and word == verdict.SLOWER:
+        yield "It keeps the event loop waiting, which only leaving the loop's process mends."
+    elif lag is not None and lag > LATE_MS:
         yield "It keeps the event loop waiting: leave the loop's process even at equal rates."
     is_inflated = figures.inflation is not None and figures.inflation > INFLATED
     if is_inflated or found.threads.switches > MANY:
         yield "Its threads hinder each other: several may be slower than one."
+
+
+def _by_pairs(word: str) -> str | None:
+    """Say what the pairs of threads and processes decided; None when they are unresolved."""
+    if word == verdict.FASTER:
+        return "Threads lose to processes: processes, interpreters or a free-threaded build win."
+    if word == verdict.SLOWER:
+        return "A hop to a process costs more than the GIL: threads do more, take threads."
+    if word in (verdict.SAME, verdict.TINY):
+        return "Threads and processes differ by less than matters: take threads."
+    return None
+
+
+def _by_hold(hold: float | None, cores: object) -> str:
+    """Say what h lets expect, where the pairs did not decide."""
+    if hold is None:
+        return "The pairs do not decide, and h is not known."
+    if hold < FREE:
+        return "The task hardly holds the GIL: threads do what processes do, take threads."
+    if isinstance(cores, int) and hold > 1 / cores:
+        return (
+            f"The pairs do not decide, but the task holds the GIL more than 1/{cores} of its time: "
+            "expect processes, interpreters or a free-threaded build to win."
+        )
+    return "The task holds the GIL for a part of its time: threads still use the cores."
 
 
 def as_json(found: GilCost) -> str:

@@ -10,14 +10,19 @@ from suites import Case
 
 WORD = re.compile(r"(?P<server>\w+?)(?:x(?P<workers>\d{1,3}))?(?:@(?P<python>[^/]+))?/(?P<task>.+)")
 MOST = 256  # workers
+FORM = "SERVER/TASK, as 3/sleep_sync, with x16 for workers and @3.14 for the interpreter"
 
 
-def case(word: str) -> Case:
-    """Read a case from its word; raise UsageError for one that names nothing."""
+def case(word: str, which: str = "which case") -> Case:
+    """Read a case from its word; raise UsageError for one that names nothing.
+
+    `which` is what is asked when there is no word.
+    """
+    if not word:
+        raise UsageError(f"{which}? a case is {FORM}")
     found = WORD.fullmatch(word)
     if found is None:
-        form = "SERVER/TASK, as 3/sleep_sync, with x16 for workers and @3.14 for the interpreter"
-        raise UsageError(f"{word!r} is no case: a case is {form}")
+        raise UsageError(f"{word!r} is no case: a case is {FORM}")
     server = catalog.find_server(found["server"])
     task = catalog.find_task(found["task"]).name
     settings: dict[str, object] = {}

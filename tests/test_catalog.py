@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 import catalog
+import entries
 from errors import UsageError
 
 
@@ -154,6 +156,29 @@ def test_servers_with_numbers_of_their_own_or_none_are_found(a_root: Path) -> No
     (a_root / "servers" / "other.py").write_text(SERVE)
     (a_root / "servers" / "third.py").write_text(SERVE)
     assert list(catalog.servers()) == ["one", "other", "third"]
+
+
+@pytest.mark.parametrize(
+    ("folder", "find", "expected"),
+    [
+        (
+            "servers",
+            catalog.find_server,
+            r"^servers/half\.py has no serve\(task, port\): define",
+        ),
+        ("loads", catalog.find_driver, r"^loads/half\.py has no command\(load\): define"),
+    ],
+)
+def test_a_file_without_its_function_is_named(
+    a_root: Path, folder: str, find: Callable[[str], object], expected: str
+) -> None:
+    (a_root / folder).mkdir(exist_ok=True)
+    (a_root / folder / "half.py").write_text("async def serve(task, port): 1\n")
+    with pytest.raises(UsageError, match=expected):
+        find("half")
+    assert [words.partition(" ")[0] for words in entries.incomplete(a_root / folder).values()] == [
+        f"{folder}/half.py"
+    ]
 
 
 @pytest.mark.parametrize("other", ["async def quote(): 1\n", "def price(): 1\nquote = price\n"])

@@ -89,6 +89,24 @@ def test_what_is_wrong_is_one_line_with_its_exit_code(words: str) -> None:
     assert message in said.stderr
 
 
+@pytest.mark.parametrize("words", ["measure:3/{},quick=yes", "compare:3/{},4/{}", "gil:{}"])
+def test_a_task_that_raises_ends_every_measurement_alike(tmp_path: Path, words: str) -> None:
+    (tmp_path / "wrong.py").write_text("def work():\n    raise ValueError('of the task')\n")
+    said = fab(words.format(*[f"{tmp_path}/wrong.py:work"] * 2), timeout=120)
+    assert said.returncode == 5, said.stderr
+    assert "of the task" in said.stdout + said.stderr
+
+
+def test_a_run_without_a_record_that_can_be_read_has_no_report() -> None:
+    (journal.RESULTS / "torn").mkdir()
+    (journal.RESULTS / "torn" / journal.FILE).write_text('{"half')
+    said = fab("report:torn")
+    assert (said.returncode, said.stdout) == (6, "")
+    assert said.stderr.splitlines()[-1].endswith(
+        "has no record that can be read: name another by report:RUN"
+    )
+
+
 @pytest.mark.skipif(shutil.which("siege") is None, reason="siege is not installed")
 def test_too_many_users_for_siege_are_refused() -> None:
     port = free_port()

@@ -29,6 +29,8 @@ def test_compare_finds_four_workers_faster_than_two() -> None:
     found = json.loads(said.stdout)
     assert said.returncode == 0, said.stderr
     assert (found["verdict"], found["pairs"]) == ("faster", 5)
+    assert "5 pairs: 3x4/sleep_short_sync is " in said.stderr
+    assert " times 3x2/sleep_short_sync: faster" in said.stderr
     assert 1.8 < found["ratio_low"] <= found["ratio"] <= found["ratio_high"] < 2.2
 
 
@@ -37,6 +39,7 @@ def test_scale_refuses_a_model_of_two_points() -> None:
     found = json.loads(said.stdout)
     assert [point["workers"] for point in found["points"]] == [1, 2]
     assert (found["model"], "different" in found["refused"]) == (None, True)
+    assert said.stderr.startswith("rates only, no model: 2 different N")
 
 
 def test_resume_repeats_and_loses_no_finished_visit_after_kill_9(mark: Alive) -> None:
@@ -80,17 +83,21 @@ def test_the_doctor_tells_of_tools_limits_and_noise_with_remedies() -> None:
 
 WRONG = {
     "run_suite:all,rows=no": "rows='no'",
-    "measure": "is no case",
+    "measure": "which case? a case is SERVER/TASK",
     "measure:3": "is no case",
     "measure:9/sleep_sync": "in servers/",
     "measure:3x0/sleep_sync": "workers are from 1 to 256",
     "measure:2x4/sleep_sync": "has no workers",
     "measure:3@9.99/sleep_sync": "PYTHONS=9.99=",
     "measure:3/sleep_sync,target=0": "not a number from 0.1 to 50",
-    "compare:3/sleep_sync": "is no case",
+    "gil:noop_sync,python=3.99": "no Python at '3.99'",
+    "compare": "which first case?",
+    "compare:3/sleep_sync": "which second case?",
     "scale:3/sleep_sync": "over what? workers=1..16",
     "scale:3/sleep_sync,workers=9..2": "does not rise",
     "scale:1/sleep_sync,workers=1..4": "sync has no workers",
+    "run_suite": "which suite? fab run_suite:NAME",
+    "gil": "which task? fab gil:TASK",
     "run_suite:tornad": "did you mean tornado?",
     "run_all_load_tests:rows=some": "published, later",
     "run_load_test:driver=siege,rate=5,url=http://127.0.0.1:1/": "siege has no open loop",

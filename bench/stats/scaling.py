@@ -53,13 +53,20 @@ def choose(points: Points) -> Choice:
 
     `points` are (N, rate), N of 1 or more. Raise ValueError for points that cannot be.
     """
-    if (counts := len({n for n, _ in points})) < POINTS:
-        return Choice(None, f"{counts} different N: telling knee from USL takes {POINTS} or more")
+    if few := too_few([n for n, _ in points]):
+        return Choice(None, few)
     best = min(knee(points), usl(points), key=lambda fit: fit.aicc)
     if best.residual > REFUSED:
         off = f"the better model, {best.model}, is off by {best.residual:.0%}"
         return Choice(None, f"{off} at one point, more than {REFUSED:.0%}")
     return Choice(best)
+
+
+def too_few(numbers: Sequence[float]) -> str | None:
+    """Say why so many different N have no model; None when they are enough for one."""
+    counts = len({*numbers})
+    fewer = f"{counts} different N: telling knee from USL takes {POINTS} or more"
+    return fewer if counts < POINTS else None
 
 
 def knee(points: Points) -> Fit:

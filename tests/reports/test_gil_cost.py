@@ -14,7 +14,8 @@ from bench.comparison import Comparison
 from bench.gil_cost import GilCost
 from bench.record import VISIT, Record
 from bench.speed_up import SpeedUp
-from bench.stats.verdict import FASTER, Verdict
+from bench.stats import verdict
+from bench.stats.verdict import Verdict
 from reports import gil_cost
 from suites import Case
 
@@ -43,12 +44,20 @@ RECORD = Record(
 KEYS = "h rho gamma kappa s_threads s_processes cost cost_low cost_high cost_direct loop_lag_p99_ms"
 
 
-def cost(switches: float = 3.0, **changes: Any) -> GilCost:
+CLEAR = Verdict(verdict.FASTER, 4.0, 2.0, 5.0, 5, 0, 0.001)
+UNRESOLVED = Verdict(verdict.UNRESOLVED, 1.1, 0.8, 1.4, 10, 30, 0.3)
+
+
+def cost(
+    switches: float = 3.0,
+    said: Verdict = CLEAR,
+    **changes: Any,
+) -> GilCost:
     record = replace(RECORD, **changes)
     pair = Comparison(
         Case("threads", "noop_sync"),
         Case("processes", "noop_sync"),
-        Verdict(FASTER, 4.0, 2.0, 5.0, 5, 0, 0.001),
+        said,
         (record,),
         Path("compare"),
     )
@@ -68,19 +77,40 @@ def test_json_has_the_promised_figures() -> None:
     [
         ({"gil_hold": 0.05}, "take threads"),
         ({"gil_hold": 0.2}, "threads still use the cores"),
-        ({"gil_hold": 0.3}, "processes, interpreters or a free-threaded build win"),
-        ({"gil_hold": None}, "only the pairs speak"),
+        ({"gil_hold": 0.3}, "expect processes, interpreters"),
+        ({"gil_hold": None}, "h is not known"),
         ({}, "leave the loop's process"),
         ({"switches": 51.0}, "several may be slower than one"),
         ({"task_cpu_s": 2.1}, "several may be slower than one"),
     ],
 )
 def test_what_follows_is_said(changes: dict[str, Any], words: str) -> None:
-    assert words in gil_cost.text(cost(**changes))
+    assert words in gil_cost.text(cost(said=UNRESOLVED, **changes))
+
+
+@pytest.mark.parametrize(
+    ("word", "hold", "expected"),
+    [
+        (verdict.SLOWER, 0.9, "A hop to a process costs more than the GIL"),
+        (verdict.FASTER, 0.0, "Threads lose to processes"),
+        (verdict.FASTER, None, "Threads lose to processes"),
+        (verdict.TINY, 0.9, "Threads and processes differ by less than matters"),
+    ],
+)
+def test_pairs_that_are_resolved_decide_and_not_h(
+    word: str, hold: float | None, expected: str
+) -> None:
+    found = cost(said=replace(UNRESOLVED, word=word), gil_hold=hold)
+    assert next(gil_cost.sentences(found)).startswith(expected)
+
+
+def test_a_speed_up_below_one_is_worded_as_one_above() -> None:
+    [line] = [line for line in gil_cost.text(cost()).splitlines() if line.startswith("S threads")]
+    assert line.split(maxsplit=3) == ["S", "threads", "1.00x", "4 threads, over one thread"]
 
 
 def test_what_does_not_follow_is_not_said() -> None:
-    [said] = gil_cost.sentences(cost(gil_hold=0.0, loop_lag_p99_ms=1.0))
+    [said] = gil_cost.sentences(cost(said=UNRESOLVED, gil_hold=0.0, loop_lag_p99_ms=1.0))
     assert said.endswith("take threads.")
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from bench.record import LONG, TEST, VISIT, Record
+from bench.record import LONG, PAIR, TEST, VISIT, Record
 from reports import as_json, doubts, gil, summary
 from reports.rows import Row, rows
 from reports.text import results_txt, shortened, tables
@@ -54,6 +54,13 @@ def test_a_row_without_figures_says_why_and_prints_no_zero() -> None:
     assert "not available" in text
     assert "no network" in text
     assert " 0.00" not in text
+
+
+def test_the_visit_and_the_pairs_of_one_run_are_one_row_with_its_hold() -> None:
+    visit = replace(RECORD, kind=VISIT, gil_hold=0.9)
+    pairs = [replace(visit, kind=PAIR, round=n, rate=9.0, gil_hold=None) for n in (1, 2)]
+    [row] = rows([visit, *pairs])
+    assert (len(row.visits), row.gil_hold) == (3, 0.9)
 
 
 def test_failures_are_named_by_kind_and_unfinished_is_none_of_them() -> None:

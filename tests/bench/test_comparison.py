@@ -1,0 +1,36 @@
+"""A comparison has one folder, and none when it ends before it has a record."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench import comparison, journal
+from errors import StartError, UsageError
+from suites import Case
+
+CASE = Case("threads", "noop_sync")
+ELSEWHERE = Case("threads", "noop_sync", python="3.99")
+
+
+def folders() -> list[str]:
+    return [path.name for path in journal.RESULTS.glob("*-a*")]
+
+
+def test_a_run_without_a_record_leaves_no_folder() -> None:
+    with pytest.raises(StartError), comparison.run_of("a", CASE):
+        assert len(folders()) == 1
+        raise StartError("it did not start")
+    assert folders() == []
+
+
+def test_a_run_with_a_record_keeps_its_folder() -> None:
+    with pytest.raises(KeyboardInterrupt), comparison.run_of("a", CASE) as folder:
+        (folder / journal.FILE).touch()
+        raise KeyboardInterrupt
+    assert folders() == [folder.name]
+
+
+def test_a_case_that_cannot_be_started_is_refused_before_there_is_a_folder() -> None:
+    with pytest.raises(UsageError), comparison.run_of("a", ELSEWHERE):
+        pass
+    assert folders() == []

@@ -1,0 +1,42 @@
+"""A run that ends early says how it goes on, and one that is finished shows no progress."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from bench import draft, rounds
+from bench import run as running
+from bench.plan import Plan
+from bench.record import Record
+from commands import _run
+from errors import UsageError
+from suites import Case
+
+PLAN = Plan("measure", (Case("threads", "noop_sync"),), seed=1, driver=None, quick=True)
+
+
+@pytest.mark.parametrize(
+    ("finished", "expected"),
+    [(2, r"mend it; 2 finished visits are kept: fab resume:a_run goes on$"), (0, r"mend it$")],
+)
+def test_an_error_in_a_run_says_how_it_goes_on(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: int, expected: str
+) -> None:
+    def broken(plan: Plan, folder: Path) -> Iterator[list[Record]]:
+        if finished:
+            yield [draft.new(PLAN.cases[0], "a_run", None)] * finished
+        raise UsageError("servers/x.py:1 cannot be read: mend it")
+
+    monkeypatch.setattr(running, "run", broken)
+    monkeypatch.setattr("reports.publish.publish", lambda *_: None)
+    with pytest.raises(UsageError, match=expected):
+        _run.go_on(PLAN, tmp_path / "a_run")
+
+
+def test_a_finished_run_shows_no_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(rounds, "due", lambda *_: [])
+    monkeypatch.delattr(running, "Progress")
+    assert list(running.run(PLAN, tmp_path)) == []
