@@ -84,6 +84,11 @@ def read(folder: Path) -> list[Record]:
     return records
 
 
+def count(folder: Path) -> int:
+    """Count the records of a run that may have none yet."""
+    return len(read(folder)) if (folder / FILE).exists() else 0
+
+
 def newest() -> Path:
     """Find the run that was written to last; raise StorageError when there is none."""
     try:

@@ -89,16 +89,18 @@ def go_on(plan: Plan, folder: Path) -> list[Record]:
         for records in run(plan, folder):
             publish.publish(folder, records)
     except KeyboardInterrupt:
-        raise Exit(f"interrupted: {_kept(records, folder)}", code=130) from None
+        raise Exit(f"interrupted: {_kept(folder)}", code=130) from None
     except Mendable as error:
-        if not records:  # nothing was begun
+        if not journal.count(folder):  # nothing was begun
             raise
-        raise type(error)(f"{error}; {_kept(records, folder)}") from error
+        raise type(error)(f"{error}; {_kept(folder)}") from error
     return records or journal.read(folder)
 
 
-def _kept(records: Sequence[Record], folder: Path) -> str:
-    return f"{len(records)} finished visits are kept: fab resume:{folder.name} goes on"
+def _kept(folder: Path) -> str:
+    from bench import journal
+
+    return f"{journal.count(folder)} finished visits are kept: fab resume:{folder.name} goes on"
 
 
 @contextmanager
