@@ -48,7 +48,8 @@ def warm_up(record: Record) -> Load:
 
     The tool begins with none of them in flight, so that more of them would warm nothing.
     """
-    users = min(record.users, record.workers or record.users)
+    workers = record.workers or record.settings.get("processes")
+    users = min(record.users, workers if isinstance(workers, int) else 1)
     return replace(_load(record), users=users, processes=1, seconds=WARM, each=1)
 
 
