@@ -12,15 +12,13 @@ from dataclasses import dataclass
 from bench import rate
 from bench.plan import Plan
 from bench.record import LONG, VISIT, Record
-from bench.stats.estimate import SLOW, Estimate, expected_half_width, target_of
+from bench.stats.estimate import SLOW, Estimate
 from suites import Case
 
 ENOUGH = 60.0  # s that were measured, after which a case is given up as unresolved
 ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests a second
 ENOUGH_QUICK = 15.0  # the same with quick
-TELLING = 10  # visits, which tell their spread within a quarter
-FAR = 1.5  # times the target: an interval that the last look leaves so wide is given up before
-FAILED = 2  # records without a rate in a row, after which a case is not tried again
+HOPELESS = 2  # records without a rate in a row, after which a case is not tried again
 
 
 @dataclass(frozen=True)
@@ -64,25 +62,15 @@ def before(records: Sequence[Record], case: Case, number: int) -> list[Record]:
 def is_finished(plan: Plan, own: Sequence[Record]) -> bool:
     """Say whether a case needs no further visit, by its records so far."""
     visits = [record for record in own if record.kind == VISIT]
-    if len(own) >= FAILED and all(record.rate is None for record in own[-FAILED:]):
+    if len(own) >= HOPELESS and all(record.rate is None for record in own[-HOPELESS:]):
         return True
     if plan.driver is not None and own and own[0].is_unavailable:
         return True
     found = rate.of_visits(visits)
     if found.resolved:
         return True
-    if _is_hopeless(plan, found):
-        return True
     measured_s = sum(record.elapsed_s or 0.0 for record in visits)
     return found.n >= plan.looks.counts[0] and measured_s >= _enough_s(plan, found)
-
-
-def _is_hopeless(plan: Plan, found: Estimate) -> bool:
-    """Say at a look whether the last one would leave the interval far too wide."""
-    if found.n < TELLING or not plan.looks.is_look(found.n):
-        return False
-    target = plan.target or target_of(found.value, plan.quick)
-    return (expected_half_width(found, plan.looks) or 0.0) > FAR * target
 
 
 def _enough_s(plan: Plan, found: Estimate) -> float:

@@ -37,20 +37,6 @@ def target_of(rate: float | None, quick: bool = False) -> float:
     return LOOSE if quick or (rate is not None and rate < SLOW) else TARGET
 
 
-def expected_half_width(found: Estimate, schedule: looks.Looks = looks.NORMAL) -> float | None:
-    """Expect the half-width at the last look, if further rates vary as those before.
-
-    It shrinks by the quantile of t and the root of n. None below two rates, and beyond the last.
-    """
-    if found.half_width is None or found.n > schedule.last:
-        return None
-    now, then = (
-        student.quantile(1 - schedule.level / 2, n - 1) / math.sqrt(n)
-        for n in (found.n, schedule.last)
-    )
-    return found.half_width * then / now
-
-
 def estimate(
     rates: Sequence[float | None],
     schedule: looks.Looks = looks.NORMAL,

@@ -82,18 +82,6 @@ def test_a_case_that_was_measured_long_enough_is_given_up_at_a_look() -> None:
     assert Counter(r.server for r in records) == {"threads": 3, "processes": 3, "loop": 3}
 
 
-@pytest.mark.parametrize(("spread", "visits"), [(0.004, 5), (0.03, 20), (0.15, 10)])
-def test_a_case_that_the_last_look_would_not_resolve_is_given_up_before(
-    spread: float, visits: int
-) -> None:
-    rates = [10 * (1 + spread * (-1) ** n) for n in range(20)]
-    plan = replace(PLAN, cases=CASES[:1], driver=None)
-    records: list[Record] = []
-    while todo := due(plan, records):
-        records += [replace(made(d, rates[d.round - 1]), quick=False) for d in todo]
-    assert len(records) == visits
-
-
 def test_a_plan_is_kept_and_read_back(tmp_path: Path) -> None:
     plans.save(PLAN, tmp_path)
     assert plans.load(tmp_path) == PLAN

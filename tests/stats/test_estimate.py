@@ -10,17 +10,10 @@ import pytest
 from scipy import stats
 
 from bench.stats import looks
-from bench.stats.estimate import Estimate, estimate, expected_half_width, target_of
+from bench.stats.estimate import Estimate, estimate, target_of
 
 RATES = [79.5, 80.1, 78.8, 79.9, 79.4]
 UNKNOWN = (None, None, None)
-
-
-def test_the_half_width_to_expect_is_that_of_more_visits_which_vary_alike() -> None:
-    ten, twenty = estimate([50.0, 52.0] * 5), estimate([50.0, 52.0] * 10)
-    assert expected_half_width(ten) == pytest.approx(twenty.half_width, rel=0.05)
-    assert expected_half_width(twenty) == pytest.approx(twenty.half_width)
-    assert expected_half_width(estimate([50.0])) is None
 
 
 def test_the_interval_is_scipys_t_interval_of_the_logarithms() -> None:
