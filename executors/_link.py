@@ -12,8 +12,6 @@ from executors import _arena, _wire
 from executors._inbox import Inbox
 from executors._task import Task
 
-NOTHING = memoryview(b"")
-
 
 class State(enum.Enum):
     """Where a worker is in its life; only an ACTIVE one is given tasks."""

@@ -13,6 +13,15 @@ from loads import Load
 ARRIVALS = ("uniform", "poisson")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # all whose answers have a body
 NOT_NEGATIVE = ("seconds", "warm", "cycles", "completions", "think", "longest")
+PLAIN = {  # what tools of one closed loop, from their start to their end, have not
+    "rate": "open loop",
+    "each": "warm-up of its own",
+    "warm": "warm-up of its own",
+    "cycles": "window within its load",
+    "completions": "window within its load",
+    "think": "think time",
+    "ca": "check of certificates",
+}
 POSITIVE = ("rate", "users", "requests", "each", "timeout", "processes")
 
 

@@ -7,6 +7,7 @@ import re
 from dataclasses import replace
 
 from loads import Command, Load, Measured
+from loads._asked import PLAIN
 from loads._body import content_type
 from loads._rate import quantum_of_count
 
@@ -14,16 +15,7 @@ TOOL = "ab"
 INSTALL = "sudo apt install apache2-utils"
 ASKED_VERSION = "-V"
 MAX_USERS = 20_000
-LACKS = {
-    "rate": "open loop",
-    "each": "warm-up of its own",
-    "warm": "warm-up of its own",
-    "cycles": "window within its load",
-    "completions": "window within its load",
-    "think": "think time",
-    "processes": "processes",
-    "ca": "check of certificates",
-}
+LACKS = {**PLAIN, "processes": "processes"}
 METHODS = ("GET", "POST", "PUT")
 MOST = 1_000_000  # requests of a timed run, for which it sets 40 MB aside; by itself it ends at 50k
 CLOCK = 0.001  # s: its times are multiples of this

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from loads import Command, Load, Measured
+from loads._asked import PLAIN
 from loads._body import content_type
 from loads._rate import quantum_of_count
 
@@ -19,16 +20,7 @@ PACKAGE = "locust"
 INSTALL = "make suites"
 MAX_USERS = 20_000
 KEEPS = True
-LACKS = {
-    "requests": "number of requests",
-    "rate": "open loop",
-    "each": "warm-up of its own",
-    "warm": "warm-up of its own",
-    "cycles": "window within its load",
-    "completions": "window within its load",
-    "think": "think time",
-    "ca": "check of certificates",
-}
+LACKS = {"requests": "number of requests", **PLAIN}
 COARSE = 0.01  # s: below it its whole milliseconds, above it its two digits are 5 % or better
 
 

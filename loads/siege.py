@@ -7,6 +7,7 @@ import math
 import re
 
 from loads import Command, Load, Measured
+from loads._asked import PLAIN
 from loads._body import content_type
 from loads._rate import quantum_of_count
 from loads._siege_config import config
@@ -14,16 +15,7 @@ from loads._siege_config import config
 TOOL = "siege"
 INSTALL = "sudo apt install siege"
 MAX_USERS = 1000
-LACKS = {
-    "rate": "open loop",
-    "each": "warm-up of its own",
-    "warm": "warm-up of its own",
-    "cycles": "window within its load",
-    "completions": "window within its load",
-    "think": "even think time",
-    "processes": "processes",
-    "ca": "check of certificates",
-}
+LACKS = {**PLAIN, "think": "even think time", "processes": "processes"}
 METHODS = ("GET", "POST")
 MAX_FAILURES = 256
 CLOCK = 0.01  # s: siege's own times are multiples of this

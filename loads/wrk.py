@@ -6,6 +6,7 @@ import math
 import re
 
 from loads import Command, Load, Measured
+from loads._asked import PLAIN
 from loads._body import content_type
 from loads._rate import quantum_of_count
 
@@ -14,16 +15,7 @@ INSTALL = "sudo apt install wrk"
 ASKED_VERSION = "-v"
 MAX_USERS = 20_000
 KEEPS = True
-LACKS = {
-    "requests": "number of requests",
-    "rate": "open loop",
-    "each": "warm-up of its own",
-    "warm": "warm-up of its own",
-    "cycles": "window within its load",
-    "completions": "window within its load",
-    "think": "think time",
-    "ca": "check of certificates",
-}
+LACKS = {"requests": "number of requests", **PLAIN}
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 FINISHED = re.compile(r"^ +(\d+) requests in ([\d.]+)(us|ms|s|m|h), ", re.MULTILINE)
 BROKEN = re.compile(
@@ -56,7 +48,9 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
     completed = answered - refused
     ended = answered + connect + read + write
     whole = math.ceil(load.seconds or 0)
-    notes = () if whole == load.seconds else (f"rounded: {load.seconds:g} s became {whole}",)
+    notes = [] if whole == load.seconds else [f"rounded: {load.seconds:g} s became {whole}"]
+    notes += [f"late: {late} answers took longer than the timeout"] if late else []
+    is_clean = completed > 0 and ended == completed  # else its users did more than be answered
     return Measured(
         elapsed_s=elapsed,
         completed=completed,
@@ -73,14 +67,9 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
         rate_how="count / elapsed",
         rate_quantum=quantum_of_count(load.users, completed),
         window_s=elapsed,
-        response_mean_s=load.users * elapsed / completed
-        if completed and ended == completed
-        else None,
-        response_how="Little's law" if completed and ended == completed else None,
-        notes=(
-            *notes,
-            *(f"late: {late} answers took longer than the timeout" for _ in [0] if late),
-        ),
+        response_mean_s=load.users * elapsed / completed if is_clean else None,
+        response_how="Little's law" if is_clean else None,
+        notes=tuple(notes),
     )
 
 
