@@ -11,7 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -59,6 +60,24 @@ def together(count: int, ask: Callable[[], Any]) -> list[Any]:
     for thread in threads:
         thread.join()
     return answers
+
+
+@contextmanager
+def asked(url: str, clients: int = 8) -> Iterator[list[Any]]:
+    """Keep clients asking for as long as this lasts; afterwards the list has every status."""
+    ended, statuses = threading.Event(), list[Any]()
+
+    def ask() -> None:
+        while not ended.is_set():
+            statuses.append(get(url)[0])
+
+    asking = threading.Thread(target=lambda: statuses.extend(filter(None, together(clients, ask))))
+    asking.start()
+    try:
+        yield statuses
+    finally:
+        ended.set()
+        asking.join()
 
 
 @pytest.mark.parametrize("name", SERVERS)

@@ -5,7 +5,6 @@ from __future__ import annotations
 import json
 import os
 import signal
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -15,7 +14,7 @@ import pytest
 
 from bench import server
 from tests.conftest import wait_until
-from tests.servers.test_contract import get, together
+from tests.servers.test_contract import asked, get
 
 STRICT = "STRICT" in os.environ  # as often and as long as the contract asks
 KILLS, EVERY = (6, 1.0) if STRICT else (2, 0.8)  # s
@@ -29,24 +28,12 @@ def kills(): os._exit(1)
 @pytest.mark.parametrize("method", ["forkserver", "spawn", "fork"])
 def test_workers_that_are_killed_cost_no_answer(method: str, start: Any) -> None:
     running = start("processes", "sleep_sync", start_method=method)
-    ended = threading.Event()
-
-    def ask() -> list[int]:
-        statuses = []
-        while not ended.is_set():
-            statuses.append(get(running.url)[0])
-        return statuses
-
-    answers: list[Any] = []
-    clients = threading.Thread(target=lambda: answers.extend(together(8, ask)))
-    clients.start()
-    for rebuilt in range(1, KILLS + 1):
-        time.sleep(EVERY)
-        os.kill(facts(running)["worker_pids"][0], signal.SIGKILL)
-        assert wait_until(lambda n=rebuilt: facts(running).get("rebuilt") == n, 5)
-    ended.set()
-    clients.join()
-    assert {status for statuses in answers for status in statuses} == {200}
+    with asked(running.url) as statuses:
+        for rebuilt in range(1, KILLS + 1):
+            time.sleep(EVERY)
+            os.kill(facts(running)["worker_pids"][0], signal.SIGKILL)
+            assert wait_until(lambda n=rebuilt: facts(running).get("rebuilt") == n, 5)
+    assert {*statuses} == {200}
     pids = facts(running)["worker_pids"]
     assert len(pids) == 4
     assert [psutil.Process(pid).net_connections("inet") for pid in pids] == [[]] * 4

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import signal
-import threading
 import time
 from pathlib import Path
 from typing import Any
@@ -12,7 +11,7 @@ from typing import Any
 import psutil
 
 from tests.conftest import wait_until
-from tests.servers.test_contract import get, together
+from tests.servers.test_contract import asked, get
 from tests.servers.test_start import begin, said_by
 
 DEADLY = """
@@ -23,23 +22,11 @@ def kills(): os._exit(1)
 
 def test_workers_that_are_killed_cost_no_answer(start: Any) -> None:
     running = start("pipes", "sleep_sync", workers=4)
-    ended = threading.Event()
-
-    def ask() -> list[int]:
-        statuses = []
-        while not ended.is_set():
-            statuses.append(get(running.url)[0])
-        return statuses
-
-    answers: list[Any] = []
-    clients = threading.Thread(target=lambda: answers.extend(together(8, ask)))
-    clients.start()
-    for _ in range(6):
-        time.sleep(0.3)
-        os.kill(workers(running)[0].pid, signal.SIGKILL)
-    ended.set()
-    clients.join()
-    assert {status for statuses in answers for status in statuses} == {200}
+    with asked(running.url) as statuses:
+        for _ in range(6):
+            time.sleep(0.3)
+            os.kill(workers(running)[0].pid, signal.SIGKILL)
+    assert {*statuses} == {200}
     assert len(workers(running)) == 4
 
 
