@@ -55,6 +55,7 @@ def measure(
         **{**measured, **asdict(used), **{key: said.get(key) for key in INSIDE}},
         **{**utilised.fields("utilisation"), "gil_why": utilised.why or record.gil_why},
         gil_switches=utilised.switches,
+        gil_hold_p75_s=utilised.hold_p75_s,
         interpreter={**record.interpreter, **_gil_state(said)},
         driver=ran.driver,
         driver_version=ran.version,

@@ -35,8 +35,9 @@ class Record:
     under the load, means by the clocks in its own thread; `alone_task_s`, `alone_task_cpu_s` and
     `alone_blocked_s`, what is neither, are those of one task in flight. `gil_hold` is the share of
     that task in which the GIL was held, `gil_utilisation` the share of the load, each from 0 to 1
-    with its 95 % interval; `gil_switches` counts how often it changed threads under the load, and
-    `gil_why` says why they are not known.
+    with its 95 % interval; `gil_switches` counts how often it changed threads under the load, which
+    then held it no longer than `gil_hold_p75_s` for three quarters of it; `gil_why` says why
+    they are not known.
     """
 
     run: str
@@ -138,6 +139,7 @@ class Record:
     gil_utilisation_low: float | None = None
     gil_utilisation_high: float | None = None
     gil_switches: int | None = None
+    gil_hold_p75_s: float | None = None
     gil_why: str | None = None
     interpreter: Mapping[str, object] = field(default_factory=dict)
     upstream: Mapping[str, object] | None = None

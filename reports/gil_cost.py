@@ -6,10 +6,12 @@ import json
 from collections.abc import Iterator
 
 from bench.gil_cost import GilCost
+from bench.record import Record
 from bench.stats import verdict
 from reports import places
 
 FREE = 0.1  # h below which threads do as well as processes
+LONG_S = 0.007  # of a hold: Python code lets go within 5 ms of being asked, C code need not
 LATE_MS = 20.0  # of the loop's lag: beyond it leave the loop's process even at equal rates
 MANY = 50.0  # of context a call, beyond which threads may be slower than one
 INFLATED = 2.0  # kappa, the same
@@ -19,12 +21,14 @@ def text(found: GilCost) -> str:
     """Lay the figures out, and say what follows."""
     figures, visit = found.gil, found.visit
     cost, low, high = found.cost
+    hold_ms = None if visit.gil_hold_p75_s is None else 1000 * visit.gil_hold_p75_s
     head = f"{visit.task}, {visit.slots} workers, Python {places.python(visit)}"
     if (who := places.gil_came_on(visit)) is not None:
         head += f": {who} turned the GIL on"
     lines = [
         ("h", _share(figures.hold), "of one task in flight, the GIL is held"),
         ("rho", _share(figures.utilisation), "of the load, the GIL is held"),
+        ("hold", _milliseconds(hold_ms), "at most in one thread, for three quarters of that"),
         ("gamma", _share(figures.wait_share), "of a call under load, a thread waits for the GIL"),
         ("kappa", _times(figures.inflation), "the CPU time of a call under load, over alone"),
         ("S threads", _times(found.threads.ratio), f"{visit.slots} threads, over one thread"),
@@ -46,15 +50,23 @@ def text(found: GilCost) -> str:
 
 def sentences(found: GilCost) -> Iterator[str]:
     """Say what follows from the figures, in one sentence for each that says something."""
-    figures, lag, word = found.gil, found.visit.loop_lag_p99_ms, found.compared.verdict.word
+    figures, word = found.gil, found.compared.verdict.word
     yield _by_pairs(word) or _by_hold(figures.hold, found.visit.environment.get("cores"))
-    if lag is not None and lag > LATE_MS and word == verdict.SLOWER:
-        yield "It keeps the event loop waiting, which only leaving the loop's process mends."
-    elif lag is not None and lag > LATE_MS:
-        yield "It keeps the event loop waiting: leave the loop's process even at equal rates."
+    if (waits := _waits(found.visit)) is not None and word == verdict.SLOWER:
+        yield f"{waits}, which only leaving the loop's process mends."
+    elif waits is not None:
+        yield f"{waits}: leave the loop's process even at equal rates."
     is_inflated = figures.inflation is not None and figures.inflation > INFLATED
     if is_inflated or found.threads.switches > MANY:
         yield "Its threads hinder each other: several may be slower than one."
+
+
+def _waits(visit: Record) -> str | None:
+    """Say that the event loop waits for the task, and where C code is why; else None."""
+    lag_ms, hold_s = visit.loop_lag_p99_ms, visit.gil_hold_p75_s
+    if hold_s is not None and hold_s > LONG_S:
+        return "It keeps the event loop waiting in calls that do not let the GIL go"
+    return "It keeps the event loop waiting" if lag_ms is not None and lag_ms > LATE_MS else None
 
 
 def _by_pairs(word: str) -> str | None:
@@ -98,6 +110,7 @@ def as_json(found: GilCost) -> str:
             "s_processes": found.processes.ratio,
             "switches": found.threads.switches,
             "gil_switches": figures.switches,
+            "hold_p75_s": visit.gil_hold_p75_s,
             "cost": cost,
             "cost_low": low,
             "cost_high": high,

@@ -37,3 +37,8 @@ def computes() -> None:
     total = 0
     for number in range(300_000):
         total += number
+
+
+def computes_in_one_call() -> None:
+    """Compute some 20 ms in one call into C, which does not let the GIL go."""
+    sum(range(1_500_000))

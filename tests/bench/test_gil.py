@@ -16,6 +16,7 @@ from bench.prime import get
 from bench.record import VISIT, Record
 from bench.visit import visit
 from loads import Load
+from reports import gil_cost
 from suites import Case
 from tests.bench.test_gil_meter import believed
 
@@ -59,6 +60,13 @@ def test_threads_that_compute_wait_for_each_other() -> None:
     assert 0.3 < found.wait_share + queued < 0.9  # type: ignore[operator] # 0.75 at most: N = 4
     assert 0.5 < found.inflation < 2  # type: ignore[operator]
     assert found.switches > 1  # type: ignore[operator]
+
+
+def test_a_hold_in_c_is_longer_than_python_code_may_hold() -> None:
+    python = visited("threads", "computes", users=8).gil_hold_p75_s
+    in_c = visited("threads", "computes_in_one_call", users=8).gil_hold_p75_s
+    assert python < in_c  # type: ignore[operator]
+    assert in_c > gil_cost.LONG_S  # type: ignore[operator]
 
 
 def test_processes_that_compute_wait_for_no_gil() -> None:

@@ -37,6 +37,7 @@ RECORD = Record(
     gil_hold=0.95,
     gil_utilisation=0.99,
     gil_switches=300,
+    gil_hold_p75_s=0.0052,
     loop_lag_p99_ms=30.0,
     environment={"cores": 4},
     interpreter={"python": "3.11.7", "gil_enabled": True},
@@ -107,6 +108,22 @@ def test_pairs_that_are_resolved_decide_and_not_h(
 def test_a_speed_up_below_one_is_worded_as_one_above() -> None:
     [line] = [line for line in gil_cost.text(cost()).splitlines() if line.startswith("S threads")]
     assert line.split(maxsplit=3) == ["S", "threads", "1.00x", "4 threads, over one thread"]
+
+
+@pytest.mark.parametrize(
+    ("lag_ms", "hold_s", "words"),
+    [
+        (30.0, 0.0052, "event loop waiting: leave"),
+        (6.0, 0.02, "waiting in calls that do not let the GIL go: leave"),
+        (30.0, 0.02, "waiting in calls that do not let the GIL go: leave"),
+        (30.0, None, "event loop waiting: leave"),
+    ],
+)
+def test_a_long_hold_is_no_better_than_a_late_loop(
+    lag_ms: float, hold_s: float | None, words: str
+) -> None:
+    found = cost(said=UNRESOLVED, loop_lag_p99_ms=lag_ms, gil_hold_p75_s=hold_s)
+    assert words in gil_cost.text(found)
 
 
 def test_what_does_not_follow_is_not_said() -> None:
