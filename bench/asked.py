@@ -25,8 +25,11 @@ def request(record: Record) -> Request:
     return Request(**given)
 
 
-def window(record: Record) -> Load:
-    """Ask for a warm-up and a window of two cycles or more, each time of all users once round."""
+def window(record: Record, facts: Mapping[str, object]) -> Load:
+    """Ask for a warm-up and a window of two cycles or more, each time of all users once round.
+
+    A server whose `facts` say that it serves in turn is left without work that nobody waits for.
+    """
     is_slow = record.users / max(cycle_s(record), TINY) < SLOW
     return replace(
         _load(record),
@@ -35,6 +38,7 @@ def window(record: Record) -> Load:
         cycles=CYCLES,
         completions=FEW if is_slow else MANY,
         waits=not draft.is_crowded(record),
+        refills=not facts.get("in_turn"),
     )
 
 

@@ -111,7 +111,7 @@ class _Sliced:
 
     def slice(self, number: int, seed: int) -> Record:
         record = replace(self.record, round=number, seed=seed)
-        window = asked.window(record)
+        window = asked.window(record, self.running.facts)
         load = replace(window, seconds=SLICE, cycles=1.0, completions=asked.FEW)
         return measure(record, load, "builtin", self.running.facts, self.upstream)
 

@@ -15,7 +15,7 @@ from bench.record import LONG, VISIT, Record
 from bench.stats.estimate import SLOW, Estimate
 from suites import Case
 
-ENOUGH = 60.0  # s that were measured, after which a case is given up as unresolved
+ENOUGH = 60.0  # s of load, counted or not, after which a case is given up as unresolved
 ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests a second
 ENOUGH_QUICK = 15.0  # the same with quick
 HOPELESS = 2  # records without a rate in a row, after which a case is not tried again
@@ -69,8 +69,8 @@ def is_finished(plan: Plan, own: Sequence[Record]) -> bool:
     found = rate.of_visits(visits)
     if found.resolved:
         return True
-    measured_s = sum(record.elapsed_s or 0.0 for record in visits)
-    return found.n >= plan.looks.counts[0] and measured_s >= _enough_s(plan, found)
+    loaded_s = sum(record.phases.get("load", 0.0) for record in visits)
+    return found.n >= plan.looks.counts[0] and loaded_s >= _enough_s(plan, found)
 
 
 def _enough_s(plan: Plan, found: Estimate) -> float:

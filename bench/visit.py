@@ -96,7 +96,7 @@ def _loaded(
     phases: Phases,
 ) -> Record:
     if record.kind == VISIT:
-        load = asked.window(record)
+        load = asked.window(record, running.facts)
         expected = load.warm + 3 * asked.cycle_s(record)
     else:
         load = asked.long(record)

@@ -21,8 +21,10 @@ class Load:
     `builtin` only. It begins when `warm` seconds are over and every user has had an answer; it
     lasts for `seconds` and until there were `cycles` answers per user and `completions` in all,
     though these two make it no longer than `longest` seconds. Users go on asking until all that
-    was in flight at its end is answered. Without `waits` no user is waited for, before or after:
-    of a server whose listen queue drops some of them, they may wait a minute to connect again.
+    was in flight at its end is answered; without `refills` each rests when it has its answer, which
+    leaves no work behind on a server that serves in turn. Without `waits` no user is waited for,
+    before or after: of a server whose listen queue drops some of them, they may wait a minute to
+    connect again.
 
     `ca` is the file of an authority that https is verified by, beside the system's; without it
     UPSTREAM_CA names one. A user thinks for `think` seconds on average before each further request,
@@ -45,6 +47,7 @@ class Load:
     completions: int = 0
     longest: float = 60.0
     waits: bool = True
+    refills: bool = True
     method: str = "GET"
     body: str | None = None
     ca: str | None = None

@@ -39,6 +39,9 @@ class Clients:
         """Say what a connection does whose request has ended."""
         raise NotImplementedError
 
+    def ask_no_more(self) -> None:
+        """Begin no more requests, where users wait for answers before they do."""
+
     def fail(self, kind: str, began: float, now: float) -> None:
         """Count a request that failed; after many in a row stop, for nothing will follow."""
         samples = self.samples

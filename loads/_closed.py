@@ -43,6 +43,9 @@ class Closed(Clients):
         else:
             connection.ask(now)
 
+    def ask_no_more(self) -> None:
+        self._left, self._is_endless = 0, False
+
     def _ask(self, user: Connection) -> None:
         """Ask after a pause for thought."""
         if not self.stopped:

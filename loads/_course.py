@@ -44,6 +44,8 @@ class Course:
                 self._measure(clients, now)
         if ended := board.time(ENDED):
             self.busy(now)
+            if not self.load.refills:
+                clients.ask_no_more()
             waits = self.has_window and self.load.waits
             settled = not waits or clients.is_settled(ended)
             board.post(self.process, SETTLED, settled)

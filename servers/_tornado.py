@@ -8,6 +8,7 @@ from collections.abc import Callable
 from concurrent.futures import Executor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
+from inspect import iscoroutinefunction
 from typing import Any, Protocol
 
 from tornado.httpserver import HTTPServer
@@ -16,7 +17,7 @@ from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
 import tasks
-from servers import _answer, _clock, _drain, _lag, _port, _ready
+from servers import _answer, _clock, _drain, _lag, _port, _probe, _ready
 from servers._stop import stop
 
 QUIET = 0.05  # s without a new request before idle connections are closed; a guess
@@ -35,8 +36,8 @@ class Pool(Protocol):
 
 def serve(task: str, port: int, backlog: int, executor: Executor | Pool | None) -> None:
     """Serve `task` in `executor`, or on the loop itself when it is None, until a stop signal."""
-    if executor is None:
-        tasks.resolve(task)
+    if executor is None:  # a task that does not await has the loop to itself: none overtakes it
+        _probe.facts["in_turn"] = not iscoroutinefunction(tasks.resolve(task))
     asyncio.run(_start(_Work(task, executor), port, backlog))
 
 

@@ -73,6 +73,11 @@ class Server:
         """Give the address at which the server behaves as `path` says."""
         return f"http{'s' if self._ssl else ''}://127.0.0.1:{self.port}{path}"
 
+    @property
+    def is_busy(self) -> bool:
+        """Say whether all slots of /pool are taken."""
+        return self._slots.locked()
+
     async def _serve(self) -> None:
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()

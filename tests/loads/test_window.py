@@ -61,6 +61,16 @@ def test_nothing_is_left_unfinished(server: Server) -> None:
     assert (got.failed["unfinished"], got.failed["timeout"]) == (0, 0)
 
 
+@pytest.mark.parametrize("refills", [True, False])
+def test_users_that_rest_after_the_window_leave_the_server_no_work(
+    server: Server, refills: bool
+) -> None:
+    got = measured(server, "/pool", refills=refills)
+    assert server.is_busy == refills
+    assert got.rate == pytest.approx(SLOTS / SLOT_S, rel=0.2)
+    assert got.failed["unfinished"] == 0
+
+
 def test_what_is_in_flight_at_the_end_and_fails_is_counted(server: Server) -> None:
     got = measured(server, "/first", users=1, timeout=1.0)
     assert (got.completed, got.failed["timeout"], got.failed["unfinished"]) == (0, 1, 0)
