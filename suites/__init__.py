@@ -22,7 +22,8 @@ class Case:
     `python` is the interpreter the server runs in, by name or path (None: this one), `path` a
     folder that a user's task imports from. Users ask `request`, `GET /` unless given. With
     `requests` the long run is of so many instead; `clients` processes load it. `in_quick` is what
-    `quick` changes beside the length of the long run, by field (None: as `quick` says).
+    `quick` changes beside the length of the long run, by field (None: as `quick` says). Each
+    process of the server works on `slots` requests at once (None: on any number, or it tells).
     """
 
     server: str
@@ -37,6 +38,7 @@ class Case:
     requests: int | None = None
     clients: int = 1
     in_quick: Mapping[str, object] | None = None
+    slots: int | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
