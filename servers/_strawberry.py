@@ -17,7 +17,7 @@ from servers import _answer, _clock, _lag
 
 
 def application(task: str) -> FastAPI:
-    """Make the application: `/` and `/hello` await the task, and so does each resolver its way."""
+    """Make the application: `/`, two plain routes and four resolvers, each calling it its way."""
 
     def call() -> str:
         return tasks.call(task).decode()
@@ -42,6 +42,10 @@ def application(task: str) -> FastAPI:
     @app.get("/hello")
     async def hello() -> dict[str, str]:
         return {"hello": await acall()}
+
+    @app.get("/rest")
+    def rest() -> dict[str, str]:
+        return {"hello": call()}  # in one of 40 threads of the framework
 
     @app.get("/{path:path}")
     async def any_other(path: str, request: Request) -> Response:

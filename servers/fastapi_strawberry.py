@@ -1,4 +1,4 @@
-"""FastAPI and Strawberry under uvicorn: one loop; GraphQL at /graphql, a plain route at /hello."""
+"""FastAPI and Strawberry under uvicorn: GraphQL at /graphql, plain routes at /hello and /rest."""
 
 NEEDS = ("fastapi", "strawberry", "uvicorn", "uvloop")
 

@@ -1,4 +1,4 @@
-"""FastAPI and Strawberry: a resolver that blocks the loop, and four ways not to."""
+"""FastAPI and Strawberry: a resolver that blocks the loop, and five ways not to."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ from suites import Case, Claim, Request
 from suites._claim import P50
 
 TOOL = "ab"  # ab -c 10 -n 100
+THREADS = 40  # of the framework's pool
 
 
 def extract(body: bytes) -> str:
@@ -17,9 +18,16 @@ def extract(body: bytes) -> str:
     return str(text)
 
 
-def _case(task: str, request: Request) -> Case:
-    quick = {"task": task.replace("second", "tenth")}
-    return Case("fastapi_strawberry", task, 10, request=request, requests=100, in_quick=quick)
+def _case(task: str, request: Request, slots: int | None = None) -> Case:
+    return Case(
+        "fastapi_strawberry",
+        task,
+        10,
+        request=request,
+        requests=100,
+        in_quick={"task": task.replace("second", "tenth")},
+        slots=slots,
+    )
 
 
 def _query(field: str) -> Request:
@@ -27,15 +35,18 @@ def _query(field: str) -> Request:
 
 
 PLAIN = _case("sleep_second_async", Request("/hello"))
-NAIVE = _case("sleep_second_sync", _query("blocking"))
+NAIVE = _case("sleep_second_sync", _query("blocking"), 1)
 ASYNC = _case("sleep_second_async", _query("awaited"))
-POOL = _case("sleep_second_sync", _query("pooled"))
-WRAPPED = _case("sleep_second_sync", _query("wrapped"))
+POOL = _case("sleep_second_sync", _query("pooled"), THREADS)
+WRAPPED = _case("sleep_second_sync", _query("wrapped"), THREADS)
+REST = _case("sleep_second_sync", Request("/rest"), THREADS)
 
-CASES = (PLAIN, NAIVE, ASYNC, POOL, WRAPPED)
-GROUPS = {"published": CASES}
+PUBLISHED = (PLAIN, NAIVE, ASYNC, POOL, WRAPPED)
+CASES = (*PUBLISHED, REST)
+GROUPS = {"published": PUBLISHED}
 
 WHO, WHERE = "Chris927", "github.com/Chris927/fastapi-and-graphql-concurrency-testing"
+DOCUMENTED = "FastAPI", "fastapi.tiangolo.com/async, of routes in plain def"
 
 
 def _claim(name: str, says: str, other: Case, ratio: float, alike: bool = True) -> Claim:
@@ -54,4 +65,14 @@ CLAIMS = (
     _claim("async resolver", "a resolver that awaits keeps concurrency", ASYNC, 1012 / 1009),
     _claim("thread pool", "a sync function in the thread pool keeps it", POOL, 1018 / 1009),
     _claim("make_async", "so does a wrapper around the sync resolver", WRAPPED, 1021 / 1009),
+    Claim(
+        "def route",
+        *DOCUMENTED,
+        "a plain def route runs in a thread pool, and keeps concurrency",
+        PLAIN,
+        REST,
+        None,
+        P50,
+        alike=True,
+    ),
 )
