@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from suites import Case, Claim, Request
+from suites import Case, Request, _granian
 
 TOOL = "h2load"  # in place of wrk, which makes latencies up
-WHO, WHERE = "emmett-framework/granian", "benchmarks of granian 0.1.0, 2 CPUs, Python 3.10"
 CPUS = 2  # as published, also where there are more: the load has the others
 USERS = (16, 32, 64, 128)  # as published, where the best of these was shown
 QUICK = 64
@@ -83,88 +82,28 @@ def _at_all(cases: Sequence[Case]) -> tuple[Case, ...]:
 
 
 NONE, MIN = (CONCURRENCY["granian_rsgi", level, "mt"] for level in ("none", "min"))
-GROUPS = {
-    "types": _at_all(TYPES),
-    "uvicorn": _at_all((*UVICORN.values(), ONE)),
-    "concurrency": _at_all([*CONCURRENCY.values()]),
-    "pythons": tuple(VERSIONS.values()),
-    "claimed": (
-        *TYPES,
-        *UVICORN.values(),
-        ONE,
-        NONE,
-        MIN,
-        *(VERSIONS[name, python] for name in ("RSGI", "h11") for python in PYTHONS[:2]),
-    ),
-}
 CASES = (
     *_at_all((*TYPES, *UVICORN.values(), *CONCURRENCY.values())),
     *VERSIONS.values(),
 )
 
-
-def _claim(
-    name: str, says: str, one: Case, other: Case, ratio: float, alike: bool = False
-) -> Claim:
-    return Claim(name, WHO, WHERE, says, one, other, ratio, alike=alike)
-
-
-CLAIMS = (
-    _claim(
-        "RSGI : ASGI, bytes",
-        "RSGI serves twice what ASGI does",
-        ASGI["bytes"],
-        RSGI["bytes", SMALL],
-        41222 / 21071,
-    ),
-    _claim(
-        "RSGI : ASGI, str",
-        "RSGI serves twice what ASGI does",
-        ASGI["str"],
-        RSGI["str", SMALL],
-        45975 / 22005,
-    ),
-    _claim(
-        "str : bytes, 80 kB",
-        "a large str is answered 18 times as fast as bytes",
-        RSGI["bytes", BIG],
-        RSGI["str", BIG],
-        13073 / 700,
-    ),
-    _claim(
-        "granian : uvicorn h11",
-        "three times uvicorn in pure Python; here one process each",
-        UVICORN["h11"],
-        ONE,
-        22048 / 6934,
-    ),
-    _claim(
-        "granian : httptools",
-        "less than uvicorn with httptools; here one process each",
-        UVICORN["httptools"],
-        ONE,
-        22048 / 27260,
-    ),
-    _claim(
-        "realistic : none",
-        "two processes of two threads serve three times one of one",
-        NONE,
-        RSGI["bytes", SMALL],
-        40520 / 13852,
-    ),
-    _claim("min : none", "more threads in one process do not help", NONE, MIN, 12485 / 13852),
-    _claim(
-        "3.11 : 3.10, RSGI",
-        "Python 3.11 serves less than 3.10 by RSGI",
-        VERSIONS["RSGI", "3.10"],
-        VERSIONS["RSGI", "3.11"],
-        32083 / 40331,
-    ),
-    _claim(
-        "3.11 : 3.10, uvicorn h11",
-        "and nearly twice as much by uvicorn in pure Python",
-        VERSIONS["h11", "3.10"],
-        VERSIONS["h11", "3.11"],
-        12935 / 6934,
-    ),
+CLAIMS = _granian.claims(
+    {
+        **{f"ASGI {kind}": case for kind, case in ASGI.items()},
+        **{f"RSGI {kind}": RSGI[kind, SMALL] for kind in ("bytes", "str")},
+        **{f"RSGI {kind} big": RSGI[kind, BIG] for kind in ("bytes", "str")},
+        **UVICORN,
+        "ASGI one": ONE,
+        "RSGI none": NONE,
+        "RSGI min": MIN,
+    },
+    VERSIONS,
 )
+AUDITS = _granian.AUDITS
+GROUPS = {
+    "types": _at_all(TYPES),
+    "uvicorn": _at_all((*UVICORN.values(), ONE)),
+    "concurrency": _at_all([*CONCURRENCY.values()]),
+    "pythons": tuple(VERSIONS.values()),
+    "claimed": tuple(case for case in CASES if any(case in (c.one, c.other) for c in CLAIMS)),
+}
