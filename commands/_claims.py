@@ -27,11 +27,12 @@ def judged(suites: Sequence[str], run: str) -> tuple[list[Judged], list[str]]:
 
 def of_suite(suite: str, records: Sequence[Record] | None) -> list[Judged]:
     """Judge a suite's claims by its records in one run, None without a run, and its audits."""
-    from bench import audits
+    from bench import audits, majorities
     from bench import claims as bench_claims
 
     module = importlib.import_module(f"suites.{suite}")
     found = [bench_claims.judge(suite, c, records) for c in getattr(module, "CLAIMS", ())]
+    found += [majorities.judge(suite, m, found) for m in getattr(module, "MAJORITIES", ())]
     return found + [audits.judge(suite, one) for one in getattr(module, "AUDITS", ())]
 
 

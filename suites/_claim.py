@@ -61,3 +61,14 @@ class Audit:
     figures: tuple[Figure, ...]
     users: int
     processes: int = 1
+
+
+@dataclass(frozen=True)
+class Majority:
+    """In most of the claims named in `of`, `other` has more than `one`, as `who` says `where`."""
+
+    name: str
+    who: str
+    where: str
+    says: str
+    of: tuple[str, ...]

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suites import Audit, Case, Claim, Figure
+from suites import Audit, Case, Claim, Figure, Majority, _tornado_later
 from suites._claim import MEMORY, RATE
+from suites._tornado_later import DEFAULT, NO_HELP, Row
 
 WHO, WHERE = "pioneer", "github.com/pioneer/httpd-background-tasks, README.rst"
 SLEEP = 0.28  # s
-NO_HELP = "network and I/O run outside the GIL, so processes help little over threads"
-DEFAULT = "one loop of async code is the best in most tests, and can be the default"
 PLAIN_HTTP = "the awaited twin fetched over plain HTTP, the blocking task over HTTPS"
 
 # Name, sentence, two cases as server and task, the ratio of their published rates.
-DIFFERENT = (
+DIFFERENT: tuple[Row, ...] = (
     ("threads, sleep", "four serve four", "loop sleep_sync", "threads sleep_sync", 14.20 / 3.54),
     (
         "loop, split",
@@ -52,27 +51,8 @@ DIFFERENT = (
         "processes network_https_cpu_bound_lxml_sync",
         1.15 / 0.45,
     ),
-    ("loop, HTTP", DEFAULT, "threads network_sync_local", "loop network_async_local", 575 / 301),
-    (
-        "loop : processes, HTTP",
-        DEFAULT,
-        "processes network_sync_local",
-        "loop network_async_local",
-        575 / 504,
-    ),
-    ("loop, HTTPS", DEFAULT, "threads network_https_sync", "loop network_https_async", 22.7 / 9.7),
-    ("loop, file", "threads write more", "threads file_sync", "loop file_async", 27.0 / 46.3),
-    ("loop, simplehash", DEFAULT, "threads simplehash_sync", "loop simplehash_async", 1349 / 1081),
-    (
-        "loop : processes, simplehash",
-        DEFAULT,
-        "processes simplehash_sync",
-        "loop simplehash_async",
-        1349 / 889,
-    ),
-    ("loop, checksum", DEFAULT, "threads checksum_sync", "loop checksum_async", 1303 / 1029),
 )
-ALIKE = (
+ALIKE: tuple[Row, ...] = (
     (
         "loop = sync",
         "a blocked loop is a plain server",
@@ -91,6 +71,9 @@ ALIKE = (
     ("no help: HTTP", NO_HELP, "threads network_sync_local", "processes network_sync_local", None),
     ("no help: HTTPS", NO_HELP, "threads network_https_sync", "processes network_https_sync", None),
     ("no help: file", NO_HELP, "threads file_sync", "processes file_sync", None),
+)
+MEMORY_OF: tuple[Row, ...] = (
+    ("memory", "processes take most", "threads sleep_sync", "processes sleep_sync", None),
 )
 
 AUDITS = (
@@ -124,33 +107,41 @@ AUDITS = (
         users=25,
     ),
 )
+MAJORITIES = (
+    Majority(
+        "loop as the default",
+        WHO,
+        _tornado_later.WHERE,
+        DEFAULT,
+        of=tuple(name for name, *_ in (*_tornado_later.LOOP, *_tornado_later.CPU)),
+    ),
+)
 
 
 def claims(cases: Sequence[Case]) -> tuple[Claim, ...]:
     """Make the claims about these cases; of several with one server and task the first is meant."""
     known = {f"{case.server} {case.task}": case for case in reversed(cases)}
+    known |= {f"{case.server} {case.task} {case.users}": case for case in cases}
 
-    def claim(
-        row: tuple[str, str, str, str, float | None],
+    def made(
+        rows: Sequence[Row],
+        where: str = WHERE,
+        *,
         alike: bool = False,
         figure: str = RATE,
         work: str | None = None,
-    ) -> Claim:
-        name, says, one, other, ratio = row
-        pair = known[one], known[other]
-        return Claim(name, WHO, WHERE, says, *pair, ratio, figure, alike, work=work)
+    ) -> list[Claim]:
+        return [
+            Claim(name, WHO, where, says, known[one], known[other], ratio, figure, alike, work=work)
+            for name, says, one, other, ratio in rows
+        ]
 
-    cpu = (
-        "loop, HTTPS + CPU",
-        DEFAULT,
-        "threads network_https_cpu_bound_sync",
-        "loop network_https_cpu_bound_async",
-        0.83 / 0.66,
-    )
-    memory = ("memory", "processes take most", "threads sleep_sync", "processes sleep_sync", None)
+    later = _tornado_later.WHERE
     return (
-        *(claim(row) for row in DIFFERENT),
-        *(claim(row, alike=True) for row in ALIKE),
-        claim(cpu, work=PLAIN_HTTP),
-        claim(memory, figure=MEMORY),
+        *made(DIFFERENT),
+        *made((*_tornado_later.LOOP, *_tornado_later.CROWDS, *_tornado_later.PROCESSES), later),
+        *made(ALIKE, alike=True),
+        *made(_tornado_later.ALIKE, later, alike=True),
+        *made(_tornado_later.CPU, later, work=PLAIN_HTTP),
+        *made(MEMORY_OF, later, figure=MEMORY),
     )
