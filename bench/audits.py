@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bench.claims import ABOVE, Judged
 from bench.stats import audit
-from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART
+from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE
 from suites import Audit, Figure
 
 MOST = 64  # processes that are tried
@@ -25,12 +25,22 @@ class _Bound:
 
 
 def judge(suite: str, one: Audit) -> Judged:
-    """Judge published figures by arithmetic: rate <= processes x slots / service time."""
+    """Judge published figures by arithmetic: rate <= processes x slots / service time.
+
+    Then by Little's law, users = rate x mean, and by the lengths of what was answered.
+    """
     bounds = _bounds(one, one.processes)
     worst = max(bounds, key=lambda bound: bound.reached, default=None)
-    exceeded = worst is not None and worst.reached > ABOVE
-    words = [*_excess(one, bounds)] if exceeded else ["no rate is above what its conditions allow"]
-    more, unseen = [*_more(one)], [*_unseen(one)]
+    excess = [*_excess(one, bounds)] if worst is not None and worst.reached > ABOVE else []
+    more, unseen, lengths = [*_more(one)], [*_unseen(one)], [*_lengths(one)]
+    words = [*excess, *more, *unseen, *lengths]
+    if bounds and not excess:
+        words = ["no rate is above what its conditions allow", *words]
+    verdict = IN_PART if unseen else HOLDS
+    if excess or more:
+        verdict = DOES_NOT
+    elif lengths:
+        verdict = NOT_COMPARABLE
     return Judged(
         suite,
         one.name,
@@ -38,8 +48,8 @@ def judge(suite: str, one: Audit) -> Judged:
         worst.ceiling if worst else None,
         None,
         None,
-        DOES_NOT if exceeded or more else IN_PART if unseen else HOLDS,
-        "; ".join([*words, *more, *unseen]),
+        verdict,
+        "; ".join(words) or f"rate x mean is about {one.users} users in every row",
         "/s",
     )
 
@@ -80,6 +90,17 @@ def _unseen(one: Audit) -> Iterator[str]:
     for figure, seen in _seen(one):
         if seen < (1 - LITTLE) * one.users:
             yield f"{figure.name}: rate x mean is {seen:.1f} of {one.users} users"
+
+
+def _lengths(one: Audit) -> Iterator[str]:
+    """Name figures whose answers were of other lengths than the first one's."""
+    known = [figure for figure in one.figures if figure.body_bytes]
+    for figure in known[1:]:
+        first = known[0]
+        if figure.body_bytes != first.body_bytes:
+            times = (figure.body_bytes or 0) / (first.body_bytes or 1)
+            lengths = f"{figure.body_bytes} bytes, {first.name} {first.body_bytes}"
+            yield f"{figure.name} answered {lengths}: {times:.1f} times as many, not the same work"
 
 
 def _seen(one: Audit) -> Iterator[tuple[Figure, float]]:

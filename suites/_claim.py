@@ -40,7 +40,8 @@ class Figure:
     """A published rate in requests a second, and what bounds it.
 
     A request keeps one of `slots` in each process (None: as many as there are users) for
-    `service_s`; None where that is not known. `mean_s` is the published mean response time.
+    `service_s`; None where that is not known. `mean_s` is the published mean response time, and
+    `body_bytes` the published length of an answer.
     """
 
     name: str
@@ -48,11 +49,15 @@ class Figure:
     service_s: float | None = None
     slots: int | None = None
     mean_s: float | None = None
+    body_bytes: int | None = None
 
 
 @dataclass(frozen=True)
 class Audit:
-    """Published figures that `users` and `processes` must explain; what does not fit is refuted."""
+    """Published figures that `users` and `processes` must explain; what does not fit is refuted.
+
+    Figures whose answers have other lengths are not comparable with each other.
+    """
 
     name: str
     who: str

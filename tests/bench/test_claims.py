@@ -151,3 +151,15 @@ def test_more_users_than_there_were_refute_a_row() -> None:
     )
     assert found.verdict == DOES_NOT
     assert "a: rate x mean is 100.0 users, not 10" in found.reason
+
+
+def test_answers_of_other_lengths_are_not_comparable() -> None:
+    figures = (
+        Figure("a", 73.15, mean_s=1.367, body_bytes=974),
+        Figure("b", 40.87, body_bytes=4870),
+    )
+    found = audits.judge("a_suite", Audit("rows", "", "", "", figures, 100))
+    assert found.verdict == NOT_COMPARABLE
+    assert found.reason == "b answered 4870 bytes, a 974: 5.0 times as many, not the same work"
+    same = audits.judge("a_suite", Audit("rows", "", "", "", (figures[0],) * 2, 100))
+    assert (same.verdict, same.reason) == (HOLDS, "rate x mean is about 100 users in every row")
