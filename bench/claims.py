@@ -6,13 +6,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import catalog
+from bench import slots
 from bench.record import PAIR, VISIT, Record
 from bench.stats import audit, claimed, looks, verdict
 from bench.stats.claimed import NOT_COMPARABLE, UNRESOLVED
 from suites import Case, Claim
 
 ABOVE = 1.02  # of a ceiling, which nothing exceeds
-SHORT = 0.01  # s: below it a request alone is mostly hops, which overlap under load
 OTHERS = 0.25  # of the machine's CPU, in most visits, beyond which that is said; a guess
 LITTLE = 0.05  # by which rate x mean / users may differ from 1
 
@@ -42,7 +42,8 @@ def judge(suite: str, claim: Claim, records: Sequence[Record] | None) -> Judged:
     word, reason = _verdict(claim, one, other, found)
     if word == UNRESOLVED and records is None:
         reason = "not measured here yet"
-    doubts = "".join(f"; {doubt}" for doubt in dict.fromkeys([*_doubts(one), *_doubts(other)]))
+    told = [*_doubts(claim.one, one), *_doubts(claim.other, other)]
+    doubts = "".join(f"; {doubt}" for doubt in dict.fromkeys(told))
     return Judged(
         suite, claim.name, claim.ratio, found.ratio, found.low, found.high, word, reason + doubts
     )
@@ -126,7 +127,7 @@ def _is_client_bound(record: Record) -> bool:
     return record.kind == VISIT and any(f.startswith("client-bound") for f in record.flags)
 
 
-def _doubts(own: Sequence[Record]) -> list[str]:
+def _doubts(case: Case, own: Sequence[Record]) -> list[str]:
     """Audit what was measured: rate <= users or slots / service time, users ~ mean x rate."""
     found = []
     if sum((r.others_cpu or 0.0) > OTHERS for r in own) > len(own) / 2:
@@ -135,8 +136,11 @@ def _doubts(own: Sequence[Record]) -> list[str]:
     for record in own:
         if record.kind != VISIT or not record.rate or record.little_ratio is None:
             continue
-        known = audit.ceilings(users=record.users, service_s=alone_s if alone_s > SHORT else 0)
+        known = audit.ceilings(
+            users=record.users, service_s=alone_s if alone_s > slots.SHORT else 0
+        )
         known += audit.ceilings(workers=record.slots, service_s=record.slot_s)
+        known += slots.ceilings(case, record, alone_s)
         if exceeded := [c for c in known if record.rate > ABOVE * c.rate]:
             kind, rate = exceeded[0].kind, exceeded[0].rate
             found = [f"{record.task} is above its {kind} ceiling of {rate:.2f}/s"]

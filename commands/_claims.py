@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import catalog
 from errors import UsageError
@@ -12,17 +12,22 @@ from errors import UsageError
 if TYPE_CHECKING:
     from bench.claims import Judged
     from bench.record import Record
+    from reports import gates
 
 
-def judged(suites: Sequence[str], run: str) -> tuple[list[Judged], list[str]]:
-    """Judge all claims and audits of suites; give them, and a line on what each was judged by."""
+def judged(suites: Sequence[str], run: str) -> tuple[list[Judged], list[gates.Line], list[str]]:
+    """Judge all claims and audits of suites; give them, the gates, and what each was judged by."""
+    from reports import gates
+
     found: list[Judged] = []
+    passed: list[gates.Line] = []
     sources: list[str] = []
     for suite in suites:
         records, source = _records(suite, run)
         sources.append(f"{suite}: {source}")
         found += of_suite(suite, records)
-    return found, sources
+        passed += gates.lines(suite, _of(suite, "CLAIMS"), records or ())
+    return found, passed, sources
 
 
 def of_suite(suite: str, records: Sequence[Record] | None) -> list[Judged]:
@@ -30,10 +35,15 @@ def of_suite(suite: str, records: Sequence[Record] | None) -> list[Judged]:
     from bench import audits, majorities
     from bench import claims as bench_claims
 
-    module = importlib.import_module(f"suites.{suite}")
-    found = [bench_claims.judge(suite, c, records) for c in getattr(module, "CLAIMS", ())]
-    found += [majorities.judge(suite, m, found) for m in getattr(module, "MAJORITIES", ())]
-    return found + [audits.judge(suite, one) for one in getattr(module, "AUDITS", ())]
+    found = [bench_claims.judge(suite, claim, records) for claim in _of(suite, "CLAIMS")]
+    found += [majorities.judge(suite, one, found) for one in _of(suite, "MAJORITIES")]
+    return found + [audits.judge(suite, one) for one in _of(suite, "AUDITS")]
+
+
+def _of(suite: str, what: str) -> Sequence[Any]:
+    """Give a suite's CLAIMS, MAJORITIES or AUDITS; a suite need not have any."""
+    found: Sequence[Any] = getattr(importlib.import_module(f"suites.{suite}"), what, ())
+    return found
 
 
 def suites(suite: str, run: str) -> list[str]:

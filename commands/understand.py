@@ -89,14 +89,19 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
     from bench import journal
     from commands import _claims
     from reports import claims as report
+    from reports import gates
 
     values.one_of("format", format, "text", "json")
-    found, sources = _claims.judged(_claims.suites(suite, run), run)
+    found, passed, sources = _claims.judged(_claims.suites(suite, run), run)
     kept = (journal.named(run) if run else journal.RESULTS) / "claims.rst"
     journal.check_writable()
-    journal.replace(kept, report.rst(found, sources))
+    journal.replace(kept, report.rst(found, gates.table(passed, "rst"), sources))
     if format == "json":
         print(report.as_json(found), end="")
     else:
-        print(report.text(found))
-        print("\n".join(["", *sources, f"written to {kept}"]))
+        parts = [
+            report.text(found),
+            gates.table(passed),
+            "\n".join([*sources, f"written to {kept}"]),
+        ]
+        print("\n\n".join(part for part in parts if part))

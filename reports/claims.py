@@ -29,15 +29,16 @@ def short(found: Sequence[Judged]) -> str:
     return _table(lines, len(HEAD) - 1, "rst")
 
 
-def rst(found: Sequence[Judged], sources: Sequence[str]) -> str:
-    """Render a document of them; `sources` names the run that each suite was judged by."""
+def rst(found: Sequence[Judged], gates: str, sources: Sequence[str]) -> str:
+    """Render a document of them and of their gates; `sources` names the run of each suite."""
     title = "Claims and verdicts"
     listed = "\n".join(f"* {source}" for source in sources)
     said = (
         "Ratios are of the second case over the first, with 95 % intervals; of an audit, which is\n"
         "arithmetic on published figures, Here is the ceiling of what was published."
     )
-    return f"{title}\n{'=' * len(title)}\n\n{said}\n\n{text(found, 'rst')}\n\n{listed}\n"
+    parts = [f"{title}\n{'=' * len(title)}", said, text(found, "rst"), listed, gates]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def as_json(found: Sequence[Judged]) -> str:

@@ -37,6 +37,7 @@ def _case(server: str, count: int, processes: int, joined: bool = True) -> Case:
         request=Request("/graphql/", "POST", json.dumps({"query": query})),
         requests=REQUESTS,
         in_quick=QUICK,
+        slots=1 if server == WSGI else None,
     )
 
 

@@ -1,0 +1,64 @@
+"""The gates behind claims: rates below their ceilings, and users as rate x mean tells of them."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Iterator, Sequence
+
+from tabulate import tabulate
+
+from bench import slots
+from bench.record import Record
+from reports.rows import Row, rows
+from reports.summary import rate
+from suites import Case, Claim
+
+HEAD = ("Suite", "Case", "Rate /s", "Ceiling /s", "Reached", "Users", "Rate x mean")
+ALIGN = ("left", "left", *("right",) * 5)
+TITLE = "Rates against their ceilings, and users against rate x mean response time"
+
+Line = tuple[str, ...]
+
+
+def lines(suite: str, claims: Sequence[Claim], records: Sequence[Record]) -> list[Line]:
+    """Give a line for each case of the claims that has a rate in a run of their suite."""
+    cases = {case.key: case for claim in claims for case in (claim.one, claim.other)}
+    found: list[Line] = []
+    for case in cases.values():
+        keys = (case.key, case.quick().key)
+        found += _lines(suite, case, [record for record in records if record.key in keys])
+    return found
+
+
+def table(found: Sequence[Line], style: str = "simple") -> str:
+    """Lay the lines out under their title; empty without any."""
+    if not found:
+        return ""
+    body = tabulate(found, HEAD, tablefmt=style, colalign=ALIGN, disable_numparse=True)
+    return f"{TITLE}\n{'-' * len(TITLE)}\n\n{body}"
+
+
+def _lines(suite: str, case: Case, own: Sequence[Record]) -> Iterator[Line]:
+    for row in rows(own):
+        if row.rate is None:
+            continue
+        alone_s = min((r.alone_s for r in row.records if r.alone_s), default=None)
+        known = slots.ceilings(case, row.first, alone_s)
+        if row.ceiling is not None:
+            known.append(row.ceiling)
+        lowest = min(known, key=lambda ceiling: ceiling.rate, default=None)
+        yield (
+            suite,
+            case.name,
+            rate(row),
+            "-" if lowest is None else f"{lowest.kind} {lowest.rate:.2f}",
+            "-" if lowest is None else f"{row.rate / lowest.rate:.0%}",
+            str(row.first.users),
+            _seen(row),
+        )
+
+
+def _seen(row: Row) -> str:
+    """Word the users that Little's law sees in the visits, whose means were measured apart."""
+    known = [r.little_ratio for r in row.visits if r.little_ratio is not None]
+    return f"{statistics.median(known) * row.first.users:.1f}" if known else "-"
