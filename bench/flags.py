@@ -10,7 +10,7 @@ from collections.abc import Iterator, Sequence
 
 import catalog
 from bench import draft
-from bench.record import Record
+from bench.record import LONG, Record
 
 CLIENT_BOUND = 0.7  # of its cores, beyond which the load tool may be what sets the rate
 LITTLE = 0.02  # by which rate x mean / users may differ from 1
@@ -44,6 +44,13 @@ def is_to_be_repeated(record: Record, earlier: Sequence[Record]) -> bool:
     if draft.is_crowded(record):
         own |= {"overflows", "failures"}
     return bool(kinds(record) - own - LASTING)
+
+
+def of_tool(record: Record, missing: str | None) -> tuple[str, ...]:
+    """Name the published tool that a long run was without, by what says that it is missing."""
+    if missing is None or record.kind != LONG:
+        return ()
+    return (f"tool: {missing}; {record.driver} in its place",)
 
 
 def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[str, ...]:

@@ -21,7 +21,8 @@ class Plan:
     """What a run measures: `cases` in the order of the table, in rounds whose order is of `seed`.
 
     Each case has one long run with `driver`, unless it is None, and visits with `builtin` until
-    its rate is known to `target`, a share (None: 2 %, 5 % for quick and for slow cases).
+    its rate is known to `target`, a share (None: 2 %, 5 % for quick and for slow cases). `missing`
+    says why `driver` is not the published tool, None when it is or when it was asked for.
     """
 
     suite: str
@@ -30,6 +31,7 @@ class Plan:
     driver: str | None
     quick: bool = False
     target: float | None = None
+    missing: str | None = None
 
     @property
     def looks(self) -> looks.Looks:

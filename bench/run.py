@@ -75,7 +75,8 @@ def _made(
             record = draft.not_available(record, needed)
         else:
             record = visit(due.case, driver, record, known, progress.phase, gil=due.round == 1)
-        record = replace(record, flags=record.flags + flags.of_bodies(record, earlier))
+        doubts = (*flags.of_tool(record, plan.missing), *flags.of_bodies(record, earlier))
+        record = replace(record, flags=record.flags + doubts)
         yield record
         if due.kind != VISIT or not flags.is_to_be_repeated(record, earlier):
             return

@@ -37,13 +37,15 @@ def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float
     cases: Sequence[Case] = groups[rows]
     if is_quick:
         cases = [case.quick() for case in cases]
+    tool = getattr(module, "TOOL", "siege")
     return plan.Plan(
         suite,
         tuple(cases),
         plan.new_seed(),
-        driver or loads.default_driver(getattr(module, "TOOL", "siege")),
+        driver or loads.default_driver(tool),
         is_quick,
         target,
+        missing=None if driver else loads.missing(tool),
     )
 
 
@@ -115,6 +117,7 @@ def in_run() -> Iterator[None]:
 def show(records: Sequence[Record], format: str) -> None:  # noqa: A002 - the option's name
     """Print the tables of a run, or its rows as JSON; raise RunError when no row has figures."""
     from bench import journal
+    from bench.record import UNAVAILABLE
     from reports import as_json, text
 
     if format == "json":
@@ -124,7 +127,12 @@ def show(records: Sequence[Record], format: str) -> None:  # noqa: A002 - the op
         path = journal.RESULTS / records[-1].run / "results.txt"
         print(f"all of it, with every load tool's own output: {path}")
     if not any(record.completed for record in records):
-        raise RunError("no row has figures: the notes under the table say why")
+        problems = [
+            record.problem.removeprefix(UNAVAILABLE) for record in records if record.problem
+        ]
+        fixes = {problem.rpartition(": ")[2] for problem in problems}
+        why = problems[0] if len(fixes) == 1 else "the notes under the table say why"
+        raise RunError(f"no row has figures: {why}")
 
 
 def with_load(cases: Sequence[Case], users: int, keep_alive: bool) -> tuple[Case, ...]:

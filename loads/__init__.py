@@ -157,7 +157,14 @@ def version(driver: str) -> str | None:
 
 def default_driver(published: str = "siege") -> str:
     """Name the driver to use when none is asked for: the `published` one when it is installed."""
+    return published if missing(published) is None else "builtin"
+
+
+def missing(driver: str) -> str | None:
+    """Say in one line that a driver's tool is not installed, and the command; None when it is."""
     from loads import _check
 
-    driver = importlib.import_module(f"loads.{published}")
-    return published if _check.is_installed(driver) else "builtin"
+    module = importlib.import_module(f"loads.{driver}")
+    if _check.is_installed(module):
+        return None
+    return f"{driver} is not installed: {module.INSTALL}"

@@ -1,0 +1,70 @@
+"""What is not installed is named in one line with the command: a suite's packages, its tool."""
+
+from __future__ import annotations
+
+import re
+import subprocess
+import sys
+from contextlib import closing
+from pathlib import Path
+
+import pytest
+
+import catalog
+import loads
+from bench import draft, packages
+from bench.plan import Plan
+from bench.record import LONG
+from bench.run import run
+from commands import _run
+from errors import MachineError, RunError
+from suites import Case
+
+AB = "ab is not installed: sudo apt install apache2-utils"
+IMPORTED = {named: name for name, named in packages.INSIDE.items() if named != "uvicorn"}
+LINES = (catalog.ROOT / "requirements-suites.txt").read_text().splitlines()
+PACKAGES = [re.split(r"[^\w-]", line)[0] for line in LINES if line[:1].isalpha()]
+
+
+@pytest.mark.parametrize("package", PACKAGES)
+def test_a_package_of_the_suites_can_be_imported(package: str) -> None:
+    name = package.replace("-", "_")
+    words = f"import {IMPORTED.get(name, name)}"
+    if "django" in name:  # which wants its settings first
+        words = f"from django.conf import settings; settings.configure(); {words}"
+    said = subprocess.run([sys.executable, "-c", words], capture_output=True, text=True, timeout=60)
+    if "ModuleNotFoundError" in said.stderr:
+        pytest.skip(f"{package}: make suites")
+    assert said.returncode == 0, said.stderr
+
+
+def test_a_plan_without_its_published_tool_takes_builtin(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert loads.missing("ab") == AB
+    plan = _run.suite_plan("fastapi_strawberry", "", "", True, None)
+    assert (plan.driver, plan.missing) == ("builtin", AB)
+    assert _run.suite_plan("fastapi_strawberry", "", "builtin", True, None).missing is None
+
+
+def test_a_row_without_its_published_tool_says_so(tmp_path: Path) -> None:
+    case = Case("threads", "noop_sync", users=2, requests=10)
+    plan = Plan("measure", (case,), seed=1, driver="builtin", quick=True, missing=AB)
+    with closing(run(plan, tmp_path)) as running:
+        [record] = next(running)
+    assert (record.kind, record.completed) == (LONG, 10)
+    assert f"tool: {AB}; builtin in its place" in record.flags
+
+
+def test_a_suite_without_its_packages_ends_in_one_line_with_the_command() -> None:
+    records = [
+        draft.not_available(draft.new(Case("threads", task), "run", None), MachineError(words))
+        for task, words in (
+            ("noop_sync", "a needs x: make suites"),
+            ("sha256_sync", "b needs y: make suites"),
+        )
+    ]
+    with pytest.raises(RunError, match=r"^no row has figures: a needs x: make suites$"):
+        _run.show(records, "text")
+    other = draft.not_available(records[0], MachineError("no Python: get one"))
+    with pytest.raises(RunError, match="the notes under the table say why"):
+        _run.show([*records, other], "text")
