@@ -40,6 +40,12 @@ def of_suite(suite: str, records: Sequence[Record] | None) -> list[Judged]:
     return found + [audits.judge(suite, one) for one in _of(suite, "AUDITS")]
 
 
+def said(suites: Sequence[str]) -> list[tuple[str, Any]]:
+    """Give all that is claimed, each with its suite."""
+    kinds = ("CLAIMS", "MAJORITIES", "AUDITS")
+    return [(suite, one) for suite in suites for kind in kinds for one in _of(suite, kind)]
+
+
 def _of(suite: str, what: str) -> Sequence[Any]:
     """Give a suite's CLAIMS, MAJORITIES or AUDITS; a suite need not have any."""
     found: Sequence[Any] = getattr(importlib.import_module(f"suites.{suite}"), what, ())

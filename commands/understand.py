@@ -88,14 +88,16 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
     """
     from bench import journal
     from commands import _claims
+    from reports import claimed, gates
     from reports import claims as report
-    from reports import gates
 
     values.one_of("format", format, "text", "json")
-    found, passed, sources = _claims.judged(_claims.suites(suite, run), run)
+    suites = _claims.suites(suite, run)
+    found, passed, sources = _claims.judged(suites, run)
     kept = (journal.named(run) if run else journal.RESULTS) / "claims.rst"
     journal.check_writable()
-    journal.replace(kept, report.rst(found, gates.table(passed, "rst"), sources))
+    more = gates.table(passed, "rst"), claimed.rst(_claims.said(suites))
+    journal.replace(kept, report.rst(found, sources, *more))
     if format == "json":
         print(report.as_json(found), end="")
     else:

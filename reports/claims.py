@@ -29,15 +29,15 @@ def short(found: Sequence[Judged]) -> str:
     return _table(lines, len(HEAD) - 1, "rst")
 
 
-def rst(found: Sequence[Judged], gates: str, sources: Sequence[str]) -> str:
-    """Render a document of them and of their gates; `sources` names the run of each suite."""
+def rst(found: Sequence[Judged], sources: Sequence[str], *more: str) -> str:
+    """Render a document of them, with `more` below; `sources` names the run of each suite."""
     title = "Claims and verdicts"
     listed = "\n".join(f"* {source}" for source in sources)
     said = (
         "Ratios are of the second case over the first, with 95 % intervals; of an audit, which is\n"
         "arithmetic on published figures, Here is the ceiling of what was published."
     )
-    parts = [f"{title}\n{'=' * len(title)}", said, text(found, "rst"), listed, gates]
+    parts = [f"{title}\n{'=' * len(title)}", said, text(found, "rst"), listed, *more]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 

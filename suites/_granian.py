@@ -6,7 +6,10 @@ from collections.abc import Mapping
 
 from suites import Audit, Case, Claim, Figure
 
-WHO, WHERE = "emmett-framework/granian", "benchmarks of granian 0.1.0, 2 CPUs, Python"
+WHO, WHERE = "emmett-framework/granian", "benchmarks of granian 0.1.0, Python"
+CONDITIONS = (
+    "2 CPUs with the load on them, wrk for 15 s after a warm-up, the best of 16 to 128 users"
+)
 NEW = "nobody", "a new row: newer Pythons than were compared"
 
 # Name, sentence, two cases, and the ratio of their published rates in Python 3.10 and in 3.11.
@@ -91,7 +94,16 @@ def claims(
 ) -> tuple[Claim, ...]:
     """Make the claims about cases by name, and about servers by name and Python."""
     published = [
-        Claim(f"{name}{mark}", WHO, f"{WHERE} {python}", says, cases[one], cases[other], ratio)
+        Claim(
+            f"{name}{mark}",
+            WHO,
+            f"{WHERE} {python}",
+            says,
+            cases[one],
+            cases[other],
+            ratio,
+            conditions=CONDITIONS,
+        )
         for name, says, (one, other), ratios in PUBLISHED
         for python, mark, ratio in zip(("3.10", "3.11"), ("", ", 3.11"), ratios, strict=True)
     ]
@@ -104,6 +116,7 @@ def claims(
             versions[server, "3.10"],
             versions[server, "3.11"],
             ratio,
+            conditions=CONDITIONS,
         )
         for name, says, server, ratio in PYTHONS
     ]
@@ -115,6 +128,7 @@ def claims(
             versions[server, "3.11"],
             versions[server, NEWER],
             None,
+            conditions="none: nobody published a figure",
         )
         for _, _, server, _ in PYTHONS
     ]

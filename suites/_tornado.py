@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Any
 
 from suites import Audit, Case, Claim, Figure, Majority, _tornado_later
-from suites._claim import MEMORY, RATE
+from suites._claim import MEMORY
 from suites._tornado_later import DEFAULT, NO_HELP, Row
 
 WHO, WHERE = "pioneer", "github.com/pioneer/httpd-background-tasks, README.rst"
+CONDITIONS = "a laptop's i7-5500U with 2 cores, siege -b, 25 users, 60 s, 4 workers"
 SLEEP = 0.28  # s
 PLAIN_HTTP = "the awaited twin fetched over plain HTTP, the blocking task over HTTPS"
 
@@ -125,18 +127,16 @@ def claims(cases: Sequence[Case]) -> tuple[Claim, ...]:
 
     def made(
         rows: Sequence[Row],
-        where: str = WHERE,
-        *,
-        alike: bool = False,
-        figure: str = RATE,
-        work: str | None = None,
+        published: tuple[str, str] = (WHERE, CONDITIONS),
+        **how: Any,
     ) -> list[Claim]:
+        where, how["conditions"] = published
         return [
-            Claim(name, WHO, where, says, known[one], known[other], ratio, figure, alike, work=work)
+            Claim(name, WHO, where, says, known[one], known[other], ratio, **how)
             for name, says, one, other, ratio in rows
         ]
 
-    later = _tornado_later.WHERE
+    later = _tornado_later.WHERE, _tornado_later.CONDITIONS
     return (
         *made(DIFFERENT),
         *made((*_tornado_later.LOOP, *_tornado_later.CROWDS, *_tornado_later.PROCESSES), later),

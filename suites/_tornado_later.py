@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 WHERE = "github.com/pioneer/httpd-background-tasks, its later table of 300 s runs"
+CONDITIONS = "siege -b, 25 users unless named, 300 s, as many workers as CPUs"
 DEFAULT = "one loop of async code is the best in most tests, and can be the default"
 GOOD = "processes are good at CPU work and files"
 SMALL = "processes serve less of what takes microseconds"

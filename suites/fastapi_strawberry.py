@@ -46,11 +46,12 @@ CASES = (*PUBLISHED, REST)
 GROUPS = {"published": PUBLISHED}
 
 WHO, WHERE = "Chris927", "github.com/Chris927/fastapi-and-graphql-concurrency-testing"
+CONDITIONS = "one process, ab -c 10 -n 100, 1 s of sleep; of the medians"
 DOCUMENTED = "FastAPI", "fastapi.tiangolo.com/async, of routes in plain def"
 
 
 def _claim(name: str, says: str, other: Case, ratio: float, alike: bool = True) -> Claim:
-    return Claim(name, WHO, WHERE, says, PLAIN, other, ratio, P50, alike)
+    return Claim(name, WHO, WHERE, says, PLAIN, other, ratio, P50, alike, conditions=CONDITIONS)
 
 
 # Of the medians: that of plain GET was 1009 ms.
@@ -74,5 +75,6 @@ CLAIMS = (
         None,
         P50,
         alike=True,
+        conditions="none: a sentence without figures",
     ),
 )

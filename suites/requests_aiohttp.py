@@ -8,6 +8,7 @@ from suites import Audit, Case, Claim, Figure, Request
 
 TOOL = "locust"  # whose users keep their connections
 WHO, WHERE = "unknown", "a text of two rounds of locust, 100 users, 2 workers"
+CONDITIONS = "a Ryzen 5 7600 in WSL2, 100 users of locust, 2 workers, an upstream that sleeps"
 USERS, PROCESSES = 100, 2
 BLOCKED_USERS = 20  # with quick, where each waits for all: a visit takes seconds, not minutes
 
@@ -53,7 +54,16 @@ def _claims(
         ("to_thread", "asyncio.to_thread is worth it", 0, 2, to_thread / blocking),
     )
     return tuple(
-        Claim(f"{name}, {at}", WHO, WHERE, says, cases[one], cases[other], ratio)
+        Claim(
+            f"{name}, {at}",
+            WHO,
+            WHERE,
+            says,
+            cases[one],
+            cases[other],
+            ratio,
+            conditions=f"{CONDITIONS} {at}",
+        )
         for name, says, one, other, ratio in said
     )
 

@@ -4,13 +4,15 @@ from __future__ import annotations
 
 import json
 import shutil
+from dataclasses import replace
 
 import pytest
 
 import catalog
 from bench import journal
 from bench.claims import Judged
-from reports import claims
+from reports import claimed, claims
+from suites import Case, Claim
 from tests.test_fab import fab
 
 JUDGED = Judged("a_suite", "four", 4.0, 3.9, 3.8, 4.0, "holds", "as published")
@@ -70,3 +72,15 @@ def test_a_short_table_leaves_the_reasons_out() -> None:
 def test_a_suite_that_is_not_there_is_one_line() -> None:
     said = fab("claims:tornad")
     assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+
+
+def test_a_sentence_stands_with_who_said_it_where_and_how() -> None:
+    case = Case("loop", "sleep_sync")
+    claim = Claim("four", "me", "here", "it is four", case, case, 4.0, conditions="4 workers")
+    said = claimed.rst([("a_suite", claim), ("a_suite", replace(claim, name="five"))])
+    assert said.splitlines()[3:] == [
+        "* a_suite: me, here (4 workers)",
+        "",
+        "  * four: it is four",
+        "  * five: it is four",
+    ]

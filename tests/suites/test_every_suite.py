@@ -46,6 +46,7 @@ def test_a_claim_is_about_two_cases_of_its_suite(suite: ModuleType) -> None:
         assert claim.who
         assert claim.where
         assert claim.says
+        assert claim.conditions
 
 
 @every
