@@ -126,11 +126,4 @@ ALIKE: tuple[Row, ...] = (
         "processes network_https_sync",
         9.1 / 9.7,
     ),
-    (
-        "processes, file, later",
-        f"{GOOD}: as good as threads",
-        "threads file_sync",
-        "processes file_sync",
-        46.9 / 46.3,
-    ),
 )
