@@ -10,7 +10,7 @@ from tabulate import tabulate
 from bench import slots
 from bench.record import Record
 from reports.rows import Row, rows
-from reports.summary import rate
+from reports.summary import label, rate
 from suites import Case, Claim
 
 HEAD = ("Suite", "Case", "Rate /s", "Ceiling /s", "Reached", "Users", "Rate x mean")
@@ -49,7 +49,7 @@ def _lines(suite: str, case: Case, own: Sequence[Record]) -> Iterator[Line]:
         lowest = min(known, key=lambda ceiling: ceiling.rate, default=None)
         yield (
             suite,
-            case.name,
+            label(row.first),
             rate(row),
             "-" if lowest is None else f"{lowest.kind} {lowest.rate:.2f}",
             "-" if lowest is None else f"{row.rate / lowest.rate:.0%}",
