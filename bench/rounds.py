@@ -17,7 +17,7 @@ from suites import Case
 
 ENOUGH = 60.0  # s of load, counted or not, after which a case is given up as unresolved
 ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests a second
-ENOUGH_QUICK = 15.0  # the same with quick
+ENOUGH_QUICK = 10.0  # the same with quick
 HOPELESS = 2  # records without a rate in a row, after which a case is not tried again
 
 
