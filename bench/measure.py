@@ -124,10 +124,14 @@ def _others_cpu(record: Record) -> float | None:
 def _little_ratio(measured: loads.Measured, load: Load) -> float | None:
     """X R / c, which Little's law says is 1 in a closed loop without thinking; None elsewhere.
 
-    A mean that was derived by that law cannot be checked by it.
+    X R is the mean number of requests under way, where the tool tells that: in a window of few
+    cycles the mean of what ended within it is of an earlier time. A mean that was derived by that
+    law cannot be checked by it.
     """
     if load.rate is not None or load.think or measured.response_how == "Little's law":
         return None
+    if measured.in_flight is not None:
+        return round(measured.in_flight / load.users, 4)
     ratio = audit.little_ratio(measured.rate, measured.response_mean_s, load.users)
     return None if ratio is None else round(ratio, 4)
 

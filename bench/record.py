@@ -83,6 +83,7 @@ class Record:
     rate: float | None = None
     rate_how: str | None = None
     rate_quantum: float | None = None
+    in_flight: float | None = None
     window_s: float | None = None
     window_began: float | None = None
     window_ended: float | None = None

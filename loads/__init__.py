@@ -84,9 +84,10 @@ class Measured:
 
     What is counted lies between `window_began` and `window_ended`, in seconds of CLOCK_MONOTONIC.
     `rate_quantum` is the share by which the rate may be off because requests are whole: no
-    interval is narrower. Of an open loop, `offered` requests were to begin within the window, and
-    every figure but the rate is of them; `late` is by how much the tool itself began them late.
-    `driver_busy` is the share of one core that the busiest load process used within the window.
+    interval is narrower. `in_flight` counts the requests under way, on average. Of an open loop,
+    `offered` requests were to begin within the window, and every figure but these is of them;
+    `late` is by how much the tool itself began them late. `driver_busy` is the share of one core
+    that the busiest load process used within the window.
     """
 
     elapsed_s: float | None = None
@@ -97,6 +98,7 @@ class Measured:
     rate: float | None = None
     rate_how: str | None = None
     rate_quantum: float | None = None
+    in_flight: float | None = None
     window_s: float | None = None
     window_began: float | None = None
     window_ended: float | None = None

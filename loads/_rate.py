@@ -25,6 +25,20 @@ def residence_spread(
     return _inside(began, ended, start, end) / (end - start)
 
 
+def in_flight(
+    began: Sequence[float], ended: Sequence[float], start: float, end: float
+) -> float | None:
+    """Give how many requests were under way from `start` to `end`, on average; None without time.
+
+    By Little's law it is X R, of the rate in the window and the mean time of what that rate counts.
+    The mean of the requests that ended in the window is of another time: from one response earlier.
+    """
+    if end <= start:
+        return None
+    pairs = zip(began, ended, strict=True)
+    return fsum(max(0.0, min(e, end) - max(b, start)) for b, e in pairs) / (end - start)
+
+
 def quantum(began: Sequence[float], ended: Sequence[float], start: float, end: float) -> float:
     """Give what is left of the quantisation, as a share of the rate.
 

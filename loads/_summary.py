@@ -126,8 +126,9 @@ def _rates(load: Load, window: Window, parts: Sequence[Samples], completed: int)
             "rate_how": "count / elapsed",
             "rate_quantum": _rate.quantum_of_count(load.users, completed),
         }
-    sent, ended = array("d"), array("d")
+    began, sent, ended = array("d"), array("d"), array("d")
     for part in parts:
+        began.extend(part.began)
         sent.extend(part.sent)
         ended.extend(part.ended)
     edges = (window.began, window.ended)
@@ -137,6 +138,7 @@ def _rates(load: Load, window: Window, parts: Sequence[Samples], completed: int)
     return {
         "rate": _rate.residence_spread(sent, ended, *edges),
         "rate_how": "residence-spread",
+        "in_flight": _rate.in_flight(began, ended, *edges),
         "rate_quantum": _rate.quantum(sent, ended, *edges),
     }
 

@@ -7,7 +7,13 @@ import random
 
 import pytest
 
-from loads._rate import between_completions, quantum, quantum_of_count, residence_spread
+from loads._rate import (
+    between_completions,
+    in_flight,
+    quantum,
+    quantum_of_count,
+    residence_spread,
+)
 
 POOLS = [(4, 0.28, 25), (4, 0.28, 24), (1, 0.28, 25), (4, 0.05, 25), (10, 0.1, 64)]
 Requests = tuple[list[float], list[float]]
@@ -40,6 +46,26 @@ def errors(
         spread.append(residence_spread(*seen, start, end))
         count.append(sum(start <= e <= end for e in seen[1]) / length)
     return tuple(max(abs((r or 0) / truth - 1) for r in rates) for rates in (spread, count))  # type: ignore[return-value]
+
+
+@pytest.mark.parametrize("slowed", [1.0, 0.7, 1.4])
+def test_all_users_of_a_closed_loop_are_in_flight_also_while_the_server_drifts(
+    slowed: float,
+) -> None:
+    began, ended = pool(4, 0.28, 25, 40.0)
+    began, ended = ([t if t < 20 else 20 + slowed * (t - 20) for t in ts] for ts in (began, ended))
+    start, end = 20.5, 24.0  # two cycles
+    assert in_flight(began, ended, start, end) == pytest.approx(25)
+    own = [(b, e) for b, e in zip(began, ended, strict=True) if start <= e <= end]
+    mean = sum(e - b for b, e in own) / len(own)
+    rate = residence_spread(began, ended, start, end)
+    assert (abs(rate * mean / 25 - 1) > 0.02) == (slowed != 1.0)  # type: ignore[operator]
+
+
+def test_users_that_pause_are_not_in_flight() -> None:
+    assert in_flight([0, 2, 4], [1, 3, 5], 0, 6) == pytest.approx(0.5)
+    assert in_flight([0, 2, 4], [1, 3, 5], 2.5, 4.5) == pytest.approx(0.5)
+    assert in_flight([0], [1], 3, 3) is None
 
 
 @pytest.mark.parametrize(("workers", "slot", "users"), POOLS)
