@@ -44,9 +44,16 @@ def _derived(row: Row) -> Iterator[str]:
                 f"tools: {row.long.driver}'s one run is {apart:+.1%} from the visits by builtin: "
                 "see its own output"
             )
-    if row.reached is not None and row.reached > ABOVE and row.ceiling is not None:
+    if row.ceiling is not None and _is_above_ceiling(row, row.ceiling.rate):
         kind, rate = row.ceiling.kind, row.ceiling.rate
         yield f"ceiling: the rate is above its {kind} ceiling of {rate:.2f}/s: check the task"
+
+
+def _is_above_ceiling(row: Row, ceiling: float) -> bool:
+    """Say whether the rate is above what bounds it, and so is its interval, where there is one."""
+    found = row.estimate
+    low = row.rate if found is None or found.low is None else found.low
+    return (row.rate or 0.0) > ABOVE * ceiling and (low or 0.0) > ceiling
 
 
 def _unresolved(row: Row, found: Estimate) -> str:

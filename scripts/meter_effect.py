@@ -2,7 +2,7 @@
 
 A live server of 4 threads is loaded by PAIRS pairs of slices, in each pair one with the meter and
 one without, in random order. It passes, with exit code 0, when the 95 % interval of the ratio of
-their rates contains 1 and is within 3 %. It takes some 8 minutes, of a quiet machine.
+their rates contains 1 and is within 3 %. It takes some 7 minutes, of a quiet machine.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from bench.stats import verdict  # noqa: E402
 from loads import Load  # noqa: E402
 from suites import Case  # noqa: E402
 
-PAIRS = 160
+PAIRS = 120
 SLICE, WARM = 1.0, 0.3  # s; of each slice, and before it
 WITHIN = 0.03
 TASK = "noop_sync"  # the most hand-offs of the GIL a second that there are

@@ -120,6 +120,15 @@ def test_a_rate_above_its_ceiling_is_doubted() -> None:
     assert [d for d in doubts.of(row) if d.startswith("ceiling: ")]
 
 
+@pytest.mark.parametrize(("spread", "is_doubted"), [(0.1, True), (9.0, False)])
+def test_a_rate_whose_interval_reaches_below_its_ceiling_is_not(
+    spread: float, is_doubted: bool
+) -> None:
+    [row] = rows(visits(RECORD, 42.0 - spread, 42.0, 42.0 + spread, 42.0, 42.0))
+    assert row.ceiling is not None
+    assert bool([d for d in doubts.of(row) if d.startswith("ceiling: ")]) == is_doubted
+
+
 def test_the_gil_effect_is_processes_over_threads() -> None:
     [effect] = effects(RECORD, PROCESSES)
     assert effect.ratio == pytest.approx(1.9)
