@@ -48,7 +48,7 @@ def is_to_be_repeated(record: Record, earlier: Sequence[Record]) -> bool:
 
 def of_tool(record: Record, missing: str | None) -> tuple[str, ...]:
     """Name the published tool that a long run was without, by what says that it is missing."""
-    if missing is None or record.kind != LONG:
+    if missing is None or record.kind != LONG or record.driver is None:  # nothing ran
         return ()
     return (f"tool: {missing}; {record.driver} in its place",)
 

@@ -6,13 +6,14 @@ import re
 import subprocess
 import sys
 from contextlib import closing
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 import catalog
 import loads
-from bench import draft, packages
+from bench import draft, flags, packages
 from bench.plan import Plan
 from bench.record import LONG
 from bench.run import run
@@ -21,7 +22,8 @@ from errors import MachineError, RunError
 from suites import Case
 
 AB = "ab is not installed: sudo apt install apache2-utils"
-IMPORTED = {named: name for name, named in packages.INSIDE.items() if named != "uvicorn"}
+OWN = {"fastapi", "uvicorn"}  # which are imported by their own names, beside what is in them
+IMPORTED = {named: name for name, named in packages.INSIDE.items() if named not in OWN}
 LINES = (catalog.ROOT / "requirements-suites.txt").read_text().splitlines()
 PACKAGES = [re.split(r"[^\w-]", line)[0] for line in LINES if line[:1].isalpha()]
 
@@ -53,6 +55,11 @@ def test_a_row_without_its_published_tool_says_so(tmp_path: Path) -> None:
         [record] = next(running)
     assert (record.kind, record.completed) == (LONG, 10)
     assert f"tool: {AB}; builtin in its place" in record.flags
+
+
+def test_a_row_that_was_not_measured_had_nothing_in_the_place_of_its_tool() -> None:
+    record = draft.new(Case("threads", "noop_sync"), "run", None)
+    assert flags.of_tool(replace(record, kind=LONG), AB) == ()
 
 
 def test_a_suite_without_its_packages_ends_in_one_line_with_the_command() -> None:
