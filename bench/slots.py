@@ -7,7 +7,7 @@ from bench.stats import audit
 from bench.stats.audit import Ceiling
 from suites import Case
 
-SHORT = 0.01  # s: below it a request alone is mostly hops, which overlap under load
+SHORT = 0.01  # s: below it a request alone is mostly hops and wake-ups, which overlap under load
 
 
 def ceilings(case: Case, record: Record, alone_s: float | None) -> list[Ceiling]:

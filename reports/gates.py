@@ -59,6 +59,6 @@ def _lines(suite: str, case: Case, own: Sequence[Record]) -> Iterator[Line]:
 
 
 def _seen(row: Row) -> str:
-    """Word the users that Little's law sees in the visits, whose means were measured apart."""
+    """Word the users that Little's law sees in the visits: the requests under way, on average."""
     known = [r.little_ratio for r in row.visits if r.little_ratio is not None]
     return f"{statistics.median(known) * row.first.users:.1f}" if known else "-"

@@ -8,10 +8,11 @@ from dataclasses import dataclass
 from tabulate import tabulate
 
 from bench.record import TEST, Record
+from bench.slots import SHORT
 from bench.stats import audit, looks, verdict
 from bench.stats.verdict import Verdict
 from reports import places
-from reports.rows import SHORT, Row
+from reports.rows import Row
 
 REACHED = 0.95  # of the ceiling counts as having reached it
 HEAD = (

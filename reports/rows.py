@@ -10,6 +10,7 @@ from functools import cached_property
 
 from bench import rate
 from bench.record import PAIR, TEST, VISIT, Record
+from bench.slots import SHORT
 from bench.stats import audit
 from bench.stats.audit import Ceiling
 from bench.stats.estimate import Estimate
@@ -17,7 +18,6 @@ from loads import histogram
 from reports import places
 
 FULL = 0.98  # of the slots: as many requests in flight, by Little's law, keep all of them busy
-SHORT = 0.01  # s: below it a request alone is mostly hops and wake-ups, which overlap under load
 
 
 @dataclass(frozen=True)
