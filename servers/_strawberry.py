@@ -1,4 +1,4 @@
-"""One FastAPI application with Strawberry's GraphQL, whose resolvers call a task in five ways."""
+"""FastAPI with Strawberry's GraphQL: routes and resolvers that call a task in six ways."""
 
 from __future__ import annotations
 
