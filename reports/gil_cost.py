@@ -12,6 +12,8 @@ from reports import places
 
 FREE = 0.1  # h below which threads do as well as processes
 LONG_S = 0.007  # of a hold: Python code lets go within 5 ms of being asked, C code need not
+UNASKED_S = 0.013  # more where no thread may wait: the loop's timer asks after 10 ms, and is late
+FULL = 0.9  # rho from which one of several threads always waits; a guess
 LATE_MS = 20.0  # of the loop's lag: beyond it leave the loop's process even at equal rates
 MANY = 50.0  # of context a call, beyond which threads may be slower than one
 INFLATED = 2.0  # kappa, the same
@@ -64,7 +66,8 @@ def sentences(found: GilCost) -> Iterator[str]:
 def _waits(visit: Record) -> str | None:
     """Say that the event loop waits for the task, and where C code is why; else None."""
     lag_ms, hold_s = visit.loop_lag_p99_ms, visit.gil_hold_p75_s
-    if hold_s is not None and hold_s > LONG_S:
+    is_asked = (visit.slots or 1) > 1 and (visit.gil_utilisation or 0.0) >= FULL
+    if hold_s is not None and hold_s > LONG_S + (0.0 if is_asked else UNASKED_S):
         return "It keeps the event loop waiting in calls that do not let the GIL go"
     return "It keeps the event loop waiting" if lag_ms is not None and lag_ms > LATE_MS else None
 

@@ -126,6 +126,14 @@ def test_a_long_hold_is_no_better_than_a_late_loop(
     assert words in gil_cost.text(found)
 
 
+@pytest.mark.parametrize("alone", [{"slots": 1}, {"gil_utilisation": 0.5}])
+def test_a_hold_that_nobody_asked_to_end_is_no_call_into_c(alone: dict[str, Any]) -> None:
+    found = cost(said=UNRESOLVED, loop_lag_p99_ms=6.0, gil_hold_p75_s=0.015, **alone)
+    assert "waiting" not in " ".join(gil_cost.sentences(found))
+    found = cost(said=UNRESOLVED, loop_lag_p99_ms=6.0, gil_hold_p75_s=0.025, **alone)
+    assert "do not let the GIL go" in " ".join(gil_cost.sentences(found))
+
+
 def test_what_does_not_follow_is_not_said() -> None:
     [said] = gil_cost.sentences(cost(said=UNRESOLVED, gil_hold=0.0, loop_lag_p99_ms=1.0))
     assert said.endswith("take threads.")
