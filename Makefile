@@ -6,7 +6,7 @@ BIN = .venv/bin
 
 help:
 	@echo "make demo    set up, then measure the 14 rows of the main benchmark (7 minutes)"
-	@echo "make suites  set up for every suite: their servers and load tools, too"
+	@echo "make suites  set up for every suite: their servers, load tools and nginx, too"
 	@echo "make test    set up, then run the tests"
 	@echo "make check   set up, then check format, lint, types and README"
 
