@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Iterator, Sequence
 
 from tabulate import tabulate
@@ -59,6 +58,7 @@ def _lines(suite: str, case: Case, own: Sequence[Record]) -> Iterator[Line]:
 
 
 def _seen(row: Row) -> str:
-    """Word the users that Little's law sees in the visits: the requests under way, on average."""
-    known = [r.little_ratio for r in row.visits if r.little_ratio is not None]
-    return f"{statistics.median(known) * row.first.users:.1f}" if known else "-"
+    """Word the users that Little's law sees in the visits: rate x mean response time."""
+    if row.rate is None or row.response_mean_s is None:
+        return "-"
+    return f"{row.rate * row.response_mean_s:.1f}"

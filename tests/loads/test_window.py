@@ -61,13 +61,9 @@ def test_nothing_is_left_unfinished(server: Server) -> None:
     assert (got.failed["unfinished"], got.failed["timeout"]) == (0, 0)
 
 
-@pytest.mark.parametrize("refills", [True, False])
-def test_users_that_rest_after_the_window_leave_the_server_no_work(
-    server: Server, refills: bool
-) -> None:
-    got = measured(server, "/pool", refills=refills)
-    assert server.is_busy == refills
-    assert got.rate == pytest.approx(SLOTS / SLOT_S, rel=0.2)
+def test_users_that_rest_after_the_window_leave_the_server_no_work(server: Server) -> None:
+    got = measured(server, "/pool", refills=False)
+    assert not server.is_busy  # as it is for 0.3 s and more behind users that went on asking
     assert got.failed["unfinished"] == 0
 
 
