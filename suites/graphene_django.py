@@ -63,6 +63,7 @@ GROUPS = {
 # Seconds of 1000 requests, sync and async: of the headline, of the first listing, of "more tests".
 HEADLINE, LISTED, MORE = 83.194 / 16.547, 24.465 / 13.670, 23.384 / 13.411
 CONDITIONS = "sqlite, ab -n 1000 -c 10 as written and -c 100 as it answered, Django 5.0"
+NEW = "a new row: another package with an async view"
 BODIES = "async answered 10 joined rows, 974 bytes; sync 500 with a query each, 47489 bytes"
 
 
@@ -80,10 +81,11 @@ def _equal(count: int, processes: int) -> Claim:
 
 
 def _strawberry(count: int) -> Claim:
-    says = "async wins, on equal work; so by strawberry-django's own async view"
+    says = "async wins on equal work by strawberry-django's own async view, too"
     one, other = EQUAL[WSGI, count, 1], OTHER[count]
     name = f"async by strawberry, {count} rows"
-    return Claim(name, WHO, WHERE, says, one, other, None, conditions=CONDITIONS)
+    none = "none: nobody published a figure"
+    return Claim(name, "nobody", NEW, says, one, other, None, conditions=none)
 
 
 CLAIMS = (
