@@ -12,19 +12,14 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-import catalog
-import upstream
-from bench import asked, draft, journal, plan, server
-from bench.measure import measure
+from bench import journal, plan, progress, server
+from bench.live import Live, live
 from bench.pace import Pace
-from bench.progress import live
-from bench.record import PAIR, Record
+from bench.record import Record
 from bench.stats import looks, verdict
 from bench.stats.verdict import Verdict
-from bench.visit import prepared
 from errors import RunError
 from suites import Case
-from upstream import Upstream
 
 SLICE = 1.0  # s, at least, and one answer per user
 EFFECT, ROUGH = verdict.EFFECT, 0.05  # the smallest difference that matters; ROUGH with quick
@@ -77,12 +72,15 @@ def pairs_of(
     effect = ROUGH if is_quick else EFFECT
     found = verdict.compare([], effect=effect)
     for look in (count for count in looks.PAIRS.counts if count <= most):
-        with _servers((one, other), folder.name) as sliced, ExitStack() as stack:
-            pace.begin(look, most, [each.record for each in sliced], SLICE)
-            stack.enter_context(live(pace.line))
+        with ExitStack() as stack:
+            servers = [
+                stack.enter_context(live(case, folder.name, "compare")) for case in (one, other)
+            ]
+            pace.begin(look, most, [each.record for each in servers], SLICE)
+            stack.enter_context(progress.live(pace.line))
             lost = 0
             while len(pairs) < look:
-                both = _pair(sliced, len(pairs) + 1, seed, rng.random() < 0.5)
+                both = _pair(servers, len(pairs) + 1, seed, rng.random() < 0.5)
                 for record in both:
                     journal.append(folder, record)
                 records += both
@@ -101,47 +99,11 @@ def pairs_of(
     return Comparison(one, other, found, tuple(records), folder)
 
 
-@dataclass(frozen=True)
-class _Sliced:
-    """A live server, the record that its slices begin with, and its upstream."""
-
-    running: server.Server
-    record: Record
-    upstream: Upstream | None
-
-    def slice(self, number: int, seed: int) -> Record:
-        record = replace(self.record, round=number, seed=seed)
-        window = asked.window(record, self.running.facts)
-        load = replace(window, seconds=SLICE, cycles=1.0, completions=asked.FEW)
-        return measure(record, load, "builtin", self.running.facts, self.upstream)
-
-
-@contextmanager
-def _servers(cases: Sequence[Case], run: str) -> Iterator[tuple[_Sliced, ...]]:
-    """Start all cases' servers, and stop them."""
-    with ExitStack() as stack:
-        yield tuple(stack.enter_context(_server(case, run)) for case in cases)
-
-
-@contextmanager
-def _server(case: Case, run: str) -> Iterator[_Sliced]:
-    with ExitStack() as stack:
-        held = None
-        if "upstream" in catalog.find_task(case.task).needs:
-            held = stack.enter_context(upstream.hold()).upstream
-        running = server.start(case, {} if held is None else held.environment())
-        stack.callback(server.stop, running, server.ABANDONED)
-        record = replace(draft.new(case, run, held), kind=PAIR, suite="compare")
-        yield _Sliced(running, prepared(draft.with_facts(record, running.facts), running), held)
-
-
-def _pair(
-    sliced: tuple[_Sliced, ...], number: int, seed: int, is_turned: bool
-) -> tuple[Record, Record]:
+def _pair(both: Sequence[Live], number: int, seed: int, is_turned: bool) -> tuple[Record, Record]:
     """Load both once, in either order; give the records in the order of the cases."""
-    one, other = sliced
+    one, other = both
     if is_turned:
-        second = other.slice(number, seed)
-        return replace(one.slice(number, seed), order=2), replace(second, order=1)
-    first = one.slice(number, seed)
-    return replace(first, order=1), replace(other.slice(number, seed), order=2)
+        second = other.slice(number, seed, SLICE)
+        return replace(one.slice(number, seed, SLICE), order=2), replace(second, order=1)
+    first = one.slice(number, seed, SLICE)
+    return replace(first, order=1), replace(other.slice(number, seed, SLICE), order=2)
