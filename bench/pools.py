@@ -100,7 +100,7 @@ def cells(lines: Sequence[Line]) -> list[Cell]:
     times = {(t["size"], t["flight"], t["pool"]): t for t in lines if t["kind"] == "times"}
     return [
         _cell(key, found, times[key], slices.get((*key[:2], REFERENCE), []))
-        for key, found in sorted(slices.items(), key=lambda each: each[1][0]["bytes"])
+        for key, found in sorted(slices.items(), key=lambda each: (each[1][0]["bytes"], each[0][0]))
     ]
 
 

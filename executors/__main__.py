@@ -18,11 +18,11 @@ from typing import Any
 
 from executors._contenders import CONTENDERS
 from executors._limits import LIMITS
-from executors._payload import FLIGHTS, SIZES, call, nap
+from executors._payload import FLIGHTS, LEASED, LENT, SIZES, call, nap
 from executors._slice import children, measure, memory, quantile
 
 NAP = 0.1  # s: longer than a worker takes to fetch a task, so that each gets one
-LEASED = {"100 KB", "1 MB", "10 MB"}  # what is large enough to be leased
+ONLY = {"PipePool leased": LEASED, "PipePool lent": LENT}  # the sizes of some pools
 QUICK = {("10 MB", 64)}  # the cell that takes as long as all others together
 LEAST = 3  # rounds: an interval needs some
 
@@ -95,7 +95,7 @@ class _Bench:
     ) -> None:
         if name in LIMITS and (size != "no-op" or flight not in self._pools[name].flights):
             return
-        if name == "PipePool leased" and size not in LEASED:
+        if size not in ONLY.get(name, SIZES):
             return
         pool, pids = self._pools[name], self._pids[name]
         times, took, cpu = await measure(pool, called, flight, self._seconds, pids)

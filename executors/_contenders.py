@@ -32,10 +32,10 @@ class Standard:
 
 
 class Pipes:
-    """PipePool; `leased`, the results are views that are released at once."""
+    """PipePool; `leased` results are views and released at once, `lent` arguments are views too."""
 
-    def __init__(self, leased: bool) -> None:
-        self._leased = leased
+    def __init__(self, leased: bool = False, lent: bool = False) -> None:
+        self._leased, self._lent = leased, lent
 
     async def start(self, workers: int) -> None:
         self._pool = PipePool(workers)
@@ -43,7 +43,7 @@ class Pipes:
 
     async def run(self, function: Call, *args: object) -> object:
         if not self._leased:
-            return await self._pool.run(function, *args)
+            return await self._pool.run(function, *args, lend=self._lent)
         found = await self._pool.run(function, *args, lease=True)
         if isinstance(found, memoryview):
             found.release()
@@ -122,8 +122,9 @@ CONTENDERS: dict[str, Callable[[], Any]] = {
     "process fork": lambda: Standard(_processes("fork")),
     "process": lambda: Standard(_processes("forkserver")),
     "process spawn": lambda: Standard(_processes("spawn")),
-    "PipePool": lambda: Pipes(leased=False),
+    "PipePool": Pipes,
     "PipePool leased": lambda: Pipes(leased=True),
+    "PipePool lent": lambda: Pipes(lent=True),
     "PipeExecutor": lambda: Standard(PipeExecutor),
     "thread": lambda: Standard(futures.ThreadPoolExecutor),
     "interpreter": lambda: _of("concurrent.futures", "InterpreterPoolExecutor"),

@@ -9,7 +9,14 @@ from collections import Counter
 
 import catalog
 
-POOLS = ("event loop", "PipePool leased", "PipeExecutor", "process fork", "multiprocessing.Pool")
+POOLS = (
+    "event loop",
+    "PipePool leased",
+    "PipePool lent",
+    "PipeExecutor",
+    "process fork",
+    "multiprocessing.Pool",
+)
 
 
 def test_each_pool_is_measured_in_each_cell_of_each_round() -> None:
@@ -26,9 +33,10 @@ def test_each_pool_is_measured_in_each_cell_of_each_round() -> None:
     assert {line["round"] for line in slices} == {0, 1, 2}
     assert Counter(line["pool"] for line in slices if line["round"] == 1) == {
         "event loop": 1,
-        "PipePool leased": 5,
-        "PipeExecutor": 9,
-        "process fork": 9,
-        "multiprocessing.Pool": 9,
+        "PipePool leased": 7,
+        "PipePool lent": 2,
+        "PipeExecutor": 13,
+        "process fork": 13,
+        "multiprocessing.Pool": 13,
     }
     assert all(line["rate"] > 0 and line["cpu_us"] > 0 for line in slices)
