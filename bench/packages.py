@@ -22,6 +22,7 @@ PATIENCE = 600.0  # s for one package
 PIP = (24, 1)  # older ones give a free-threaded build the wheels of the one with the GIL
 INSIDE = {  # what is imported by another name than it is installed by
     "h11": "uvicorn",
+    "starlette": "fastapi",
     "strawberry": "strawberry_graphql",
     "strawberry_django": "strawberry_graphql_django",
 }

@@ -1,0 +1,33 @@
+"""A Starlette application whose only endpoint is a plain `def`, which runs any task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+import tasks
+from servers import _answer, _anyio, _clock, _lag
+
+
+def application(task: str, workers: int) -> Starlette:
+    """Make the application, whose loop shares `workers` threads out."""
+    tasks.resolve(task)
+
+    def answer(request: Request) -> Response:
+        uri = f"{request.scope['path']}?{request.scope['query_string'].decode('latin-1')}"
+        found = _answer.other(uri) or _answer.of(_clock.call(task))
+        return Response(found.body, found.status, {"content-type": found.content_type})
+
+    @asynccontextmanager
+    async def equipped(_: Starlette) -> AsyncIterator[None]:
+        _lag.watch(asyncio.get_running_loop())
+        async with _anyio.Threads(task, workers):
+            yield
+
+    return Starlette(routes=[Route("/{path:path}", answer)], lifespan=equipped)

@@ -1,0 +1,10 @@
+"""Starlette under uvicorn: a plain `def` endpoint runs the task, in one of the threads of anyio."""
+
+NEEDS = ("starlette", "uvicorn", "httptools", "uvloop")
+
+
+def serve(task: str, port: int, *, workers: int = 40, backlog: int = 1024) -> None:
+    """Run the task in one of `workers` threads, which are 40 by default."""
+    from servers import _starlette, _uvicorn
+
+    _uvicorn.serve(_starlette.application(task, workers), port, backlog)
