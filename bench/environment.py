@@ -5,6 +5,7 @@ from __future__ import annotations
 import functools
 import os
 import platform
+from datetime import UTC, datetime
 from importlib.metadata import PackageNotFoundError, version
 from pathlib import Path
 
@@ -33,6 +34,12 @@ def sentence(facts: dict[str, object]) -> str:
     cpu = facts["cpu"] or "unknown CPU"
     guest = f", {facts['virtualisation']} guest" if facts["virtualisation"] else ""
     return f"{cpu}, {facts['cores']} cores{guest}, {facts['kernel']}, Python {facts['python']}"
+
+
+def of_pools(workers: int) -> str:
+    """Put this machine, today and the size of all pools into one line."""
+    today = datetime.now(UTC).date().isoformat()
+    return f"Measured {today} on {sentence(environment())}; {workers} workers a pool."
 
 
 def load_average() -> tuple[float, float, float]:

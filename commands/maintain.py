@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import json
 import sys
 
 from invoke import Context
 
 import values
 from commands import command
+from commands._run import in_run
 from errors import GateError
 
 
@@ -51,23 +53,44 @@ def bench_executors(
     context: Context,
     quick: bool = False,
     workers: str = "2",
+    http: bool = False,
     format: str = "text",  # noqa: A002
 ) -> None:
     """Measure every pool of workers that is here against the standard one, in 15 minutes.
 
     quick    in 2 minutes, with shorter moments and without 64 tasks of 10 MB at once
     workers  of each pool, 2 unless given
+    http     instead, what each adds to a request of a server, beside other servers, in 6 minutes
     format   text unless given, json or rst
     """
+    values.one_of("format", format, "text", "json", "rst")
+    count = values.whole("workers", workers, 1, 64)
+    form = "rst" if format == "rst" else "simple"
+    words, told = (_over_http if http else _pools)(quick, count, form)
+    print(json.dumps(told, indent=2) if format == "json" else words)
+
+
+def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
+    """Measure the pools; give the tables, and what they are made of."""
     from bench import environment, pools
     from reports import pools as report
 
-    values.one_of("format", format, "text", "json", "rst")
-    count = values.whole("workers", workers, 1, 64)
-    lines = pools.measure(quick, count, lambda words: print(words, file=sys.stderr))
-    found = pools.cells(lines)
-    if format == "json":
-        print(report.as_json(found, lines))
-        return
-    here = f"{environment.sentence(environment.environment())}; {count} workers a pool."
-    print(report.text(found, lines, here, "rst" if format == "rst" else "simple"))
+    lines = pools.measure(quick, workers, _tell)
+    found, here = pools.cells(lines), environment.of_pools(workers)
+    return report.text(found, lines, here, form), report.as_dict(found, lines, here)
+
+
+def _over_http(quick: bool, workers: int, form: str) -> tuple[str, object]:
+    """Measure the servers that have the pools; give the table, and what it is made of."""
+    from bench import environment, hops
+    from reports import hops as report
+
+    with in_run():
+        measured = hops.measure(quick, workers, _tell)
+    print(f"records: {measured.folder}", file=sys.stderr)
+    found = hops.of(measured.records), measured.missing, environment.of_pools(workers)
+    return report.text(*found, form), report.as_dict(*found)
+
+
+def _tell(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)

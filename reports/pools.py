@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 from collections.abc import Sequence
 from dataclasses import asdict
 
@@ -33,10 +32,11 @@ def text(cells: Sequence[Cell], lines: Sequence[Line], environment: str, form: s
     return "\n\n".join(parts)
 
 
-def as_json(cells: Sequence[Cell], lines: Sequence[Line]) -> str:
-    """Give the cells, what beginning took, and who is missing."""
+def as_dict(cells: Sequence[Cell], lines: Sequence[Line], environment: str) -> dict[str, object]:
+    """Give what `text` is made of: the cells, what beginning took, and who is missing."""
     others = [line for line in lines if line["kind"] in {"pool", "missing"}]
-    return json.dumps({"cells": [asdict(cell) for cell in cells], "pools": others}, indent=2)
+    given = [asdict(cell) for cell in cells]
+    return {"environment": environment, "cells": given, "pools": others}
 
 
 def _row(cell: Cell) -> tuple[object, ...]:

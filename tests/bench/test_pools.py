@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-
 import pytest
 
 from bench import pools
@@ -38,4 +36,4 @@ def test_the_table_names_what_is_missing() -> None:
     text = report.text(found, lines(64), "a machine", "simple")
     assert "10.00 to 10.00" in text.replace("  ", " ")
     assert text.endswith("Not here: loky.")
-    assert len(json.loads(report.as_json(found, lines(64)))["cells"]) == 2
+    assert len(report.as_dict(found, lines(64), "a machine")["cells"]) == 2

@@ -1,0 +1,50 @@
+"""The hop's figures: what is added is of the same round, and peers add to no answer of ours."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from bench import hops
+from bench.record import PAIR, Record
+from errors import RunError
+from reports import hops as report
+
+# us of CPU a request: the noise of a round is in all of them alike
+CPU = {"loop": 200.0, "threads": 300.0, "processes": 700.0, "pipes": 320.0, "granian_wsgi": 50.0}
+NOISE = (0.0, 40.0, -30.0)
+
+
+def record(server: str, number: int, us: float) -> Record:
+    moment = {"rate": 1e6 / us, "cpu_ms_per_request": us / 1000, "flags": ("client-bound: busy",)}
+    kept = moment if server == "granian_wsgi" else {**moment, "flags": ()}
+    return Record("run", server, "noop_sync", 64, "", "", kind=PAIR, round=number, **kept)  # type: ignore[arg-type]
+
+
+RECORDS = [record(s, n, us + NOISE[n]) for s, us in CPU.items() for n in range(3)]
+
+
+def test_what_an_executor_adds_is_free_of_the_noise_of_its_round() -> None:
+    found = {hop.server: hop for hop in hops.of(RECORDS)}
+    assert found["pipes"].added_us == pytest.approx((120, 120, 120))
+    assert found["pipes"].of_threads == pytest.approx((1.2, 1.2, 1.2))
+    assert found["processes"].added_us == pytest.approx((500, 500, 500))
+    assert (found["loop"].added_us, found["granian_wsgi"].added_us) == (None, None)
+    assert (found["threads"].of_threads, found["processes"].of_standard) == (None, None)
+    assert found["pipes"].of_standard is not None and found["pipes"].of_standard[0] > 2
+
+
+def test_without_a_direct_answer_there_is_nothing_to_say() -> None:
+    with pytest.raises(RunError, match="loop has no figures"):
+        hops.of([each for each in RECORDS if each.server != "loop"])
+
+
+def test_the_table_says_what_is_missing_and_which_rate_is_the_load_tools() -> None:
+    missing = {"pebble": "pebble needs pebble: make suites"}
+    words = report.text(hops.of(RECORDS), missing, "a machine", "simple")
+    assert "The load tool was the limit, or near it: granian_wsgi." in words
+    assert words.endswith("Not here: pebble needs pebble: make suites.")
+    told = json.loads(json.dumps(report.as_dict(hops.of(RECORDS), missing, "a machine")))
+    again = [hops.Hop(**values) for values in told["servers"]]
+    assert report.text(again, told["missing"], told["environment"], "simple") == words
