@@ -22,8 +22,10 @@ check: .venv/developed
 	$(BIN)/mypy
 	$(BIN)/python scripts/readme.py --check
 	$(BIN)/python scripts/gil_table.py --check
+	$(BIN)/python scripts/executors_table.py --check
 	$(BIN)/python -m docutils --report=1 --halt=2 README.rst /dev/null
 	$(BIN)/python -m docutils --report=1 --halt=2 docs/gil.rst /dev/null
+	$(BIN)/python -m docutils --report=1 --halt=2 docs/executors.rst /dev/null
 
 format: .venv/developed
 	$(BIN)/ruff check --fix .
