@@ -1,0 +1,25 @@
+"""Servers in turn: each that is here has one slice in every round, and who is not is named."""
+
+from __future__ import annotations
+
+from collections import Counter
+
+from bench import hops, in_turn, journal
+from suites import Case
+from tests.installed import MISSING
+
+SERVERS = (hops.DIRECT, hops.THREADS, "interpreters", "pebble")
+
+
+def test_each_server_has_one_slice_in_every_round() -> None:
+    told: list[str] = []
+    cases = [Case(server, "noop_sync", users=2, keep_alive=True) for server in SERVERS]
+    found = in_turn.measure(cases, "executors", 0.3, 0.0, told.append)
+    here = [server for server in SERVERS if not MISSING[server]]
+    assert set(found.missing) == {*SERVERS} - {*here}
+    counts = Counter((r.server, r.round) for r in found.records)
+    assert counts == {(server, n): 1 for server in here for n in range(1, in_turn.LEAST + 1)}
+    assert {r.order for r in found.records} == {*range(1, len(here) + 1)}
+    assert len(told) == in_turn.LEAST
+    assert len(journal.read(found.folder)) == len(found.records)
+    assert [hop.server for hop in hops.of(found.records)][:2] == [hops.DIRECT, hops.THREADS]
