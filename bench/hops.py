@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 import statistics
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -12,6 +11,7 @@ from bench import flags, in_turn
 from bench.in_turn import InTurn
 from bench.record import Record
 from bench.stats import ratio, student
+from bench.stats.ratio import Interval
 from errors import RunError
 from suites import Case
 
@@ -21,8 +21,6 @@ PEERS = ("starlette_threads", "gunicorn_gthread", "granian_wsgi")  # whose HTTP 
 TASK, USERS, SUITE = "noop_sync", 64, "executors"
 SLICE = {False: 1.0, True: 0.5}  # s of each server in a round; with quick
 BUDGET = {False: 300.0, True: 80.0}  # s of all rounds, with their starts; with quick
-
-Interval = tuple[float, float, float]  # a figure, and the two ends of its 95 % interval
 
 
 @dataclass(frozen=True)
@@ -93,9 +91,7 @@ def _added(own: Mapping[int, Record], direct: Mapping[int, Record]) -> dict[int,
 
 def _times(own: Mapping[int, Record], other: Mapping[int, Record]) -> Interval | None:
     """Give how many times as many requests a second as another in the same round."""
-    logs = [math.log(_rate(own[n]) / _rate(other[n])) for n in own if n in other]
-    found = _mean(logs)
-    return None if found is None else (math.exp(found[0]), math.exp(found[1]), math.exp(found[2]))
+    return ratio.geometric([(_rate(other[n]), _rate(own[n])) for n in own if n in other])
 
 
 def _mean(values: Sequence[float]) -> Interval | None:

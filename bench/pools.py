@@ -16,7 +16,8 @@ from dataclasses import dataclass
 from typing import Any
 
 import catalog
-from bench.stats import student
+from bench.stats import ratio
+from bench.stats.ratio import Interval
 from errors import RunError
 
 REFERENCE = "process"  # the standard pool of processes, begun by forkserver
@@ -49,10 +50,19 @@ class Cell:
     high: float | None
 
 
-def measure(quick: bool, workers: int, tell: Callable[[str], None]) -> list[Line]:
-    """Measure every pool that is here, in a process of its own; raise RunError when it fails."""
+def measure(
+    quick: bool,
+    workers: int,
+    tell: Callable[[str], None],
+    more: Sequence[str] = (),
+    more_s: float = 0.0,
+) -> list[Line]:
+    """Measure every pool that is here, in a process of its own; raise RunError when it fails.
+
+    `more` are further words for `python -m executors`, and `more_s` what they take beside rounds.
+    """
     seconds, budget = BUDGET[quick]
-    words = [f"--workers={workers}", f"--seconds={seconds}", f"--budget={budget}"]
+    words = [f"--workers={workers}", f"--seconds={seconds}", f"--budget={budget}", *more]
     process = subprocess.Popen(
         [sys.executable, "-m", "executors", *words, *(["--quick"] if quick else [])],
         cwd=catalog.ROOT,
@@ -62,7 +72,7 @@ def measure(quick: bool, workers: int, tell: Callable[[str], None]) -> list[Line
     found: list[Line] = []
     rounds = 0
     try:
-        for line in _lines(process, time.monotonic() + budget + PATIENCE):
+        for line in _lines(process, time.monotonic() + budget + more_s + PATIENCE):
             if line["kind"] == "missing":
                 tell(f"without {line['pool']}: {line['why']}")
             elif line["kind"] == "slice" and line["round"] == rounds:
@@ -93,10 +103,7 @@ def _lines(process: subprocess.Popen[bytes], until: float) -> Iterator[Line]:
 
 def cells(lines: Sequence[Line]) -> list[Cell]:
     """Sum the slices of each pool, size and number at once up, the small sizes first."""
-    slices: dict[tuple[str, int, str], list[Line]] = {}
-    for line in lines:
-        if line["kind"] == "slice":
-            slices.setdefault((line["size"], line["flight"], line["pool"]), []).append(line)
+    slices = slices_of(lines)
     times = {(t["size"], t["flight"], t["pool"]): t for t in lines if t["kind"] == "times"}
     return [
         _cell(key, found, times[key], slices.get((*key[:2], REFERENCE), []))
@@ -104,36 +111,48 @@ def cells(lines: Sequence[Line]) -> list[Cell]:
     ]
 
 
+def slices_of(lines: Sequence[Line]) -> dict[tuple[str, int, str], list[Line]]:
+    """Sort the slices by size, number at once and pool."""
+    found: dict[tuple[str, int, str], list[Line]] = {}
+    for line in lines:
+        if line["kind"] == "slice":
+            found.setdefault((line["size"], line["flight"], line["pool"]), []).append(line)
+    return found
+
+
 def _cell(
-    key: tuple[str, int, str], slices: list[Line], times: Line, reference: list[Line]
+    key: tuple[str, int, str], slices: list[Line], moments: Line, reference: list[Line]
 ) -> Cell:
     size, flight, pool = key
     rates = [each["rate"] for each in slices]
     cpu = [each["cpu_us"] for each in slices if each["cpu_us"] is not None]
-    by_round = {each["round"]: each for each in reference}
-    pairs = [(each, by_round[each["round"]]) for each in slices if each["round"] in by_round]
-    logs = [
-        math.log(a["rate"] / b["rate"] if flight > 1 else b["p50_us"] / a["p50_us"])
-        for a, b in pairs
-    ]
-    interval = _interval(logs) if pool != REFERENCE else None
-    low, high = interval or (None, None)
-    spread = _interval([math.log(rate) for rate in rates])
+    times, low, high = times_as_good(slices, reference, flight) or (None, None, None)
+    if pool == REFERENCE:
+        low = high = None
+    spread = ratio.geometric([(1.0, rate) for rate in rates])
     return Cell(
         pool,
         size,
         flight,
         len(slices),
         statistics.geometric_mean(rates),
-        math.expm1((spread[1] - spread[0]) / 2) if spread else None,
-        times["p50_us"],
-        times["p99_us"],
+        math.sqrt(spread[2] / spread[1]) - 1 if spread else None,
+        moments["p50_us"],
+        moments["p99_us"],
         statistics.median(cpu) if cpu else None,
-        math.exp(statistics.fmean(logs)) if logs else None,
-        low and math.exp(low),
-        high and math.exp(high),
+        times,
+        low,
+        high,
     )
 
 
-def _interval(logs: list[float]) -> tuple[float, float] | None:
-    return student.mean_interval(logs) if len(logs) > 1 else None
+def times_as_good(one: Sequence[Line], other: Sequence[Line], flight: int) -> Interval | None:
+    """Give how many times as good one pool's slices of a cell are as another's of the same rounds.
+
+    By their rates, or by their medians where there is one task at once; None below two rounds.
+    """
+    by_round = {each["round"]: each for each in other}
+    pairs = [(by_round[each["round"]], each) for each in one if each["round"] in by_round]
+    if flight > 1:
+        return ratio.geometric([(b["rate"], a["rate"]) for b, a in pairs])
+    return ratio.geometric([(a["p50_us"], b["p50_us"]) for b, a in pairs])

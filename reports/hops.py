@@ -7,7 +7,8 @@ from dataclasses import asdict
 
 from tabulate import tabulate
 
-from bench.hops import DIRECT, STANDARD, TASK, THREADS, USERS, Hop, Interval
+from bench.hops import DIRECT, STANDARD, TASK, THREADS, USERS, Hop
+from bench.stats.ratio import Interval
 
 HEAD = (
     "Server",
@@ -26,9 +27,11 @@ def text(found: Sequence[Hop], missing: Mapping[str, str], environment: str, for
     """Lay the table out, with what it is of above and what is missing below."""
     aligned = ["left", *["right"] * (len(HEAD) - 1)]
     rows = [_row(hop) for hop in found]
-    parts = [environment, tabulate(rows, HEAD, form, disable_numparse=True, colalign=aligned)]
-    load = f"{TASK}, {USERS} users on kept connections; added to the direct answer of {DIRECT}."
-    parts.insert(1, load)
+    parts = [
+        environment,
+        f"{TASK}, {USERS} users on kept connections; added to the direct answer of {DIRECT}.",
+        tabulate(rows, HEAD, form, disable_numparse=True, colalign=aligned),
+    ]
     if bound := [hop.server for hop in found if hop.client_bound]:
         parts.append(f"The load tool was the limit, or near it: {', '.join(bound)}.")
     if missing:
