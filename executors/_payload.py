@@ -7,19 +7,21 @@ import time
 from typing import Any
 
 MIB = 1 << 20
-ARGUMENT, RESULT = "1 MB argument", "1 MB result"  # what crosses one way; the others cross both
-SIZES = {
+SIZES = {  # an argument or a result crosses one way, the others both
     "no-op": 0,
     "1 KB": 1000,
     "100 KB": 100_000,
+    "100 KB result": 100_000,
     "1 MB": MIB,
-    ARGUMENT: MIB,
-    RESULT: MIB,
+    "1 MB argument": MIB,
+    "1 MB result": MIB,
     "10 MB": 10 * MIB,
 }
-LEASED = {"100 KB", "1 MB", RESULT, "10 MB"}  # whose results are large enough to be leased
-LENT = {ARGUMENT}  # whose arguments can be lent: what is sent back must be bytes again
+LENT = {"1 MB argument"}  # whose arguments can be lent: what is sent back must be bytes again
+LEASED = {*SIZES} - {"no-op", "1 KB"} - LENT  # whose results are large enough to be leased
 FLIGHTS = (1, 64)  # tasks at once: what a hop takes, and how many a second
+
+_made: dict[int, bytes] = {}
 
 
 def noop() -> None:
@@ -37,8 +39,10 @@ def take(data: Any) -> int:
 
 
 def make(size: int) -> bytes:
-    """Make so many bytes, each written to."""
-    return b"-" * size
+    """Give so many bytes, which only the first call makes."""
+    if size not in _made:
+        _made[size] = os.urandom(size)
+    return _made[size]
 
 
 def nap(seconds: float) -> None:
@@ -50,6 +54,6 @@ def call(size: str) -> tuple[Any, tuple[Any, ...]]:
     """Give the function and the arguments of a size."""
     if size == "no-op":
         return noop, ()
-    if size == RESULT:
+    if size.endswith("result"):
         return make, (SIZES[size],)
-    return take if size == ARGUMENT else echo, (os.urandom(SIZES[size]),)
+    return take if size.endswith("argument") else echo, (os.urandom(SIZES[size]),)

@@ -33,10 +33,10 @@ def test_each_pool_is_measured_in_each_cell_of_each_round() -> None:
     assert {line["round"] for line in slices} == {0, 1, 2}
     assert Counter(line["pool"] for line in slices if line["round"] == 1) == {
         "event loop": 1,
-        "PipePool leased": 7,
+        "PipePool leased": 9,
         "PipePool lent": 2,
-        "PipeExecutor": 13,
-        "process fork": 13,
-        "multiprocessing.Pool": 13,
+        "PipeExecutor": 15,
+        "process fork": 15,
+        "multiprocessing.Pool": 15,
     }
     assert all(line["rate"] > 0 and line["cpu_us"] > 0 for line in slices)
