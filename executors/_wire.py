@@ -20,29 +20,11 @@ from executors._arena import Arena, keep_pages
 HEADER = struct.Struct("=QQ")
 LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; a guess
 
-PLAIN, RAW, PICKLED, VIEWED, LENT, FAILED, SKIPPED = range(7)  # kinds of an encoded value
+PLAIN, RAW, PICKLED, BESIDE, LENT, FAILED, SKIPPED = range(7)  # kinds of an encoded value
 
 Place = tuple[int, int, int]
 Entry = tuple[Any, ...]
 SMALL = frozenset((int, float, bool, type(None)))
-
-
-class _Large:
-    """A bytes object that is pickled out of band, which bytes themselves never are."""
-
-    become: type[Any] = bytes
-
-    def __init__(self, data: bytes) -> None:
-        self.data = data
-
-    def __reduce_ex__(self, protocol: object) -> tuple[object, ...]:
-        return self.become, (pickle.PickleBuffer(self.data),)
-
-
-class _Lent(_Large):
-    """A bytes object that becomes a view of where it was put, not a copy."""
-
-    become = memoryview
 
 
 class Outbox:
@@ -79,27 +61,22 @@ class Outbox:
     def encode_call(
         self, args: tuple[Any, ...], kwargs: dict[str, Any], more: object, lend: bool = False
     ) -> tuple[int, Any]:
-        """Make a kind and a payload of arguments: plain ones are a tuple, all others a pickle."""
-        if not kwargs and more is None:
-            for value in args:
-                kind = type(value)
-                if kind not in SMALL and (
-                    (kind is not str and kind is not bytes) or len(value) >= LARGE
-                ):
-                    break
-            else:
-                return PLAIN, args
+        """Make a kind and a payload of arguments: large bytes go beside what is left of them."""
+        is_bare = not kwargs and more is None
+        if is_bare and _are_plain(args):
+            return PLAIN, args
         large = [i for i, value in enumerate(args) if type(value) is bytes and len(value) >= LARGE]
-        if not large and not lend:
-            return self._pickle((args, kwargs, more), PICKLED)
-        if lend:
-            lent = tuple(_Lent(value) if i in large else value for i, value in enumerate(args))
-            return self._pickle((lent, kwargs, more), LENT)
-        # Bytes copy what they are made from: when all buffers are such, they are only looked at.
-        wrapped = tuple(_Large(value) if i in large else value for i, value in enumerate(args))
-        return self._pickle((wrapped, kwargs, more), VIEWED, len(large))
+        rest = tuple(None if i in large else v for i, v in enumerate(args)) if large else args
+        if is_bare and _are_plain(rest):
+            kind, payload = PLAIN, rest
+        else:
+            kind, payload = self._pickle((rest, kwargs, more), LENT if lend else PICKLED)
+        if not large:
+            return kind, payload
+        places = [(i, self._place(memoryview(args[i]))) for i in large]
+        return BESIDE, (kind, payload, lend, places)
 
-    def _pickle(self, value: object, kind: int, viewed: int = 0) -> tuple[int, Any]:
+    def _pickle(self, value: object, kind: int) -> tuple[int, Any]:
         buffers: list[memoryview] = []
 
         def keep(buffer: pickle.PickleBuffer) -> bool:
@@ -110,8 +87,6 @@ class Outbox:
             return False
 
         data = pickle.dumps(value, 5, buffer_callback=keep)
-        if kind == VIEWED and viewed != len(buffers):
-            kind = PICKLED
         body = data if len(data) < LARGE else self._place(memoryview(data))
         return kind, (body, [self._place(view) for view in buffers])
 
@@ -137,25 +112,39 @@ class Decoder:
             return payload
         if kind == RAW:
             return self._leased(payload, blob) if lease else self._copied(payload, blob, bytes)
+        if kind == BESIDE:
+            return self._call(payload, blob)
         body, places = payload
         if type(body) is tuple:
             body = self._copied(body, blob, bytes)
         if lease or kind == LENT:
             return pickle.loads(body, buffers=[self._leased(place, blob) for place in places])  # noqa: S301
-        if kind == PICKLED:
-            buffers = [self._copied(place, blob, bytearray) for place in places]
-            return pickle.loads(body, buffers=buffers)  # noqa: S301 - from our own child or parent
-        try:
-            return pickle.loads(body, buffers=[self._look(place, blob) for place in places])  # noqa: S301
-        finally:
-            self.discard(kind, (b"", places))
+        buffers = [self._copied(place, blob, bytearray) for place in places]
+        return pickle.loads(body, buffers=buffers)  # noqa: S301 - from our own child or parent
+
+    def _call(self, payload: Any, blob: memoryview) -> Any:
+        """Put large bytes, or views of them when they were lent, among the other arguments."""
+        kind, rest, lend, places = payload
+        large = [
+            (i, self._leased(place, blob) if lend else self._copied(place, blob, bytes))
+            for i, place in places
+        ]
+        args, kwargs, more = (rest, {}, None) if kind == PLAIN else self.decode(kind, rest, blob)
+        args = list(args)
+        for i, data in large:
+            args[i] = data
+        return args, kwargs, more
 
     def discard(self, kind: int, payload: Any) -> None:
         """Free the blocks of a value that nobody waits for."""
         places: Sequence[Place] = ()
         if kind == RAW:
             places = [payload]
-        elif kind in {PICKLED, VIEWED, LENT}:
+        elif kind == BESIDE:
+            inner, rest, _, beside = payload
+            self.discard(inner, rest)
+            places = [place for _, place in beside]
+        elif kind in {PICKLED, LENT}:
             body, places = payload
             places = [*places, body] if type(body) is tuple else places
         for block, _, _ in places:
@@ -177,3 +166,12 @@ class Decoder:
 
     def _leased(self, place: Place, blob: memoryview) -> memoryview:
         return self._look(place, blob).toreadonly() if place[0] < 0 else self._arena.lease(*place)
+
+
+def _are_plain(values: tuple[Any, ...]) -> bool:
+    """Whether values may go as they are: short ones that nobody can change."""
+    for value in values:
+        kind = type(value)
+        if kind not in SMALL and ((kind is not str and kind is not bytes) or len(value) >= LARGE):
+            return False
+    return True
