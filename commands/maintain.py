@@ -12,6 +12,8 @@ from commands import command
 from commands._run import in_run
 from errors import GateError
 
+WORKERS = 2  # of the pools whose promises are checked
+
 
 @command("Maintain")
 def pythons(context: Context) -> None:
@@ -90,6 +92,25 @@ def _over_http(quick: bool, workers: int, form: str) -> tuple[str, object]:
     print(f"records: {measured.folder}", file=sys.stderr)
     found = hops.of(measured.records), measured.missing, environment.of_pools(workers)
     return report.text(*found, form), report.as_dict(*found)
+
+
+@command("Maintain")
+def check_executors(context: Context, quick: bool = False) -> None:
+    """Judge the pools of executors/ by what they promise, with 2 workers each, in 22 minutes.
+
+    quick  in 4 minutes, with intervals too wide for most promises
+    """
+    from bench import environment, hops, promises
+    from reports import judged
+
+    lines = promises.measure(quick, WORKERS, _tell)
+    with in_run():
+        measured = hops.measure(quick, WORKERS, _tell)
+    found = promises.judge_all(lines, hops.of(measured.records))
+    print(f"{environment.of_pools(WORKERS)}\n\n{judged.text(found)}")
+    print(f"records: {measured.folder}", file=sys.stderr)
+    if failed := [claim.name for claim in found if claim.passed is not True]:
+        raise GateError(f"not shown here: {'; '.join(failed)}")
 
 
 def _tell(words: str) -> None:

@@ -2,7 +2,8 @@
 
 `pool` lines tell what beginning it took and its memory, `slice` lines one moment of one pool, and
 `times` lines the quantiles of all moments together. In a round every pool has its moment in each
-cell, in random order, so that rounds are blocks: ratios within one are paired.
+cell, in random order, so that rounds are blocks: ratios within one are paired. When asked for,
+`mixture` lines tell what short tasks took among long ones, and `storm` lines what kills did.
 """
 
 from __future__ import annotations
@@ -14,8 +15,10 @@ import random
 import sys
 import time
 from array import array
+from dataclasses import asdict
 from typing import Any
 
+from executors import _mixture, _storm
 from executors._contenders import CONTENDERS
 from executors._limits import LIMITS
 from executors._payload import FLIGHTS, LEASED, LENT, SIZES, call, nap
@@ -23,6 +26,8 @@ from executors._slice import children, measure, memory, quantile
 
 NAP = 0.1  # s: longer than a worker takes to fetch a task, so that each gets one
 ONLY = {"PipePool leased": LEASED, "PipePool lent": LENT}  # the sizes of some pools
+MIXED = ("process", "PipePool")  # that are given the mixture
+MIXTURES = 10  # rounds of it
 QUICK = {("10 MB", 64)}  # the cell that takes as long as all others together
 LEAST = 3  # rounds: an interval needs some
 
@@ -34,13 +39,15 @@ def main() -> None:
     words.add_argument("--seconds", type=float, default=0.25, help="of a slice")
     words.add_argument("--budget", type=float, default=720.0, help="s for all rounds")
     words.add_argument("--quick", action="store_true", help="leave the longest cell out")
+    words.add_argument("--mixture", type=float, default=0.0, help="s of each of its rounds")
+    words.add_argument("--storm", type=int, default=0, help="s")
     words.add_argument("--pools", default="", help="some of them, by commas")
     given = words.parse_args()
     names = given.pools.split(",") if given.pools else [*LIMITS, *CONTENDERS]
     if unknown := [name for name in names if name not in {**LIMITS, **CONTENDERS}]:
         print(f"no pool is called {unknown[0]!r}", file=sys.stderr)
         sys.exit(2)
-    asyncio.run(_Bench(given.workers, given.seconds).run(names, given.budget, given.quick))
+    asyncio.run(_Bench(given.workers, given.seconds).run(names, given))
 
 
 class _Bench:
@@ -51,15 +58,20 @@ class _Bench:
         self._pids: dict[str, set[int]] = {}
         self._times: dict[tuple[str, str, int], array[float]] = {}
 
-    async def run(self, names: list[str], budget: float, quick: bool) -> None:
+    async def run(self, names: list[str], given: argparse.Namespace) -> None:
         """Begin the pools, measure rounds while there is time for one more, and end the pools."""
         try:
             for name in names:
                 await self._begin(name)
-            await self._rounds(time.monotonic() + budget, QUICK if quick else set())
+            await self._rounds(time.monotonic() + given.budget, QUICK if given.quick else set())
+            if given.mixture:
+                await self._mixtures(given.mixture)
         finally:
             for pool in self._pools.values():
                 await pool.close()
+        for idempotent in (True, False) if given.storm else ():
+            storm = await _storm.measure(self._workers, idempotent, given.storm)
+            _tell("storm", "PipePool", **asdict(storm))
         for (name, size, flight), times in self._times.items():
             _tell("times", name, size=size, flight=flight, n=len(times), **_quantiles(times))
 
@@ -103,6 +115,13 @@ class _Bench:
         found = {"bytes": SIZES[size], "rate": len(times) / took, **_quantiles(times)}
         cpu_us = None if cpu is None else 1e6 * cpu / len(times)
         _tell("slice", name, size=size, flight=flight, round=number, cpu_us=cpu_us, **found)
+
+    async def _mixtures(self, seconds: float) -> None:
+        names = [name for name in MIXED if name in self._pools]
+        for number in range(MIXTURES):
+            for name in random.sample(names, len(names)):
+                times = await _mixture.measure(self._pools[name], self._workers, seconds, number)
+                _tell("mixture", name, round=number, n=len(times), **_quantiles(times))
 
 
 def _quantiles(times: array[float]) -> dict[str, float]:

@@ -1,0 +1,85 @@
+"""The storm: one worker after the other is killed while 64 tasks are at work."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import random
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from executors._payload import noop
+from executors.pipes import BrokenWorker, PipePool
+
+EVERY = 0.1  # s between two kills
+AT_ONCE = 64
+CALM = 1 / 3  # of the storm's seconds, before it
+
+
+@dataclass(frozen=True)
+class Storm:
+    """What a storm did: tasks a second that ended well, second by second, before it and in it.
+
+    `failed` tasks were lost; every one of the `kills` has to be followed by one of the `restarts`.
+    """
+
+    idempotent: bool
+    calm: list[float]
+    rates: list[float]
+    done: int
+    failed: int
+    kills: int
+    restarts: int
+
+
+async def measure(workers: int, idempotent: bool, seconds: int) -> Storm:
+    """Begin a pool, and kill one of its workers every 100 ms for so many seconds."""
+    async with PipePool(workers) as pool:
+        calm, _ = await _load(pool, idempotent, max(1, round(seconds * CALM)))
+        storm = asyncio.create_task(_kill(pool, seconds))
+        rates, failed = await _load(pool, idempotent, seconds)
+        kills = await storm
+        done = round(sum(rates))
+        return Storm(idempotent, calm, rates, done, failed, kills, pool.stats().restarts)
+
+
+async def _load(pool: PipePool, idempotent: bool, seconds: int) -> tuple[list[float], int]:
+    """Keep tasks at work; give how many ended well in each second, and how many failed."""
+    done, failed = [0] * seconds, 0
+    begin = time.monotonic()
+
+    async def user() -> None:
+        nonlocal failed
+        while (now := int(time.monotonic() - begin)) < seconds:
+            try:
+                await pool.run(noop, idempotent=idempotent)
+                done[now] += 1
+            except BrokenWorker:
+                failed += 1
+
+    await asyncio.gather(*(user() for _ in range(AT_ONCE)))
+    return [float(count) for count in done], failed
+
+
+async def _kill(pool: PipePool, seconds: float) -> int:
+    """Kill one worker after the other; give how many."""
+    kills = 0
+    end = time.monotonic() + seconds - 2 * EVERY  # the last is replaced before the load ends
+    while time.monotonic() < end:
+        await asyncio.sleep(EVERY)
+        if living := [pid for pid in pool.stats().pids if _lives(pid)]:
+            with suppress(ProcessLookupError):
+                os.kill(random.choice(living), signal.SIGKILL)  # noqa: S311 - no secret
+                kills += 1
+    return kills
+
+
+def _lives(pid: int) -> bool:
+    """Whether a process runs: a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] != b"Z"
+    except OSError:
+        return False

@@ -1,0 +1,46 @@
+"""The promises: kept, broken or not clear by their intervals, and each of them is judged."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench import promises
+from bench.pools import Line
+
+STORM = {"kind": "storm", "pool": "PipePool", "calm": [100.0, 100.0], "done": 270}
+
+
+def slices(pool: str, times: list[float]) -> list[Line]:
+    """Give one slice a round, so many times as fast as the reference's 100 us."""
+    cell = {"kind": "slice", "pool": pool, "size": "no-op", "flight": 1}
+    return [{**cell, "round": n, "rate": x, "p50_us": 100 / x} for n, x in enumerate(times)]
+
+
+@pytest.mark.parametrize(
+    ("times", "passed"), [([6, 6.1, 5.9], True), ([4, 4.1, 3.9], False), ([4, 5, 7], None)]
+)
+def test_a_promise_is_kept_where_its_whole_interval_is(times: list[float], passed: object) -> None:
+    found = promises.judge_all([*slices("process", [1, 1, 1]), *slices("PipePool", times)], [])
+    assert (found[0].name, found[0].passed) == ("PipePool, no-op, 1 at once", passed)
+    assert [claim.found for claim in found[1:]] == ["not measured"] * len(promises.PROMISES)
+
+
+def test_a_mixture_is_compared_round_by_round() -> None:
+    p99 = {"process": [50e3, 80e3], "PipePool": [25e3, 40e3]}
+    lines = [
+        {"kind": "mixture", "pool": pool, "round": n, "p99_us": us}
+        for pool, each in p99.items()
+        for n, us in enumerate(each)
+    ]
+    [found] = [c for c in promises.judge_all(lines, []) if c.found != "not measured"]
+    assert (found.found, found.passed) == ("2.00 (2.00 to 2.00)", True)
+
+
+@pytest.mark.parametrize(("idempotent", "passed"), [(True, False), (False, True)])
+def test_a_storm_may_cost_a_task_a_kill_unless_it_is_retried(
+    idempotent: bool, passed: bool
+) -> None:
+    rates = {"rates": [90.0, 91.0, 89.0], "failed": 2, "kills": 3, "restarts": 3}
+    lost, again, kept = promises.judge_all([{**STORM, **rates, "idempotent": idempotent}], [])[-3:]
+    assert (lost.found, lost.passed) == ("2 of 270 tasks failed", passed)
+    assert (again.passed, kept.passed) == (True, True)
