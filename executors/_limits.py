@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import socket
 from collections.abc import Awaitable, Callable
@@ -19,7 +20,9 @@ class SocketPair:
         self._pid = os.fork()
         if self._pid == 0:
             self._socket.close()
-            while data := theirs.recv(64):
+            ready = select.poll()
+            ready.register(theirs, select.POLLIN)
+            while ready.poll() and (data := theirs.recv(64)):  # as a worker of ours waits
                 theirs.send(data)
             os._exit(0)
         theirs.close()

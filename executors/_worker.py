@@ -10,6 +10,7 @@ import contextvars
 import importlib
 import os
 import pickle
+import select
 import socket
 import traceback
 from time import monotonic_ns
@@ -29,7 +30,10 @@ def work(sock: socket.socket, memory: _arena.Memory) -> None:
     _arena.keep_pages()
     inbox = Inbox(sock)
     worker = _Worker(sock, memory)
-    while (frames := inbox.receive()) is not None:
+    ready = select.poll()
+    ready.register(sock, select.POLLIN)
+    # A blocked recv would be woken in vain each time the parent takes an answer: poll is not.
+    while ready.poll() and (frames := inbox.receive()) is not None:
         for entries, blob in frames:
             worker.run(entries, blob)
 
