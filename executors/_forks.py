@@ -141,3 +141,4 @@ class Forks:
             self._reap()
         for pid in self._workers:
             os.kill(pid, signal.SIGKILL)
+        signal.set_wakeup_fd(-1)  # its socket is closed next, and a last worker may still end
