@@ -25,8 +25,12 @@ LIMIT = 20.0
 def example(word: str) -> str:
     """Give the code block of the README that has a word in it."""
     blocks = (FOLDER / "README.rst").read_text().split(".. code-block:: python\n")[1:]
-    found = [block for block in blocks if word in block]
-    lines = found[0].splitlines()
+    return next(code for code in map(code_of, blocks) if word in code)
+
+
+def code_of(block: str) -> str:
+    """Cut off what follows the code."""
+    lines = block.splitlines()
     end = next(i for i, line in enumerate(lines) if line and not line.startswith(" "))
     return textwrap.dedent("\n".join(lines[:end]))
 
