@@ -110,7 +110,7 @@ def _storm(storm: Line) -> Iterator[Claim]:
     again = storm["restarts"]
     yield Claim(what, f"{again} new workers", str(storm["kills"]), again == storm["kills"])
     calm = statistics.fmean(storm["calm"])
-    kept = ratio.geometric([(calm, rate) for rate in storm["rates"] if rate])
+    kept = ratio.of_means([(calm, rate) for rate in storm["rates"]])  # a dead second counts
     yield _claim(what, kept, KEPT, " of the rate without")
 
 

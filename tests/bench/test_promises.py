@@ -44,3 +44,9 @@ def test_a_storm_may_cost_a_task_a_kill_unless_it_is_retried(
     lost, again, kept = promises.judge_all([{**STORM, **rates, "idempotent": idempotent}], [])[-3:]
     assert (lost.found, lost.passed) == ("2 of 270 tasks failed", passed)
     assert (again.passed, kept.passed) == (True, True)
+
+
+def test_a_second_in_which_nothing_ended_counts_against_a_storm() -> None:
+    dead = {"rates": [100.0] * 9 + [0.0], "failed": 0, "kills": 3, "restarts": 3}
+    kept = promises.judge_all([{**STORM, **dead, "idempotent": True}], [])[-1]
+    assert (kept.found[:4], kept.passed) == ("0.90", None)
