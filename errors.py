@@ -8,7 +8,7 @@ class Mendable(Exception):
 
 
 class GateError(Mendable):
-    """A check of the method that did not pass."""
+    """A check of the method, or of the executors, that did not pass."""
 
 
 class UsageError(Mendable):

@@ -103,22 +103,22 @@ def _mixture(lines: Sequence[Line]) -> Claim:
 
 def _storm(storm: Line) -> Iterator[Claim]:
     retried = " retried" if storm["idempotent"] else ""
-    what = f"{storm['kills']} kills in {len(storm['rates'])} s{retried}"
+    what = f"{storm['kills']} kills in {len(storm['rates'])} s{retried}:"
     most = 0 if storm["idempotent"] else storm["kills"]
     lost = f"{storm['failed']} of {storm['done']} tasks failed"
-    yield Claim(what, lost, f"{most} or fewer", storm["failed"] <= most)
-    again = storm["restarts"]
-    yield Claim(what, f"{again} new workers", str(storm["kills"]), again == storm["kills"])
+    yield Claim(f"{what} tasks", lost, f"{most} or fewer", storm["failed"] <= most)
+    again, kills = storm["restarts"], storm["kills"]
+    yield Claim(f"{what} workers", f"{again} new workers", str(kills), again == kills)
     calm = statistics.fmean(storm["calm"])
     kept = ratio.of_means([(calm, rate) for rate in storm["rates"]])  # a dead second counts
-    yield _claim(what, kept, KEPT, " of the rate without")
+    yield _claim(f"{what} rate", kept, KEPT, " of the rate without")
 
 
 def _over_http(hop: Hop) -> Iterator[Claim]:
-    what = f"server {hop.server}, {hops.USERS} users"
-    yield _claim(what, hop.of_standard, FASTER, f" times {hops.STANDARD}' requests/s")
+    what = f"server {hop.server}, {hops.USERS} users:"
+    yield _claim(f"{what} rate", hop.of_standard, FASTER, f" times {hops.STANDARD}' requests/s")
     asked = f"{ADDED:g} times the CPU that {hops.THREADS} add, or less"
-    yield _judged(what, hop.of_threads, asked, 0.0, ADDED)
+    yield _judged(f"{what} CPU", hop.of_threads, asked, 0.0, ADDED)
 
 
 def _claim(what: str, found: Interval | None, least: float, unit: str) -> Claim:

@@ -109,8 +109,9 @@ def check_executors(context: Context, quick: bool = False) -> None:
     found = promises.judge_all(lines, hops.of(measured.records))
     print(f"{environment.of_pools(WORKERS)}\n\n{judged.text(found)}")
     print(f"records: {measured.folder}", file=sys.stderr)
-    if failed := [claim.name for claim in found if claim.passed is not True]:
-        raise GateError(f"not shown here: {'; '.join(failed)}")
+    if failed := [claim for claim in found if claim.passed is not True]:
+        words = [f"{claim.name}: {claim.found}, asked {claim.asked}" for claim in failed]
+        raise GateError(f"not shown here: {'; '.join(words)}: once more without other load")
 
 
 def _tell(words: str) -> None:
