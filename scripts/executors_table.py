@@ -32,9 +32,10 @@ def main(words: list[str]) -> int | str:
         is_as_figures = DOCUMENT.read_text() == _rendered()
         fix = "scripts/executors_table.py -"
         return 0 if is_as_figures else f"{DOCUMENT} is not as {FIGURES} is: {fix}"
-    if unknown := [word for word in words if word not in (*HALVES, "-")]:
+    halves = [] if words == ["-"] else words or [*HALVES]
+    if unknown := [half for half in halves if half not in HALVES]:
         return f"no half is called {unknown[0]!r}: {', '.join(HALVES)}, -, --check or none"
-    for half in [] if words == ["-"] else words or HALVES:
+    for half in halves:
         found = {**_figures(), half: _measured(half)}
         FIGURES.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
         DOCUMENT.write_text(_rendered())
