@@ -16,6 +16,7 @@ from executors import _storm
 STRICT = "STRICT" in os.environ
 SECONDS = 30 if STRICT else 3
 KEPT = 0.8 if STRICT else 0.3  # of the rate without kills
+KILLS = 3  # a second at least: on a busy machine its 10 come late
 
 
 @pytest.mark.parametrize("idempotent", [True, False])
@@ -27,5 +28,5 @@ def test_killed_workers_cost_at_most_the_task_that_each_ran(idempotent: bool) ->
     found = asyncio.run(test())
     print(found)
     assert found.failed <= (0 if idempotent else found.kills)
-    assert (found.restarts, found.kills > 5 * SECONDS) == (found.kills, True)
+    assert (found.restarts, found.kills >= KILLS * SECONDS) == (found.kills, True)
     assert statistics.fmean(found.rates) > KEPT * statistics.fmean(found.calm)
