@@ -70,14 +70,14 @@ async def _kill(pool: PipePool, seconds: float) -> int:
     end = time.monotonic() + seconds - 2 * EVERY  # the last is replaced before the load ends
     while time.monotonic() < end:
         await asyncio.sleep(EVERY)
-        if living := [pid for pid in pool.stats().pids if _lives(pid)]:
+        if living := [pid for pid in pool.stats().pids if lives(pid)]:
             with suppress(ProcessLookupError):
                 os.kill(random.choice(living), signal.SIGKILL)  # noqa: S311 - no secret
                 kills += 1
     return kills
 
 
-def _lives(pid: int) -> bool:
+def lives(pid: int) -> bool:
     """Whether a process runs: a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] != b"Z"

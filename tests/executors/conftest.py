@@ -27,14 +27,6 @@ def in_pool(test: Callable[[PipePool], Awaitable[None]], workers: int = 2, **set
     asyncio.run(body())
 
 
-def lives(pid: int) -> bool:
-    """Whether a process runs: a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] != b"Z"
-    except OSError:
-        return False
-
-
 async def wait_for(fact: Callable[[], object], seconds: float = 5.0) -> None:
     deadline = time.monotonic() + seconds
     while not fact():
