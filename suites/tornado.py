@@ -93,5 +93,6 @@ GROUPS = {
     "crowd": CROWD,
     "gil": GIL,
     "matrix": MATRIX,
+    "matrix_xml": MATRIX[:3],
     "claimed": CLAIMED,
 }
