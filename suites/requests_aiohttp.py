@@ -10,7 +10,7 @@ TOOL = "locust"  # whose users keep their connections
 WHO, WHERE = "unknown", "a text of two rounds of locust, 100 users, 2 workers"
 CONDITIONS = "a Ryzen 5 7600 in WSL2, 100 users of locust, 2 workers, an upstream that sleeps"
 USERS, PROCESSES = 100, 2
-BLOCKED_USERS = 20  # with quick, where each waits for all: a visit takes seconds, not minutes
+BLOCKED_USERS = 10  # with quick, where each waits for all: a visit takes seconds, not minutes
 
 
 def extract(body: bytes) -> str:

@@ -36,7 +36,7 @@ LATER = (
     Case("loop", "network_async_external_retry", in_quick=ALL_USERS),
     Case("loop", "network_https_async", in_quick=ALL_USERS),
     Case("loop", "network_https_async_retry", in_quick=ALL_USERS),
-    Case("loop", "network_https_cpu_bound_async", in_quick=ALL_USERS),
+    Case("loop", "network_https_cpu_bound_async", in_quick=FEW_USERS),
     Case("loop", "file_async", in_quick=ALL_USERS),
     Case("loop", "simplehash_async", in_quick=ALL_USERS),
     Case("threads", "simplehash_sync"),
