@@ -12,7 +12,6 @@ from bench.in_turn import InTurn
 from bench.record import Record
 from bench.stats import ratio, student
 from bench.stats.ratio import Interval
-from errors import RunError
 from suites import Case
 
 DIRECT, THREADS, STANDARD = "loop", "threads", "processes"  # DIRECT answers without an executor
@@ -44,21 +43,26 @@ class Hop:
 
 
 def measure(quick: bool, workers: int, tell: Callable[[str], object]) -> InTurn:
-    """Load every server that is here in turn; raise what starting one raises."""
+    """Load every server that is here in turn."""
     cases = [_case(server, workers) for server in (*SERVERS, *PEERS)]
     return in_turn.measure(cases, SUITE, SLICE[quick], BUDGET[quick], tell)
 
 
 def of(records: Sequence[Record]) -> list[Hop]:
-    """Sum the rounds up, server by server; raise RunError when a direct answer has no figures."""
+    """Sum the rounds up, server by server; without a direct answer nothing is known to be added."""
     rounds: dict[str, dict[int, Record]] = {}
     for record in records:
         if record.rate and record.cpu_ms_per_request and record.round is not None:
             rounds.setdefault(record.server, {})[record.round] = record
-    if DIRECT not in rounds:
-        why = next((r.problem for r in records if r.problem), "no request was completed")
-        raise RunError(f"{DIRECT} has no figures to compare with: {why}")
     return [_hop(server, rounds) for server in (*SERVERS, *PEERS) if server in rounds]
+
+
+def left_out(measured: InTurn) -> dict[str, str]:
+    """Say by server why it has no figures, wholly or from some round on."""
+    known = {hop.server for hop in of(measured.records)}
+    without = {r.server: r.problem for r in measured.records if r.server not in known}
+    why = {name: f"{name}: {said or 'no request was completed'}" for name, said in without.items()}
+    return why | measured.missing
 
 
 def _case(server: str, workers: int) -> Case:
@@ -68,9 +72,9 @@ def _case(server: str, workers: int) -> Case:
 
 
 def _hop(server: str, rounds: Mapping[str, Mapping[int, Record]]) -> Hop:
-    own = rounds[server]
-    added = {} if server in (DIRECT, *PEERS) else _added(own, rounds[DIRECT])
-    threads = _added(rounds.get(THREADS, {}), rounds[DIRECT])
+    own, direct = rounds[server], rounds.get(DIRECT, {})
+    added = {} if server in (DIRECT, *PEERS) else _added(own, direct)
+    threads = _added(rounds.get(THREADS, {}), direct)
     both = [(threads[n], added[n]) for n in added if n in threads and server != THREADS]
     return Hop(
         server,

@@ -16,7 +16,7 @@ from pathlib import Path
 from bench import comparison, journal, plan
 from bench.live import Live, live
 from bench.record import Record
-from errors import MachineError
+from errors import MachineError, StartError
 from suites import Case
 
 LEAST = 3  # rounds: an interval needs some
@@ -25,7 +25,7 @@ TOGETHER = 4  # rounds between fresh starts of all servers, so that no one start
 
 @dataclass(frozen=True)
 class InTurn:
-    """The records of all rounds, and by server why it is `missing`: what this machine lacks."""
+    """The records of all rounds, and by server why it is `missing`, wholly or from some round on."""
 
     records: tuple[Record, ...]
     missing: dict[str, str]
@@ -41,7 +41,8 @@ def measure(
 ) -> InTurn:
     """Load the servers in rounds while there is time for one more, in a run of their own.
 
-    Raises what starting a server raises, but for one that lacks a package or a newer Python.
+    A server that lacks something or does not start is left out, and not tried again. Raises
+    UsageError for a case that is none.
     """
     seed = plan.new_seed()
     rng = random.Random(seed)  # noqa: S311 - no secret
@@ -80,4 +81,6 @@ def _started(
             found.append(stack.enter_context(live(case, run, suite)))
         except MachineError as error:
             missing[case.server] = str(error)
+        except StartError as error:
+            missing[case.server] = f"{case.server} does not start: {error}"
     return found

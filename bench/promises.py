@@ -78,7 +78,7 @@ def judge_all(lines: Sequence[Line], servers: Sequence[Hop]) -> list[Claim]:
         *(_times(promise, slices) for promise in PROMISES),
         _mixture(lines),
         *(claim for storm in storms for claim in _storm(storm)),
-        *(claim for hop in servers if hop.server == SERVER for claim in _over_http(hop)),
+        *_over_http(next((hop for hop in servers if hop.server == SERVER), None)),
     ]
 
 
@@ -114,11 +114,12 @@ def _storm(storm: Line) -> Iterator[Claim]:
     yield _claim(f"{what} rate", kept, KEPT, " of the rate without")
 
 
-def _over_http(hop: Hop) -> Iterator[Claim]:
-    what = f"server {hop.server}, {hops.USERS} users:"
-    yield _claim(f"{what} rate", hop.of_standard, FASTER, f" times {hops.STANDARD}' requests/s")
+def _over_http(hop: Hop | None) -> Iterator[Claim]:
+    what = f"server {SERVER}, {hops.USERS} users:"
+    rate, cpu = (hop.of_standard, hop.of_threads) if hop else (None, None)
+    yield _claim(f"{what} rate", rate, FASTER, f" times {hops.STANDARD}' requests/s")
     asked = f"{ADDED:g} times the CPU that {hops.THREADS} add, or less"
-    yield _judged(f"{what} CPU", hop.of_threads, asked, 0.0, ADDED)
+    yield _judged(f"{what} CPU", cpu, asked, 0.0, ADDED)
 
 
 def _claim(what: str, found: Interval | None, least: float, unit: str) -> Claim:

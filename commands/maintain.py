@@ -4,13 +4,16 @@ from __future__ import annotations
 
 import json
 import sys
+from typing import TYPE_CHECKING
 
 from invoke import Context
 
 import values
 from commands import command
-from commands._run import in_run
-from errors import GateError
+from errors import GateError, RunError
+
+if TYPE_CHECKING:
+    from bench.hops import Hop
 
 WORKERS = 2  # of the pools whose promises are checked
 
@@ -84,14 +87,23 @@ def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
 
 def _over_http(quick: bool, workers: int, form: str) -> tuple[str, object]:
     """Measure the servers that have the pools; give the table, and what it is made of."""
-    from bench import environment, hops
+    from bench import environment
     from reports import hops as report
 
-    with in_run():
-        measured = hops.measure(quick, workers, _tell)
-    print(f"records: {measured.folder}", file=sys.stderr)
-    found = hops.of(measured.records), measured.missing, environment.of_pools(workers)
+    servers, missing = _servers(quick, workers)
+    if not servers:
+        raise RunError(f"no server has figures: {'; '.join(missing.values())}")
+    found = servers, missing, environment.of_pools(workers)
     return report.text(*found, form), report.as_dict(*found)
+
+
+def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
+    """Measure the servers that have the pools; give what they did, and why others did nothing."""
+    from bench import hops
+
+    measured = hops.measure(quick, workers, _tell)
+    print(f"records: {measured.folder}", file=sys.stderr)
+    return hops.of(measured.records), hops.left_out(measured)
 
 
 @command("Maintain")
@@ -100,15 +112,15 @@ def check_executors(context: Context, quick: bool = False) -> None:
 
     quick  in 4 minutes, with intervals too wide for most promises
     """
-    from bench import environment, hops, promises
+    from bench import environment, promises
     from reports import judged
 
     lines = promises.measure(quick, WORKERS, _tell)
-    with in_run():
-        measured = hops.measure(quick, WORKERS, _tell)
-    found = promises.judge_all(lines, hops.of(measured.records))
+    servers, missing = _servers(quick, WORKERS)
+    found = promises.judge_all(lines, servers)
     print(f"{environment.of_pools(WORKERS)}\n\n{judged.text(found)}")
-    print(f"records: {measured.folder}", file=sys.stderr)
+    for why in missing.values():
+        print(f"Left out: {why}.")
     if failed := [claim for claim in found if claim.passed is not True]:
         words = [f"{claim.name}: {claim.found}, asked {claim.asked}" for claim in failed]
         raise GateError(f"not shown here: {'; '.join(words)}: once more without other load")

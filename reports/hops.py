@@ -24,7 +24,7 @@ HEAD = (
 
 
 def text(found: Sequence[Hop], missing: Mapping[str, str], environment: str, form: str) -> str:
-    """Lay the table out, with what it is of above and what is missing below."""
+    """Lay the table out, with what it is of above, and below why servers are `missing`."""
     aligned = ["left", *["right"] * (len(HEAD) - 1)]
     rows = [_row(hop) for hop in found]
     parts = [
@@ -35,7 +35,7 @@ def text(found: Sequence[Hop], missing: Mapping[str, str], environment: str, for
     if bound := [hop.server for hop in found if hop.client_bound]:
         parts.append(f"The load tool was the limit, or near it: {', '.join(bound)}.")
     if missing:
-        parts.append("\n".join(f"Not here: {why}." for why in missing.values()))
+        parts.append("\n".join(f"Left out: {why}." for why in missing.values()))
     return "\n\n".join(parts)
 
 

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from bench import hops
+from bench.in_turn import InTurn
 from bench.record import PAIR, Record
-from errors import RunError
 from reports import hops as report
 
 # us of CPU a request: the noise of a round is in all of them alike
@@ -35,16 +37,25 @@ def test_what_an_executor_adds_is_free_of_the_noise_of_its_round() -> None:
     assert found["pipes"].of_standard is not None and found["pipes"].of_standard[0] > 2
 
 
-def test_without_a_direct_answer_there_is_nothing_to_say() -> None:
-    with pytest.raises(RunError, match="loop has no figures"):
-        hops.of([each for each in RECORDS if each.server != "loop"])
+def test_without_a_direct_answer_all_but_what_is_added_is_known() -> None:
+    found = hops.of([each for each in RECORDS if each.server != "loop"])
+    assert {hop.server for hop in found} == {*CPU} - {"loop"}
+    assert {(hop.added_us, hop.of_threads) for hop in found} == {(None, None)}
+    assert next(hop for hop in found if hop.server == "pipes").of_standard is not None
+
+
+def test_a_server_without_figures_is_left_out_with_its_reason() -> None:
+    failed = replace(record("pipes", 0, 1.0), rate=None, problem="builtin gave up")
+    missing = {"pebble": "pebble needs pebble: make suites"}
+    found = hops.left_out(InTurn((*RECORDS[:3], failed), missing, Path()))
+    assert found == {"pipes": "pipes: builtin gave up", **missing}
 
 
 def test_the_table_says_what_is_missing_and_which_rate_is_the_load_tools() -> None:
     missing = {"pebble": "pebble needs pebble: make suites"}
     words = report.text(hops.of(RECORDS), missing, "a machine", "simple")
     assert "The load tool was the limit, or near it: granian_wsgi." in words
-    assert words.endswith("Not here: pebble needs pebble: make suites.")
+    assert words.endswith("Left out: pebble needs pebble: make suites.")
     told = json.loads(json.dumps(report.as_dict(hops.of(RECORDS), missing, "a machine")))
     again = [hops.Hop(**values) for values in told["servers"]]
     assert report.text(again, told["missing"], told["environment"], "simple") == words

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from pathlib import Path
 
 from bench import hops, in_turn, journal
 from suites import Case
@@ -23,3 +24,16 @@ def test_each_server_has_one_slice_in_every_round() -> None:
     assert len(told) == in_turn.LEAST
     assert len(journal.read(found.folder)) == len(found.records)
     assert [hop.server for hop in hops.of(found.records)][:2] == [hops.DIRECT, hops.THREADS]
+
+
+def dying(folder: Path) -> Case:
+    """Give a case whose server ends as soon as it imports its task."""
+    (folder / "dies.py").write_text("import os\nos._exit(7)\ndef f(): ...\n")
+    return Case(hops.THREADS, f"{folder}/dies.py:f")
+
+
+def test_a_server_that_does_not_start_is_left_out_with_its_reason(tmp_path: Path) -> None:
+    cases = [Case(hops.DIRECT, "noop_sync", users=2, keep_alive=True), dying(tmp_path)]
+    found = in_turn.measure(cases, "executors", 0.3, 0.0, lambda _: None)
+    assert found.missing["threads"].startswith("threads does not start: 3/")
+    assert [r.server for r in found.records] == [hops.DIRECT] * in_turn.LEAST
