@@ -25,7 +25,10 @@ TOGETHER = 4  # rounds between fresh starts of all servers, so that no one start
 
 @dataclass(frozen=True)
 class InTurn:
-    """The records of all rounds, and by server why it is `missing`, wholly or from some round on."""
+    """The records of all rounds, and by server why it is `missing`, wholly or from some round on.
+
+    Without a record there is no `folder`.
+    """
 
     records: tuple[Record, ...]
     missing: dict[str, str]
@@ -53,6 +56,9 @@ def measure(
         for first in rounds:
             with ExitStack() as stack:
                 servers = _started(stack, cases, folder.name, suite, missing)
+                if not servers:
+                    tell("no server is left to be loaded")
+                    break
                 for number in chain([first], islice(rounds, TOGETHER - 1)):
                     tell(f"round {number}: {len(servers)} servers in turn")
                     for order, each in enumerate(rng.sample(servers, len(servers)), 1):

@@ -102,7 +102,8 @@ def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
     from bench import hops
 
     measured = hops.measure(quick, workers, _tell)
-    print(f"records: {measured.folder}", file=sys.stderr)
+    if measured.records:
+        print(f"records: {measured.folder}", file=sys.stderr)
     return hops.of(measured.records), hops.left_out(measured)
 
 

@@ -37,3 +37,10 @@ def test_a_server_that_does_not_start_is_left_out_with_its_reason(tmp_path: Path
     found = in_turn.measure(cases, "executors", 0.3, 0.0, lambda _: None)
     assert found.missing["threads"].startswith("threads does not start: 3/")
     assert [r.server for r in found.records] == [hops.DIRECT] * in_turn.LEAST
+
+
+def test_without_any_server_there_is_one_line_and_no_record(tmp_path: Path) -> None:
+    told: list[str] = []
+    found = in_turn.measure([dying(tmp_path)], "executors", 0.3, 0.0, told.append)
+    assert (found.records, found.folder.exists()) == ((), False)
+    assert told == ["no server is left to be loaded"]
