@@ -9,7 +9,6 @@ import signal
 import time
 from contextlib import suppress
 from dataclasses import dataclass
-from pathlib import Path
 
 from executors._payload import noop
 from executors.pipes import BrokenWorker, PipePool
@@ -17,6 +16,7 @@ from executors.pipes import BrokenWorker, PipePool
 EVERY = 0.1  # s between two kills
 AT_ONCE = 64
 CALM = 1 / 3  # of the storm's seconds, before it
+NOTICED = 10.0  # s after it in which the last deaths must be noticed
 
 
 @dataclass(frozen=True)
@@ -42,6 +42,7 @@ async def measure(workers: int, idempotent: bool, seconds: int) -> Storm:
         storm = asyncio.create_task(_kill(pool, seconds))
         rates, failed = await _load(pool, idempotent, seconds)
         kills = await storm
+        await _noticed(pool, kills)
         done = round(sum(rates))
         return Storm(idempotent, calm, rates, done, failed, kills, pool.stats().restarts)
 
@@ -65,21 +66,22 @@ async def _load(pool: PipePool, idempotent: bool, seconds: int) -> tuple[list[fl
 
 
 async def _kill(pool: PipePool, seconds: float) -> int:
-    """Kill one worker after the other; give how many."""
-    kills = 0
-    end = time.monotonic() + seconds - 2 * EVERY  # the last is replaced before the load ends
+    """Kill one worker after the other, each once; give how many."""
+    killed: set[int] = set()
+    end = time.monotonic() + seconds - EVERY
     while time.monotonic() < end:
         await asyncio.sleep(EVERY)
-        if living := [pid for pid in pool.stats().pids if lives(pid)]:
+        if living := [pid for pid in pool.stats().pids if pid not in killed]:
+            one = random.choice(living)  # noqa: S311 - no secret
             with suppress(ProcessLookupError):
-                os.kill(random.choice(living), signal.SIGKILL)  # noqa: S311 - no secret
-                kills += 1
-    return kills
+                os.kill(one, signal.SIGKILL)
+                killed.add(one)
+    return len(killed)
 
 
-def lives(pid: int) -> bool:
-    """Whether a process runs: a zombie does not."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] != b"Z"
-    except OSError:
-        return False
+async def _noticed(pool: PipePool, kills: int) -> None:
+    """Wait until the pool has followed every kill by a restart; its count tells if it did not."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(NOTICED):
+            while pool.stats().restarts < kills:
+                await asyncio.sleep(EVERY)

@@ -34,6 +34,14 @@ async def wait_for(fact: Callable[[], object], seconds: float = 5.0) -> None:
         await asyncio.sleep(0.005)
 
 
+def lives(pid: int) -> bool:
+    """Whether a process runs: a zombie does not."""
+    try:
+        return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] != b"Z"
+    except OSError:
+        return False
+
+
 uvloop.run(asyncio.sleep(0))  # it keeps two descriptors of its own from its first loop on
 
 

@@ -14,10 +14,9 @@ from typing import Any
 
 import pytest
 
-from executors._storm import lives
 from executors.pipes import BrokenWorker, PipePool, RemoteError, TaskExit
 from tests.executors import calls
-from tests.executors.conftest import LIMIT, in_pool, wait_for
+from tests.executors.conftest import LIMIT, in_pool, lives, wait_for
 
 
 def test_a_worker_that_dies_fails_only_its_own_task_and_says_how() -> None:
