@@ -105,8 +105,10 @@ def _storm(storm: Line) -> Iterator[Claim]:
     retried = " retried" if storm["idempotent"] else ""
     what = f"{storm['kills']} kills in {len(storm['rates'])} s{retried}:"
     most = 0 if storm["idempotent"] else storm["kills"]
-    lost = f"{storm['failed']} of {storm['done']} tasks failed"
-    yield Claim(f"{what} tasks", lost, f"{most} or fewer", storm["failed"] <= most)
+    failed, before = storm["failed"], storm["calm_failed"]
+    lost = f"{failed} of {storm['done']} tasks failed, {before} before it"
+    asked = f"{most} or fewer, none before"
+    yield Claim(f"{what} tasks", lost, asked, failed <= most and not before)
     again, kills = storm["restarts"], storm["kills"]
     yield Claim(f"{what} workers", f"{again} new workers", str(kills), again == kills)
     calm = statistics.fmean(storm["calm"])

@@ -23,11 +23,13 @@ NOTICED = 10.0  # s after it in which the last deaths must be noticed
 class Storm:
     """What a storm did: tasks a second that ended well, second by second, before it and in it.
 
-    `failed` tasks were lost; every one of the `kills` has to be followed by one of the `restarts`.
+    `failed` tasks were lost in it, and `calm_failed` before it, where nothing may be; every one of
+    the `kills` has to be followed by one of the `restarts`.
     """
 
     idempotent: bool
     calm: list[float]
+    calm_failed: int
     rates: list[float]
     done: int
     failed: int
@@ -38,13 +40,14 @@ class Storm:
 async def measure(workers: int, idempotent: bool, seconds: int) -> Storm:
     """Begin a pool, and kill one of its workers every 100 ms for so many seconds."""
     async with PipePool(workers) as pool:
-        calm, _ = await _load(pool, idempotent, max(1, round(seconds * CALM)))
+        calm, calm_failed = await _load(pool, idempotent, max(1, round(seconds * CALM)))
         storm = asyncio.create_task(_kill(pool, seconds))
         rates, failed = await _load(pool, idempotent, seconds)
         kills = await storm
         await _noticed(pool, kills)
         done = round(sum(rates))
-        return Storm(idempotent, calm, rates, done, failed, kills, pool.stats().restarts)
+        restarts = pool.stats().restarts
+        return Storm(idempotent, calm, calm_failed, rates, done, failed, kills, restarts)
 
 
 async def _load(pool: PipePool, idempotent: bool, seconds: int) -> tuple[list[float], int]:

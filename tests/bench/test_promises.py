@@ -7,7 +7,18 @@ import pytest
 from bench import promises
 from bench.pools import Line
 
-STORM = {"kind": "storm", "pool": "PipePool", "calm": [100.0, 100.0], "done": 270}
+STORM = {
+    "kind": "storm",
+    "pool": "PipePool",
+    "idempotent": False,
+    "calm": [100.0, 100.0],
+    "calm_failed": 0,
+    "rates": [90.0, 91.0, 89.0],
+    "done": 270,
+    "failed": 0,
+    "kills": 3,
+    "restarts": 3,
+}
 
 
 def slices(pool: str, times: list[float]) -> list[Line]:
@@ -41,14 +52,17 @@ def test_a_mixture_is_compared_round_by_round() -> None:
 def test_a_storm_may_cost_a_task_a_kill_unless_it_is_retried(
     idempotent: bool, passed: bool
 ) -> None:
-    rates = {"rates": [90.0, 91.0, 89.0], "failed": 2, "kills": 3, "restarts": 3}
-    found = promises.judge_all([{**STORM, **rates, "idempotent": idempotent}], [])
+    found = promises.judge_all([{**STORM, "failed": 2, "idempotent": idempotent}], [])
     lost, again, kept = found[-5:-2]  # the last two are of servers
-    assert (lost.found, lost.passed) == ("2 of 270 tasks failed", passed)
+    assert (lost.found, lost.passed) == ("2 of 270 tasks failed, 0 before it", passed)
     assert (again.passed, kept.passed) == (True, True)
 
 
+def test_a_task_that_failed_before_a_storm_breaks_its_promise() -> None:
+    lost = promises.judge_all([{**STORM, "calm_failed": 1}], [])[-5]
+    assert (lost.found, lost.passed) == ("0 of 270 tasks failed, 1 before it", False)
+
+
 def test_a_second_in_which_nothing_ended_counts_against_a_storm() -> None:
-    dead = {"rates": [100.0] * 9 + [0.0], "failed": 0, "kills": 3, "restarts": 3}
-    kept = promises.judge_all([{**STORM, **dead, "idempotent": True}], [])[-3]
+    kept = promises.judge_all([{**STORM, "rates": [100.0] * 9 + [0.0]}], [])[-3]
     assert (kept.found[:4], kept.passed) == ("0.90", None)

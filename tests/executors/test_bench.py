@@ -57,3 +57,4 @@ def test_a_mixture_asks_all_pools_for_the_same_and_a_storm_loses_nothing_that_is
     retried, not_retried = (line for line in lines if line["kind"] == "storm")
     assert (retried["failed"], retried["restarts"]) == (0, retried["kills"])
     assert not_retried["failed"] <= not_retried["kills"]
+    assert retried["calm_failed"] == not_retried["calm_failed"] == 0
