@@ -36,7 +36,9 @@ class Pool(Protocol):
 
 def serve(task: str, port: int, backlog: int, executor: Executor | Pool | None) -> None:
     """Serve `task` in `executor`, or on the loop itself when it is None, until a stop signal."""
-    if executor is None:  # a task that does not await has the loop to itself: none overtakes it
+    if executor is None:
+        # A `def` has the loop to itself: none overtakes it. An `async def` that blocks does, too,
+        # but only running it tells: of it the bench waits for answers that it does not count.
         _probe.facts["in_turn"] = not iscoroutinefunction(tasks.resolve(task))
     asyncio.run(_start(_Work(task, executor), port, backlog))
 
