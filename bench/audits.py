@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from bench.claims import ABOVE, Judged
 from bench.stats import audit
-from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE
+from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
 from suites import Audit, Figure
 
 MOST = 64  # processes that are tried
@@ -27,7 +27,8 @@ class _Bound:
 def judge(suite: str, one: Audit) -> Judged:
     """Judge published figures by arithmetic: rate <= processes x slots / service time.
 
-    Then by Little's law, users = rate x mean, and by the lengths of what was answered.
+    Then by Little's law, users = rate x mean, and by the lengths of what was answered. Without a
+    service time or a mean there is nothing to judge by.
     """
     bounds = _bounds(one, one.processes)
     worst = max(bounds, key=lambda bound: bound.reached, default=None)
@@ -36,7 +37,11 @@ def judge(suite: str, one: Audit) -> Judged:
     words = [*excess, *more, *unseen, *lengths]
     if bounds and not excess:
         words = ["no rate is above what its conditions allow", *words]
-    verdict = IN_PART if unseen else HOLDS
+    if not bounds and not any(_seen(one)):
+        verdict, otherwise = UNRESOLVED, "no row has a service time or a mean"
+    else:
+        verdict = IN_PART if unseen else HOLDS
+        otherwise = f"rate x mean is about {one.users} users in every row"
     if excess or more:
         verdict = DOES_NOT
     elif lengths:
@@ -49,7 +54,7 @@ def judge(suite: str, one: Audit) -> Judged:
         None,
         None,
         verdict,
-        "; ".join(words) or f"rate x mean is about {one.users} users in every row",
+        "; ".join(words) or otherwise,
         "/s",
     )
 

@@ -163,3 +163,8 @@ def test_answers_of_other_lengths_are_not_comparable() -> None:
     assert found.reason == "b answered 4870 bytes, a 974: 5.0 times as many, not the same work"
     same = audits.judge("a_suite", Audit("rows", "", "", "", (figures[0],) * 2, 100))
     assert (same.verdict, same.reason) == (HOLDS, "rate x mean is about 100 users in every row")
+
+
+def test_rates_alone_are_not_judged() -> None:
+    found = audits.judge("a_suite", Audit("rows", "", "", "", (Figure("a", 73.15),), 100))
+    assert (found.verdict, found.reason) == (UNRESOLVED, "no row has a service time or a mean")
