@@ -13,34 +13,23 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from _table import ROOT, main
 
-from bench.hops import Hop  # noqa: E402 - it is found by the line above
-from bench.pools import Cell  # noqa: E402
-from reports import hops, pools  # noqa: E402
+from bench.hops import Hop
+from bench.pools import Cell
+from reports import hops, pools
 
 DOCUMENT, FIGURES = ROOT / "docs" / "executors.rst", ROOT / "docs" / "executors.json"
-BEGIN, END = ".. table-begin\n\n", "\n\n.. table-end"
 HALVES = {"http": ["http=yes", "format=json"], "pools": ["format=json"]}
 Values = dict[str, Any]
 
 
-def main(words: list[str]) -> int | str:
-    """Measure, or only render; return the exit code, or what is wrong."""
-    if words == ["--check"]:
-        is_as_figures = DOCUMENT.read_text() == _rendered()
-        fix = "scripts/executors_table.py -"
-        return 0 if is_as_figures else f"{DOCUMENT} is not as {FIGURES} is: {fix}"
-    halves = [] if words == ["-"] else words or [*HALVES]
-    if unknown := [half for half in halves if half not in HALVES]:
-        return f"no half is called {unknown[0]!r}: {', '.join(HALVES)}, -, --check or none"
-    for half in halves:
-        found = {**_figures(), half: _measured(half)}
-        FIGURES.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
-        DOCUMENT.write_text(_rendered())
-    DOCUMENT.write_text(_rendered())
-    return 0
+def measure(half: str) -> None:
+    """Measure one half, and keep the other."""
+    if half not in HALVES:
+        sys.exit(f"no half is called {half!r}: {', '.join(HALVES)}, -, --check or none")
+    found = {**_figures(), half: _measured(half)}
+    FIGURES.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
 def _figures() -> dict[str, Values]:
@@ -57,13 +46,8 @@ def _measured(half: str) -> Values:
     return json.loads(ran.stdout)
 
 
-def _rendered() -> str:
-    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
-    return before + BEGIN + "\n\n".join(_tables(_figures())) + END + rest.partition(END)[2]
-
-
-def _tables(found: dict[str, Values]) -> Iterator[str]:
-    if not found:
+def _tables() -> Iterator[str]:
+    if not (found := _figures()):
         yield "Not measured yet: ``scripts/executors_table.py`` does."
     if half := found.get("http"):
         servers = [Hop(**values) for values in half["servers"]]
@@ -74,4 +58,4 @@ def _tables(found: dict[str, Values]) -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(DOCUMENT, lambda: "\n\n".join(_tables()), HALVES, measure))

@@ -11,22 +11,19 @@ import sys
 from collections.abc import Iterator
 from contextlib import ExitStack
 from datetime import UTC, datetime
-from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from _table import ROOT, main
+from tabulate import tabulate
 
-from tabulate import tabulate  # noqa: E402 - those after it are found by the line above
-
-import catalog  # noqa: E402
-import upstream  # noqa: E402
-from bench import environment, gil_cost, pythons  # noqa: E402
-from bench.direct import direct  # noqa: E402
-from bench.speed_up import speed_ups  # noqa: E402
-from errors import Mendable  # noqa: E402
-from reports import gil_cost as worded  # noqa: E402
-from suites import Case  # noqa: E402
+import catalog
+import upstream
+from bench import environment, gil_cost, pythons
+from bench.direct import direct
+from bench.speed_up import speed_ups
+from errors import Mendable
+from reports import gil_cost as worded
+from suites import Case
 
 TASKS = (
     "sleep_sync",
@@ -40,25 +37,17 @@ TASKS = (
     "xml_feedparser_sync",
 )
 DOCUMENT, FIGURES = ROOT / "docs" / "gil.rst", ROOT / "docs" / "gil.jsonl"
-BEGIN, END = ".. table-begin\n\n", "\n\n.. table-end"
 WORKERS = 4
 HEAD = ("Task", "h", "threads", "processes", "interpreters", "free-threaded")
 MORE = ("gamma", "kappa", "switches", "loop lag", "C", "CPU/wall", "sigma")
 Values = dict[str, Any]
 
 
-def main(words: list[str]) -> int | str:
-    """Measure, or only render; return the exit code, or what is wrong."""
-    if words == ["--check"]:
-        is_as_figures = DOCUMENT.read_text() == _rendered()
-        return 0 if is_as_figures else f"{DOCUMENT} is not as {FIGURES} is: scripts/gil_table.py -"
-    for task in [] if words == ["-"] else words or TASKS:
-        found = {**_figures(), task: _measured(task)}
-        ordered = sorted(found.values(), key=lambda one: one["h"] or 0.0)
-        FIGURES.write_text("".join(f"{json.dumps(one)}\n" for one in ordered))
-        DOCUMENT.write_text(_rendered())
-    DOCUMENT.write_text(_rendered())
-    return 0
+def measure(task: str) -> None:
+    """Measure one task, and keep the others."""
+    found = {**_figures(), task: _measured(task)}
+    ordered = sorted(found.values(), key=lambda one: one["h"] or 0.0)
+    FIGURES.write_text("".join(f"{json.dumps(one)}\n" for one in ordered))
 
 
 def _figures() -> dict[str, Values]:
@@ -108,13 +97,8 @@ def _elsewhere(task: str, kind: str, names: list[str]) -> Values:
     return {"python": name, "s": found.ratio, "gil_enabled": found.gil_enabled}
 
 
-def _rendered() -> str:
-    before, _, rest = DOCUMENT.read_text().partition(BEGIN)
-    return before + BEGIN + "\n".join(_table([*_figures().values()])) + END + rest.partition(END)[2]
-
-
-def _table(found: list[Values]) -> Iterator[str]:
-    if not found:
+def _lines() -> Iterator[str]:
+    if not (found := [*_figures().values()]):
         yield "Not measured yet: ``scripts/gil_table.py`` does."
         return
     for head, line in ((HEAD, _speed_ups), (("Task", *MORE), _costs)):
@@ -159,4 +143,4 @@ def _number(value: float | None, unit: str = "", digits: int = 2) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(DOCUMENT, lambda: "\n".join(_lines()), TASKS, measure))

@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import re
 import sys
 import textwrap
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from _table import ROOT, between
 
-from bench import journal  # noqa: E402 - found by the line above
-from commands import _claims  # noqa: E402
-from reports import claims, summary  # noqa: E402
-from reports.rows import rows  # noqa: E402
-from suites import tornado  # noqa: E402
+from bench import journal
+from commands import _claims
+from reports import claims, summary
+from reports.rows import rows
+from suites import tornado
 
 README = ROOT / "README.rst"
 SHOWN = ("tasks/noop.py", "servers/threads.py")
@@ -22,9 +20,9 @@ SHOWN = ("tasks/noop.py", "servers/threads.py")
 
 def rendered(text: str) -> str:
     """Give the README with its table and its files as they are now."""
-    text = _between(text, "table", [_table()])
-    text = _between(text, "claims", [verdicts(ROOT / "results")])
-    return _between(text, "include", [_code(ROOT / name) for name in SHOWN])
+    text = between(text, "table", [_table()])
+    text = between(text, "claims", [verdicts(ROOT / "results")])
+    return between(text, "include", [_code(ROOT / name) for name in SHOWN])
 
 
 def _table() -> str:
@@ -50,12 +48,6 @@ def verdicts(results: Path) -> str:
 
 def _code(path: Path) -> str:
     return f".. code-block:: python\n\n{textwrap.indent(path.read_text().rstrip(), '    ')}"
-
-
-def _between(text: str, mark: str, contents: list[str]) -> str:
-    pattern = re.compile(rf"(?<=\.\. {mark}-begin\n\n).*?(?=\n\n\.\. {mark}-end)", re.DOTALL)
-    remaining = iter(contents)
-    return pattern.sub(lambda match: next(remaining), text)
 
 
 if __name__ == "__main__":
