@@ -11,13 +11,11 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-import tasks
-from servers import _answer, _anyio, _clock, _lag
+from servers import _answer, _clock, _lag
 
 
-def application(task: str, workers: int) -> Starlette:
-    """Make the application, whose loop shares `workers` threads out."""
-    tasks.resolve(task)
+def application(task: str) -> Starlette:
+    """Make the application; its threads are those of the loop it is served on."""
 
     def answer(request: Request) -> Response:
         uri = f"{request.scope['path']}?{request.scope['query_string'].decode('latin-1')}"
@@ -25,9 +23,8 @@ def application(task: str, workers: int) -> Starlette:
         return Response(found.body, found.status, {"content-type": found.content_type})
 
     @asynccontextmanager
-    async def equipped(_: Starlette) -> AsyncIterator[None]:
+    async def watched(_: Starlette) -> AsyncIterator[None]:
         _lag.watch(asyncio.get_running_loop())
-        async with _anyio.Threads(task, workers):
-            yield
+        yield
 
-    return Starlette(routes=[Route("/{path:path}", answer)], lifespan=equipped)
+    return Starlette(routes=[Route("/{path:path}", answer)], lifespan=watched)

@@ -7,6 +7,7 @@ import contextlib
 import select
 import socket
 from collections.abc import Iterator
+from contextlib import AbstractAsyncContextManager
 from typing import Any
 
 import uvicorn
@@ -20,13 +21,21 @@ QUIET = 0.05  # s without a new request before connections are closed; a guess
 READY = 10.0  # s for all workers to import the application
 
 
-def serve(application: Any, port: int, backlog: int, http: str = "httptools") -> None:
+def serve(
+    application: Any,
+    port: int,
+    backlog: int,
+    http: str = "httptools",
+    within: AbstractAsyncContextManager[object] | None = None,
+) -> None:
     """Serve an ASGI application in one process until a stop signal; what was accepted is answered.
 
-    The loop is named, so that it is the same whatever else is installed.
+    The loop is named, so that it is the same whatever else is installed. All of it is `within` a
+    context of that loop, and what beginning it raises is raised.
     """
     with _bound(port, backlog) as listening:
         server = _Server(_config(application, backlog, http))
+        server.within = within or contextlib.nullcontext()
         server.run([listening])
     if server.error is not None:
         raise server.error
@@ -69,6 +78,11 @@ class _Server(uvicorn.Server):
     """Say when it listens; its stop signals are those of every server here, and lose nobody."""
 
     error: Mendable | None = None
+    within: AbstractAsyncContextManager[object]
+
+    async def serve(self, sockets: list[socket.socket] | None = None) -> None:
+        async with self.within:  # not in the lifespan: its errors would be tracebacks, too
+            await super().serve(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)

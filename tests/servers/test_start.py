@@ -15,7 +15,7 @@ import pytest
 import catalog
 from bench import server
 from tests.conftest import wait_until
-from tests.installed import POOLS, SERVERS
+from tests.installed import POOLS, SERVERS, param
 
 
 def begin(*words: str, limit: str = "", **environment: str) -> subprocess.Popen[str]:
@@ -60,6 +60,13 @@ def test_processes_that_cannot_be_started_are_a_start_error(mark: Any) -> None:
     assert code == 4
     assert any("100 workers do not start ([Errno 24] Too many open" in line for line in lines)
     assert wait_until(lambda: not mark(), 3)
+
+
+@pytest.mark.parametrize("name", [param("anyio_threads"), param("starlette_threads")])
+def test_a_worker_that_does_not_start_is_one_line(name: str, tmp_path: Path) -> None:
+    (tmp_path / "odd.py").write_text("raise BaseException('odd')\ndef f(): ...\n")
+    code, lines = said_by(begin(name, f"{tmp_path}/odd.py:f", "0", SERVER_WORKERS="1"))
+    assert (code, lines) == (4, ["error: a worker did not start: BaseException('odd')"])
 
 
 @pytest.mark.parametrize("name", SERVERS)
