@@ -17,6 +17,7 @@ class Closed(Clients):
     def __init__(self, load: Load) -> None:
         super().__init__(load)
         self._left: float = math.inf if load.requests is None else load.requests
+        self._is_over = False
         self._is_endless = load.requests is None and load.each is None and not load.think
         self._chance = random.Random(load.seed)  # noqa: S311 - jitter, to be repeated
 
@@ -33,7 +34,8 @@ class Closed(Clients):
             return
         if self.stopped:
             return
-        if self._left <= 0 or (self.load.each is not None and self._has_enough(connection, now)):
+        is_done = self._is_over or self._left <= 0
+        if is_done or (self.load.each is not None and self._has_enough(connection, now)):
             self._rest()
             return
         self._left -= 1
@@ -44,11 +46,13 @@ class Closed(Clients):
             connection.ask(now)
 
     def ask_no_more(self) -> None:
-        self._left, self._is_endless = 0, False
+        self._is_over, self._is_endless = True, False
 
     def _ask(self, user: Connection) -> None:
-        """Ask after a pause for thought."""
-        if not self.stopped:
+        """Ask after a pause for thought, unless nobody is to ask any more."""
+        if self._is_over:
+            self._rest()
+        elif not self.stopped:
             user.ask(monotonic())
 
     def _has_enough(self, user: Connection, now: float) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import time
 from dataclasses import replace
 
@@ -9,6 +10,7 @@ import pytest
 
 import loads
 from loads import Load, Measured
+from loads._closed import Closed
 from loads.histogram import quantile
 from tests.loads.conftest import SLOT_S, SLOTS, Server
 
@@ -65,6 +67,22 @@ def test_users_that_rest_after_the_window_leave_the_server_no_work(server: Serve
     got = measured(server, "/pool", refills=False)
     assert not server.is_busy  # as it is for 0.3 s and more behind users that went on asking
     assert got.failed["unfinished"] == 0
+
+
+def test_a_user_that_thinks_when_all_are_to_rest_asks_no_more(server: Server) -> None:
+    async def load() -> Closed:
+        closed = Closed(Load(server.url(), users=1, think=1.0))
+        closed.loop = asyncio.get_running_loop()
+        closed.begin()
+        async with asyncio.timeout(10):
+            while not closed.is_warm():
+                await asyncio.sleep(0.005)
+            closed.ask_no_more()
+            await closed.wait(10)
+        return closed
+
+    closed = asyncio.run(load())
+    assert (closed.stopped, len(closed.samples.ended)) == (True, 1)
 
 
 def test_what_is_in_flight_at_the_end_and_fails_is_counted(server: Server) -> None:
