@@ -8,10 +8,10 @@ from functools import cached_property
 from typing import Any
 
 import catalog
-from suites._claim import Audit, Claim, Figure, Majority
+from suites._claim import Audit, Claim, Figure, Majority, claimed
 from suites._request import Request
 
-__all__ = ["Audit", "Case", "Claim", "Figure", "Majority", "Request", "from_values"]
+__all__ = ["Audit", "Case", "Claim", "Figure", "Majority", "Request", "claimed", "from_values"]
 
 
 @dataclass(frozen=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
@@ -79,3 +80,9 @@ class Majority:
     where: str
     says: str
     of: tuple[str, ...]
+
+
+def claimed(cases: Iterable[Case], claims: Sequence[Claim]) -> tuple[Case, ...]:
+    """Give those of the cases that some claim is about."""
+    about = [case for claim in claims for case in (claim.one, claim.other)]
+    return tuple(case for case in cases if case in about)

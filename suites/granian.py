@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from suites import Case, Request, _granian
+from suites import Case, Request, _granian, claimed
 
 TOOL = "h2load"  # in place of wrk, which makes latencies up
 CPUS = 2  # as published, also where there are more: the load has the others
@@ -105,5 +105,5 @@ GROUPS = {
     "uvicorn": _at_all((*UVICORN.values(), ONE)),
     "concurrency": _at_all([*CONCURRENCY.values()]),
     "pythons": tuple(VERSIONS.values()),
-    "claimed": tuple(case for case in CASES if any(case in (c.one, c.other) for c in CLAIMS)),
+    "claimed": claimed(CASES, CLAIMS),
 }

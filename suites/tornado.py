@@ -1,6 +1,6 @@
 """The tornado benchmark: a long task behind sync, one loop, threads and processes."""
 
-from suites import Case, _tornado
+from suites import Case, _tornado, claimed
 
 # What quick does with the users: 25 that wait for 4 workers with long tasks take most of a visit
 # to be warm, and 8 keep the workers as busy. On a loop whose task awaits, or takes microseconds,
@@ -84,9 +84,6 @@ MATRIX = tuple(
 CLAIMS = _tornado.claims(CASES)
 AUDITS = _tornado.AUDITS
 MAJORITIES = _tornado.MAJORITIES
-CLAIMED = tuple(  # with quick at one load, that of 25 users
-    case for case in CASES if case not in CROWD and any(case in (c.one, c.other) for c in CLAIMS)
-)
 GROUPS = {
     "published": PUBLISHED,
     "later": LATER,
@@ -94,5 +91,5 @@ GROUPS = {
     "gil": GIL,
     "matrix": MATRIX,
     "matrix_xml": MATRIX[:3],
-    "claimed": CLAIMED,
+    "claimed": claimed(PUBLISHED + LATER + GIL, CLAIMS),  # quick has one load, that of 25 users
 }
