@@ -7,7 +7,8 @@ import statistics
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from bench import hops, pools
+from bench import cells, hops, pools
+from bench.cells import REFERENCE
 from bench.hops import Hop
 from bench.method import Claim
 from bench.pools import Line
@@ -17,7 +18,7 @@ from bench.stats.ratio import Interval
 POOL, LEASED, EXECUTOR = "PipePool", "PipePool leased", "PipeExecutor"
 SERVER = "pipes"  # which has a PipePool
 PING_PONG, LOOP = "socket pair", "event loop"
-POOLS = (PING_PONG, LOOP, pools.REFERENCE, POOL, LEASED, EXECUTOR)
+POOLS = (PING_PONG, LOOP, REFERENCE, POOL, LEASED, EXECUTOR)
 MIXTURE, STORM = {False: 6.0, True: 2.0}, {False: 30, True: 3}  # s; with quick
 MORE_S = {False: 240.0, True: 60.0}  # s that the mixtures and the storms take at most
 KEPT, NO_WORSE = 0.8, 0.95  # of the rate without kills; of the standard pool's p99, over ours
@@ -37,8 +38,8 @@ class Promise:
 
 def _both(pool: str, size: str, one: float, many: float) -> tuple[Promise, Promise]:
     return (
-        Promise(pool, pools.REFERENCE, size, 1, one),
-        Promise(pool, pools.REFERENCE, size, 64, many),
+        Promise(pool, REFERENCE, size, 1, one),
+        Promise(pool, REFERENCE, size, 64, many),
     )
 
 
@@ -49,7 +50,7 @@ PROMISES = (
     *_both(POOL, "100 KB result", 4, 8),
     *_both(POOL, "1 MB", 8, 3),
     *_both(POOL, "1 MB result", 8, 3),
-    Promise(LEASED, pools.REFERENCE, "1 MB result", 64, 15),
+    Promise(LEASED, REFERENCE, "1 MB result", 64, 15),
     *_both(POOL, "10 MB", 8, 8),
     *_both(EXECUTOR, "no-op", 2, 4),
     Promise(POOL, PING_PONG, "no-op", 1, 1 / 2.5),
@@ -72,7 +73,7 @@ def judge_all(lines: Sequence[Line], servers: Sequence[Hop]) -> list[Claim]:
 
     What was not measured is not known.
     """
-    slices = pools.slices_of(lines)
+    slices = cells.slices_of(lines)
     storms = [line for line in lines if line["kind"] == "storm"]
     return [
         *(_times(promise, slices) for promise in PROMISES),
@@ -85,20 +86,20 @@ def judge_all(lines: Sequence[Line], servers: Sequence[Hop]) -> list[Claim]:
 def _times(promise: Promise, slices: Mapping[tuple[str, int, str], list[Line]]) -> Claim:
     cell = promise.size, promise.flight
     one, other = (slices.get((*cell, pool), []) for pool in (promise.pool, promise.other))
-    found = pools.times_as_good(one, other, promise.flight)
+    found = cells.times_as_good(one, other, promise.flight)
     what = f"{promise.pool}, {promise.size}, {promise.flight} at once"
     return _claim(what, found, promise.times, f" times {promise.other}")
 
 
 def _mixture(lines: Sequence[Line]) -> Claim:
-    p99: dict[str, dict[int, float]] = {POOL: {}, pools.REFERENCE: {}}
+    p99: dict[str, dict[int, float]] = {POOL: {}, REFERENCE: {}}
     for line in lines:
         if line["kind"] == "mixture":
             p99[line["pool"]][line["round"]] = line["p99_us"]
-    ours, theirs = p99[POOL], p99[pools.REFERENCE]
+    ours, theirs = p99[POOL], p99[REFERENCE]
     found = ratio.geometric([(ours[n], theirs[n]) for n in ours if n in theirs])
     what = "p99 of 1 ms among 50 ms"
-    return _claim(what, found, NO_WORSE, f" times {pools.REFERENCE}")
+    return _claim(what, found, NO_WORSE, f" times {REFERENCE}")
 
 
 def _storm(storm: Line) -> Iterator[Claim]:

@@ -77,11 +77,11 @@ def bench_executors(
 
 def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
     """Measure the pools; give the tables, and what they are made of."""
-    from bench import environment, pools
+    from bench import cells, environment, pools
     from reports import pools as report
 
     lines = pools.measure(quick, workers, _tell)
-    found, here = pools.cells(lines), environment.of_pools(workers)
+    found, here = cells.of(lines), environment.of_pools(workers)
     return report.text(found, lines, here, form), report.as_dict(found, lines, here)
 
 

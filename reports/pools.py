@@ -7,7 +7,8 @@ from dataclasses import asdict
 
 from tabulate import tabulate
 
-from bench.pools import REFERENCE, Cell, Line
+from bench.cells import REFERENCE, Cell
+from bench.pools import Line
 
 HEAD = ("Pool", "At once", "Tasks/s", "", "p50", "p99", "CPU a task", f"x {REFERENCE}", "")
 BEGUN = ("Pool", "Begun in", "Memory")

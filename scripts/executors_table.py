@@ -15,8 +15,8 @@ from typing import Any
 
 from _table import ROOT, main
 
+from bench.cells import Cell
 from bench.hops import Hop
-from bench.pools import Cell
 from reports import hops, pools
 
 DOCUMENT, FIGURES = ROOT / "docs" / "executors.rst", ROOT / "docs" / "executors.json"

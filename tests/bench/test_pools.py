@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from bench import pools
+from bench import cells
+from bench.pools import Line
 from reports import pools as report
 
 RATES = {"process": [100.0, 200.0, 50.0], "PipePool": [1000.0, 2000.0, 500.0]}
 
 
-def lines(flight: int) -> list[pools.Line]:
-    found: list[pools.Line] = []
+def lines(flight: int) -> list[Line]:
+    found: list[Line] = []
     for pool, rates in RATES.items():
         cell = {"pool": pool, "size": "no-op", "flight": flight}
         for number, rate in enumerate(rates):
@@ -24,7 +25,7 @@ def lines(flight: int) -> list[pools.Line]:
 
 @pytest.mark.parametrize("flight", [1, 64])
 def test_a_pool_that_is_ten_times_as_fast_in_every_round_is_so_exactly(flight: int) -> None:
-    reference, cell = pools.cells(lines(flight))
+    reference, cell = cells.of(lines(flight))
     assert (cell.times, cell.low, cell.high) == pytest.approx((10, 10, 10))
     assert (cell.rate, cell.p50_us, cell.p99_us, cell.cpu_us) == pytest.approx((1000, 7, 9, 3))
     assert (reference.times, reference.low) == (pytest.approx(1), None)
@@ -32,7 +33,7 @@ def test_a_pool_that_is_ten_times_as_fast_in_every_round_is_so_exactly(flight: i
 
 
 def test_the_table_names_what_is_missing() -> None:
-    found = pools.cells(lines(64))
+    found = cells.of(lines(64))
     text = report.text(found, lines(64), "a machine", "simple")
     assert "10.00 to 10.00" in text.replace("  ", " ")
     assert text.endswith("Not here: loky.")
