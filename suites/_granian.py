@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from suites import Audit, Case, Claim, Figure
 
@@ -10,7 +10,9 @@ WHO, WHERE = "emmett-framework/granian", "benchmarks of granian 0.1.0, Python"
 CONDITIONS = (
     "2 CPUs with the load on them, wrk for 15 s after a warm-up, the best of 16 to 128 users"
 )
-NEW = "nobody", "a new row: newer Pythons than were compared"
+NEW = "nobody", "a new row: newer Pythons than were compared", "a newer Python serves more"
+NOBODY = "none: nobody published a figure"
+IN = {"3.10": "", "3.11": ", 3.11"}  # the Pythons, and what marks the names of claims in each
 
 # Name, sentence, two cases, and the ratio of their published rates in Python 3.10 and in 3.11.
 PUBLISHED = (
@@ -68,7 +70,7 @@ PYTHONS = (
         12935 / 6934,
     ),
 )
-NEWER = "3.14"
+NEWER = (("3.14 : 3.11, RSGI", "RSGI"), ("3.14 : 3.11, uvicorn h11", "h11"))
 
 AUDITS = (
     Audit(
@@ -93,43 +95,24 @@ def claims(
     cases: Mapping[str, Case], versions: Mapping[tuple[str, str], Case]
 ) -> tuple[Claim, ...]:
     """Make the claims about cases by name, and about servers by name and Python."""
-    published = [
-        Claim(
-            f"{name}{mark}",
-            WHO,
-            f"{WHERE} {python}",
-            says,
-            cases[one],
-            cases[other],
-            ratio,
-            conditions=CONDITIONS,
-        )
-        for name, says, (one, other), ratios in PUBLISHED
-        for python, mark, ratio in zip(("3.10", "3.11"), ("", ", 3.11"), ratios, strict=True)
-    ]
-    compared = [
-        Claim(
-            name,
-            WHO,
-            f"{WHERE}s 3.10 and 3.11",
-            says,
-            versions[server, "3.10"],
-            versions[server, "3.11"],
-            ratio,
-            conditions=CONDITIONS,
-        )
-        for name, says, server, ratio in PYTHONS
-    ]
-    newer = [
-        Claim(
-            f"{NEWER} : 3.11, {'RSGI' if server == 'RSGI' else 'uvicorn h11'}",
-            *NEW,
-            "a newer Python serves more",
-            versions[server, "3.11"],
-            versions[server, NEWER],
-            None,
-            conditions="none: nobody published a figure",
-        )
-        for _, _, server, _ in PYTHONS
-    ]
-    return (*published, *compared, *newer)
+    return (*_published(cases), *_compared(versions), *_newer(versions))
+
+
+def _published(cases: Mapping[str, Case]) -> Iterator[Claim]:
+    for name, says, (one, other), ratios in PUBLISHED:
+        for (python, mark), ratio in zip(IN.items(), ratios, strict=True):
+            which = f"{name}{mark}", WHO, f"{WHERE} {python}", says
+            yield Claim(*which, cases[one], cases[other], ratio, conditions=CONDITIONS)
+
+
+def _compared(versions: Mapping[tuple[str, str], Case]) -> Iterator[Claim]:
+    for name, says, server, ratio in PYTHONS:
+        which = name, WHO, f"{WHERE}s 3.10 and 3.11", says
+        one, other = (versions[server, python] for python in IN)
+        yield Claim(*which, one, other, ratio, conditions=CONDITIONS)
+
+
+def _newer(versions: Mapping[tuple[str, str], Case]) -> Iterator[Claim]:
+    for name, server in NEWER:
+        one, other = versions[server, "3.11"], versions[server, "3.14"]
+        yield Claim(name, *NEW, one, other, None, conditions=NOBODY)
