@@ -105,7 +105,7 @@ def _mixture(lines: Sequence[Line]) -> Claim:
 def _storm(storm: Line) -> Iterator[Claim]:
     retried = " retried" if storm["idempotent"] else ""
     what = f"{storm['kills']} kills in {len(storm['rates'])} s{retried}:"
-    most = 0 if storm["idempotent"] else storm["kills"]
+    most = 0 if storm["idempotent"] else storm["held"]  # by the killed workers
     failed, before = storm["failed"], storm["calm_failed"]
     lost = f"{failed} of {storm['done']} tasks failed, {before} before it"
     asked = f"{most} or fewer, none before"

@@ -23,8 +23,9 @@ NOTICED = 10.0  # s after it in which the last deaths must be noticed
 class Storm:
     """What a storm did: tasks a second that ended well, second by second, before it and in it.
 
-    `failed` tasks were lost in it, and `calm_failed` before it, where nothing may be; every one of
-    the `kills` has to be followed by one of the `restarts`.
+    `failed` tasks were lost in it, which may be no more than the killed workers `held` at the time,
+    and `calm_failed` before it, where nothing may be. Every one of the `kills` has to be followed
+    by one of the `restarts`.
     """
 
     idempotent: bool
@@ -33,6 +34,7 @@ class Storm:
     rates: list[float]
     done: int
     failed: int
+    held: int
     kills: int
     restarts: int
 
@@ -43,11 +45,11 @@ async def measure(workers: int, idempotent: bool, seconds: int) -> Storm:
         calm, calm_failed = await _load(pool, idempotent, max(1, round(seconds * CALM)))
         storm = asyncio.create_task(_kill(pool, seconds))
         rates, failed = await _load(pool, idempotent, seconds)
-        kills = await storm
+        kills, held = await storm
         await _noticed(pool, kills)
         done = round(sum(rates))
         restarts = pool.stats().restarts
-        return Storm(idempotent, calm, calm_failed, rates, done, failed, kills, restarts)
+        return Storm(idempotent, calm, calm_failed, rates, done, failed, held, kills, restarts)
 
 
 async def _load(pool: PipePool, idempotent: bool, seconds: int) -> tuple[list[float], int]:
@@ -68,9 +70,10 @@ async def _load(pool: PipePool, idempotent: bool, seconds: int) -> tuple[list[fl
     return [float(count) for count in done], failed
 
 
-async def _kill(pool: PipePool, seconds: float) -> int:
-    """Kill one worker after the other, each once; give how many."""
+async def _kill(pool: PipePool, seconds: float) -> tuple[int, int]:
+    """Kill one worker after the other, each once; give how many, and what they held."""
     killed: set[int] = set()
+    held = 0
     end = time.monotonic() + seconds - EVERY
     while time.monotonic() < end:
         await asyncio.sleep(EVERY)
@@ -79,7 +82,14 @@ async def _kill(pool: PipePool, seconds: float) -> int:
             with suppress(ProcessLookupError):
                 os.kill(one, signal.SIGKILL)
                 killed.add(one)
-    return len(killed)
+                held += _held(pool, one)
+    return len(killed), held
+
+
+def _held(pool: PipePool, pid: int) -> int:
+    dispatch = pool._dispatch
+    links = () if dispatch is None else dispatch.staff.links.values()
+    return sum(len(link.tasks) for link in links if link.pid == pid)
 
 
 async def _noticed(pool: PipePool, kills: int) -> None:

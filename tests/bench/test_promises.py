@@ -16,6 +16,7 @@ STORM = {
     "rates": [90.0, 91.0, 89.0],
     "done": 270,
     "failed": 0,
+    "held": 5,
     "kills": 3,
     "restarts": 3,
 }
@@ -48,11 +49,14 @@ def test_a_mixture_is_compared_round_by_round() -> None:
     assert (found.found, found.passed) == ("2.00 (2.00 to 2.00)", True)
 
 
-@pytest.mark.parametrize(("idempotent", "passed"), [(True, False), (False, True)])
-def test_a_storm_may_cost_a_task_a_kill_unless_it_is_retried(
-    idempotent: bool, passed: bool
+@pytest.mark.parametrize(
+    ("idempotent", "held", "passed"), [(True, 5, False), (False, 5, True), (False, 1, False)]
+)
+def test_a_storm_may_cost_what_the_killed_workers_held_unless_it_is_retried(
+    idempotent: bool, held: int, passed: bool
 ) -> None:
-    found = promises.judge_all([{**STORM, "failed": 2, "idempotent": idempotent}], [])
+    storm = {**STORM, "failed": 2, "held": held, "idempotent": idempotent}
+    found = promises.judge_all([storm], [])
     lost, again, kept = found[-5:-2]  # the last two are of servers
     assert (lost.found, lost.passed) == ("2 of 270 tasks failed, 0 before it", passed)
     assert (again.passed, kept.passed) == (True, True)
