@@ -19,6 +19,11 @@ class Plan:
     preload: Sequence[str]
     max_tasks: int | None
 
+    @property
+    def has_core_to_spare(self) -> bool:
+        """Whether workers that wait awake harm nobody: the parent and one more have a core, too."""
+        return self.workers + 2 <= _cpus()
+
 
 def plan(
     max_workers: int | None,

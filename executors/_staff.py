@@ -22,10 +22,13 @@ class Staff(Departures):
     def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan, dispatch: Dispatch) -> None:
         self._loop = loop
         self._plan = plan
-        self._setup = pickle.dumps((plan.initializer, plan.initargs, plan.variables), 5)
+        self._setup = pickle.dumps(
+            (plan.initializer, plan.initargs, plan.variables, plan.has_core_to_spare), 5
+        )
         self._dispatch = dispatch
         self._quota = float("inf") if plan.max_tasks is None else float(plan.max_tasks)
         self.near = max(1.0, self._quota // AHEAD) if plan.max_tasks else -1.0
+        self.is_counting = plan.max_tasks is not None  # the tasks of each worker, to replace it
         self._token = 0
         self._closing = False
         self._waiting = False

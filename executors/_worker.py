@@ -10,7 +10,6 @@ import contextvars
 import importlib
 import os
 import pickle
-import select
 import socket
 import traceback
 from time import monotonic_ns
@@ -19,6 +18,7 @@ from typing import Any
 from executors import _arena, _wire
 from executors._errors import RemoteError, TaskExit
 from executors._inbox import Inbox
+from executors._vigil import Vigil
 
 HOLD = 100_000  # ns that a finished result may wait for the next one, to share a frame with it
 FORGET = 0.9  # of the longest run that a function keeps when a run was shorter
@@ -29,18 +29,21 @@ def work(sock: socket.socket, memory: _arena.Memory) -> None:
     """Work for the parent at the other end of a socket until it closes it."""
     _arena.keep_pages()
     inbox = Inbox(sock)
-    worker = _Worker(sock, memory)
-    ready = select.poll()
-    ready.register(sock, select.POLLIN)
-    # A blocked recv would be woken in vain each time the parent takes an answer: poll is not.
-    while ready.poll() and (frames := inbox.receive()) is not None:
+    vigil = Vigil(sock)
+    worker = _Worker(sock, memory, vigil)
+    while True:
+        vigil.wait()
+        frames = inbox.receive()
+        if frames is None:
+            return
         for entries, blob in frames:
             worker.run(entries, blob)
 
 
 class _Worker:
-    def __init__(self, sock: socket.socket, memory: _arena.Memory) -> None:
+    def __init__(self, sock: socket.socket, memory: _arena.Memory, vigil: Vigil) -> None:
         self._socket = sock
+        self._vigil = vigil
         self._words = memory.words
         self._outbox = _wire.Outbox(memory.arena(_arena.ANSWERS))
         self._decoder = _wire.Decoder(memory.arena(_arena.ASKED))
@@ -88,7 +91,7 @@ class _Worker:
 
     def _begin(self, setup: bytes) -> tuple[int, Any]:
         """Resolve the context variables and run the initializer."""
-        initializer, initargs, variables = pickle.loads(setup)  # noqa: S301 - from our parent
+        initializer, initargs, variables, self._vigil.spin = pickle.loads(setup)  # noqa: S301 - from our parent
         for where in variables:
             module, _, name = where.partition(":")
             self._variables.append(getattr(importlib.import_module(module), name))
