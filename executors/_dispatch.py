@@ -21,7 +21,7 @@ from executors._link import Link
 from executors._plan import Plan
 from executors._queue import Queue
 from executors._staff import Staff
-from executors._task import Function, Functions, Future, Options, Task
+from executors._task import PLAIN, Function, Functions, Future, Options, Task
 from executors._watch import Watch
 
 BUDGET = 300_000.0  # ns of work, by estimate, that a worker may hold
@@ -74,6 +74,46 @@ class Dispatch(_faults.Faults):
         values: list[tuple[int, Any]] | None = None,
     ) -> Task:
         """Queue a call; raise QueueFull, BrokenWorker, or what pickling the function raises."""
+        task = self._queued(function, args, kwargs, future, options, values)
+        if not self._planned:
+            if not self.running:
+                self.flush()  # nobody to share a frame with: a turn of the loop would be lost
+            else:
+                self._planned = True
+                self._loop.call_soon(self.flush)
+        return task
+
+    def submit_at_once(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        future: Future,
+    ) -> bool:
+        """Give a call to a worker that has nothing to do, from any thread while the loop waits.
+
+        Say whether there was one; nothing here needs the loop's attention.
+        """
+        staff = self.staff
+        if self.queue or not staff.idle or staff.is_counting:
+            return False
+        task = self._queued(function, args, kwargs, future, PLAIN, None)
+        try:
+            self.flush()
+        except BaseException as error:  # the caller's Ctrl-C
+            self._loop.call_soon_threadsafe(self.give_up, task, error)
+            raise
+        return True
+
+    def _queued(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        future: Future,
+        options: Options,
+        values: list[tuple[int, Any]] | None,
+    ) -> Task:
         if self.broken is not None:
             raise BrokenWorker(self.broken)
         known = self._functions.of(function)
@@ -86,12 +126,6 @@ class Dispatch(_faults.Faults):
         self.ledger.pending += 1
         if options.queue_timeout is not None:
             self._watch.wait_for_worker(task, options.queue_timeout)
-        if not self._planned:
-            if not self.running:
-                self.flush()  # nobody to share a frame with: a turn of the loop would be lost
-            else:
-                self._planned = True
-                self._loop.call_soon(self.flush)
         return task
 
     def flush(self) -> None:

@@ -1,9 +1,14 @@
-"""The engine of an executor: a thread with an event loop, to which other threads hand calls."""
+"""The engine of an executor: a thread with an event loop, to which other threads hand calls.
+
+The loop has its turn except while it waits for events. A call that comes then, and finds a worker
+with nothing to do, is sent by the caller's own thread in its turn; others are handed over.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import os
+import selectors
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -17,6 +22,21 @@ from executors._task import PLAIN
 Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...], dict[str, Any]]
 
 
+class _Yielding(selectors.DefaultSelector):
+    """A selector that leaves the turn to others for as long as it waits."""
+
+    def __init__(self, turn: threading.Lock) -> None:
+        super().__init__()
+        self._turn = turn
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self._turn.release()
+        try:
+            return super().select(timeout)
+        finally:
+            self._turn.acquire()
+
+
 class Engine:
     """Run a dispatch in a thread that begins with the first call and ends after `finish`."""
 
@@ -24,6 +44,7 @@ class Engine:
         self._plan = plan
         self._pid = os.getpid()
         self._lock = threading.Lock()
+        self._turn = threading.Lock()  # who may touch the dispatch
         self._calls: list[Call] = []
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
@@ -35,13 +56,15 @@ class Engine:
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
     ) -> Future[Any]:
         """Hand a call over; raise RuntimeError after `finish`, BrokenWorker without workers."""
+        future: Future[Any] = Future()
+        if self._submit_at_once(function, args, kwargs, future):
+            return future
         with self._lock:
             broken = self._broken or (self._dispatch and self._dispatch.broken)
             if self._finishing:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             if broken:
                 raise BrokenWorker(broken)
-            future: Future[Any] = Future()
             self._calls.append((future, function, args, kwargs))
             if self._thread is None:
                 self._thread = threading.Thread(target=self._main, name="PipeExecutor")
@@ -49,6 +72,27 @@ class Engine:
             else:
                 self._wake()
             return future
+
+    def _submit_at_once(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        future: Future[Any],
+    ) -> bool:
+        """Say whether a worker has the call already, or it failed already."""
+        dispatch = self._dispatch
+        if dispatch is None or not self._turn.acquire(blocking=False):
+            return False
+        try:
+            if self._calls or self._finishing or dispatch.broken:
+                return False
+            return dispatch.submit_at_once(function, args, kwargs, future)
+        except Exception as error:  # noqa: BLE001 - what pickling the function raises
+            _fail(future, error)
+            return True
+        finally:
+            self._turn.release()
 
     def finish(self, cancel: bool = False) -> None:
         """Take no more calls; the thread ends when those there are have ended or are cancelled."""
@@ -70,10 +114,15 @@ class Engine:
             self._loop.call_soon_threadsafe(self._take)
 
     def _main(self) -> None:
+        self._turn.acquire()
         try:
-            asyncio.run(self._serve())
+            with asyncio.Runner(loop_factory=self._new_loop) as runner:
+                runner.run(self._serve())
         except Exception as error:  # noqa: BLE001 - whoever waits for a result must hear of it
             self._break(f"no worker could be started: {error}")
+
+    def _new_loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.SelectorEventLoop(_Yielding(self._turn))
 
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
@@ -100,8 +149,7 @@ class Engine:
             try:
                 dispatch.submit(function, args, kwargs, future, PLAIN)
             except Exception as error:  # noqa: BLE001 - what pickling the function raises
-                if future.set_running_or_notify_cancel():
-                    future.set_exception(error)
+                _fail(future, error)
         if cancelling:
             dispatch.cancel_queued()
         if finishing:
@@ -112,5 +160,9 @@ class Engine:
             self._broken, self._loop = why, None
             calls, self._calls = self._calls, []
         for future, *_ in calls:
-            if future.set_running_or_notify_cancel():
-                future.set_exception(BrokenWorker(why))
+            _fail(future, BrokenWorker(why))
+
+
+def _fail(future: Future[Any], error: Exception) -> None:
+    if future.set_running_or_notify_cancel():
+        future.set_exception(error)

@@ -11,7 +11,7 @@ import sys
 import threading
 import time
 import weakref
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import Future
 from concurrent.futures.process import BrokenProcessPool
 from pathlib import Path
@@ -24,9 +24,12 @@ from tests.executors import calls
 LIMIT = 10.0  # s for any one wait
 
 
-@pytest.fixture
-def executor() -> Iterator[PipeExecutor]:
+@pytest.fixture(params=["new", "at rest"])
+def executor(request: pytest.FixtureRequest) -> Iterator[PipeExecutor]:
+    """Give one that has no thread yet, and one whose workers wait for what the caller sends."""
     with PipeExecutor(2) as made:
+        if request.param == "at rest":
+            list(made.map(time.sleep, [0.05, 0.05]))
         yield made
 
 
@@ -275,6 +278,37 @@ def test_many_threads_submit_at_once(executor: PipeExecutor) -> None:
             range(8),
         )
         assert list(sums) == [50] * 8
+
+
+class Noting:
+    """An argument that does something when it is pickled, and arrives as 0."""
+
+    def __init__(self, note: Callable[[], object]) -> None:
+        self.note = note
+
+    def __reduce__(self) -> tuple[type[int], tuple[()]]:
+        self.note()
+        return int, ()
+
+
+def test_a_call_is_sent_by_its_caller_when_a_worker_is_at_rest_and_else_handed_over() -> None:
+    threads: list[str] = []
+    noting = Noting(lambda: threads.append(threading.current_thread().name))
+    with PipeExecutor(1) as executor:
+        executor.submit(int).result(LIMIT)
+        time.sleep(0.05)  # until the loop waits for events
+        assert executor.submit(abs, noting).result(LIMIT) == 0
+        busy = executor.submit(time.sleep, 0.2)
+        assert executor.submit(abs, noting).result(LIMIT) == 0
+        assert busy.done()
+    assert threads == [threading.current_thread().name, "PipeExecutor"]
+
+
+def test_pickling_an_argument_may_submit(executor: PipeExecutor) -> None:
+    futures: list[Future[int]] = []
+    noting = Noting(lambda: futures.append(executor.submit(pow, 2, 3)))
+    assert executor.submit(abs, noting).result(LIMIT) == 0
+    assert futures[0].result(LIMIT) == 8
 
 
 def test_broken_worker_survives_pickling() -> None:
