@@ -24,7 +24,7 @@ def run_all_load_tests(
 ) -> None:
     """Measure every row of the main benchmark and write results/results.txt.
 
-    quick   only the 14 published rows, at most 7 visits and one run of 8 s each
+    quick   only the 14 published rows, at most 7 visits and one run of 6 s each
     driver  of the long runs; the published tool when it is installed, else builtin
     rows    published, later, crowd, gil or all; all unless given, published with quick
     target  half-width of the intervals in percent: 2, or 5 with quick
@@ -47,7 +47,7 @@ def run_suite(
     """Measure every row of a suite: fab run_suite:tornado.
 
     suite   its name, as fab list gives it, or all of them, one after the other
-    quick   at most 7 visits and one run of 8 s each
+    quick   at most 7 visits and one run of 6 s each
     driver  of the long runs; the published tool when it is installed, else builtin
     rows    a group of its rows; all unless given, with quick those that its claims are about
     target  half-width of the intervals in percent: 2, or 5 with quick

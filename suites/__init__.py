@@ -13,6 +13,8 @@ from suites._request import Request
 
 __all__ = ["Audit", "Case", "Claim", "Figure", "Majority", "Request", "claimed", "from_values"]
 
+QUICK_S = 6.0  # of a long run with quick, where other visits give the interval
+
 
 @dataclass(frozen=True)
 class Case:
@@ -67,16 +69,16 @@ class Case:
         return f"fab run_server:{','.join(words)}"
 
     def quick(self) -> Case:
-        """Shorten the long run to 8 s, and cut the users to 2 on a server without workers.
+        """Shorten the long run to 6 s, and cut the users to 2 on a server without workers.
 
         There each user waits for all others, so that 25 would take most of the time to warm up. A
         case that says what quick changes keeps its users.
         """
         if self.in_quick is not None:
-            changed: dict[str, Any] = {"seconds": 8.0, **self.in_quick}
+            changed: dict[str, Any] = {"seconds": QUICK_S, **self.in_quick}
             return replace(self, **changed)
         has_workers = "workers" in catalog.find_server(self.server).settings
-        return replace(self, seconds=8.0, users=self.users if has_workers else 2)
+        return replace(self, seconds=QUICK_S, users=self.users if has_workers else 2)
 
 
 def from_values(values: Mapping[str, Any]) -> Case:
