@@ -1,14 +1,17 @@
-# Two commands do all the set-up on a bare Debian or Ubuntu: `make demo` and `make test`.
+# `make setup` suffices on a bare Debian or Ubuntu; `make demo` and `make test` do it, too.
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: demo test check format readme siege suites tools lock clean help
+.PHONY: setup demo test check format readme siege suites tools lock clean help
 
 help:
+	@echo "make setup   set up alone: .venv and siege"
 	@echo "make demo    set up, then measure the 14 rows of the main benchmark (7 minutes)"
 	@echo "make suites  set up for every suite: their servers, load tools and nginx, too"
 	@echo "make test    set up, then run the tests"
 	@echo "make check   set up, then check format, lint, types and README"
+
+setup: .venv/installed siege
 
 demo: .venv/installed siege
 	$(BIN)/fab quick

@@ -39,7 +39,7 @@ TASKS = (
 DOCUMENT, FIGURES = ROOT / "docs" / "gil.rst", ROOT / "docs" / "gil.jsonl"
 WORKERS = 4
 HEAD = ("Task", "h", "threads", "processes", "interpreters", "free-threaded")
-MORE = ("gamma", "kappa", "switches", "loop lag", "C", "CPU/wall", "sigma")
+MORE = ("rho", "hold", "gamma", "kappa", "switches", "loop lag", "C", "CPU/wall", "sigma")
 Values = dict[str, Any]
 
 
@@ -127,6 +127,9 @@ def _speed_ups(one: Values) -> Iterator[str]:
 
 
 def _costs(one: Values) -> Iterator[str]:
+    yield _number(one["rho"])
+    hold_s = one["hold_p75_s"]
+    yield _number(None if hold_s is None else 1000 * hold_s, " ms", 1)
     yield _number(one["gamma"])
     yield _number(one["kappa"], "x")
     yield _number(one["switches"], digits=0)
