@@ -1,9 +1,12 @@
 """Measure every pool that is here, in turn: python -m executors; a line of JSON for each finding.
 
-`pool` lines tell what beginning it took and its memory, `slice` lines one moment of one pool, and
-`times` lines the quantiles of all moments together. In a round every pool has its moment in each
-cell, in random order, so that rounds are blocks: ratios within one are paired. When asked for,
-`mixture` lines tell what short tasks took among long ones, and `storm` lines what kills did.
+Each has a process of its own, as it would have in an application: what a pool changes in its own
+(the thresholds of malloc, threads, a fork server) helps or harms no other. All are alive at once.
+`pool` lines tell that process's pid, what beginning the pool took and its memory, `slice` lines one
+moment of one pool, and `times` lines the quantiles of all moments together. In a round every pool
+has its moment in each cell, in random order, so that rounds are blocks: ratios within one are
+paired. When asked for, `mixture` lines tell what short tasks took among long ones, and `storm`
+lines what kills did. A `missing` line says why a pool is not here, or has no further moment.
 """
 
 from __future__ import annotations
@@ -18,13 +21,13 @@ from array import array
 from dataclasses import asdict
 from typing import Any
 
-from executors import _mixture, _storm
+from executors import _storm
+from executors._apart import Apart, Lost
 from executors._contenders import CONTENDERS
 from executors._limits import LIMITS
-from executors._payload import FLIGHTS, LEASED, LENT, SIZES, call, nap
-from executors._slice import children, measure, memory, quantile
+from executors._payload import FLIGHTS, LEASED, LENT, SIZES
+from executors._slice import quantile
 
-NAP = 0.1  # s: longer than a worker takes to fetch a task, so that each gets one
 ONLY = {"PipePool leased": LEASED, "PipePool lent": LENT}  # the sizes of some pools
 MIXED = ("process", "PipePool")  # that are given the mixture
 MIXTURES = 10  # rounds of it
@@ -47,81 +50,83 @@ def main() -> None:
     if unknown := [name for name in names if name not in {**LIMITS, **CONTENDERS}]:
         print(f"no pool is called {unknown[0]!r}", file=sys.stderr)
         sys.exit(2)
-    asyncio.run(_Bench(given.workers, given.seconds).run(names, given))
+    _Bench(given.workers, given.seconds).run(names, given)
 
 
 class _Bench:
     def __init__(self, workers: int, seconds: float) -> None:
         self._workers = workers
         self._seconds = seconds
-        self._pools: dict[str, Any] = {}
-        self._pids: dict[str, set[int]] = {}
+        self._apart: dict[str, Apart] = {}
         self._times: dict[tuple[str, str, int], array[float]] = {}
 
-    async def run(self, names: list[str], given: argparse.Namespace) -> None:
-        """Begin the pools, measure rounds while there is time for one more, and end the pools."""
+    def run(self, names: list[str], given: argparse.Namespace) -> None:
+        """Begin the pools, measure rounds while there is time for one more, and end the pools.
+
+        The storms come after that, in this process, where no pool has been.
+        """
         try:
             for name in names:
-                await self._begin(name)
-            await self._rounds(time.monotonic() + given.budget, QUICK if given.quick else set())
+                self._begin(name)
+            self._rounds(time.monotonic() + given.budget, QUICK if given.quick else set())
             if given.mixture:
-                await self._mixtures(given.mixture)
+                self._mixtures(given.mixture)
         finally:
-            for pool in self._pools.values():
-                await pool.close()
+            for each in self._apart.values():
+                each.close()
         for idempotent in (True, False) if given.storm else ():
-            storm = await _storm.measure(self._workers, idempotent, given.storm)
+            storm = asyncio.run(_storm.measure(self._workers, idempotent, given.storm))
             _tell("storm", "PipePool", **asdict(storm))
         for (name, size, flight), times in self._times.items():
             _tell("times", name, size=size, flight=flight, n=len(times), **_quantiles(times))
 
-    async def _begin(self, name: str) -> None:
-        before, began = children(), time.perf_counter()
-        try:
-            pool = {**CONTENDERS, **LIMITS}[name]()
-        except (ImportError, AttributeError) as error:
-            _tell("missing", name, why=str(error))
-            return
-        await pool.start(self._workers)
-        if name in CONTENDERS:
-            await asyncio.gather(*(pool.run(nap, NAP) for _ in range(self._workers)))
-        took = max(0.0, time.perf_counter() - began - NAP)
-        self._pools[name], self._pids[name] = pool, children() - before
-        _tell("pool", name, start_s=took, memory_mib=memory(self._pids[name]))
+    def _begin(self, name: str) -> None:
+        self._apart[name] = Apart(name, self._workers)
+        if found := self._ask(name, "begin"):
+            _tell("pool", name, **found)
 
-    async def _rounds(self, end: float, without: set[tuple[str, int]]) -> None:
-        calls = {size: call(size) for size in SIZES}
+    def _ask(self, name: str, what: str, *details: object, seconds: float = 0.0) -> Any:
+        """Give a pool its turn and its answer; None and no further turn when it fails."""
+        try:
+            return self._apart[name].ask(what, *details, seconds=seconds)
+        except Lost as error:
+            _tell("missing", name, why=str(error))
+            self._apart.pop(name).close()
+            return None
+
+    def _rounds(self, end: float, without: set[tuple[str, int]]) -> None:
         cells = [(size, flight) for size in SIZES for flight in FLIGHTS]
         longest, number = 0.0, 0
-        while number < LEAST or time.monotonic() + longest < end:
+        while self._apart and (number < LEAST or time.monotonic() + longest < end):
             began = time.monotonic()
             for size, flight in random.sample(cells, len(cells)):
                 if (size, flight) not in without:
-                    for name in random.sample([*self._pools], len(self._pools)):
-                        await self._slice(number, name, size, flight, calls[size])
+                    for name in random.sample([*self._apart], len(self._apart)):
+                        self._slice(number, name, size, flight)
             longest = max(longest, time.monotonic() - began)
             number += 1
 
-    async def _slice(
-        self, number: int, name: str, size: str, flight: int, called: tuple[Any, tuple[Any, ...]]
-    ) -> None:
-        if name in LIMITS and (size != "no-op" or flight not in self._pools[name].flights):
+    def _slice(self, number: int, name: str, size: str, flight: int) -> None:
+        if name in LIMITS and (size != "no-op" or flight not in LIMITS[name].flights):
             return
         if size not in ONLY.get(name, SIZES):
             return
-        pool, pids = self._pools[name], self._pids[name]
-        times, took, cpu = await measure(pool, called, flight, self._seconds, pids)
+        answer = self._ask(name, "slice", size, flight, self._seconds, seconds=self._seconds)
+        if answer is None:
+            return
+        times, took, cpu = answer
         self._times.setdefault((name, size, flight), array("d")).extend(times)
         found = {"bytes": SIZES[size], "rate": len(times) / took, **_quantiles(times)}
         cpu_us = None if cpu is None else 1e6 * cpu / len(times)
         _tell("slice", name, size=size, flight=flight, round=number, cpu_us=cpu_us, **found)
 
-    async def _mixtures(self, seconds: float) -> None:
-        names = [name for name in MIXED if name in self._pools]
+    def _mixtures(self, seconds: float) -> None:
         for number in range(MIXTURES):
+            names = [name for name in MIXED if name in self._apart]
             for name in random.sample(names, len(names)):
-                times = await _mixture.measure(self._pools[name], self._workers, seconds, number)
-                _tell("mixture", name, round=number, n=len(times), **_quantiles(times))
+                times = self._ask(name, "mixture", seconds, number, seconds=seconds)
+                if times is not None:
+                    _tell("mixture", name, round=number, n=len(times), **_quantiles(times))
 
 
 def _quantiles(times: array[float]) -> dict[str, float]:

@@ -117,7 +117,7 @@ def _of(module: str, name: str) -> Standard:
     return Standard(getattr(importlib.import_module(module), name))
 
 
-# In the order in which they are begun: what forks this process comes before there are threads.
+# In the order in which they are begun, each in a process of its own.
 CONTENDERS: dict[str, Callable[[], Any]] = {
     "process fork": lambda: Standard(_processes("fork")),
     "process": lambda: Standard(_processes("forkserver")),

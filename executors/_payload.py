@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import time
 from typing import Any
@@ -50,8 +51,9 @@ def nap(seconds: float) -> None:
     time.sleep(seconds)
 
 
+@functools.cache  # for to free large arguments would raise the thresholds of malloc
 def call(size: str) -> tuple[Any, tuple[Any, ...]]:
-    """Give the function and the arguments of a size."""
+    """Give the function and the arguments of a size, the same each time."""
     if size == "no-op":
         return noop, ()
     if size.endswith("result"):
