@@ -4,8 +4,8 @@ Each has a process of its own, as it would have in an application: what a pool c
 (the thresholds of malloc, threads, a fork server) helps or harms no other. All are alive at once.
 `pool` lines tell that process's pid, what beginning the pool took and its memory, `slice` lines one
 moment of one pool, and `times` lines the quantiles of all moments together. In a round every pool
-has its moment in each cell, in random order, so that rounds are blocks: ratios within one are
-paired. When asked for, `mixture` lines tell what short tasks took among long ones, and `storm`
+has its moment in each cell of a size, in random order, so that rounds are blocks: ratios within one
+are paired. When asked for, `mixture` lines tell what short tasks took among long ones, and `storm`
 lines what kills did. A `missing` line says why a pool is not here, or has no further moment.
 """
 
@@ -68,7 +68,7 @@ class _Bench:
         try:
             for name in names:
                 self._begin(name)
-            self._rounds(time.monotonic() + given.budget, QUICK if given.quick else set())
+            self._rounds(given.budget, QUICK if given.quick else set())
             if given.mixture:
                 self._mixtures(given.mixture)
         finally:
@@ -94,17 +94,29 @@ class _Bench:
             self._apart.pop(name).close()
             return None
 
-    def _rounds(self, end: float, without: set[tuple[str, int]]) -> None:
-        cells = [(size, flight) for size in SIZES for flight in FLIGHTS]
-        longest, number = 0.0, 0
-        while self._apart and (number < LEAST or time.monotonic() + longest < end):
+    def _rounds(self, budget: float, without: set[tuple[str, int]]) -> None:
+        """Measure size after size, the smallest first.
+
+        What was large raises the thresholds of malloc, and the next 1 MB would find its pages kept.
+        """
+        number = 0
+        for amount in sorted({*SIZES.values()}):
+            sizes = [size for size in SIZES if SIZES[size] == amount]
+            cells = [(s, n) for s in sizes for n in FLIGHTS if (s, n) not in without]
+            share = budget * len(sizes) / len(SIZES)
+            number = self._rounds_of(cells, number, time.monotonic() + share)
+
+    def _rounds_of(self, cells: list[tuple[str, int]], first: int, end: float) -> int:
+        """Measure these cells in rounds; give the number of the next round."""
+        longest, number = 0.0, first
+        while self._apart and (number < first + LEAST or time.monotonic() + longest < end):
             began = time.monotonic()
             for size, flight in random.sample(cells, len(cells)):
-                if (size, flight) not in without:
-                    for name in random.sample([*self._apart], len(self._apart)):
-                        self._slice(number, name, size, flight)
+                for name in random.sample([*self._apart], len(self._apart)):
+                    self._slice(number, name, size, flight)
             longest = max(longest, time.monotonic() - began)
             number += 1
+        return number
 
     def _slice(self, number: int, name: str, size: str, flight: int) -> None:
         if name in LIMITS and (size != "no-op" or flight not in LIMITS[name].flights):
