@@ -11,7 +11,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
@@ -31,6 +32,7 @@ PROCESSES = {"processes", "pipes", "pebble"} & {*SERVERS}  # of workers that are
 EVERY = [*SERVERS, *map(param, FOREIGN)]
 LOCAL_TASKS = [n for n, entry in catalog.tasks().items() if "internet" not in entry.needs]
 FAULTS = Path(__file__).parent / "faults.py"
+AT_ONCE = 4  # servers that are started together
 Start = Callable[..., server.Server]
 
 
@@ -82,15 +84,20 @@ def asked(url: str, clients: int = 8) -> Iterator[list[Any]]:
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_every_task_answers_the_same_on_every_server(name: str) -> None:
-    with upstream.hold() as held:
-        for task in LOCAL_TASKS:
-            running = server.start(Case(name, task), held.upstream.environment())
-            try:
-                status, body = get(running.url)
-            finally:
-                server.stop(running)
+    with upstream.hold() as held, ThreadPoolExecutor(AT_ONCE) as threads:
+        added = held.upstream.environment()
+        for task, status, body in threads.map(lambda task: answer(name, task, added), LOCAL_TASKS):
             assert (task, status) == (task, 200)
             assert BODIES.setdefault(task, body) == body
+
+
+def answer(name: str, task: str, added: Mapping[str, str]) -> tuple[str, int, bytes]:
+    """Start a server with a task, ask it once, and stop it."""
+    running = server.start(Case(name, task), added)
+    try:
+        return task, *get(running.url)
+    finally:
+        server.stop(running)
 
 
 BODIES: dict[str, bytes] = {}
