@@ -10,7 +10,10 @@ from collections.abc import Awaitable
 
 
 class SocketPair:
-    """32 bytes to a forked process and back by `add_reader`: no hop of a loop's can be shorter."""
+    """32 bytes to a forked process that sleeps, and back by `add_reader`.
+
+    No hop to a sleeping worker can be shorter; one to a worker that waits awake can.
+    """
 
     flights = (1,)
 
