@@ -16,7 +16,7 @@ from bench.record import VISIT, Record
 from bench.speed_up import SpeedUp
 from bench.stats import verdict
 from bench.stats.verdict import Verdict
-from reports import gil_cost
+from reports import gil_cost, gil_follows
 from suites import Case
 
 RECORD = Record(
@@ -102,7 +102,7 @@ def test_pairs_that_are_resolved_decide_and_not_h(
     word: str, hold: float | None, expected: str
 ) -> None:
     found = cost(said=replace(UNRESOLVED, word=word), gil_hold=hold)
-    assert next(gil_cost.sentences(found)).startswith(expected)
+    assert next(gil_follows.sentences(found)).startswith(expected)
 
 
 def test_a_speed_up_below_one_is_worded_as_one_above() -> None:
@@ -129,13 +129,13 @@ def test_a_long_hold_is_no_better_than_a_late_loop(
 @pytest.mark.parametrize("alone", [{"slots": 1}, {"gil_utilisation": 0.5}])
 def test_a_hold_that_nobody_asked_to_end_is_no_call_into_c(alone: dict[str, Any]) -> None:
     found = cost(said=UNRESOLVED, loop_lag_p99_ms=6.0, gil_hold_p75_s=0.015, **alone)
-    assert "waiting" not in " ".join(gil_cost.sentences(found))
+    assert "waiting" not in " ".join(gil_follows.sentences(found))
     found = cost(said=UNRESOLVED, loop_lag_p99_ms=6.0, gil_hold_p75_s=0.025, **alone)
-    assert "do not let the GIL go" in " ".join(gil_cost.sentences(found))
+    assert "do not let the GIL go" in " ".join(gil_follows.sentences(found))
 
 
 def test_what_does_not_follow_is_not_said() -> None:
-    [said] = gil_cost.sentences(cost(said=UNRESOLVED, gil_hold=0.0, loop_lag_p99_ms=1.0))
+    [said] = gil_follows.sentences(cost(said=UNRESOLVED, gil_hold=0.0, loop_lag_p99_ms=1.0))
     assert said.endswith("take threads.")
 
 
