@@ -7,6 +7,7 @@ import statistics
 
 from bench.comparison import Comparison
 from bench.stats import verdict
+from reports import doubts
 
 WORDS = {
     verdict.FASTER: "{other} is faster than {one}",
@@ -65,11 +66,4 @@ def _rates(found: Comparison) -> list[float | None]:
 
 
 def _flags(found: Comparison) -> list[str]:
-    count: dict[str, int] = {}
-    last: dict[str, str] = {}
-    for record in found.records:
-        for flag in record.flags:
-            kind = flag.partition(":")[0]
-            count[kind] = count.get(kind, 0) + 1
-            last[kind] = flag
-    return [f"{last[kind]} ({n} of {len(found.records)} slices)" for kind, n in count.items()]
+    return doubts.counted(found.records, "slices")

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
+from bench.record import Record
 from bench.stats import looks, outlier
 from bench.stats.estimate import Estimate
 from reports import places
@@ -18,14 +19,24 @@ def of(row: Row) -> list[str]:
     return [*_flags(row), *_derived(row)]
 
 
+def counted(records: Sequence[Record], what: str) -> list[str]:
+    """Give of each kind the newest flag, with how many of the records, named `what`, have one."""
+    kinds = _by_kind(records).values()
+    return [f"{found[-1]} ({len(found)} of {len(records)} {what})" for found in kinds]
+
+
 def _flags(row: Row) -> Iterator[str]:
-    newest: dict[str, list[str]] = {}
-    for record in row.records:
-        for flag in record.flags:
-            newest.setdefault(flag.partition(":")[0], []).append(flag)
-    for found in newest.values():
+    for found in _by_kind(row.records).values():
         often = f" (in {len(found)} of {len(row.records)} runs)" if len(found) > 1 else ""
         yield found[-1] + often
+
+
+def _by_kind(records: Sequence[Record]) -> dict[str, list[str]]:
+    flags: dict[str, list[str]] = {}
+    for record in records:
+        for flag in record.flags:
+            flags.setdefault(flag.partition(":")[0], []).append(flag)
+    return flags
 
 
 def _derived(row: Row) -> Iterator[str]:

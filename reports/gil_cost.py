@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 from bench.gil_cost import GilCost
-from reports import gil_follows, places
+from reports import doubts, gil_follows, places
 
 
 def text(found: GilCost) -> str:
@@ -36,7 +36,8 @@ def text(found: GilCost) -> str:
     ]
     why = f"\nnot known: {' and '.join(unknown)}: {visit.gil_why}" if unknown else ""
     follows = " ".join(gil_follows.sentences(found))
-    return f"{head}\n\n{table}{why}\n\n{follows}\nrecords: {found.compared.folder}"
+    last = "\n".join([follows, *_flags(found), f"records: {found.compared.folder}"])
+    return f"{head}\n\n{table}{why}\n\n{last}"
 
 
 def as_json(found: GilCost) -> str:
@@ -64,9 +65,15 @@ def as_json(found: GilCost) -> str:
             "unavailable": visit.gil_why,
             "interpreter": dict(visit.interpreter),
             "follows": list(gil_follows.sentences(found)),
+            "flags": _flags(found),
         },
         indent=2,
     )
+
+
+def _flags(found: GilCost) -> list[str]:
+    """Word the doubts about the visit and the pairs."""
+    return doubts.counted([found.visit, *found.compared.records], "records")
 
 
 def _share(value: float | None) -> str:

@@ -64,6 +64,8 @@ def _measured(task: str) -> Values:
     print(task, file=sys.stderr)
     found = gil_cost.measure(threads, processes, lambda words: print(f"  {words}", file=sys.stderr))
     facts = json.loads(worded.as_json(found))
+    for flag in facts["flags"]:
+        print(f"  warning: {flag}", file=sys.stderr)
     visit = found.visit
     wall_s, cpu_s = visit.alone_task_s, visit.alone_task_cpu_s
     here = [python.name for python in pythons.found()]

@@ -143,3 +143,12 @@ def test_an_import_that_turned_the_gil_on_is_said() -> None:
     facts = {"python": "3.13.5", "free_threaded_build": True, "gil_enabled": True}
     text = gil_cost.text(cost(interpreter={**facts, "gil_enabled_by": "lxml.etree"}))
     assert text.startswith("xml, 4 workers, Python 3.13.5t: importing lxml.etree turned the GIL on")
+
+
+def test_flags_of_the_visit_and_of_the_pairs_are_said_once_with_how_many_have_them() -> None:
+    found = cost(flags=("others: 31% of the CPU: end them",))
+    quiet = replace(RECORD, flags=())
+    found = replace(found, compared=replace(found.compared, records=(found.visit, quiet)))
+    expected = "others: 31% of the CPU: end them (2 of 3 records)"
+    assert gil_cost.text(found).splitlines()[-2] == expected
+    assert json.loads(gil_cost.as_json(found))["flags"] == [expected]
