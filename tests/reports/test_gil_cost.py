@@ -76,7 +76,7 @@ def test_json_has_the_promised_figures() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"gil_hold": 0.05}, "take threads"),
+        ({"gil_hold": 0.05, "loop_lag_p99_ms": 1.0}, "take threads"),
         ({"gil_hold": 0.2}, "threads still use the cores"),
         ({"gil_hold": 0.3}, "expect processes, interpreters"),
         ({"gil_hold": None}, "h is not known"),
@@ -132,6 +132,29 @@ def test_a_hold_that_nobody_asked_to_end_is_no_call_into_c(alone: dict[str, Any]
     assert "waiting" not in " ".join(gil_follows.sentences(found))
     found = cost(said=UNRESOLVED, loop_lag_p99_ms=6.0, gil_hold_p75_s=0.025, **alone)
     assert "do not let the GIL go" in " ".join(gil_follows.sentences(found))
+
+
+@pytest.mark.parametrize(
+    ("word", "expected"),
+    [
+        (verdict.SAME, "differ by less than matters, but the task keeps the event loop waiting: "),
+        (verdict.TINY, "differ by less than matters, but the task keeps the event loop waiting: "),
+        (verdict.SLOWER, "threads do more, but the task keeps the event loop waiting, which only "),
+        (verdict.UNRESOLVED, "what processes do, but the task keeps the event loop waiting: "),
+    ],
+)
+def test_threads_are_not_advised_where_they_keep_the_loop_waiting(word: str, expected: str) -> None:
+    found = cost(said=replace(UNRESOLVED, word=word), gil_hold=0.05)
+    said = " ".join(gil_follows.sentences(found))
+    assert (expected in said, "take threads" in said, said.count("leav")) == (True, False, 1)
+
+
+@pytest.mark.parametrize("hold_s", [0.001, None])
+def test_a_loop_that_is_late_but_not_by_the_gil_is_no_reason_to_leave(hold_s: float | None) -> None:
+    free = {"gil_hold": 0.01, "gil_utilisation": 0.1, "gil_hold_p75_s": hold_s}
+    said = [*gil_follows.sentences(cost(said=UNRESOLVED, **free))]
+    assert said[0].endswith("threads do what processes do: take threads.")
+    assert said[1:] == ["The event loop was late, but not by the GIL: more likely no CPU was free."]
 
 
 def test_what_does_not_follow_is_not_said() -> None:
