@@ -9,6 +9,7 @@ from bench.record import Record
 from bench.stats import verdict
 
 FREE = 0.1  # h below which threads do as well as processes
+SMALL = 0.1  # C below which a task that is as free loses to something else than the GIL
 LONG_S = 0.007  # of a hold: Python code lets go within 5 ms of being asked, C code need not
 UNASKED_S = 0.013  # more where no thread may wait: the loop's timer asks after 10 ms, and is late
 FULL = 0.9  # rho from which one of several threads always waits; a guess
@@ -67,8 +68,11 @@ def _for_threads(word: str, hold: float | None) -> str | None:
 
 def _otherwise(found: GilCost) -> str:
     """Say what the pairs or h let expect where they do not speak for threads."""
-    hold = found.gil.hold
+    hold, (cost, *_) = found.gil.hold, found.cost
     if found.compared.verdict.word == verdict.FASTER:
+        if hold is not None and hold < FREE and cost is not None and cost < SMALL:
+            less = f"Threads do {cost:.0%} less than processes, but not by the GIL"
+            return f"{less}, which the task hardly holds."
         return "Threads lose to processes: processes, interpreters or a free-threaded build win."
     if hold is None:
         return "The pairs do not decide, and h is not known."

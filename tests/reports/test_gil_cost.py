@@ -101,7 +101,7 @@ def test_what_follows_is_said(changes: dict[str, Any], words: str) -> None:
 def test_pairs_that_are_resolved_decide_and_not_h(
     word: str, hold: float | None, expected: str
 ) -> None:
-    found = cost(said=replace(UNRESOLVED, word=word), gil_hold=hold)
+    found = cost(said=replace(UNRESOLVED, word=word, ratio=1.4), gil_hold=hold)
     assert next(gil_follows.sentences(found)).startswith(expected)
 
 
@@ -147,6 +147,21 @@ def test_threads_are_not_advised_where_they_keep_the_loop_waiting(word: str, exp
     found = cost(said=replace(UNRESOLVED, word=word), gil_hold=0.05)
     said = " ".join(gil_follows.sentences(found))
     assert (expected in said, "take threads" in said, said.count("leav")) == (True, False, 1)
+
+
+@pytest.mark.parametrize(
+    ("ratio", "hold", "expected"),
+    [
+        (1.06, 0.02, "Threads do 6% less than processes, but not by the GIL"),
+        (1.06, 0.2, "Threads lose to processes"),
+        (1.2, 0.02, "Threads lose to processes"),
+    ],
+)
+def test_a_small_loss_of_a_task_that_hardly_holds_the_gil_is_not_its_cost(
+    ratio: float, hold: float, expected: str
+) -> None:
+    said = Verdict(verdict.FASTER, ratio, 1.01, 1.3, 10, 0, 0.01)
+    assert next(gil_follows.sentences(cost(said=said, gil_hold=hold))).startswith(expected)
 
 
 @pytest.mark.parametrize("hold_s", [0.001, None])
