@@ -28,7 +28,9 @@ def sentences(found: GilCost) -> Iterator[str]:
     """Say what follows from the figures, in one sentence for each that says something."""
     figures, visit, word = found.gil, found.visit, found.compared.verdict.word
     waits = _waits(visit)
-    if (finding := _for_threads(word, figures.hold)) is None:
+    if _has_no_gil(visit):
+        yield from _without(found)
+    elif (finding := _for_threads(word, figures.hold)) is None:
         yield _otherwise(found)
         if waits is not None:
             yield f"The task {waits}: leave the loop's process even at equal rates."
@@ -45,9 +47,31 @@ def sentences(found: GilCost) -> Iterator[str]:
         yield "Its threads hinder each other: several may be slower than one."
 
 
+def _has_no_gil(visit: Record) -> bool:
+    return visit.interpreter.get("gil_enabled") is False
+
+
+def _without(found: GilCost) -> Iterator[str]:
+    """Say what a Python without a GIL shows, which tells of no task what it does under one."""
+    major, minor, *_ = str(found.visit.interpreter.get("python")).split(".")
+    with_one = f"python={major}.{minor}t-gil"
+    yield (
+        "This Python has no GIL: threads use the cores. To know the task, ask with another, such "
+        f"as {with_one}."
+    )
+    if found.compared.verdict.word == verdict.FASTER:
+        yield f"{_less(found)}."
+
+
+def _less(found: GilCost) -> str:
+    return f"Threads do {found.cost[0] or 0.0:.0%} less than processes, but not by the GIL"
+
+
 def _waits(visit: Record) -> str | None:
     """Say that the task keeps the event loop waiting, and where C code is why; else None."""
     rho, hold_s = visit.gil_utilisation, visit.gil_hold_p75_s
+    if _has_no_gil(visit):
+        return None
     is_asked = (visit.slots or 1) > 1 and (rho or 0.0) >= FULL
     if hold_s is not None and hold_s > LONG_S + (0.0 if is_asked else UNASKED_S):
         return "keeps the event loop waiting in calls that do not let the GIL go"
@@ -71,8 +95,7 @@ def _otherwise(found: GilCost) -> str:
     hold, (cost, *_) = found.gil.hold, found.cost
     if found.compared.verdict.word == verdict.FASTER:
         if hold is not None and hold < FREE and cost is not None and cost < SMALL:
-            less = f"Threads do {cost:.0%} less than processes, but not by the GIL"
-            return f"{less}, which the task hardly holds."
+            return f"{_less(found)}, which the task hardly holds."
         return "Threads lose to processes: processes, interpreters or a free-threaded build win."
     if hold is None:
         return "The pairs do not decide, and h is not known."

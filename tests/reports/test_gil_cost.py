@@ -172,6 +172,31 @@ def test_a_loop_that_is_late_but_not_by_the_gil_is_no_reason_to_leave(hold_s: fl
     assert said[1:] == ["The event loop was late, but not by the GIL: more likely no CPU was free."]
 
 
+FREE_THREADED = {"python": "3.13.5", "free_threaded_build": True, "gil_enabled": False}
+HAS_NONE = (
+    "This Python has no GIL: threads use the cores. To know the task, ask with another, such as "
+    "python=3.13t-gil."
+)
+
+
+@pytest.mark.parametrize(
+    ("said", "rho", "more"),
+    [
+        (UNRESOLVED, 0.0, []),
+        (UNRESOLVED, None, []),
+        (CLEAR, 0.0, ["Threads do 75% less than processes, but not by the GIL."]),
+    ],
+)
+def test_a_python_without_a_gil_says_nothing_of_the_task(
+    said: Verdict, rho: float | None, more: list[str]
+) -> None:
+    free = {"gil_hold": rho, "gil_utilisation": rho, "gil_hold_p75_s": None}
+    found = cost(said=said, interpreter=FREE_THREADED, **free)
+    assert [*gil_follows.sentences(found)][: 1 + len(more)] == [HAS_NONE, *more]
+    assert "take threads" not in gil_cost.text(found)
+    assert "leave" not in gil_cost.text(found)
+
+
 def test_what_does_not_follow_is_not_said() -> None:
     [said] = gil_follows.sentences(cost(said=UNRESOLVED, gil_hold=0.0, loop_lag_p99_ms=1.0))
     assert said.endswith("take threads.")
