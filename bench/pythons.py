@@ -58,7 +58,7 @@ def find(word: str) -> str:
         if NAME.fullmatch(word) and tuple(map(int, word.rstrip("t").split("."))) < LEAST:
             raise UsageError(f"python={word}: servers run in 3.11 or newer")
         fix = f"fab pythons says how to get it, or set PYTHONS={word}=/path/of/python"
-        raise UsageError(f"no Python at {named().get(word, word)!r}: {fix}")
+        raise UsageError(f"no Python at {word!r}: {fix}")
     return path
 
 
@@ -88,11 +88,24 @@ def present(words: Sequence[str]) -> list[str]:
 
 
 def _path(word: str) -> str | None:
-    direct = shutil.which(Path(named().get(word, word)).expanduser())
-    if direct is not None:
-        return str(Path(direct).absolute())  # a venv's python is a link that must not be resolved
+    if (path := misnamed().get(word)) is not None:
+        raise UsageError(f"no Python at {path!r}: mend PYTHONS")
+    if (direct := _program(named().get(word, word))) is not None:
+        return direct
     known = found() if NAME.fullmatch(word) else []
     return next((python.path for python in known if python.name == word), None)
+
+
+def _program(word: str) -> str | None:
+    direct = shutil.which(Path(word).expanduser())
+    # a venv's python is a link that must not be resolved
+    return None if direct is None else str(Path(direct).absolute())
+
+
+def misnamed() -> dict[str, str]:
+    """Give the names in PYTHONS at whose path no Python answers, with these paths."""
+    programs = {name: _program(path) or path for name, path in named().items()}
+    return {name: path for name, path in programs.items() if _asked(path) is None}
 
 
 def named() -> dict[str, str]:
@@ -105,7 +118,10 @@ def named() -> dict[str, str]:
 
 
 def found() -> list[Python]:
-    """Ask every interpreter there is for its version, newest first; the first of a name counts."""
+    """Ask every interpreter there is for its version, newest first; the first of a name counts.
+
+    A name that PYTHONS has for what is no Python stands for no other one.
+    """
     by_name: dict[str, Python] = {}
     for source, path in _paths():
         facts = _asked(path)
@@ -115,13 +131,14 @@ def found() -> list[Python]:
         name = f"{major}.{minor}{'t' if facts['free_threaded'] else ''}"
         version = f"{major}.{minor}.{micro}"
         by_name.setdefault(name, Python(name, path, source, version, facts["gil_enabled"]))
-    return sorted(by_name.values(), key=lambda p: [int(n) for n in p.version.split(".")])[::-1]
+    here = [python for name, python in by_name.items() if name not in misnamed()]
+    return sorted(here, key=lambda p: [int(n) for n in p.version.split(".")])[::-1]
 
 
 def _paths() -> Iterator[tuple[str, str]]:
     """Give where interpreters are, those the user named first."""
     yield "this one", sys.executable
-    for path in named().values():
+    for path in filter(None, map(_program, named().values())):
         yield "PYTHONS", path
     for place in os.environ.get("PATH", "").split(os.pathsep):
         for program in sorted(Path(place).glob("python3*")):

@@ -26,6 +26,8 @@ def pythons(context: Context) -> None:
     for python in interpreters.found():
         gil = "GIL" if python.gil_enabled else "no GIL"
         print(f"{python.name:6}  {python.version:8}  {gil:6}  {python.source:8}  {python.path}")
+    for name, path in interpreters.misnamed().items():
+        print(f"{name:6}  {'missing':16}  {'PYTHONS':8}  {path}")
     print("\nA server takes one by python=3.14, a case by 3@3.14/sleep_sync; 3.13t-gil and")
     print("3.13t-nogil are a free-threaded build with PYTHON_GIL=1 and =0. To get another:")
     print("  uv python install 3.14t            or pyenv install 3.14t")

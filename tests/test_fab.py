@@ -237,6 +237,14 @@ def test_an_ended_run_keeps_what_was_finished_and_leaves_no_process(
     assert "fab run_server:1,sleep_sync" in fab("report").stdout
 
 
+def test_a_name_for_no_python_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONS", "3.99=/nope/python3")
+    assert "3.99    missing           PYTHONS   /nope/python3\n" in fab("pythons").stdout
+    said = fab("gil:noop_sync,python=3.99")
+    expected = "error: no Python at '/nope/python3': mend PYTHONS\n"
+    assert (said.returncode, said.stderr) == (2, expected)
+
+
 def test_list_names_everything_and_bare_fab_every_command() -> None:
     names = [*catalog.servers(), *catalog.tasks(), *catalog.drivers(), *catalog.suites()]
     listed = fab("list").stdout

@@ -50,3 +50,15 @@ def test_those_of_a_list_that_are_not_here_are_left_out(
     assert capsys.readouterr().err.startswith("left out: no Python at '3.98': fab pythons says")
     with pytest.raises(UsageError, match=r"no Python at '3\.98'"):
         pythons.present(["3.98"])
+
+
+@pytest.mark.parametrize("path", ["/nope/python3", __file__, "/bin/false"])
+def test_a_name_for_no_python_stands_for_no_other(
+    path: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = ".".join(map(str, sys.version_info[:2]))
+    monkeypatch.setenv("PYTHONS", f"{name}={path}")
+    with pytest.raises(UsageError, match=f"no Python at '{path}': mend PYTHONS"):
+        pythons.find(name)
+    assert pythons.misnamed() == {name: path}
+    assert name not in [python.name for python in pythons.found()]
