@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
 from catalog import unknown
 from errors import UsageError
@@ -50,6 +51,19 @@ def seconds(name: str, text: str, least: float) -> float:
         hint = f"a time from {least:g} s to {LONGEST:g} s, like 30 or 2m"
         raise UsageError(f"{name}={text!r} is not {hint}")
     return value
+
+
+def folder(name: str, text: str) -> str | None:
+    """Read a folder that is there, as its whole path; None when there is no text."""
+    if not text:
+        return None
+    try:
+        path = Path(text).expanduser().absolute()
+        if path.is_dir():
+            return str(path)
+    except (OSError, RuntimeError):  # a name too long, a home of nobody
+        pass
+    raise UsageError(f"no folder {text[:200]!r} in {name}=")
 
 
 def one_of(name: str, text: str, *choices: str) -> str:

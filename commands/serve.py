@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import sys
-from pathlib import Path
 from typing import TYPE_CHECKING
 
 from invoke import Context
@@ -64,7 +63,7 @@ def run_server(
                 "start_method": start_method,
             },
             python=python or None,
-            path=str(Path(path).expanduser().absolute()) if path else None,
+            path=values.folder("path", path),
         ),
         values.whole("port", port, 1, 65535),
     )

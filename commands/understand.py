@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-from pathlib import Path
 
 from invoke import Context
 
@@ -69,7 +68,7 @@ def gil(
             users=2 * count,  # keep all workers busy; more would only wait longer
             settings={"workers": count},
             python=python or None,
-            path=str(Path(path).expanduser().absolute()) if path else None,
+            path=values.folder("path", path),
         )
         for server in ("threads", "processes")
     )
