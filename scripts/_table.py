@@ -4,28 +4,39 @@ from __future__ import annotations
 
 import re
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # for whoever imports this: the project is not installed
+import _script  # noqa: F401 - by which the project is found
+
+import catalog
 
 
 def main(
-    document: Path, text: Callable[[], str], names: Iterable[str], measure: Callable[[str], None]
+    words: list[str],
+    document: Path,
+    figures: Path,
+    text: Callable[[], str],
+    names: Collection[str],
+    measure: Callable[[str], None],
 ) -> int | str:
-    """Measure what the command line names, or all, with the table current before and after each.
+    """Measure what `words` name, or all, with the table current before and after each.
 
-    - measures nothing, and --check only compares. Give the exit code, or what is wrong.
+    - measures nothing, and --check only compares. Give the exit code, or what is wrong. Raises
+      UsageError for other words.
     """
-    words = sys.argv[1:]
     after = between(before := document.read_text(), "table", [text()])
     if words == ["--check"]:
         return f"{document} is not as its figures are: {sys.argv[0]} -" if after != before else 0
+    measured = [] if words == ["-"] else words or [*names]
+    for word in measured:
+        if word not in names:
+            raise catalog.unknown("the table", word, [*names])
     document.write_text(after)
-    for name in [] if words == ["-"] else words or names:
+    for name in measured:
         measure(name)
         document.write_text(between(document.read_text(), "table", [text()]))
+    print(f"written: {figures}, {document}" if measured else f"written: {document}")
     return 0
 
 

@@ -13,7 +13,8 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from _table import ROOT, main
+from _script import ROOT, run
+from _table import main
 
 from bench.cells import Cell
 from bench.hops import Hop
@@ -26,8 +27,6 @@ Values = dict[str, Any]
 
 def measure(half: str) -> None:
     """Measure one half, and keep the other."""
-    if half not in HALVES:
-        sys.exit(f"no half is called {half!r}: {', '.join(HALVES)}, -, --check or none")
     found = {**_figures(), half: _measured(half)}
     FIGURES.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
@@ -58,4 +57,8 @@ def _tables() -> Iterator[str]:
 
 
 if __name__ == "__main__":
-    sys.exit(main(DOCUMENT, lambda: "\n\n".join(_tables()), HALVES, measure))
+    run(
+        lambda words: main(
+            words, DOCUMENT, FIGURES, lambda: "\n\n".join(_tables()), HALVES, measure
+        )
+    )

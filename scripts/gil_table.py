@@ -13,7 +13,8 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
 
-from _table import ROOT, main
+from _script import ROOT, run
+from _table import main
 from tabulate import tabulate
 
 import catalog
@@ -66,6 +67,7 @@ def _measured(task: str) -> Values:
     facts = json.loads(worded.as_json(found))
     for flag in facts["flags"]:
         print(f"  warning: {flag}", file=sys.stderr)
+    print(f"  records: {found.compared.folder}", file=sys.stderr)
     visit = found.visit
     wall_s, cpu_s = visit.alone_task_s, visit.alone_task_cpu_s
     here = [python.name for python in pythons.found()]
@@ -148,4 +150,4 @@ def _number(value: float | None, unit: str = "", digits: int = 2) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(DOCUMENT, lambda: "\n".join(_lines()), TASKS, measure))
+    run(lambda words: main(words, DOCUMENT, FIGURES, lambda: "\n".join(_lines()), TASKS, measure))

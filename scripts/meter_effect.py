@@ -10,17 +10,16 @@ from __future__ import annotations
 import random
 import sys
 from contextlib import nullcontext
-from pathlib import Path
 
-ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))
+from _script import run
 
-import loads  # noqa: E402 - found by the line above
-from bench import server  # noqa: E402
-from bench.gil_meter import TOO_LATE, Meter  # noqa: E402
-from bench.stats import verdict  # noqa: E402
-from loads import Load  # noqa: E402
-from suites import Case  # noqa: E402
+import catalog
+import loads
+from bench import server
+from bench.gil_meter import TOO_LATE, Meter
+from bench.stats import verdict
+from loads import Load
+from suites import Case
 
 PAIRS = 120
 SLICE, WARM = 1.0, 0.3  # s; of each slice, and before it
@@ -29,17 +28,22 @@ TASK = "noop_sync"  # the most hand-offs of the GIL a second that there are
 
 
 def main(words: list[str]) -> int:
-    """Measure, print, and return the exit code."""
-    task = words[0] if words else TASK
+    """Measure, print, and return the exit code; Ctrl-C ends it with the ratio so far."""
+    task = catalog.find_task(words[0] if words else TASK).name
     server.adopt_orphans()
+    pairs: list[tuple[float, float]] = []
     running = server.start(Case("threads", task), {})
     try:
         load = Load(running.url, users=8, seconds=SLICE, warm=WARM, keep_alive=True)
-        pairs, rng = [], random.Random()  # noqa: S311 - no secret
+        rng = random.Random()  # noqa: S311 - no secret
         for number in range(1, PAIRS + 1):
             pairs.append(_pair(load, running.facts, rng.random() < 0.5))
             if number % 20 == 0:
                 print(f"{number} pairs: {_worded(pairs)}", flush=True)
+    except KeyboardInterrupt:
+        so_far = _worded(pairs) if len(pairs) > 1 else "no ratio yet"
+        print(f"{task}, with the meter over without, {len(pairs)} pairs: {so_far}: not finished")
+        raise
     finally:
         server.stop(running, server.ABANDONED)
     found = verdict.compare(pairs, alpha=0.05)
@@ -70,4 +74,4 @@ def _worded(pairs: list[tuple[float, float]]) -> str:
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    run(main)

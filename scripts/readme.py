@@ -6,7 +6,8 @@ import sys
 import textwrap
 from pathlib import Path
 
-from _table import ROOT, between
+from _script import ROOT
+from _table import between
 
 from bench import journal
 from commands import _claims

@@ -1,0 +1,77 @@
+"""The scripts that measure for documents help, refuse and end as the commands do."""
+
+from __future__ import annotations
+
+import importlib
+import subprocess
+import sys
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+import catalog
+from bench import server
+
+SCRIPTS = catalog.ROOT / "scripts"
+MEASURING = ["gil_table", "executors_table", "meter_effect"]
+
+
+def script(name: str, *words: str) -> subprocess.CompletedProcess[str]:
+    argv = [sys.executable, str(SCRIPTS / f"{name}.py"), *words]
+    return subprocess.run(argv, capture_output=True, text=True, timeout=30)
+
+
+@pytest.fixture
+def meter_effect(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    return importlib.import_module("meter_effect")
+
+
+@pytest.mark.parametrize("name", MEASURING)
+def test_help_is_the_docstring(name: str) -> None:
+    said = script(name, "--help")
+    first = (SCRIPTS / f"{name}.py").read_text().partition("\n")[0]
+    assert (said.returncode, said.stdout.partition("\n")[0]) == (0, first.removeprefix('"""'))
+
+
+@pytest.mark.parametrize("name", MEASURING)
+def test_a_wrong_word_is_one_line_with_exit_code_2(name: str) -> None:
+    said = script(name, "nosuch_task")
+    assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1)
+    assert said.stderr.startswith("error: no 'nosuch_task' in ")
+
+
+def test_a_table_says_what_it_has_written(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    monkeypatch.syspath_prepend(str(SCRIPTS))
+    table = importlib.import_module("_table")
+    document, figures = tmp_path / "a.rst", tmp_path / "a.jsonl"
+    document.write_text(".. table-begin\n\nold\n\n.. table-end\n")
+    for words, expected in ((["one"], f"{figures}, {document}"), (["-"], f"{document}")):
+        table.main(words, document, figures, lambda: "new", ["one"], figures.write_text)
+        assert capsys.readouterr().out == f"written: {expected}\n"
+    assert (figures.read_text(), "\nnew\n" in document.read_text()) == ("one", True)
+
+
+@pytest.mark.parametrize(("done", "words"), [(0, "no ratio yet"), (3, "ratio 1.0000, 95 %")])
+def test_an_interrupted_comparison_says_the_ratio_so_far(
+    meter_effect: ModuleType,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+    done: int,
+    words: str,
+) -> None:
+    pairs = iter([(1.0, 1.0)] * done)
+
+    def pair(*_: object) -> tuple[float, float]:
+        for each in pairs:
+            return each
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(meter_effect, "_pair", pair)
+    monkeypatch.setattr(server, "adopt_orphans", lambda: None)
+    with pytest.raises(KeyboardInterrupt):
+        meter_effect.main([])
+    assert f"{done} pairs: {words}" in capsys.readouterr().out
