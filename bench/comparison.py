@@ -18,7 +18,7 @@ from bench.pace import Pace
 from bench.record import Record
 from bench.stats import looks, verdict
 from bench.stats.verdict import Verdict
-from errors import RunError
+from errors import Mendable, RunError
 from suites import Case
 
 SLICE = 1.0  # s, at least, and one answer per user
@@ -47,7 +47,8 @@ def compare(one: Case, other: Case, is_quick: bool = False) -> Comparison:
 def run_of(name: str, *cases: Case) -> Iterator[Path]:
     """Give a folder for a run of cases, which is gone if it ends without a record.
 
-    Raises what says that a case cannot be started, before there is a folder.
+    Raises what says that a case cannot be started, before there is a folder; what goes wrong later
+    says where the records are that were made before.
     """
     for case in cases:
         server.command(case, port=0)
@@ -55,6 +56,10 @@ def run_of(name: str, *cases: Case) -> Iterator[Path]:
     folder = journal.new_run(name)
     try:
         yield folder
+    except Mendable as error:
+        if journal.count(folder):
+            raise type(error)(f"{error}; records: {folder}") from error
+        raise
     finally:
         with suppress(OSError):  # it has records
             folder.rmdir()

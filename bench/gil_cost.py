@@ -64,7 +64,8 @@ def measure(threads: Case, processes: Case, tell: Tell) -> GilCost:
             held = stack.enter_context(upstream.hold()).upstream
         tell("a visit to threads, with the meter: some 6 s")
         record = _visit(threads, folder.name, held)
-        journal.append(folder, record)
+        if record.problem is None or record.completed:  # else its problem is all there is to keep
+            journal.append(folder, record)
         if record.problem is not None:
             raise RunError(record.problem)
         tell("direct calls, one thread, all threads, all processes: some 10 s")

@@ -101,6 +101,13 @@ def test_a_task_that_raises_ends_every_measurement_alike(tmp_path: Path, words: 
     assert "of the task" in said.stdout + said.stderr
 
 
+def test_a_failed_gil_leaves_no_run_that_would_be_the_newest(tmp_path: Path) -> None:
+    (tmp_path / "wrong.py").write_text("def work():\n    raise ValueError('of the task')\n")
+    said = fab(f"gil:{tmp_path}/wrong.py:work")
+    assert (said.returncode, "records: " in said.stderr) == (5, False)
+    assert [*journal.RESULTS.glob("*-gil*")] == []
+
+
 def test_a_run_without_a_record_that_can_be_read_has_no_report() -> None:
     (journal.RESULTS / "torn").mkdir()
     (journal.RESULTS / "torn" / journal.FILE).write_text('{"half')

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench import comparison, journal
+from bench import comparison, draft, journal
 from errors import StartError, UsageError
 from suites import Case
 
@@ -28,6 +28,15 @@ def test_a_run_with_a_record_keeps_its_folder() -> None:
         (folder / journal.FILE).touch()
         raise KeyboardInterrupt
     assert folders() == [folder.name]
+
+
+def test_what_ends_a_run_with_records_says_where_they_are() -> None:
+    with (
+        pytest.raises(StartError, match=r"^it did not start; records: /.*-a$"),
+        comparison.run_of("a", CASE) as folder,
+    ):
+        journal.append(folder, draft.new(CASE, folder.name, None))
+        raise StartError("it did not start")
 
 
 def test_a_case_that_cannot_be_started_is_refused_before_there_is_a_folder() -> None:
