@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 from bench.gil_cost import GilCost
+from bench.record import Record
 from reports import doubts, gil_follows, places
 
 
@@ -13,7 +14,9 @@ def text(found: GilCost) -> str:
     figures, visit = found.gil, found.visit
     cost, low, high = found.cost
     hold_ms = None if visit.gil_hold_p75_s is None else 1000 * visit.gil_hold_p75_s
-    head = f"{visit.task}, {visit.slots} workers, Python {places.python(visit)}"
+    workers, threads = _count(visit, "worker"), _count(visit, "thread")
+    processes = _count(visit, "process", "es")
+    head = f"{visit.task}, {workers}, Python {places.python(visit)}"
     if (who := places.gil_came_on(visit)) is not None:
         head += f": {who} turned the GIL on"
     lines = [
@@ -22,8 +25,8 @@ def text(found: GilCost) -> str:
         ("hold", _milliseconds(hold_ms), "at most in one thread, for three quarters of that"),
         ("gamma", _share(figures.wait_share), "of a call under load, a thread waits for the GIL"),
         ("kappa", _times(figures.inflation), "the CPU time of a call under load, over alone"),
-        ("S threads", _times(found.threads.ratio), f"{visit.slots} threads, over one thread"),
-        ("S processes", _times(found.processes.ratio), f"{visit.slots} processes, over one thread"),
+        ("S threads", _times(found.threads.ratio), f"{threads}, over one thread"),
+        ("S processes", _times(found.processes.ratio), f"{processes}, over one thread"),
         ("switches", _number(found.threads.switches), "of context a call, in threads"),
         ("loop lag", _milliseconds(visit.loop_lag_p99_ms), "p99 on threads under load"),
         ("C", _interval(cost, low, high), "1 - threads / processes, by their rates over HTTP"),
@@ -74,6 +77,10 @@ def as_json(found: GilCost) -> str:
 def _flags(found: GilCost) -> list[str]:
     """Word the doubts about the visit and the pairs."""
     return doubts.counted([found.visit, *found.compared.records], "records")
+
+
+def _count(visit: Record, noun: str, ending: str = "s") -> str:
+    return f"{visit.slots} {noun}{'' if visit.slots == 1 else ending}"
 
 
 def _share(value: float | None) -> str:

@@ -110,6 +110,13 @@ def test_a_speed_up_below_one_is_worded_as_one_above() -> None:
     assert line.split(maxsplit=3) == ["S", "threads", "1.00x", "4 threads, over one thread"]
 
 
+def test_one_worker_is_no_workers() -> None:
+    text = gil_cost.text(cost(slots=1))
+    assert text.startswith("xml, 1 worker, Python")
+    assert "  1 thread, over one thread\n" in text
+    assert "  1 process, over one thread\n" in text
+
+
 @pytest.mark.parametrize(
     ("lag_ms", "hold_s", "words"),
     [
