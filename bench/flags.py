@@ -35,15 +35,19 @@ def kinds(record: Record) -> set[str]:
     return {flag.partition(":")[0] for flag in record.flags} | ({"problem"} if died else set())
 
 
-def is_to_be_repeated(record: Record, earlier: Sequence[Record]) -> bool:
-    """Say whether a visit has a flag that is not known to be its case's own.
+def reasons(record: Record, earlier: Sequence[Record]) -> list[str]:
+    """Say why a visit is to be made again: by flags that are not known to be its case's own.
 
-    It is when a repetition had it too, and when there are more users than the listen queue takes.
+    They are when a repetition had them too, and when there are more users than the listen queue
+    takes. Empty when there is no reason.
     """
     own = {kind for r in earlier if r.key == record.key and r.attempt > 1 for kind in kinds(r)}
     if draft.is_crowded(record):
         own |= {"overflows", "failures"}
-    return bool(kinds(record) - own - LASTING)
+    found = kinds(record) - own - LASTING
+    parts = [flag.split(": ") for flag in record.flags]  # kind, what, and mostly what to do
+    words = [what for kind, what, *_ in parts if kind in found]
+    return [*words, *([record.problem or ""] if "problem" in found else [])]
 
 
 def of_tool(record: Record, missing: str | None) -> tuple[str, ...]:

@@ -26,7 +26,7 @@ class Progress:
     def __init__(self, plan: Plan, todo: Sequence[Due], records: Sequence[Record]) -> None:
         self._plan = plan
         self._took = {(r.kind, r.key): sum(r.phases.values()) for r in records}
-        self._place, self._name = "", ""
+        self._place, self._name, self._again = "", "", ""
         self._phase, self._phase_ends = "start", time.monotonic()
         self._ends = time.monotonic() + self._expected_s(todo)
         self._console = Console(stderr=True, highlight=False)
@@ -53,11 +53,15 @@ class Progress:
         if not self._console.is_terminal and name == "load":
             print(f"{self._line()}", file=sys.stderr, flush=True)
 
+    def again(self, reasons: Sequence[str]) -> None:
+        """Have the line of the next visit say that it is made again, and why."""
+        self._again = f", measured again: {'; '.join(reasons)}"
+
     def done(self, record: Record) -> None:
         """End a visit with its rate, or with why it has none."""
         self._took[record.kind, record.key] = sum(record.phases.values())
         rate = "no rate" if record.rate is None else f"{record.rate:.2f} trans/s"
-        again = ", measured again" if record.attempt > 1 else ""
+        again = self._again if record.attempt > 1 else ""
         line = f"[{self._place}] {self._name}: {record.problem or rate}{again}"
         self._console.print(line, markup=False, soft_wrap=True)
 

@@ -78,8 +78,10 @@ def _made(
         doubts = (*flags.of_tool(record, plan.missing), *flags.of_bodies(record, earlier))
         record = replace(record, flags=record.flags + doubts)
         yield record
-        if due.kind != VISIT or not flags.is_to_be_repeated(record, earlier):
+        reasons = flags.reasons(record, earlier) if due.kind == VISIT else []
+        if not reasons:
             return
+        progress.again(reasons)
 
 
 @contextmanager

@@ -55,4 +55,4 @@ def test_uneven_shares_are_told(counts: tuple[int, ...] | None, *, told: bool) -
 
 def test_another_visit_is_not_asked_for_more_even_shares() -> None:
     record = draft.new(Case("prefork", "noop_sync"), "run", None)
-    assert not flags.is_to_be_repeated(replace(record, flags=("uneven: 15, 1",)), [])
+    assert flags.reasons(replace(record, flags=("uneven: 15, 1",)), []) == []

@@ -1,0 +1,29 @@
+"""The progress of a run says what its reader would ask next."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bench import draft, flags
+from bench.plan import Plan
+from bench.progress import Progress
+from bench.rounds import due
+from suites import Case
+
+CASE = Case("threads", "noop_sync")
+PLAN = Plan("measure", (CASE,), seed=7, driver=None)
+
+
+def test_a_visit_that_is_made_again_says_why(capsys: pytest.CaptureFixture[str]) -> None:
+    first = replace(draft.new(CASE, "run", None), flags=("others: 31% went: end them",))
+    todo = due(PLAN, [])
+    progress = Progress(PLAN, todo, [])
+    progress.begin(todo[0], todo)
+    progress.done(first)
+    progress.again(flags.reasons(first, []))
+    progress.done(replace(first, attempt=2, rate=14.0))
+    lines = capsys.readouterr().err.splitlines()
+    assert "again" not in lines[0]
+    assert lines[1].endswith("14.00 trans/s, measured again: 31% went")
