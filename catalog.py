@@ -99,7 +99,10 @@ def find_task(word: str) -> Entry:
         raise UsageError(f"which function of {where}? write {where}:FUNCTION, {has}")
     own = USER_TASK.fullmatch(word)
     if own is None:
-        return _named("tasks", word, tasks())
+        found = tasks()
+        if word not in found and any(word in _spellings(server) for server in servers().values()):
+            raise UsageError(f"{word!r} is a server, where a task is wanted: fab list names both")
+        return _named("tasks", word, found)
     if not own["where"].endswith(".py"):
         return Entry(word, Path(), "a user's own function", {}, {})
     path = _own_file(own["where"])

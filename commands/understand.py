@@ -60,11 +60,12 @@ def gil(
     values.one_of("format", format, "text", "json")
     if not task:
         raise UsageError("which task? fab gil:TASK with one that fab list names, or of your own")
+    name = catalog.find_task(task).name
     count = values.whole("workers", workers, 1, 256)
     threads, processes = (
         Case(
             server,
-            catalog.find_task(task).name,
+            name,
             users=2 * count,  # keep all workers busy; more would only wait longer
             settings={"workers": count},
             python=python or None,

@@ -98,6 +98,8 @@ WRONG = {
     "scale:1/sleep_sync,workers=1..4": "sync has no workers",
     "run_suite": "which suite? fab run_suite:NAME",
     "gil": "which task? fab gil:TASK",
+    "gil:uvicorn_h11,noop_sync": "'uvicorn_h11' is a server, where a task is wanted",
+    "measure:3/threads": "'threads' is a server, where a task is wanted",
     "run_suite:tornad": "did you mean tornado?",
     "run_all_load_tests:rows=some": "published, later",
     "run_load_test:driver=siege,rate=5,url=http://127.0.0.1:1/": "siege has no open loop",
