@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import sys
 import tempfile
 from datetime import UTC, datetime
@@ -98,13 +97,6 @@ def newest() -> Path:
         raise StorageError(f"no run in {RESULTS}: make one by fab quick") from None
     except OSError as error:
         raise _unusable(RESULTS, error) from error
-
-
-def newest_of(suite: str) -> Path | None:
-    """Find the newest run of a suite; None when there is none."""
-    name = re.compile(rf"\d{{8}}-\d{{6}}-{re.escape(suite)}(-\d+)?")
-    runs = [path.parent for path in RESULTS.glob(f"*/{FILE}") if name.fullmatch(path.parent.name)]
-    return max(runs, key=lambda path: path.name, default=None)
 
 
 def newest_planned() -> Path:

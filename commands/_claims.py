@@ -68,15 +68,21 @@ def suites_of(records: Sequence[Record]) -> list[str]:
     return list(dict.fromkeys(record.suite for record in records if record.suite))
 
 
-def _records(suite: str, run: str) -> tuple[list[Record] | None, str]:
+def _records(suite: str, run: str) -> tuple[Sequence[Record] | None, str]:
     """Give the records to judge a suite by, of the run that is named or of its newest, if any."""
-    from bench import journal
+    from bench import journal, runs
 
-    folder = journal.named(run) if run else journal.newest_of(suite)
-    if folder is None:
+    found: runs.Run | None
+    lacks: list[str] = []
+    if run:
+        found = runs.read(journal.named(run), suite)
+    else:
+        found, lacks = runs.newest_of(suite)
+    if found is None:
         return None, f"not measured here yet: fab run_suite:{suite},quick=yes"
-    own = [record for record in journal.read(folder) if record.suite == suite]
+    own, name = found.records, found.folder.name
     if not own:
-        return [], f"not in {folder.name}: fab run_suite:{suite},quick=yes"
+        return [], f"not in {name}: fab run_suite:{suite},quick=yes"
     quick = ", quick" if own[-1].quick else ""
-    return own, f"{folder.name}{quick}, {own[-1].utc[:16].replace('T', ' ')} UTC"
+    passed = f" ({'; '.join(lacks)})" if lacks else ""
+    return own, f"{name}{quick}, {own[-1].utc[:16].replace('T', ' ')} UTC{passed}"

@@ -1,0 +1,57 @@
+"""A suite is judged by its newest run that is whole, and what was passed over is named."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from pathlib import Path
+
+from bench import draft, journal, plan, runs
+from suites import Case
+
+CASES = (Case("threads", "noop_sync"), Case("loop", "noop_sync"))
+
+
+def made(second: int, *rates: float | None) -> Path:
+    folder = journal.RESULTS / f"20260101-00000{second}-tornado"
+    folder.mkdir(parents=True)
+    plan.save(plan.Plan("tornado", CASES, seed=1, driver=None), folder)
+    for case, rate in zip(CASES, rates, strict=False):
+        record = replace(draft.new(case, folder.name, None), suite="tornado", rate=rate)
+        journal.append(folder, record)
+    return folder
+
+
+def chosen() -> tuple[Path | None, list[str]]:
+    found, lacks = runs.newest_of("tornado")
+    return (None if found is None else found.folder), lacks
+
+
+def test_the_newest_whole_run_counts() -> None:
+    assert chosen() == (None, [])
+    made(1, 14.2, 3.5)
+    newer = made(2, 14.3, None)
+    assert chosen() == (newer, [])
+
+
+def test_an_unfinished_or_failed_run_does_not_replace_a_whole_one() -> None:
+    whole = made(1, 14.2, 3.5)
+    made(2, None, None)
+    made(3, 14.2)
+    assert chosen() == (
+        whole,
+        [
+            "20260101-000003-tornado is unfinished: fab resume:20260101-000003-tornado",
+            "20260101-000002-tornado has no figures",
+        ],
+    )
+
+
+def test_without_a_whole_run_an_unfinished_one_counts_and_says_so() -> None:
+    failed, unfinished = made(1, None, None), made(2, 14.2)
+    assert chosen()[0] == unfinished
+    journal.append(made(3), replace(draft.new(CASES[0], "", None), suite="another"))
+    assert chosen()[0] == unfinished
+    assert len(chosen()[1]) == 2
+    (unfinished / journal.FILE).unlink()
+    (journal.RESULTS / "20260101-000003-tornado" / journal.FILE).unlink()
+    assert chosen() == (failed, ["20260101-000001-tornado has no figures"])
