@@ -20,8 +20,8 @@ class Claim:
     With `alike` the claim is that there is no difference that matters, and the ratio is what was
     published with it. `figure` is a field of a record. The answers of both cases must have the same
     content; `differs` says in words why they need not. `work` names published work that was not
-    the same in both, by which the published ratio is of nothing at all. `conditions` are those that
-    the ratio was published with.
+    the same in both, or not what is done here, so that no ratio of ours compares. `conditions` are
+    those that the ratio was published with.
     """
 
     name: str

@@ -12,6 +12,7 @@ from suites._tornado_later import DEFAULT, NO_HELP, Row
 WHO, WHERE = "pioneer", "github.com/pioneer/httpd-background-tasks, README.rst"
 CONDITIONS = "a laptop's i7-5500U with 2 cores, siege -b, 25 users, 60 s, 4 workers"
 SLEEP = 0.28  # s
+BARE_READ = "published was a bare read of 69 bytes; here the file is written with fsync, too"
 PLAIN_HTTP = "the awaited twin fetched over plain HTTP, the blocking task over HTTPS"
 
 # Name, sentence, two cases as server and task, the ratio of their published rates.
@@ -31,7 +32,6 @@ DIFFERENT: tuple[Row, ...] = (
         "processes network_sync_local",
         274.92 / 164.64,
     ),
-    ("processes, file", "less on a file", "threads file_sync", "processes file_sync", 569 / 647.2),
     (
         "processes, HTTPS",
         "more on HTTPS",
@@ -72,6 +72,12 @@ ALIKE: tuple[Row, ...] = (
     ),
     ("no help: HTTP", NO_HELP, "threads network_sync_local", "processes network_sync_local", None),
     ("no help: HTTPS", NO_HELP, "threads network_https_sync", "processes network_https_sync", None),
+)
+# Of a task that only read 69 bytes then; the later table's is the one of today.
+FILE: tuple[Row, ...] = (
+    ("processes, file", "less on a file", "threads file_sync", "processes file_sync", 569 / 647.2),
+)
+NO_HELP_FILE: tuple[Row, ...] = (
     ("no help: file", NO_HELP, "threads file_sync", "processes file_sync", None),
 )
 MEMORY_OF: tuple[Row, ...] = (
@@ -141,6 +147,8 @@ def claims(cases: Sequence[Case]) -> tuple[Claim, ...]:
         *made(DIFFERENT),
         *made((*_tornado_later.LOOP, *_tornado_later.CROWDS, *_tornado_later.PROCESSES), later),
         *made(ALIKE, alike=True),
+        *made(FILE, work=BARE_READ),
+        *made(NO_HELP_FILE, alike=True, work=BARE_READ),
         *made(_tornado_later.ALIKE, later, alike=True),
         *made(_tornado_later.CPU, later, work=PLAIN_HTTP),
         *made(MEMORY_OF, later, figure=MEMORY),

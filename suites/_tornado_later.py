@@ -126,4 +126,5 @@ ALIKE: tuple[Row, ...] = (
         "processes network_https_sync",
         9.1 / 9.7,
     ),
+    ("processes, file, later", NO_HELP, "threads file_sync", "processes file_sync", 46.9 / 46.3),
 )

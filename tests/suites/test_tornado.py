@@ -1,0 +1,23 @@
+"""What the tornado benchmark published is compared where the same work is done here."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench import claims
+from bench.stats.claimed import NOT_COMPARABLE, UNRESOLVED
+from suites import tornado
+
+CLAIMS = {claim.name: claim for claim in tornado.CLAIMS}
+
+
+@pytest.mark.parametrize(
+    ("name", "word"),
+    [
+        ("processes, file", NOT_COMPARABLE),
+        ("no help: file", NOT_COMPARABLE),
+        ("processes, file, later", UNRESOLVED),
+    ],
+)
+def test_only_a_file_that_was_written_is_compared(name: str, word: str) -> None:
+    assert claims.judge("tornado", CLAIMS[name], None).verdict == word
