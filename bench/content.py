@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import hashlib
-import importlib
 
 import catalog
 from errors import StartError
+from suites import _module
 
 WHOLE = 160  # characters of a content that is kept as it is; of a longer one the head and a hash
 
@@ -18,7 +18,7 @@ def of(suite: str | None, body: bytes) -> str | None:
     """
     if suite is None or suite not in catalog.suites():
         return None
-    extract = getattr(importlib.import_module(f"suites.{suite}"), "extract", None)
+    extract = getattr(_module.load(suite), "extract", None)
     if extract is None:
         return None
     try:

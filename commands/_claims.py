@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any
 
@@ -48,7 +47,9 @@ def said(suites: Sequence[str]) -> list[tuple[str, Any]]:
 
 def _of(suite: str, what: str) -> Sequence[Any]:
     """Give a suite's CLAIMS, MAJORITIES or AUDITS; a suite need not have any."""
-    found: Sequence[Any] = getattr(importlib.import_module(f"suites.{suite}"), what, ())
+    from suites import _module
+
+    found: Sequence[Any] = getattr(_module.load(suite), what, ())
     return found
 
 

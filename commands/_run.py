@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import importlib
 import sys
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
@@ -28,8 +27,9 @@ def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float
     Without `rows` all of them, or with quick those that its claims are about.
     """
     from bench import plan
+    from suites import _module
 
-    module = importlib.import_module(f"suites.{catalog.find_suite(suite).name}")
+    module = _module.load(suite)
     groups = {"all": module.CASES, **module.GROUPS}
     rows = rows or ("claimed" if is_quick and "claimed" in groups else "all")
     if rows not in groups:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
@@ -10,6 +11,14 @@ if TYPE_CHECKING:
     from suites import Case
 
 RATE, P50, MEMORY = "rate", "response_p50_s", "memory_pss_mib"
+# Fields of a record that a claim may be about, and what a ratio of each is of.
+FIGURES = {
+    RATE: "",
+    "response_mean_s": "time",
+    P50: "time",
+    "response_p99_s": "time",
+    MEMORY: "memory",
+}
 
 
 @dataclass(frozen=True)
@@ -18,7 +27,7 @@ class Claim:
 
     `says` is that in our own words. Without a `ratio` it is only claimed that the figure is larger.
     With `alike` the claim is that there is no difference that matters, and the ratio is what was
-    published with it. `figure` is a field of a record. The answers of both cases must have the same
+    published with it. `figure` is one of FIGURES. The answers of both cases must have the same
     content; `differs` says in words why they need not. `work` names published work that was not
     the same in both, or not what is done here, so that no ratio of ours compares. `conditions` are
     those that the ratio was published with.
@@ -36,6 +45,14 @@ class Claim:
     differs: str | None = None
     work: str | None = None
     conditions: str = ""
+
+    def __post_init__(self) -> None:
+        ratio = 1.0 if self.ratio is None else self.ratio
+        if not isinstance(ratio, int | float) or not 0 < ratio < math.inf:
+            raise ValueError(f"ratio={self.ratio!r} of {self.name!r} is not a number above 0")
+        if self.figure not in FIGURES:
+            few = ", ".join(FIGURES)
+            raise ValueError(f"figure={self.figure!r} of {self.name!r} is not one of {few}")
 
 
 @dataclass(frozen=True)

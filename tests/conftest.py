@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+import shutil
 import signal
 import time
 import uuid
 from collections.abc import Callable, Iterator
+from pathlib import Path
 
 import psutil
 import pytest
 
+import catalog
 from bench import server
 from servers._octopus import database
 from suites import Case
@@ -62,6 +65,14 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[psutil.Process]]:
         return [p for p in psutil.process_iter() if p.pid != os.getpid() and _has(p, word)]
 
     return alive
+
+
+@pytest.fixture
+def a_copy(tmp_path: Path) -> Path:
+    """Copy the project, so that files can be dropped into it."""
+    ignore = shutil.ignore_patterns(".git", ".venv", ".data", ".pythons", "results", ".*_cache")
+    shutil.copytree(catalog.ROOT, tmp_path / "copy", ignore=ignore)
+    return tmp_path / "copy"
 
 
 def wait_until(fact: Callable[[], object], seconds: float) -> bool:

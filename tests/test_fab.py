@@ -269,14 +269,6 @@ def test_fab_list_is_quick() -> None:
     assert time.monotonic() - began < 3 * 0.5
 
 
-@pytest.fixture
-def a_copy(tmp_path: Path) -> Path:
-    """Copy the project, so that files can be dropped into it."""
-    ignore = shutil.ignore_patterns(".git", ".venv", ".data", ".pythons", "results", ".*_cache")
-    shutil.copytree(catalog.ROOT, tmp_path / "copy", ignore=ignore)
-    return tmp_path / "copy"
-
-
 def test_a_file_dropped_into_its_folder_is_listed_run_and_tested(a_copy: Path) -> None:
     (a_copy / "tasks" / "hello.py").write_text(
         'def hello():\n    """Say hello."""\n    return "hi"\n'
