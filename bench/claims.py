@@ -42,7 +42,7 @@ def judge(suite: str, claim: Claim, records: Sequence[Record] | None) -> Judged:
     word, reason = _verdict(claim, one, other, found)
     if word == UNRESOLVED and records is None:
         reason = "not measured here yet"
-    told = [*_doubts(claim.one, one), *_doubts(claim.other, other)]
+    told = [*_doubts(one), *_doubts(other)]
     doubts = "".join(f"; {doubt}" for doubt in dict.fromkeys(told))
     return Judged(
         suite, claim.name, claim.ratio, found.ratio, found.low, found.high, word, reason + doubts
@@ -127,7 +127,7 @@ def _is_client_bound(record: Record) -> bool:
     return record.kind == VISIT and any(f.startswith("client-bound") for f in record.flags)
 
 
-def _doubts(case: Case, own: Sequence[Record]) -> list[str]:
+def _doubts(own: Sequence[Record]) -> list[str]:
     """Audit what was measured: rate <= users or slots / service time, users ~ mean x rate."""
     found = []
     if sum((r.others_cpu or 0.0) > OTHERS for r in own) > len(own) / 2:
@@ -140,7 +140,7 @@ def _doubts(case: Case, own: Sequence[Record]) -> list[str]:
             users=record.users, service_s=alone_s if alone_s > slots.SHORT else 0
         )
         known += audit.ceilings(workers=record.slots, service_s=record.slot_s)
-        known += slots.ceilings(case, record, alone_s)
+        known += slots.ceilings(record, alone_s)
         if exceeded := [c for c in known if record.rate > ABOVE * c.rate]:
             kind, rate = exceeded[0].kind, exceeded[0].rate
             found = [f"{record.task} is above its {kind} ceiling of {rate:.2f}/s"]

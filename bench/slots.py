@@ -2,18 +2,38 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Mapping
+from dataclasses import astuple
+
+import catalog
 from bench.record import Record
 from bench.stats import audit
 from bench.stats.audit import Ceiling
-from suites import Case
+from suites import _module
 
 SHORT = 0.01  # s: below it a request alone is mostly hops and wake-ups, which overlap under load
 
 
-def ceilings(case: Case, record: Record, alone_s: float | None) -> list[Ceiling]:
+def ceilings(record: Record, alone_s: float | None) -> list[Ceiling]:
     """Give that ceiling by a record of the case and the time alone in s; nothing if unknown."""
-    if case.slots is None or alone_s is None or alone_s <= SHORT:
+    asked = tuple((record.request or {}).values())
+    slots = _told(record.suite or "").get((record.server, record.task, *asked))
+    if slots is None or alone_s is None or alone_s <= SHORT:
         return []
     processes = record.settings.get("processes", record.workers)
-    count = case.slots * (processes if isinstance(processes, int) else 1)
+    count = slots * (processes if isinstance(processes, int) else 1)
     return audit.ceilings(workers=count, service_s=alone_s)
+
+
+@functools.cache
+def _told(suite: str) -> Mapping[tuple[object, ...], int]:
+    """Give the slots that a suite's cases tell, by what is served and asked, as quick does too."""
+    if suite not in catalog.suites():
+        return {}
+    return {
+        (each.server, each.task, *(astuple(each.request) if each.request else ())): case.slots
+        for case in _module.load(suite).CASES
+        if case.slots is not None
+        for each in (case, case.quick())
+    }

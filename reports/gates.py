@@ -6,11 +6,10 @@ from collections.abc import Iterator, Sequence
 
 from tabulate import tabulate
 
-from bench import slots
 from bench.record import Record
 from reports.rows import Row, rows
 from reports.summary import label, rate
-from suites import Case, Claim
+from suites import Claim
 
 HEAD = ("Suite", "Case", "Rate /s", "Ceiling /s", "Reached", "Users", "Rate x mean")
 ALIGN = ("left", "left", *("right",) * 5)
@@ -25,7 +24,7 @@ def lines(suite: str, claims: Sequence[Claim], records: Sequence[Record]) -> lis
     found: list[Line] = []
     for case in cases.values():
         keys = (case.key, case.quick().key)
-        found += _lines(suite, case, [record for record in records if record.key in keys])
+        found += _lines(suite, [record for record in records if record.key in keys])
     return found
 
 
@@ -37,21 +36,17 @@ def table(found: Sequence[Line], style: str = "simple") -> str:
     return f"{TITLE}\n{'-' * len(TITLE)}\n\n{body}"
 
 
-def _lines(suite: str, case: Case, own: Sequence[Record]) -> Iterator[Line]:
+def _lines(suite: str, own: Sequence[Record]) -> Iterator[Line]:
     for row in rows(own):
         if row.rate is None:
             continue
-        alone_s = min((r.alone_s for r in row.records if r.alone_s), default=None)
-        known = slots.ceilings(case, row.first, alone_s)
-        if row.ceiling is not None:
-            known.append(row.ceiling)
-        lowest = min(known, key=lambda ceiling: ceiling.rate, default=None)
+        lowest = row.ceiling
         yield (
             suite,
             label(row.first),
             rate(row),
             "-" if lowest is None else f"{lowest.kind} {lowest.rate:.2f}",
-            "-" if lowest is None else f"{row.rate / lowest.rate:.0%}",
+            "-" if row.reached is None else f"{row.reached:.0%}",
             str(row.first.users),
             _seen(row),
         )

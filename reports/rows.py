@@ -8,9 +8,8 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from bench import rate
+from bench import rate, slots
 from bench.record import PAIR, TEST, VISIT, Record
-from bench.slots import SHORT
 from bench.stats import audit
 from bench.stats.audit import Ceiling
 from bench.stats.estimate import Estimate
@@ -130,19 +129,22 @@ class Row:
         slot_s = self._median(lambda r: r.slot_s) if is_full else None
         service_s = slot_s or self._median(lambda r: r.alone_s)
         # A loop has one slot, but not for tasks that share it: then nothing is known of a slot.
-        slots = self.first.workers if slot_s is None else self.first.slots or self.first.workers
+        workers = self.first.workers
+        count = workers if slot_s is None else self.first.slots or workers
         cpu_ms = self._median(lambda r: r.cpu_ms_per_request)
         cores = self.first.environment.get("cores")
         alone_s = self._median(lambda r: r.alone_s)
-        is_long = service_s is not None and service_s >= SHORT
+        is_long = service_s is not None and service_s >= slots.SHORT
         known = audit.ceilings(
-            workers=slots,
+            workers=count,
             service_s=service_s if is_long else None,
             cores=cores if isinstance(cores, int) else None,
             cpu_s=None if cpu_ms is None else cpu_ms / 1000,
         )
-        if alone_s is not None and alone_s >= SHORT:
+        if alone_s is not None and alone_s >= slots.SHORT:
             known += audit.ceilings(users=self.first.users, service_s=alone_s)
+        least_s = min((r.alone_s for r in self.records if r.alone_s), default=None)
+        known += slots.ceilings(self.first, least_s)
         return min(known, key=lambda ceiling: ceiling.rate, default=None)
 
     @property

@@ -20,8 +20,9 @@ Memory is PSS over the whole process tree, at its peak: pages that processes sha
 Loop lag is by how much a 10 ms timer of the server's event loop was late under load, its p99; GIL
 held is the share of one task alone in flight in which it had the GIL locked.
 Overflows are connections that the listen queue dropped; their users waited to connect again.
-Ceiling is the lowest of: pool, workers / time that a task keeps one; users, users / time of one
-request alone; cpu, cores / CPU time of a request. Behind it stands the share that was reached."""
+Ceiling is the lowest of: pool, workers or slots / time that a task keeps one; users, users / time
+of one request alone; cpu, cores / CPU time of a request. Behind it stands the share that was
+reached."""
 
 
 def results_txt(records: Sequence[Record]) -> str:

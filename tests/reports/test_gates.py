@@ -8,15 +8,17 @@ from typing import Any
 from bench import draft
 from bench.record import VISIT, Record
 from reports import gates
-from suites import Case, Claim
+from reports.rows import rows
+from suites import Case, Claim, requests_aiohttp
 
-ONE = Case("fastapi_requests", "sleep_sync", 100, slots=1)
-OTHER = replace(ONE, server="threads", slots=None)
+ONE, *_ = requests_aiohttp.ROUND_1
+OTHER = replace(ONE, server="threads")
 CLAIM = Claim("blocks", "", "", "", ONE, OTHER, 4.0)
 
 
 def visits(case: Case, **changes: Any) -> list[Record]:
-    made = replace(draft.new(case, "run", None), kind=VISIT, rate=6.5, **changes)
+    made = replace(draft.new(case, "run", None), kind=VISIT, suite="requests_aiohttp", rate=6.5)
+    made = replace(made, **changes)
     return [replace(made, round=n) for n in (1, 2, 3)]
 
 
@@ -28,6 +30,21 @@ def test_a_ceiling_is_of_processes_slots_and_the_time_alone() -> None:
     known = {"alone_s": 0.3, "settings": {"processes": 2}, "response_mean_s": 15.0, "completed": 9}
     [line] = lines(*visits(ONE, **known))
     assert line[3:] == ("pool 6.67", "98%", "100", "97.5")
+
+
+def test_the_row_of_a_run_has_the_same_ceiling() -> None:
+    records = visits(ONE, alone_s=0.3, settings={"processes": 2})
+    [line], [row] = lines(*records), rows(records)
+    assert row.ceiling is not None
+    assert line[3] == f"{row.ceiling.kind} {row.ceiling.rate:.2f}"
+
+
+def test_quick_and_other_pythons_have_the_slots_of_the_case() -> None:
+    known = {"alone_s": 0.3, "settings": {"processes": 2}}
+    for case in (ONE.quick(), replace(ONE, python="3.14")):
+        [row] = rows(visits(case, **known))
+        assert row.ceiling is not None
+        assert round(row.ceiling.rate, 2) == 6.67
 
 
 def test_workers_are_processes_where_there_are_no_others() -> None:
