@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from bench.claims import ABOVE, Judged
+from bench.claims import Judged
+from bench.doubted import ABOVE
 from bench.stats import audit
 from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
 from suites import Audit, Figure

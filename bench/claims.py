@@ -6,15 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 import catalog
-from bench import slots
+from bench import doubted
 from bench.record import PAIR, VISIT, Record
-from bench.stats import audit, claimed, looks, verdict
+from bench.stats import claimed, looks, verdict
 from bench.stats.claimed import NOT_COMPARABLE, UNRESOLVED
 from suites import Case, Claim
-
-ABOVE = 1.02  # of a ceiling, which nothing exceeds
-OTHERS = 0.25  # of the machine's CPU, in most visits, beyond which that is said; a guess
-LITTLE = 0.05  # by which rate x mean / users may differ from 1
 
 
 @dataclass(frozen=True)
@@ -42,7 +38,7 @@ def judge(suite: str, claim: Claim, records: Sequence[Record] | None) -> Judged:
     word, reason = _verdict(claim, one, other, found)
     if word == UNRESOLVED and records is None:
         reason = "not measured here yet"
-    told = [*_doubts(one), *_doubts(other)]
+    told = [*doubted.of(one), *doubted.of(other)]
     doubts = "".join(f"; {doubt}" for doubt in dict.fromkeys(told))
     return Judged(
         suite, claim.name, claim.ratio, found.ratio, found.low, found.high, word, reason + doubts
@@ -125,25 +121,3 @@ def _is_stable(record: Record) -> bool:
 
 def _is_client_bound(record: Record) -> bool:
     return record.kind == VISIT and any(f.startswith("client-bound") for f in record.flags)
-
-
-def _doubts(own: Sequence[Record]) -> list[str]:
-    """Audit what was measured: rate <= users or slots / service time, users ~ mean x rate."""
-    found = []
-    if sum((r.others_cpu or 0.0) > OTHERS for r in own) > len(own) / 2:
-        found = ["others used the CPU meanwhile: ask again at a quieter time"]
-    alone_s = min((r.alone_s for r in own if r.alone_s), default=0.0)  # least disturbed by others
-    for record in own:
-        if record.kind != VISIT or not record.rate or record.little_ratio is None:
-            continue
-        known = audit.ceilings(
-            users=record.users, service_s=alone_s if alone_s > slots.SHORT else 0
-        )
-        known += audit.ceilings(workers=record.slots, service_s=record.slot_s)
-        known += slots.ceilings(record, alone_s)
-        if exceeded := [c for c in known if record.rate > ABOVE * c.rate]:
-            kind, rate = exceeded[0].kind, exceeded[0].rate
-            found = [f"{record.task} is above its {kind} ceiling of {rate:.2f}/s"]
-        elif abs(record.little_ratio - 1) > LITTLE:
-            found = [f"rate x mean / users of {record.server} is {record.little_ratio:.2f}, not 1"]
-    return found
