@@ -31,13 +31,20 @@ class Judged:
     unit: str = "x"
 
 
-def judge(suite: str, claim: Claim, records: Sequence[Record] | None) -> Judged:
-    """Judge a claim by the records of one run of its suite; None is that there is no run."""
+def judge(
+    suite: str,
+    claim: Claim,
+    records: Sequence[Record] | None,
+    cases: Sequence[Case] | None = None,
+) -> Judged:
+    """Judge a claim by the records of one run of its suite; None is that there is no run.
+
+    `cases` are all of the suite: of a case that is not among them nothing will ever be known.
+    """
     one, other = (_of(case, records or ()) for case in (claim.one, claim.other))
     found = _ratio(claim, one, other)
-    word, reason = _verdict(claim, one, other, found)
-    if word == UNRESOLVED and records is None:
-        reason = "not measured here yet"
+    lacking = _missing(claim, one, other) if records is not None else "not measured here yet"
+    word, reason = _verdict(claim, one, other, found, _unknown(suite, claim, cases) or lacking)
     told = [*doubted.of(one), *doubted.of(other)]
     doubts = "".join(f"; {doubt}" for doubt in dict.fromkeys(told))
     return Judged(
@@ -73,12 +80,16 @@ def _figure(claim: Claim, record: Record) -> float | None:
 
 
 def _verdict(
-    claim: Claim, one: Sequence[Record], other: Sequence[Record], found: verdict.Verdict
+    claim: Claim,
+    one: Sequence[Record],
+    other: Sequence[Record],
+    found: verdict.Verdict,
+    lacking: str | None,
 ) -> tuple[str, str]:
     if claim.work is not None:
         return NOT_COMPARABLE, claim.work
-    if missing := _missing(claim, one, other):
-        return UNRESOLVED, missing
+    if lacking is not None:
+        return UNRESOLVED, lacking
     if claim.differs is None and (difference := _difference(one, other)):
         return NOT_COMPARABLE, difference
     if found.low is None or found.high is None:
@@ -88,6 +99,14 @@ def _verdict(
     asked = (claim.ratio, claim.alike, found.low, found.high)
     word = claimed.word_of(*asked)
     return word, claimed.reason_of(word, *asked)
+
+
+def _unknown(suite: str, claim: Claim, cases: Sequence[Case] | None) -> str | None:
+    """Say which case is not of the suite; None when both are, or it is not known."""
+    for case in (claim.one, claim.other):
+        if cases is not None and case not in cases:
+            return f"{case.name} is not in CASES of suites/{suite}.py: add it"
+    return None
 
 
 def _missing(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> str | None:

@@ -34,7 +34,8 @@ def of_suite(suite: str, records: Sequence[Record] | None) -> list[Judged]:
     from bench import audits, majorities
     from bench import claims as bench_claims
 
-    found = [bench_claims.judge(suite, claim, records) for claim in _of(suite, "CLAIMS")]
+    cases = _of(suite, "CASES")
+    found = [bench_claims.judge(suite, claim, records, cases) for claim in _of(suite, "CLAIMS")]
     found += [majorities.judge(suite, one, found) for one in _of(suite, "MAJORITIES")]
     return found + [audits.judge(suite, one) for one in _of(suite, "AUDITS")]
 
@@ -46,7 +47,7 @@ def said(suites: Sequence[str]) -> list[tuple[str, Any]]:
 
 
 def _of(suite: str, what: str) -> Sequence[Any]:
-    """Give a suite's CLAIMS, MAJORITIES or AUDITS; a suite need not have any."""
+    """Give a suite's CASES, CLAIMS, MAJORITIES or AUDITS; without a name of these, nothing."""
     from suites import _module
 
     found: Sequence[Any] = getattr(_module.load(suite), what, ())

@@ -76,6 +76,14 @@ def test_what_was_not_measured_is_unresolved_and_says_so() -> None:
     assert (found.verdict, "make suites" in found.reason) == (UNRESOLVED, True)
 
 
+def test_a_case_that_its_suite_does_not_have_is_named() -> None:
+    for records in (None, visits(OTHER, 14.0)):
+        found = claims.judge("a_suite", CLAIM, records, [OTHER])
+        assert found.verdict == UNRESOLVED
+        assert found.reason == "2/sleep_sync is not in CASES of suites/a_suite.py: add it"
+    assert claims.judge("a_suite", CLAIM, None, [ONE, OTHER]).reason == "not measured here yet"
+
+
 def test_one_long_run_each_has_a_ratio_and_no_interval() -> None:
     longs = [replace(r[0], kind=LONG, round=0) for r in (visits(ONE, 3.5), visits(OTHER, 14.0))]
     found = judged(longs)
