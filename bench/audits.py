@@ -57,6 +57,7 @@ def judge(suite: str, one: Audit) -> Judged:
         verdict,
         "; ".join(words) or otherwise,
         "/s",
+        says=one.says,
     )
 
 

@@ -11,13 +11,16 @@ from bench.record import PAIR, VISIT, Record
 from bench.stats import claimed, looks, verdict
 from bench.stats.claimed import NOT_COMPARABLE, UNRESOLVED
 from suites import Case, Claim
+from suites._claim import FIGURES, RATE
 
 
 @dataclass(frozen=True)
 class Judged:
     """One claim with its verdict; `here` has the interval `low` to `high`. None is not known.
 
-    `unit` is x for ratios and /s for rates: of an audit `here` is the ceiling of what it published.
+    `unit` is x for ratios of rates, x time and x memory for those of another `figure`, and /s for
+    rates: of an audit `here` is the ceiling of what it published. `says` is what was claimed, and
+    `run` the folder that it was judged by.
     """
 
     suite: str
@@ -29,6 +32,9 @@ class Judged:
     verdict: str
     reason: str
     unit: str = "x"
+    figure: str = RATE
+    says: str = ""
+    run: str | None = None
 
 
 def judge(
@@ -48,7 +54,17 @@ def judge(
     told = [*doubted.of(one), *doubted.of(other)]
     doubts = "".join(f"; {doubt}" for doubt in dict.fromkeys(told))
     return Judged(
-        suite, claim.name, claim.ratio, found.ratio, found.low, found.high, word, reason + doubts
+        suite,
+        claim.name,
+        claim.ratio,
+        found.ratio,
+        found.low,
+        found.high,
+        word,
+        reason + doubts,
+        unit=f"x {FIGURES[claim.figure]}".rstrip(),
+        figure=claim.figure,
+        says=claim.says,
     )
 
 

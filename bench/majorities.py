@@ -29,4 +29,4 @@ def judge(suite: str, one: Majority, found: Sequence[Judged]) -> Judged:
         reason += f", no more in {'; '.join(no_more)}"
     if unknown := len(own) - len(known):
         reason += f", {unknown} not resolved"
-    return Judged(suite, one.name, None, None, None, None, word, reason)
+    return Judged(suite, one.name, None, None, None, None, word, reason, says=one.says)

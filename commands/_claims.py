@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import TYPE_CHECKING, Any
 
 import catalog
@@ -11,6 +12,7 @@ from errors import UsageError
 if TYPE_CHECKING:
     from bench.claims import Judged
     from bench.record import Record
+    from bench.runs import Run
     from reports import gates
 
 
@@ -22,14 +24,15 @@ def judged(suites: Sequence[str], run: str) -> tuple[list[Judged], list[gates.Li
     passed: list[gates.Line] = []
     sources: list[str] = []
     for suite in suites:
-        records, source = _records(suite, run)
+        by, source = _by(suite, run)
+        records = None if by is None else by.records
         sources.append(f"{suite}: {source}")
-        found += of_suite(suite, records)
+        found += of_suite(suite, records, None if by is None else by.folder.name)
         passed += gates.lines(suite, _of(suite, "CLAIMS"), records or ())
     return found, passed, sources
 
 
-def of_suite(suite: str, records: Sequence[Record] | None) -> list[Judged]:
+def of_suite(suite: str, records: Sequence[Record] | None, run: str | None = None) -> list[Judged]:
     """Judge a suite's claims by its records in one run, None without a run, and its audits."""
     from bench import audits, majorities
     from bench import claims as bench_claims
@@ -37,6 +40,7 @@ def of_suite(suite: str, records: Sequence[Record] | None) -> list[Judged]:
     cases = _of(suite, "CASES")
     found = [bench_claims.judge(suite, claim, records, cases) for claim in _of(suite, "CLAIMS")]
     found += [majorities.judge(suite, one, found) for one in _of(suite, "MAJORITIES")]
+    found = [replace(one, run=run) for one in found]
     return found + [audits.judge(suite, one) for one in _of(suite, "AUDITS")]
 
 
@@ -70,11 +74,11 @@ def suites_of(records: Sequence[Record]) -> list[str]:
     return list(dict.fromkeys(record.suite for record in records if record.suite))
 
 
-def _records(suite: str, run: str) -> tuple[Sequence[Record] | None, str]:
-    """Give the records to judge a suite by, of the run that is named or of its newest, if any."""
+def _by(suite: str, run: str) -> tuple[Run | None, str]:
+    """Give the run to judge a suite by, the one that is named or its newest, if any, in words."""
     from bench import journal, runs
 
-    found: runs.Run | None
+    found: Run | None
     lacks: list[str] = []
     if run:
         found = runs.read(journal.named(run), suite)
@@ -84,7 +88,7 @@ def _records(suite: str, run: str) -> tuple[Sequence[Record] | None, str]:
         return None, f"not measured here yet: fab run_suite:{suite},quick=yes"
     own, name = found.records, found.folder.name
     if not own:
-        return [], f"not in {name}: fab run_suite:{suite},quick=yes"
+        return found, f"not in {name}: fab run_suite:{suite},quick=yes"
     quick = ", quick" if own[-1].quick else ""
     passed = f" ({'; '.join(lacks)})" if lacks else ""
-    return own, f"{name}{quick}, {own[-1].utc[:16].replace('T', ' ')} UTC{passed}"
+    return found, f"{name}{quick}, {own[-1].utc[:16].replace('T', ' ')} UTC{passed}"

@@ -104,6 +104,6 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
         parts = [
             report.text(found),
             gates.table(passed),
-            "\n".join([*sources, f"written to {kept}"]),
+            "\n".join([*sources, f"what each claims, by whom: {kept}"]),
         ]
         print("\n\n".join(part for part in parts if part))

@@ -34,8 +34,9 @@ def rst(found: Sequence[Judged], sources: Sequence[str], *more: str) -> str:
     title = "Claims and verdicts"
     listed = "\n".join(f"* {source}" for source in sources)
     said = (
-        "Ratios are of the second case over the first, with 95 % intervals; of an audit, which is\n"
-        "arithmetic on published figures, Here is the ceiling of what was published."
+        "Ratios are of the second case over the first, of rates unless time or memory is named,\n"
+        "with 95 % intervals; of an audit, which is arithmetic on published figures, Here is the\n"
+        "ceiling of what was published."
     )
     parts = [f"{title}\n{'=' * len(title)}", said, text(found, "rst"), listed, *more]
     return "\n\n".join(part for part in parts if part) + "\n"
@@ -43,8 +44,7 @@ def rst(found: Sequence[Judged], sources: Sequence[str], *more: str) -> str:
 
 def as_json(found: Sequence[Judged]) -> str:
     """Give a list of objects; ratios, or of an audit rates a second; null is not known."""
-    kept = [{k: v for k, v in asdict(j).items() if k != "unit"} for j in found]
-    return json.dumps(kept, indent=2) + "\n"
+    return json.dumps([asdict(judged) for judged in found], indent=2) + "\n"
 
 
 def _table(lines: Sequence[Sequence[str]], columns: int, style: str) -> str:
@@ -54,11 +54,11 @@ def _table(lines: Sequence[Sequence[str]], columns: int, style: str) -> str:
 
 
 def _here(judged: Judged) -> str:
-    if judged.unit != "x":
+    if judged.unit == "/s":
         return "-" if judged.here is None else f"at most {_figure(judged.here, judged.unit)}"
     if judged.low is None or judged.high is None:
         return _figure(judged.here, judged.unit)
-    return f"{judged.here:.2f}x ({judged.low:.2f} to {judged.high:.2f})"
+    return f"{_figure(judged.here, judged.unit)} ({judged.low:.2f} to {judged.high:.2f})"
 
 
 def _figure(value: float | None, unit: str) -> str:

@@ -101,7 +101,9 @@ def test_another_figure_than_the_rate_may_be_claimed() -> None:
     claim = replace(CLAIM, figure="response_p50_s", ratio=0.5)
     records = [replace(r, response_p50_s=1.0) for r in visits(ONE, 1.0, 1.0, 1.0)]
     records += [replace(r, response_p50_s=0.5) for r in visits(OTHER, 1.0, 1.0, 1.0)]
-    assert (judged(records, claim=claim).here, judged(records, claim=claim).verdict) == (0.5, HOLDS)
+    found = judged(records, claim=claim)
+    assert (found.here, found.verdict) == (0.5, HOLDS)
+    assert (found.unit, found.figure, found.says) == ("x time", "response_p50_s", CLAIM.says)
 
 
 def test_a_rate_above_its_ceiling_is_told() -> None:

@@ -25,13 +25,19 @@ def test_a_line_has_claim_published_here_verdict_and_reason() -> None:
     assert [part.strip() for part in line.split("  ") if part.strip()] == words
 
 
+def test_a_ratio_of_another_figure_than_the_rate_names_it() -> None:
+    line = claims.text([replace(JUDGED, unit="x time")])
+    assert "4.00x time  3.90x time (3.80 to 4.00)" in line
+
+
 def test_an_audit_shows_its_ceiling() -> None:
     assert "76.54/s  at most 40.00/s" in claims.text([AUDIT])
 
 
 def test_json_has_the_promised_fields() -> None:
     [row] = json.loads(claims.as_json([AUDIT]))
-    assert list(row) == ["suite", "claim", "published", "here", "low", "high", "verdict", "reason"]
+    first = ["suite", "claim", "published", "here", "low", "high", "verdict", "reason"]
+    assert list(row) == [*first, "unit", "figure", "says", "run"]
 
 
 def test_fab_claims_judges_every_claim_and_keeps_them() -> None:
@@ -41,7 +47,9 @@ def test_fab_claims_judges_every_claim_and_keeps_them() -> None:
     assert {row["suite"] for row in found} >= {"tornado", "fastapi_strawberry"}
     assert all(row["verdict"] and row["reason"] for row in found)
     kept = (journal.RESULTS / "claims.rst").read_text()
-    assert all(row["claim"] in kept for row in found)
+    assert all(row["claim"] in kept and row["says"] in kept for row in found)
+    assert {row["unit"] for row in found} == {"x", "x time", "x memory", "/s"}
+    assert {row["run"] for row in found} == {None}
 
 
 def test_an_example_is_judged_as_committed_by_its_own_suites_alone() -> None:
@@ -52,6 +60,7 @@ def test_an_example_is_judged_as_committed_by_its_own_suites_alone() -> None:
     assert said.returncode == 0, said.stderr
     assert (own / "claims.rst").read_text() == (committed / "claims.rst").read_text()
     assert "granian" not in said.stdout
+    assert f"what each claims, by whom: {own / 'claims.rst'}" in said.stdout
 
 
 @pytest.mark.parametrize("words", ["claims:run=none", "claims:granian,run=none"])
