@@ -52,6 +52,14 @@ def test_fab_claims_judges_every_claim_and_keeps_them() -> None:
     assert {row["run"] for row in found} == {None}
 
 
+def test_the_verdicts_on_one_suite_do_not_replace_those_on_all() -> None:
+    said = fab("claims:granian")
+    kept = journal.RESULTS / "claims.rst"
+    assert said.returncode == 0, said.stderr
+    assert said.stdout.endswith(f"what each claims, by whom: fab claims writes it to {kept}\n")
+    assert not kept.exists()
+
+
 def test_an_example_is_judged_as_committed_by_its_own_suites_alone() -> None:
     committed = catalog.ROOT / "results" / "example"
     own = shutil.copytree(committed, journal.RESULTS / "example")
