@@ -38,7 +38,8 @@ def reason_of(word: str, claimed: float | None, alike: bool, low: float, high: f
         return known.get(word, "more visits must tell")
     if word == HOLDS:
         is_more = claimed is not None and (low / SLACK > claimed > 1 or high * SLACK < claimed < 1)
-        return "the difference is larger here" if is_more else "as published"
+        as_said = "larger, as claimed" if claimed is None else "as published"
+        return "the difference is larger here" if is_more else as_said
     return {
         IN_PART: "the same direction, a smaller difference",
         DOES_NOT: "the other direction" if high < 1 or low > 1 else "no difference here",

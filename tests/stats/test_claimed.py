@@ -65,3 +65,7 @@ def test_every_verdict_has_a_reason_of_a_few_words() -> None:
 def test_only_what_goes_beyond_the_slack_is_called_larger() -> None:
     assert reason_of(HOLDS, 9.978, False, 9.98, 10.06) == "as published"
     assert reason_of(HOLDS, 1.13, False, 1.81, 2.46) == "the difference is larger here"
+
+
+def test_where_no_ratio_was_published_nothing_is_as_published() -> None:
+    assert reason_of(HOLDS, None, False, 3.95, 4.01) == "larger, as claimed"
