@@ -51,7 +51,7 @@ def judge(
     found = _ratio(claim, one, other)
     lacking = _missing(claim, one, other) if records is not None else "not measured here yet"
     word, reason = _verdict(claim, one, other, found, _unknown(suite, claim, cases) or lacking)
-    told = [*doubted.of(one), *doubted.of(other)]
+    told = [] if found.ratio is None else [*doubted.of(one), *doubted.of(other)]
     doubts = "".join(f"; {doubt}" for doubt in dict.fromkeys(told))
     return Judged(
         suite,

@@ -128,6 +128,7 @@ def test_a_machine_that_others_used_is_told() -> None:
     found = judged(visits(ONE, 3.5, 3.5, 3.5), busy)
     assert found.verdict == HOLDS
     assert found.reason.count("others used the CPU meanwhile") == 1
+    assert judged(busy).reason == "2/sleep_sync: not in this run"
 
 
 ROUND_2 = (
