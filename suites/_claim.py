@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -44,7 +44,7 @@ class Claim:
     alike: bool = False
     differs: str | None = None
     work: str | None = None
-    conditions: str = ""
+    conditions: str = field(kw_only=True)
 
     def __post_init__(self) -> None:
         ratio = 1.0 if self.ratio is None else self.ratio

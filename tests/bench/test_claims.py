@@ -14,7 +14,7 @@ from suites import Audit, Case, Claim, Figure, Request
 
 ONE = Case("loop", "sleep_sync")
 OTHER = Case("threads", "sleep_sync", request=Request("/x"))
-CLAIM = Claim("four", "who", "where", "threads serve four at once", ONE, OTHER, 4.0)
+CLAIM = Claim("four", "who", "where", "threads serve four at once", ONE, OTHER, 4.0, conditions="")
 
 
 def visits(case: Case, *rates: float, **changes: Any) -> list[Record]:

@@ -13,7 +13,7 @@ from suites import Case, Claim, requests_aiohttp
 
 ONE, *_ = requests_aiohttp.ROUND_1
 OTHER = replace(ONE, server="threads")
-CLAIM = Claim("blocks", "", "", "", ONE, OTHER, 4.0)
+CLAIM = Claim("blocks", "", "", "", ONE, OTHER, 4.0, conditions="")
 
 
 def visits(case: Case, **changes: Any) -> list[Record]:
