@@ -104,6 +104,9 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
         journal.replace(kept, report.rst(found, sources, *more))
     else:
         told = f"what each claims, by whom: fab claims writes it to {kept}"
+    example = f"example-{suite or 'tornado'}"
+    if not any(judged.run for judged in found) and (journal.RESULTS / example).exists():
+        told += f"\nfab claims:run={example} judges the run that is committed"
     if format == "json":
         print(report.as_json(found), end="")
     else:

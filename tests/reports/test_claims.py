@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 import catalog
-from bench import journal
+from bench import draft, journal
 from bench.claims import Judged
 from reports import claimed, claims
 from suites import Case, Claim
@@ -50,6 +50,14 @@ def test_fab_claims_judges_every_claim_and_keeps_them() -> None:
     assert all(row["claim"] in kept and row["says"] in kept for row in found)
     assert {row["unit"] for row in found} == {"x", "x time", "x memory", "/s"}
     assert {row["run"] for row in found} == {None}
+
+
+def test_where_nothing_was_measured_yet_the_committed_example_is_named_once() -> None:
+    (journal.RESULTS / "example-tornado").mkdir()
+    assert fab("claims").stdout.count("fab claims:run=example-tornado") == 1
+    run = journal.new_run("granian")
+    journal.append(run, replace(draft.new(Case("loop", "noop_sync"), "", None), suite="granian"))
+    assert "claims:run=example-tornado" not in fab("claims").stdout
 
 
 def test_the_verdicts_on_one_suite_do_not_replace_those_on_all() -> None:
