@@ -73,7 +73,8 @@ def begin(plan: Plan) -> tuple[Path, list[Record]]:
     folder = journal.new_run(plan.suite)
     plans.save(plan, folder)
     rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
-    long = f" and one long run each with {plan.driver}" if plan.driver else ""
+    why = f" ({plan.missing})" if plan.missing else ""
+    long = f" and one long run each with {plan.driver}{why}" if plan.driver else ""
     least, most = (duration(expected_s(plan, n)) for n in (None, plan.looks.last))
     takes = f"{least} or more, {most} when all visits are needed, and longer on a busy machine"
     print(f"{rows}: visits with builtin{long}: {takes}; into {folder}", file=sys.stderr)

@@ -48,6 +48,16 @@ def test_a_plan_without_its_published_tool_takes_builtin(monkeypatch: pytest.Mon
     assert _run.suite_plan("fastapi_strawberry", "", "builtin", True, None).missing is None
 
 
+def test_a_run_without_its_published_tool_says_so_when_it_begins(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(_run, "go_on", lambda *_: [])
+    case = Case("threads", "noop_sync")
+    for missing, told in ((AB, f"one long run each with builtin ({AB}): "), (None, "builtin: ")):
+        _run.begin(Plan("measure", (case,), seed=1, driver="builtin", missing=missing))
+        assert told in capsys.readouterr().err
+
+
 def test_a_row_without_its_published_tool_says_so(tmp_path: Path) -> None:
     case = Case("threads", "noop_sync", users=2, requests=10)
     plan = Plan("measure", (case,), seed=1, driver="builtin", quick=True, missing=AB)
