@@ -96,6 +96,16 @@ def test_a_published_tool_that_disagrees_is_doubted() -> None:
     assert [d for d in doubts.of(row) if d.startswith("tools: siege")]
 
 
+@pytest.mark.parametrize(("rate", "doubted"), [(9.0, False), (8.5, True), (10.4, True)])
+def test_the_round_of_users_that_ab_spends_more_is_no_disagreement(
+    rate: float, doubted: bool
+) -> None:
+    long = replace(RECORD, driver="ab", users=10, completed=100, rate=rate)
+    alike = replace(RECORD, users=10)
+    [row] = rows([long, *visits(alike, 10.0, 10.0, 10.0, 10.0, 10.0)])
+    assert any(doubt.startswith("tools: ab") for doubt in doubts.of(row)) is doubted
+
+
 def test_flags_of_a_kind_are_counted_and_said_once() -> None:
     flagged = visits(RECORD, 10.0, 10.0, flags=("others: 20%: end them",))
     [row] = rows(flagged)
