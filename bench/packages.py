@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-import re
 import subprocess
 import sys
 from collections.abc import Sequence
@@ -11,21 +10,15 @@ from importlib.metadata import version
 from pathlib import Path
 
 import catalog
+import requirements
 from bench import pythons
 from errors import MachineError
 
 NEEDED = catalog.ROOT / "requirements-servers.txt"
-FURTHER = [catalog.ROOT / f"requirements{more}.txt" for more in ("", "-suites")]
 # Whose sources take minutes to build: only as wheels, or not at all.
 COMPILED = "lxml,cryptography,granian,uvloop,httptools"
 PATIENCE = 600.0  # s for one package
 PIP = (24, 1)  # older ones give a free-threaded build the wheels of the one with the GIL
-INSIDE = {  # what is imported by another name than it is installed by
-    "h11": "uvicorn",
-    "starlette": "fastapi",
-    "strawberry": "strawberry_graphql",
-    "strawberry_django": "strawberry_graphql_django",
-}
 
 
 def environment(python: str, needs: Sequence[str] = ()) -> dict[str, str]:
@@ -40,27 +33,11 @@ def environment(python: str, needs: Sequence[str] = ()) -> dict[str, str]:
     folder = _folder(python)
     tried = folder / "tried"
     known = tried.read_text().splitlines() if tried.exists() else []
-    lines = _lines(NEEDED) + lines_for(needs)
+    lines = requirements.lines(NEEDED) + requirements.lines_for(needs)
     if missing := [line for line in lines if line not in known]:
         _install(python, folder, missing)
         tried.write_text("\n".join([*known, *missing]))
     return {"PYTHONPATH": str(folder)}
-
-
-def lines_for(needs: Sequence[str]) -> list[str]:
-    """Give the requirements by which what a server imports is installed."""
-    names = {INSIDE.get(need, need) for need in needs}
-    return [line for file in FURTHER for line in _lines(file) if _name(line) in names]
-
-
-def _lines(file: Path) -> list[str]:
-    lines = [line.partition("#")[0].strip() for line in file.read_text().splitlines()]
-    return [line for line in lines if line]
-
-
-def _name(line: str) -> str:
-    """Give the name of a requirement as most are imported."""
-    return re.split(r"[^\w-]", line)[0].replace("-", "_").lower()
 
 
 def _has(python: str, names: Sequence[str]) -> bool:
@@ -75,7 +52,7 @@ def _folder(python: str) -> Path:
 def _install(python: str, folder: Path, packages: Sequence[str]) -> None:
     print(f"installing {len(packages)} packages for {python}", file=sys.stderr)
     had = [package for package in packages if _succeeds(_pip(python, folder, package), PATIENCE)]
-    tornado = _lines(NEEDED)[0]
+    tornado = requirements.lines(NEEDED)[0]
     if tornado in packages and tornado not in had:
         words = " ".join(_pip(python, folder, tornado))
         raise MachineError(f"{tornado} cannot be installed for {python}: {words}")

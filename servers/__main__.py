@@ -20,6 +20,7 @@ import signal
 import sys
 
 import catalog
+import requirements
 from entries import Entry
 from errors import MachineError, Mendable, UsageError
 from servers import _gil_state, _gil_word, _probe, _ready
@@ -60,13 +61,22 @@ def _serve(server: Entry, task: str, port: int) -> None:
         fix = f"python={needed}, and fab pythons says which there are"
         raise MachineError(f"{server.name} needs Python {needed}, this is {here}: {fix}")
     if missing := [name for name in server.needs if importlib.util.find_spec(name) is None]:
-        raise MachineError(f"{server.name} needs {' and '.join(missing)}: make suites")
+        fix = requirements.remedy(missing)
+        raise MachineError(f"{server.name} needs {' and '.join(missing)}: {fix}")
     try:
-        module = importlib.import_module(f"servers.{server.name}")
-    except ModuleNotFoundError as error:
-        fix = f"{sys.executable} -m pip install {error.name}"
-        raise MachineError(f"{server.name} needs the module {error.name}: {fix}") from error
-    module.serve(task, port, **settings)
+        importlib.import_module(f"servers.{server.name}").serve(task, port, **settings)
+    except ImportError as error:
+        raise _without(server, error) from error
+
+
+def _without(server: Entry, error: ImportError) -> MachineError:
+    """Word what a server or its `serve` could not import."""
+    name = (error.name or "").partition(".")[0]
+    is_ours = not name or (catalog.ROOT / name).exists() or name in sys.stdlib_module_names
+    fix = f"mend servers/{server.name}.py" if is_ours else requirements.remedy([name])
+    said = " ".join(str(error).split())
+    what = f"{error.name or 'a module'}, which cannot be imported ({said})"
+    return MachineError(f"{server.name} needs {what}: {fix}")
 
 
 def _setting(key: str, default: object) -> object:

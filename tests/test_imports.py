@@ -11,11 +11,12 @@ import pytest
 import catalog
 
 ROOT = catalog.ROOT
-BASE = {"catalog", "entries", "errors", "files", "source"}
+BASE = {"catalog", "entries", "errors", "files", "requirements", "source"}
 MAY_IMPORT = {
     "errors": set(),
     "files": set(),
     "source": {"errors"},
+    "requirements": {"source"},
     "entries": {"source"},
     "catalog": {"entries", "errors", "source"},
     "spelling": BASE,

@@ -13,7 +13,8 @@ import pytest
 
 import catalog
 import loads
-from bench import draft, flags, packages
+import requirements
+from bench import draft, flags
 from bench.plan import Plan
 from bench.record import LONG
 from bench.run import run
@@ -23,7 +24,7 @@ from suites import Case
 
 AB = "ab is not installed: sudo apt install apache2-utils"
 OWN = {"fastapi", "uvicorn"}  # which are imported by their own names, beside what is in them
-IMPORTED = {named: name for name, named in packages.INSIDE.items() if named not in OWN}
+IMPORTED = {named: name for name, named in requirements.INSIDE.items() if named not in OWN}
 LINES = (catalog.ROOT / "requirements-suites.txt").read_text().splitlines()
 PACKAGES = [re.split(r"[^\w-]", line)[0] for line in LINES if line[:1].isalpha()]
 

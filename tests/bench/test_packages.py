@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 
 import catalog
-from bench import draft, packages, pythons
+import requirements
+from bench import draft, pythons
 from bench.visit import visit
 from errors import UsageError
 from suites import Case
@@ -14,7 +15,7 @@ from suites import Case
 @pytest.mark.parametrize("name", catalog.servers())
 def test_what_a_server_needs_can_be_installed_for_another_python(name: str) -> None:
     needs = catalog.find_server(name).needs
-    assert len(packages.lines_for(needs)) == len({packages.INSIDE.get(n, n) for n in needs})
+    assert len(requirements.lines_for(needs)) == len({requirements.INSIDE.get(n, n) for n in needs})
 
 
 def test_a_python_too_old_for_the_servers_is_said_to_be() -> None:

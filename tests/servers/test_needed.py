@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 import catalog
+import requirements
 from tests.installed import param
 from tests.servers.test_contract import get
 
@@ -37,3 +38,24 @@ def test_a_missing_package_is_one_line_with_the_command(name: str, tmp_path: Pat
         3,
         f"error: {name} needs {' and '.join(needs)}: make suites\n",
     )
+
+
+@pytest.mark.parametrize(
+    ("line", "told"),
+    [
+        ("import blacksheep", "needs blacksheep, which cannot be imported (No module named '"),
+        ("from servers import _no", "needs servers, which cannot be imported (cannot import name "),
+    ],
+)
+def test_what_serve_cannot_import_is_one_line(line: str, told: str, a_copy: Path) -> None:
+    serve = f'def serve(task: str, port: int) -> None:\n    """Serve."""\n    {line}\n'
+    (a_copy / "servers" / "sheep.py").write_text(serve)
+    words = [sys.executable, "-m", "servers", "sheep", "noop_sync", "0"]
+    said = subprocess.run(words, cwd=a_copy, capture_output=True, text=True, timeout=20)
+    assert (said.returncode, said.stderr.count("\n")) == (3, 1), said.stderr
+    assert f"error: sheep {told}" in said.stderr
+
+
+def test_make_suites_is_the_remedy_for_what_it_installs_alone() -> None:
+    assert requirements.remedy(["fastapi", "h11", "uvloop"]) == "make suites"
+    assert requirements.remedy(["blacksheep"]) == f"{sys.executable} -m pip install blacksheep"
