@@ -3,25 +3,22 @@
 from __future__ import annotations
 
 import ctypes
-import json
 import os
-import select
 import signal
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import IO
 
 import catalog
-from bench import packages, pythons
-from errors import MachineError, Mendable, StartError, UsageError
+from bench import packages, pythons, ready
+from errors import MachineError, UsageError
 from suites import Case
 
-READY = 12.0  # s from the start to the ready line; workers have 10 of them to import the task
 ABANDONED = 0.6  # s for a drain that nobody waits for; a second signal must not come sooner
 STOP = 12.0  # s for the drain: the server gives itself 10
 KILL = 1.0  # s for what the server left, and after SIGKILL
@@ -79,7 +76,7 @@ def start(case: Case, environment: Mapping[str, str]) -> Server:
     with tempfile.TemporaryFile() as log:
         server = _popen(words, {**environment, **settings}, log)
         try:
-            server.facts = _ready_line(server, case, log)
+            server.facts = ready.facts(server.process.pid, server.pipe, case, log)
         except BaseException:
             stop(server)
             raise
@@ -128,7 +125,7 @@ def stop(server: Server, drain: float = STOP) -> None:
         with suppress(ProcessLookupError):
             os.killpg(server.process.pid, signal.SIGKILL)
         _reaped(server, KILL)
-    for line in _lines(server.pipe, deadline=time.monotonic()):
+    for line in ready.lines(server.pipe, deadline=time.monotonic()):
         server.ending = line
     os.close(server.pipe)
 
@@ -150,31 +147,3 @@ def _reaped(server: Server, seconds: float) -> bool:
             server.process.returncode = os.waitstatus_to_exitcode(status)
             until = min(until, time.monotonic() + KILL)
     return False
-
-
-def _ready_line(server: Server, case: Case, log: IO[bytes]) -> dict[str, object]:
-    deadline = time.monotonic() + READY
-    for line in _lines(server.pipe, deadline):
-        if "error" in line:
-            raise _as_error(line)
-        return line
-    late = time.monotonic() >= deadline
-    what = f"was not ready within {READY:.0f} s" if late else "ended before it was ready"
-    log.seek(0)
-    last = (log.read().decode(errors="replace").strip().splitlines() or ["it said nothing"])[-1]
-    raise StartError(f"{case.name} {what} ({last}): try {case.command}")
-
-
-def _as_error(line: dict[str, object]) -> Mendable:
-    kinds = {kind.exit_code: kind for kind in Mendable.__subclasses__()}
-    return kinds.get(int(str(line["exit_code"])), StartError)(str(line["error"]))
-
-
-def _lines(pipe: int, deadline: float) -> Iterator[dict[str, object]]:
-    """Read JSON lines until the deadline, or until the last writer is gone."""
-    pending = b""
-    while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
-        if not (data := os.read(pipe, 65536)):
-            return
-        *whole, pending = (pending + data).split(b"\n")
-        yield from (json.loads(line) for line in whole)

@@ -13,7 +13,9 @@ import psutil
 import pytest
 
 import catalog
-from bench import server
+from bench import ready, server
+from errors import StartError
+from suites import Case
 from tests.conftest import wait_until
 from tests.installed import POOLS, SERVERS, param
 
@@ -45,6 +47,19 @@ def test_an_import_that_never_returns_ends_the_start_in_time(tmp_path: Path, mar
         assert "not ready within 10 s" in lines[0]
     assert time.monotonic() - began < 15
     assert wait_until(lambda: not mark(), 3)
+
+
+def test_a_server_that_listens_and_does_not_say_so_is_told_how(
+    a_copy: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (a_copy / "servers" / "silent.py").write_text(
+        "import signal, socket\ndef serve(task: str, port: int) -> None:\n"
+        "    with socket.create_server(('127.0.0.1', port)):\n        signal.pause()\n"
+    )
+    monkeypatch.setattr(catalog, "ROOT", a_copy)
+    monkeypatch.setattr(ready, "READY", 5.0)
+    with pytest.raises(StartError, match=r"it listens and .*: call servers\._ready\.announce"):
+        server.start(Case("silent", "noop_sync"), {})
 
 
 def test_threads_that_cannot_be_started_are_one_line() -> None:
