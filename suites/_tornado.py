@@ -5,13 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from suites import Audit, Case, Claim, Figure, Majority, _tornado_later
+from suites import Case, Claim, Majority, _tornado_later
 from suites._claim import MEMORY
 from suites._tornado_later import DEFAULT, NO_HELP, Row
 
 WHO, WHERE = "pioneer", "github.com/pioneer/httpd-background-tasks, README.rst"
 CONDITIONS = "a laptop's i7-5500U with 2 cores, siege -b, 25 users, 60 s, 4 workers"
-SLEEP = 0.28  # s
 BARE_READ = "published was a bare read of 69 bytes; here the file is written with fsync, too"
 PLAIN_HTTP = "the awaited twin fetched over plain HTTP, the blocking task over HTTPS"
 
@@ -84,37 +83,6 @@ MEMORY_OF: tuple[Row, ...] = (
     ("memory", "processes take most", "threads sleep_sync", "processes sleep_sync", None),
 )
 
-AUDITS = (
-    Audit(
-        "rows of sleeps",
-        WHO,
-        WHERE,
-        "25 users, 0.28 s, pools of 4",
-        (
-            Figure("sync", 3.55, SLEEP, 1, 1.94),
-            Figure("loop", 3.54, SLEEP, 1, 5.38),
-            Figure("threads", 14.20, SLEEP, 4, 1.73),
-            Figure("processes", 14.22, SLEEP, 4, 1.73),
-            Figure("loop, split", 88.18, SLEEP, None, 0.28),
-        ),
-        users=25,
-    ),
-    Audit(
-        "rows of the network",
-        WHO,
-        WHERE,
-        "25 users, with the mean response times that stand beside the rates",
-        (
-            Figure("threads, internet", 3.29, mean_s=7.09),
-            Figure("processes, internet", 3.16, mean_s=7.42),
-            Figure("threads, HTTPS", 4.60, mean_s=5.31),
-            Figure("processes, HTTPS", 5.07, mean_s=4.69),
-            Figure("threads, HTTPS + CPU", 0.45, mean_s=31.57),
-            Figure("processes, HTTPS + CPU", 1.15, mean_s=17.82),
-        ),
-        users=25,
-    ),
-)
 MAJORITIES = (
     Majority(
         "loop as the default",

@@ -61,21 +61,34 @@ LOOP: tuple[Row, ...] = (
         1303 / 938,
     ),
 )
-CROWDS: tuple[Row, ...] = (
-    (
-        "loop, simplehash, 254 users",
-        DEFAULT,
-        "threads simplehash_sync 254",
-        "loop simplehash_async 254",
-        1407 / 1036,
-    ),
-    (
-        "loop, simplehash, 512 users",
-        DEFAULT,
-        "threads simplehash_sync 512",
-        "loop simplehash_async 512",
-        1390 / 982,
-    ),
+# Of simplehash with more users: rates of loop, threads and processes.
+MORE_USERS = {254: (1407, 1036, 894), 512: (1390, 982, 865)}
+CROWDS: tuple[Row, ...] = tuple(
+    (f"{name}, {users} users", says, f"{one} {users}", f"{other} {users}", ratio)
+    for users, (loop, threads, processes) in MORE_USERS.items()
+    for name, says, one, other, ratio in (
+        (
+            "loop, simplehash",
+            DEFAULT,
+            "threads simplehash_sync",
+            "loop simplehash_async",
+            loop / threads,
+        ),
+        (
+            "loop : processes, simplehash",
+            DEFAULT,
+            "processes simplehash_sync",
+            "loop simplehash_async",
+            loop / processes,
+        ),
+        (
+            "processes, simplehash",
+            SMALL,
+            "threads simplehash_sync",
+            "processes simplehash_sync",
+            processes / threads,
+        ),
+    )
 )
 # Whose twin on the loop did other work.
 CPU: tuple[Row, ...] = (

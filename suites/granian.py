@@ -81,7 +81,7 @@ def _at_all(cases: Sequence[Case]) -> tuple[Case, ...]:
     return tuple(replace(case, users=users) for case in cases for users in USERS)
 
 
-NONE, MIN = (CONCURRENCY["granian_rsgi", level, "mt"] for level in ("none", "min"))
+NONE, MIN, MAX = (CONCURRENCY["granian_rsgi", level, "mt"] for level in ("none", "min", "max"))
 CASES = (
     *_at_all((*TYPES, *UVICORN.values(), *CONCURRENCY.values())),
     *VERSIONS.values(),
@@ -96,6 +96,7 @@ CLAIMS = _granian.claims(
         "ASGI one": ONE,
         "RSGI none": NONE,
         "RSGI min": MIN,
+        "RSGI max": MAX,
     },
     VERSIONS,
 )

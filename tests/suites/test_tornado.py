@@ -21,3 +21,18 @@ CLAIMS = {claim.name: claim for claim in tornado.CLAIMS}
 )
 def test_only_a_file_that_was_written_is_compared(name: str, word: str) -> None:
     assert claims.judge("tornado", CLAIMS[name], None).verdict == word
+
+
+@pytest.mark.parametrize(
+    ("name", "ratio"),
+    [
+        ("processes, simplehash, 254 users", 0.86),
+        ("processes, simplehash, 512 users", 0.88),
+        ("loop : processes, simplehash, 254 users", 1.57),
+        ("loop : processes, simplehash, 512 users", 1.61),
+    ],
+)
+def test_crowds_are_compared_in_every_pair(name: str, ratio: float) -> None:
+    claim = CLAIMS[name]
+    assert round(claim.ratio or 0, 2) == ratio
+    assert claim.one.users == claim.other.users == int(name.split()[-2])
