@@ -18,9 +18,9 @@ from suites._claim import FIGURES, RATE
 class Judged:
     """One claim with its verdict; `here` has the interval `low` to `high`. None is not known.
 
-    `unit` is x for ratios of rates, x time and x memory for those of another `figure`, and /s for
-    rates: of an audit `here` is the ceiling of what it published. `says` is what was claimed, and
-    `run` the folder that it was judged by.
+    `unit` is x for ratios of rates, x time and x memory for those of another `figure`, % for shares
+    of requests, and /s for rates: of an audit `here` is the ceiling of what it published. `says` is
+    what was claimed, and `run` the folder that it was judged by.
     """
 
     suite: str

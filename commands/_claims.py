@@ -15,6 +15,8 @@ if TYPE_CHECKING:
     from bench.runs import Run
     from reports import gates
 
+KINDS = ("CLAIMS", "MAJORITIES", "AVAILABILITIES", "AUDITS")
+
 
 def judged(suites: Sequence[str], run: str) -> tuple[list[Judged], list[gates.Line], list[str]]:
     """Judge all claims and audits of suites; give them, the gates, and what each was judged by."""
@@ -34,24 +36,24 @@ def judged(suites: Sequence[str], run: str) -> tuple[list[Judged], list[gates.Li
 
 def of_suite(suite: str, records: Sequence[Record] | None, run: str | None = None) -> list[Judged]:
     """Judge a suite's claims by its records in one run, None without a run, and its audits."""
-    from bench import audits, majorities
+    from bench import audits, availabilities, majorities
     from bench import claims as bench_claims
 
     cases = _of(suite, "CASES")
     found = [bench_claims.judge(suite, claim, records, cases) for claim in _of(suite, "CLAIMS")]
     found += [majorities.judge(suite, one, found) for one in _of(suite, "MAJORITIES")]
+    found += [availabilities.judge(suite, one, records) for one in _of(suite, "AVAILABILITIES")]
     found = [replace(one, run=run) for one in found]
     return found + [audits.judge(suite, one) for one in _of(suite, "AUDITS")]
 
 
 def said(suites: Sequence[str]) -> list[tuple[str, Any]]:
     """Give all that is claimed, each with its suite."""
-    kinds = ("CLAIMS", "MAJORITIES", "AUDITS")
-    return [(suite, one) for suite in suites for kind in kinds for one in _of(suite, kind)]
+    return [(suite, one) for suite in suites for kind in KINDS for one in _of(suite, kind)]
 
 
 def _of(suite: str, what: str) -> Sequence[Any]:
-    """Give a suite's CASES, CLAIMS, MAJORITIES or AUDITS; without a name of these, nothing."""
+    """Give a suite's CASES, or what it has of KINDS, which may be nothing."""
     from suites import _module
 
     found: Sequence[Any] = getattr(_module.load(suite), what, ())

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from suites import Audit, Claim, Majority
+from suites import Audit, Availability, Claim, Majority
 
 TITLE = "What was claimed"
 
 
-def rst(said: Sequence[tuple[str, Claim | Majority | Audit]]) -> str:
+def rst(said: Sequence[tuple[str, Claim | Majority | Availability | Audit]]) -> str:
     """Lay the sentences out as reStructuredText, each with its name; given with their suites."""
     sources: dict[str, list[str]] = {}
     for suite, one in said:

@@ -36,14 +36,14 @@ def rst(found: Sequence[Judged], sources: Sequence[str], *more: str) -> str:
     said = (
         "Ratios are of the second case over the first, of rates unless time or memory is named,\n"
         "with 95 % intervals; of an audit, which is arithmetic on published figures, Here is the\n"
-        "ceiling of what was published."
+        "ceiling of what was published. Shares are of requests that were completed."
     )
     parts = [f"{title}\n{'=' * len(title)}", said, text(found, "rst"), listed, *more]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def as_json(found: Sequence[Judged]) -> str:
-    """Give a list of objects; ratios, or of an audit rates a second; null is not known."""
+    """Give a list of objects; ratios, shares in %, or of an audit rates/s; null is not known."""
     return json.dumps([asdict(judged) for judged in found], indent=2) + "\n"
 
 

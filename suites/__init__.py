@@ -8,10 +8,20 @@ from functools import cached_property
 from typing import Any
 
 import catalog
-from suites._claim import Audit, Claim, Figure, Majority, claimed
+from suites._claim import Audit, Availability, Claim, Figure, Majority, claimed
 from suites._request import Request
 
-__all__ = ["Audit", "Case", "Claim", "Figure", "Majority", "Request", "claimed", "from_values"]
+__all__ = [
+    "Audit",
+    "Availability",
+    "Case",
+    "Claim",
+    "Figure",
+    "Majority",
+    "Request",
+    "claimed",
+    "from_values",
+]
 
 QUICK_S = 6.0  # of a long run with quick, where other visits give the interval
 

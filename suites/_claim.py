@@ -1,4 +1,4 @@
-"""What a published benchmark claims, as data: a ratio of two cases, or figures to be audited."""
+"""What a published benchmark claims, as data: ratios, shares, majorities, figures to be audited."""
 
 from __future__ import annotations
 
@@ -86,6 +86,27 @@ class Audit:
     figures: tuple[Figure, ...]
     users: int
     processes: int = 1
+
+
+@dataclass(frozen=True)
+class Availability:
+    """`case` completes no more than the `share` of its requests, as `who` says `where`.
+
+    The share is above 0 and below 1. `work` names published work that is not what is done here.
+    """
+
+    name: str
+    who: str
+    where: str
+    says: str
+    case: Case
+    share: float
+    conditions: str
+    work: str | None = None
+
+    def __post_init__(self) -> None:
+        if not 0 < self.share < 1:
+            raise ValueError(f"share={self.share!r} of {self.name!r} is not between 0 and 1")
 
 
 @dataclass(frozen=True)

@@ -1,6 +1,6 @@
 """The tornado benchmark: a long task behind sync, one loop, threads and processes."""
 
-from suites import Case, _tornado, _tornado_audits, claimed
+from suites import Case, _tornado, _tornado_audits, _tornado_availabilities, claimed
 
 # What quick does with the users: 25 that wait for 4 workers with long tasks take most of a visit
 # to be warm, and 8 keep the workers as busy. On a loop whose task awaits, or takes microseconds,
@@ -82,6 +82,7 @@ MATRIX = tuple(
 )
 
 CLAIMS = _tornado.claims(CASES)
+AVAILABILITIES = _tornado_availabilities.availabilities(CASES)
 AUDITS = _tornado_audits.AUDITS
 MAJORITIES = _tornado.MAJORITIES
 GROUPS = {

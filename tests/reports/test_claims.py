@@ -48,7 +48,7 @@ def test_fab_claims_judges_every_claim_and_keeps_them() -> None:
     assert all(row["verdict"] and row["reason"] for row in found)
     kept = (journal.RESULTS / "claims.rst").read_text()
     assert all(row["claim"] in kept and row["says"] in kept for row in found)
-    assert {row["unit"] for row in found} == {"x", "x time", "x memory", "/s"}
+    assert {row["unit"] for row in found} == {"x", "x time", "x memory", " %", "/s"}
     assert {row["run"] for row in found} == {None}
 
 

@@ -50,6 +50,16 @@ def test_a_claim_is_about_two_cases_of_its_suite(suite: ModuleType) -> None:
 
 
 @every
+def test_an_availability_is_of_a_case_of_its_suite(suite: ModuleType) -> None:
+    for one in getattr(suite, "AVAILABILITIES", ()):
+        assert one.case in suite.CASES, one.name
+        assert one.who
+        assert one.where
+        assert one.says
+        assert one.conditions
+
+
+@every
 def test_a_published_tool_is_a_driver(suite: ModuleType) -> None:
     assert getattr(suite, "TOOL", "siege") in catalog.drivers()
 
