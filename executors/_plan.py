@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import operator
 import os
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
@@ -36,6 +37,7 @@ def plan(
     """Check what was asked for, with the words of the standard executors."""
     if max_workers is None:
         max_workers = _cpus()
+    max_workers = operator.index(max_workers)
     if max_workers <= 0:
         raise ValueError("max_workers must be greater than 0")
     if initializer is not None and not callable(initializer):

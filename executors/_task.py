@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import math
 import pickle
 from dataclasses import dataclass
+from numbers import Real
 from time import monotonic_ns
 from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import TYPE_CHECKING, Any
@@ -75,6 +77,13 @@ class Options:
     lease: bool = False
     kill: bool = False  # also when the caller cancels
     lend: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("timeout", "queue_timeout"):
+            seconds = getattr(self, name)
+            is_number = isinstance(seconds, Real) and not math.isnan(seconds)
+            if seconds is not None and not is_number:
+                raise TypeError(f"{name} must be a number of seconds or None, not {seconds!r}")
 
 
 PLAIN = Options()

@@ -82,6 +82,7 @@ class PipePool:
             self._loop = asyncio.get_running_loop()
             self._dispatch = Dispatch(self._loop, self._plan, self._max_queue)
         dispatch = self._dispatch
+        self._check_loop()
         await asyncio.shield(dispatch.staff.started)
         if (why := dispatch.broken) is not None:
             await self.close(0)
@@ -106,11 +107,12 @@ class PipePool:
         its worker dies, all others raise BrokenWorker. With `lease` large buffers of the result are
         read-only views of shared memory, freed when released or collected (bytes: a memoryview);
         with `lend` those of the arguments are, for as long as the worker keeps them.
-        Raises QueueFull at once when `max_queue` tasks wait.
+        Raises QueueFull at once when `max_queue` tasks wait, TypeError for a time that is none.
         """
         dispatch, loop = self._dispatch, self._loop
         if dispatch is None or loop is None or self._closed:
             raise RuntimeError("a pool runs tasks between start() and close()")
+        self._check_loop()
         options = PLAIN
         if (
             timeout is not None
@@ -129,6 +131,12 @@ class PipePool:
         except asyncio.CancelledError:
             dispatch.cancel(task)
             raise
+
+    def _check_loop(self) -> None:
+        if asyncio._get_running_loop() is not self._loop:  # None in a fork, too
+            if self._dispatch is not None and self._dispatch.broken is not None:
+                raise BrokenWorker(self._dispatch.broken)
+            raise RuntimeError("this pool belongs to the loop that it was begun on: make another")
 
     def _values(self) -> list[tuple[int, Any]]:
         context = contextvars.copy_context()
@@ -150,6 +158,8 @@ class PipePool:
 
         What is not done by then raises BrokenWorker where it is awaited.
         """
+        if self._dispatch is not None:
+            self._check_loop()
         self._closed = True
         if self._dispatch is not None:
             await self._dispatch.drain(grace)

@@ -7,6 +7,7 @@ import os
 import pickle
 import subprocess
 import sys
+from datetime import timedelta
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -273,3 +274,35 @@ def test_many_tasks_leave_descriptors_and_memory_as_they_were() -> None:
         assert len(list(Path("/proc/self/fd").iterdir())) == files
 
     in_pool(test)
+
+
+@pytest.mark.parametrize("name", ["timeout", "queue_timeout"])
+@pytest.mark.parametrize("seconds", ["5", float("nan"), timedelta(seconds=1)])
+def test_a_time_that_is_none_is_refused_and_harms_no_other_task(name: str, seconds: Any) -> None:
+    async def test(pool: PipePool) -> None:
+        with pytest.raises(TypeError, match=f"{name} must be a number of seconds or None, not "):
+            await pool.run(calls.add, 1, 2, **{name: seconds})
+        stats = pool.stats()
+        assert (stats.queued, stats.running, stats.done) == (0, 0, 0)
+        assert await pool.run(calls.add, 1, 2, **{name: 5}) == 3
+
+    in_pool(test)
+
+
+def test_a_pool_says_that_it_belongs_to_the_loop_it_was_begun_on() -> None:
+    pool = PipePool(1)
+    first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
+    first.run_until_complete(pool.start())
+    for call in (pool.start, partial(pool.run, calls.add, 1, 2), pool.close):
+        with pytest.raises(RuntimeError, match="belongs to the loop that it was begun on"):
+            second.run_until_complete(call())
+    assert first.run_until_complete(pool.run(calls.add, 1, 2)) == 3
+    assert pool.stats().done == 1
+    first.run_until_complete(pool.close())
+    first.close()
+    second.close()
+
+
+def test_workers_are_a_whole_number() -> None:
+    with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
+        PipePool(2.5)  # type: ignore[arg-type]
