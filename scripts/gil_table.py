@@ -97,7 +97,7 @@ def _elsewhere(task: str, kind: str, names: list[str]) -> Values:
             running = stack.enter_context(direct(task, WORKERS, name, None, added))
             found = speed_ups(running, WORKERS, (kind,))[kind]
         except Mendable as error:
-            return {"python": name, "why": str(error)}
+            return {"python": name, "why": str(error).partition(":")[0]}
     return {"python": name, "s": found.ratio, "gil_enabled": found.gil_enabled}
 
 
@@ -118,7 +118,7 @@ def _lines() -> Iterator[str]:
     for one in found:
         for kind in ("interpreters", "free_threaded"):
             if "python" in one[kind] and (why := one[kind].get("why")):
-                yield f"``{one['task']}`` in {one[kind]['python']}: {why.partition(':')[0]}."
+                yield f"``{one['task']}`` in {one[kind]['python']}: {why}."
 
 
 def _speed_ups(one: Values) -> Iterator[str]:
