@@ -21,7 +21,7 @@ from executors._link import Link
 from executors._plan import Plan
 from executors._queue import Queue
 from executors._staff import Staff
-from executors._task import PLAIN, Function, Functions, Future, Options, Task
+from executors._task import Function, Functions, Future, Options, Task
 from executors._watch import Watch
 
 BUDGET = 300_000.0  # ns of work, by estimate, that a worker may hold
@@ -64,6 +64,11 @@ class Dispatch(_faults.Faults):
         self.broken: str | None = None
         self.staff = Staff(loop, plan, self)
 
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether the next call finds a worker with nothing to do, and leaves the loop none."""
+        return bool(self.staff.idle) and not self.queue and not self.staff.is_counting
+
     def submit(
         self,
         function: Callable[..., Any],
@@ -72,48 +77,12 @@ class Dispatch(_faults.Faults):
         future: Future,
         options: Options,
         values: list[tuple[int, Any]] | None = None,
+        at_once: bool = False,
     ) -> Task:
-        """Queue a call; raise QueueFull, BrokenWorker, or what pickling the function raises."""
-        task = self._queued(function, args, kwargs, future, options, values)
-        if not self._planned:
-            if not self.running:
-                self.flush()  # nobody to share a frame with: a turn of the loop would be lost
-            else:
-                self._planned = True
-                self._loop.call_soon(self.flush)
-        return task
+        """Queue a call; raise QueueFull, BrokenWorker, or what pickling the function raises.
 
-    def submit_at_once(
-        self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        future: Future,
-    ) -> bool:
-        """Give a call to a worker that has nothing to do, from any thread while the loop waits.
-
-        Say whether there was one; nothing here needs the loop's attention.
+        It leaves with others of the same turn of the loop, or `at_once`.
         """
-        staff = self.staff
-        if self.queue or not staff.idle or staff.is_counting:
-            return False
-        task = self._queued(function, args, kwargs, future, PLAIN, None)
-        try:
-            self.flush()
-        except BaseException as error:  # the caller's Ctrl-C
-            self._loop.call_soon_threadsafe(self.give_up, task, error)
-            raise
-        return True
-
-    def _queued(
-        self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        future: Future,
-        options: Options,
-        values: list[tuple[int, Any]] | None,
-    ) -> Task:
         if self.broken is not None:
             raise BrokenWorker(self.broken)
         known = self._functions.of(function)
@@ -126,7 +95,19 @@ class Dispatch(_faults.Faults):
         self.ledger.pending += 1
         if options.queue_timeout is not None:
             self._watch.wait_for_worker(task, options.queue_timeout)
+        if at_once or not (self._planned or self.running):
+            self._flush_for(task)  # nobody to share a frame with: a turn of the loop would be lost
+        elif not self._planned:
+            self._planned = True
+            self._loop.call_soon(self.flush)
         return task
+
+    def _flush_for(self, task: Task) -> None:
+        try:
+            self.flush()
+        except BaseException as error:  # the caller's Ctrl-C
+            self._loop.call_soon_threadsafe(self.give_up, task, error)
+            raise
 
     def flush(self) -> None:
         """Give workers what they may hold, in the order of the queue: one frame a worker."""

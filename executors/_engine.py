@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import asyncio
 import os
-import selectors
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -18,23 +17,9 @@ from executors._dispatch import Dispatch
 from executors._errors import BrokenWorker
 from executors._plan import Plan
 from executors._task import PLAIN
+from executors._yielding import Yielding
 
 Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...], dict[str, Any]]
-
-
-class _Yielding(selectors.DefaultSelector):
-    """A selector that leaves the turn to others for as long as it waits."""
-
-    def __init__(self, turn: threading.Lock) -> None:
-        super().__init__()
-        self._turn = turn
-
-    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self._turn.release()
-        try:
-            return super().select(timeout)
-        finally:
-            self._turn.acquire()
 
 
 class Engine:
@@ -57,7 +42,8 @@ class Engine:
     ) -> Future[Any]:
         """Hand a call over; raise RuntimeError after `finish`, BrokenWorker without workers."""
         future: Future[Any] = Future()
-        if self._submit_at_once(function, args, kwargs, future):
+        call = future, function, args, kwargs
+        if self._submit_at_once(call):
             return future
         with self._lock:
             broken = self._broken or (self._dispatch and self._dispatch.broken)
@@ -65,7 +51,7 @@ class Engine:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             if broken:
                 raise BrokenWorker(broken)
-            self._calls.append((future, function, args, kwargs))
+            self._calls.append(call)
             if self._thread is None:
                 self._thread = threading.Thread(target=self._main, name="PipeExecutor")
                 self._thread.start()
@@ -73,23 +59,15 @@ class Engine:
                 self._wake()
             return future
 
-    def _submit_at_once(
-        self,
-        function: Callable[..., Any],
-        args: tuple[Any, ...],
-        kwargs: dict[str, Any],
-        future: Future[Any],
-    ) -> bool:
+    def _submit_at_once(self, call: Call) -> bool:
         """Say whether a worker has the call already, or it failed already."""
         dispatch = self._dispatch
         if dispatch is None or not self._turn.acquire(blocking=False):
             return False
         try:
-            if self._calls or self._finishing or dispatch.broken:
+            if self._calls or self._finishing or dispatch.broken or not dispatch.is_at_rest:
                 return False
-            return dispatch.submit_at_once(function, args, kwargs, future)
-        except Exception as error:  # noqa: BLE001 - what pickling the function raises
-            _fail(future, error)
+            _submit(dispatch, call, at_once=True)
             return True
         finally:
             self._turn.release()
@@ -122,7 +100,7 @@ class Engine:
             self._break(f"no worker could be started: {error}")
 
     def _new_loop(self) -> asyncio.AbstractEventLoop:
-        return asyncio.SelectorEventLoop(_Yielding(self._turn))
+        return asyncio.SelectorEventLoop(Yielding(self._turn))
 
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
@@ -145,11 +123,8 @@ class Engine:
             finishing, cancelling = self._finishing, self._cancelling
         dispatch = self._dispatch
         assert dispatch is not None, "the loop runs with a dispatch"
-        for future, function, args, kwargs in calls:
-            try:
-                dispatch.submit(function, args, kwargs, future, PLAIN)
-            except Exception as error:  # noqa: BLE001 - what pickling the function raises
-                _fail(future, error)
+        for call in calls:
+            _submit(dispatch, call)
         if cancelling:
             dispatch.cancel_queued()
         if finishing:
@@ -161,6 +136,14 @@ class Engine:
             calls, self._calls = self._calls, []
         for future, *_ in calls:
             _fail(future, BrokenWorker(why))
+
+
+def _submit(dispatch: Dispatch, call: Call, at_once: bool = False) -> None:
+    future, function, args, kwargs = call
+    try:
+        dispatch.submit(function, args, kwargs, future, PLAIN, at_once=at_once)
+    except Exception as error:  # noqa: BLE001 - what pickling the function raises
+        _fail(future, error)
 
 
 def _fail(future: Future[Any], error: Exception) -> None:
