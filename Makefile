@@ -2,13 +2,20 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-.PHONY: setup demo test check format readme siege suites tools lock clean help
+PYTEST = $(BIN)/python -m pytest
+# Tests mostly wait: twice as many at once as a small machine has cores.
+AT_ONCE = 4
+# Those that ask how long something took run alone, and once more when they fail: an R says so.
+TIMING = -m timing --reruns 1 -rsR
+
+.PHONY: setup demo test test-quick test-all check format readme siege suites tools lock clean help
 
 help:
 	@echo "make setup   set up alone: .venv and siege"
 	@echo "make demo    set up, then measure the 14 rows of the main benchmark (7 minutes)"
 	@echo "make suites  set up for every suite: their servers, load tools and nginx, too"
-	@echo "make test    set up, then run the tests"
+	@echo "make test    set up, then run the tests (5 minutes); test-quick: those without servers"
+	@echo "make test-all  set up for every suite, then run the slow tests, too"
 	@echo "make check   set up, then check format, lint, types and README"
 
 setup: .venv/installed siege
@@ -17,7 +24,15 @@ demo: .venv/installed siege
 	$(BIN)/fab quick
 
 test: .venv/developed siege
-	$(BIN)/python -m pytest
+	$(PYTEST) -n $(AT_ONCE) -m "not timing"
+	$(PYTEST) $(TIMING)
+
+test-quick: .venv/developed
+	$(PYTEST) -n $(AT_ONCE) -m "unit and not slow"
+
+test-all: .venv/developed suites
+	$(PYTEST) --all -n $(AT_ONCE) -m "not timing"
+	$(PYTEST) --all $(TIMING)
 
 check: .venv/developed
 	$(BIN)/ruff format --check .

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import shutil
 import signal
-import time
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -17,6 +16,8 @@ import catalog
 from bench import server
 from servers._octopus import database
 from suites import Case
+
+pytest_plugins = ["tests.plugins.lanes", "tests.plugins.leftovers"]
 
 # A shell's background job ignores Ctrl-C, and so would all that tests start.
 signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -73,16 +74,6 @@ def a_copy(tmp_path: Path) -> Path:
     ignore = shutil.ignore_patterns(".git", ".venv", ".data", ".pythons", "results", ".*_cache")
     shutil.copytree(catalog.ROOT, tmp_path / "copy", ignore=ignore)
     return tmp_path / "copy"
-
-
-def wait_until(fact: Callable[[], object], seconds: float) -> bool:
-    """Ask for a fact until it is true or the time is up."""
-    deadline = time.monotonic() + seconds
-    while not fact():
-        if time.monotonic() > deadline:
-            return False
-        time.sleep(0.01)
-    return True
 
 
 def _has(process: psutil.Process, word: str) -> bool:

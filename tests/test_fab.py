@@ -10,8 +10,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -19,36 +18,11 @@ import pytest
 
 import catalog
 from bench import journal
-from tests.conftest import wait_until
+from tests.commands import FAB, fab, free_port, served
 from tests.installed import SERVERS
+from tests.waiting import wait_until
 
-FAB = str(Path(sys.executable).with_name("fab"))
 Alive = Callable[[], list[psutil.Process]]
-
-
-def fab(
-    *words: str, cwd: Path = catalog.ROOT, timeout: float = 60
-) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([FAB, *words], cwd=cwd, capture_output=True, text=True, timeout=timeout)
-
-
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return int(probe.getsockname()[1])
-
-
-@contextmanager
-def served(*words: str, cwd: Path = catalog.ROOT) -> Iterator[subprocess.Popen[str]]:
-    """Start `fab run_server...` as a user does, and give it when it says that it serves."""
-    process = subprocess.Popen([FAB, *words], cwd=cwd, stderr=subprocess.PIPE, text=True)
-    try:
-        assert process.stderr is not None
-        assert "serves" in process.stderr.readline()
-        yield process
-    finally:
-        process.kill()
-        process.communicate(timeout=20)
 
 
 WRONG = {

@@ -10,8 +10,9 @@ import pytest
 
 import catalog
 from bench import doctor, journal
-from tests.conftest import wait_until
-from tests.test_fab import FAB, Alive, fab
+from tests.commands import FAB, fab
+from tests.test_fab import Alive
+from tests.waiting import wait_until
 
 
 def test_measure_ends_in_one_row_with_an_interval() -> None:

@@ -16,7 +16,7 @@ import pytest
 import catalog
 from bench import gil_meter, gil_word, pythons, server
 from bench.gil_meter import Meter, Utilisation
-from tests.conftest import wait_until
+from tests.waiting import wait_until
 
 PYTHONS = {"own": sys.executable, **pythons.named()}
 FORK = multiprocessing.get_context("fork")

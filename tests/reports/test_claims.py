@@ -13,7 +13,7 @@ from bench import draft, journal
 from bench.claims import Judged
 from reports import claimed, claims
 from suites import Case, Claim
-from tests.test_fab import fab
+from tests.commands import fab
 
 JUDGED = Judged("a_suite", "four", 4.0, 3.9, 3.8, 4.0, "holds", "as published")
 AUDIT = Judged("a_suite", "rows", 76.54, 40.0, None, None, "does not hold", "2 x 1 / 0.05 s", "/s")

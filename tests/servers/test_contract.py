@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import http.client
 import json
 import os
 import signal
@@ -11,9 +10,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
@@ -25,8 +23,9 @@ import upstream
 from bench import server
 from errors import Mendable, StartError, UsageError
 from suites import Case
-from tests.conftest import wait_until
+from tests.asking import get, together
 from tests.installed import FOREIGN, POOLS, SERVERS, param
+from tests.waiting import wait_until
 
 PROCESSES = {"processes", "pipes", "pebble"} & {*SERVERS}  # of workers that are processes
 EVERY = [*SERVERS, *map(param, FOREIGN)]
@@ -34,52 +33,6 @@ LOCAL_TASKS = [n for n, entry in catalog.tasks().items() if "internet" not in en
 FAULTS = Path(__file__).parent / "faults.py"
 AT_ONCE = 4  # servers that are started together
 Start = Callable[..., server.Server]
-
-
-def get(url: str, timeout: float = 20) -> tuple[int, bytes]:
-    connection = http.client.HTTPConnection(url.split("/")[2], timeout=timeout)
-    try:
-        connection.request("GET", "/" + url.split("/", 3)[3])
-        response = connection.getresponse()
-        return response.status, response.read()
-    finally:
-        connection.close()
-
-
-def together(count: int, ask: Callable[[], Any]) -> list[Any]:
-    """Call from `count` threads at once; give what each got, or the exception it got."""
-    answers: list[Any] = []
-
-    def one() -> None:
-        try:
-            answers.append(ask())
-        except (OSError, http.client.HTTPException) as error:
-            answers.append(error)
-
-    threads = [threading.Thread(target=one) for _ in range(count)]
-    for thread in threads:
-        thread.start()
-    for thread in threads:
-        thread.join()
-    return answers
-
-
-@contextmanager
-def asked(url: str, clients: int = 8) -> Iterator[list[Any]]:
-    """Keep clients asking for as long as this lasts; afterwards the list has every status."""
-    ended, statuses = threading.Event(), list[Any]()
-
-    def ask() -> None:
-        while not ended.is_set():
-            statuses.append(get(url)[0])
-
-    asking = threading.Thread(target=lambda: statuses.extend(filter(None, together(clients, ask))))
-    asking.start()
-    try:
-        yield statuses
-    finally:
-        ended.set()
-        asking.join()
 
 
 @pytest.mark.parametrize("name", SERVERS)

@@ -8,8 +8,8 @@ import textwrap
 from pathlib import Path
 
 import catalog
-from tests.servers.test_contract import get
-from tests.test_fab import free_port
+from tests.asking import get
+from tests.commands import free_port
 
 SHOWN = (catalog.ROOT / "CONTRIBUTING.rst").read_text().partition(".. code-block:: python\n\n")[2]
 CODE = textwrap.dedent(SHOWN.partition("\nHouse style")[0])

@@ -15,9 +15,9 @@ import tasks
 import upstream
 from bench import server
 from suites import Case
-from tests.conftest import wait_until
+from tests.asking import get, together
 from tests.installed import FOREIGN, param
-from tests.servers.test_contract import get, together
+from tests.waiting import wait_until
 
 FAULTS = Path(__file__).parent / "faults.py"
 every = pytest.mark.parametrize("name", [param(name) for name in FOREIGN])

@@ -13,8 +13,8 @@ import psutil
 import pytest
 
 from bench import server
-from tests.conftest import wait_until
-from tests.servers.test_contract import asked, get
+from tests.asking import asked, get
+from tests.waiting import wait_until
 
 STRICT = "STRICT" in os.environ  # as often and as long as the contract asks
 KILLS, EVERY = (6, 1.0) if STRICT else (2, 0.8)  # s

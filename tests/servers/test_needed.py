@@ -11,8 +11,8 @@ import pytest
 
 import catalog
 import requirements
+from tests.asking import get
 from tests.installed import param
-from tests.servers.test_contract import get
 
 NEEDY = [name for name, entry in catalog.servers().items() if entry.needs]
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import psutil
 
-from tests.conftest import wait_until
-from tests.servers.test_contract import asked, get
+from tests.asking import asked, get
 from tests.servers.test_start import begin, said_by
+from tests.waiting import wait_until
 
 DEADLY = """
 import os

@@ -8,8 +8,8 @@ from typing import Any
 
 import psutil
 
-from tests.conftest import wait_until
-from tests.servers.test_contract import get, together
+from tests.asking import get, together
+from tests.waiting import wait_until
 
 
 def test_a_request_waits_for_none_that_another_process_works_on(start: Any) -> None:

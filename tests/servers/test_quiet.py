@@ -9,8 +9,8 @@ import sys
 import pytest
 
 import catalog
+from tests.commands import free_port
 from tests.installed import SERVERS
-from tests.test_fab import free_port
 
 
 @pytest.mark.parametrize("name", SERVERS)

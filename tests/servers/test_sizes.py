@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
+from tests.asking import get
 from tests.installed import param
-from tests.servers.test_contract import get
 
 SERVERS = ("uvicorn_h11", "uvicorn_httptools", "hypercorn", "granian_asgi", "granian_rsgi")
 

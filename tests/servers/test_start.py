@@ -16,8 +16,8 @@ import catalog
 from bench import ready, server
 from errors import StartError
 from suites import Case
-from tests.conftest import wait_until
 from tests.installed import POOLS, SERVERS, param
+from tests.waiting import wait_until
 
 
 def begin(*words: str, limit: str = "", **environment: str) -> subprocess.Popen[str]:

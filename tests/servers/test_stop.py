@@ -11,9 +11,9 @@ import pytest
 
 from bench import server
 from suites import Case
-from tests.conftest import wait_until
+from tests.asking import get, together
 from tests.installed import SERVERS
-from tests.servers.test_contract import get, together
+from tests.waiting import wait_until
 
 FAULTS = Path(__file__).parent / "faults.py"
 

@@ -12,8 +12,8 @@ import pytest
 
 from bench import server
 from servers import _samples
+from tests.asking import get, together
 from tests.installed import POOLS, SERVERS
-from tests.servers.test_contract import get, together
 
 FAULTS = Path(__file__).parent / "faults.py"
 LAGS = [f"loop_lag_{name}_ms" for name in ("p50", "p99", "max")]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.test_fab import fab
+from tests.commands import fab
 
 GOOD = """\
 from suites import Case, Claim

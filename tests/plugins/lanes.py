@@ -1,0 +1,56 @@
+"""Lanes: which tests run where, and how many may be skipped.
+
+A test without a marker is a `unit` test. `slow` tests run by `--all` alone, which is what
+`make test-all` passes; elsewhere each is a skip that names it. `--most-skips=N` fails a run in
+which more than N tests were skipped: a machine that lacks something must not pass in silence.
+"""
+
+from __future__ import annotations
+
+import pytest
+
+LANES = ("unit", "server", "timing", "suites")
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("lanes")
+    group.addoption("--all", action="store_true", help="run the slow tests, too")
+    group.addoption("--most-skips", type=int, metavar="N", help="fail when more are skipped")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    if not hasattr(config, "workerinput"):  # of several processes the first one counts
+        config.pluginmanager.register(_Skips(config.getoption("--most-skips")))
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    for item in items:
+        if not any(map(item.get_closest_marker, LANES)):
+            item.add_marker("unit")
+        if item.get_closest_marker("slow") and not config.getoption("--all"):
+            item.add_marker(pytest.mark.skip(reason="slow: make test-all"))
+
+
+class _Skips:
+    """Count the skipped tests, and fail the run when there are too many."""
+
+    def __init__(self, most: int | None) -> None:
+        self._most = most
+        self._count = 0
+
+    def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        self._count += report.skipped and not hasattr(report, "wasxfail")
+
+    @pytest.hookimpl(trylast=True)
+    def pytest_sessionfinish(self, session: pytest.Session) -> None:
+        if self._are_too_many and session.exitstatus == pytest.ExitCode.OK:
+            session.exitstatus = pytest.ExitCode.TESTS_FAILED
+
+    def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        if self._are_too_many:
+            line = f"{self._count} tests were skipped, {self._most} may be: the reasons are above"
+            terminalreporter.write_line(line, red=True)
+
+    @property
+    def _are_too_many(self) -> bool:
+        return self._most is not None and self._count > self._most
