@@ -16,7 +16,7 @@ import psutil
 import pytest
 
 MARK = "TESTS_RUN_IN"  # in the environment of every process of the tests: the folder below
-GRACE = 5.0  # s for the last processes to end
+GRACE = 3.0  # s for the last processes to end
 RESULTS = Path(__file__).parents[2] / "results"
 
 
