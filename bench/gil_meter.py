@@ -143,9 +143,9 @@ class Meter:
                 time.sleep(pause)
             at = time.monotonic()
             locked, switches = reader.read()
-            self._times.append(at)
             self._locked.append(locked)
             self._switches.append(switches)
             now = int((at - begin) / self._every)
             self._late.append((at - due > LATE_S) + max(0, now - slot - 1))
+            self._times.append(at)  # last: by then all of this look can be read
             slot = max(slot + 1, now)

@@ -32,6 +32,14 @@ def most_of_300_ms() -> str:
     return _hold(0.3, 0.9)
 
 
+def all_of_300_ms() -> str:
+    """Hold it for 0.3 s, and answer when that began and ended."""
+    began = monotonic()
+    while monotonic() - began < 0.3:
+        pass
+    return f"{began} {monotonic()}"
+
+
 def computes() -> None:
     """Do the same work each time, some 20 ms, all of it in Python."""
     total = 0

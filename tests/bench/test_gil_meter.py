@@ -1,4 +1,8 @@
-"""The meter reads from outside what share of the time the GIL is held, or says why not."""
+"""The meter reads from outside what share of the time a real GIL is held, or says why not.
+
+How exactly it reads one needs two cores, one for the meter and one for the holder, and runs alone.
+What its figures follow from is in test_gil_looks.
+"""
 
 from __future__ import annotations
 
@@ -9,6 +13,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -16,100 +21,120 @@ import pytest
 import catalog
 from bench import gil_meter, gil_word, pythons, server
 from bench.gil_meter import Meter, Utilisation
-from tests.waiting import wait_until
+from bench.prime import get
+from errors import UsageError
+from tests.waiting import read_line, wait_until
 
-PYTHONS = {"own": sys.executable, **pythons.named()}
+TASKS = Path(__file__).parent / "holding.py"
+OTHERS = sorted({"3.14", "3.13t", *pythons.named()})  # interpreters that may be here
 FORK = multiprocessing.get_context("fork")
-pytestmark = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 4, reason="a meter that shares its core with what it looks at"
-)
-WITHIN = 0.03 if os.environ.get("STRICT") else 0.1
+WITHIN = 0.03 if os.environ.get("STRICT") else 0.1  # STRICT=1 is for a quiet machine
+TRIES = 3  # for a machine that is busy for a moment
 Start = Callable[..., server.Server]
+pytestmark = pytest.mark.server
+two_cores = pytest.mark.skipif(
+    len(os.sched_getaffinity(0)) < 2, reason="on one core the meter waits for what it looks at"
+)
 
 
-def believed(read: Utilisation) -> float:
-    """Give the share that was read; a machine too busy to look is no fault of the meter's."""
-    if read.why is not None and read.why.endswith(gil_meter.TOO_LATE):
-        pytest.skip(read.why)
-    assert read.share is not None, read.why
-    return read.share
-
-
-def metered(python: str, share: float, how: str = "sleep") -> tuple[Utilisation, dict[str, Any]]:
-    """Look at a process that holds its GIL for a share of 2 s: what was read, what it says."""
-    words = [python, "-m", "tests.bench.holder", str(share), "2", how]
+def metered(
+    python: str, share: float, how: str, seconds: float
+) -> tuple[Utilisation, dict[str, Any]]:
+    """Look at a process that holds its GIL for a share of its time: what was read, what it says."""
+    words = [python, "-m", "tests.bench.holder", str(share), str(seconds), how]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    with (
-        subprocess.Popen(words, cwd=catalog.ROOT, text=True, **pipes) as holder,  # type: ignore[call-overload]
-        Meter(json.loads(holder.stdout.readline())) as meter,
-    ):
-        print(file=holder.stdin, flush=True)
-        truth = json.loads(holder.stdout.readline())
+    holder = subprocess.Popen(words, cwd=catalog.ROOT, text=True, **pipes)  # type: ignore[call-overload]
+    try:
+        with Meter(json.loads(read_line(holder.stdout))) as meter:
+            print(file=holder.stdin, flush=True)
+            truth = json.loads(read_line(holder.stdout))
+    finally:
+        holder.kill()
+        holder.communicate(timeout=20)
     return meter.between(truth["began"], truth["ended"]), truth
 
 
-@pytest.mark.parametrize("name", PYTHONS)
-@pytest.mark.parametrize("share", [0.1, 0.25, 0.5, 0.75, 0.9])
-@pytest.mark.parametrize("how", ["sleep", "hash"])
-def test_a_known_hold_is_read_in_every_python(share: float, how: str, name: str) -> None:
-    read, truth = metered(PYTHONS[name], share, how)
-    print(f"{name}: held {truth['share']:.3f}, read {read.share}")  # pytest -s shows it
+def assert_is_read(python: str, share: float, how: str, seconds: float) -> None:
+    """Compare what is read with what was held; skip when no core is free for a look, ever."""
+    for _ in range(TRIES):
+        read, truth = metered(python, share, how, seconds)
+        print(f"held {truth['share']:.3f}, read {read.share}")  # pytest -s shows it
+        if read.why is None or not read.why.endswith(gil_meter.TOO_LATE):
+            break
+    else:
+        pytest.skip(f"{read.why}, {TRIES} times: make test-all on a quieter machine")
+    assert read.share is not None, read.why
     expected = truth["share"] if truth["gil"] else 0.0
-    assert believed(read) == pytest.approx(expected, abs=WITHIN + (read.late or 0))
+    assert read.share == pytest.approx(expected, abs=WITHIN + (read.late or 0))
     assert not truth["gil"] or read.low < read.share < read.high  # type: ignore[operator]
 
 
-def test_an_idle_server_holds_no_gil_and_a_window_is_its_own(start: Start) -> None:
-    with Meter(start("sync", "noop_sync").facts) as meter:
-        began = time.monotonic()
-        time.sleep(0.3)
-        ended = time.monotonic()
-    read = meter.between(began, ended)
-    assert believed(read) < 0.05  # it polls for its end twenty times a second
-    assert 10 < read.samples <= 301
-    assert meter.between(began - 9, began - 8) == Utilisation(why=gil_meter.NO_SAMPLE)
+@two_cores
+@pytest.mark.timing
+@pytest.mark.parametrize(("share", "how"), [(0.1, "hash"), (0.5, "sleep"), (0.9, "hash")])
+def test_a_known_hold_is_read(share: float, how: str) -> None:
+    assert_is_read(sys.executable, share, how, seconds=0.8)
 
 
-def test_of_several_workers_it_is_the_mean(start: Start) -> None:
-    facts = start("processes", "noop_sync", workers=3).facts
-    with Meter(facts) as meter:
-        time.sleep(0.1)
-    assert len(gil_word.told(facts)) == 3
-    assert meter.between(0, time.monotonic()).share == 0.0
+@two_cores
+@pytest.mark.timing
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["own", *OTHERS])
+@pytest.mark.parametrize("share", [0.1, 0.25, 0.5, 0.75, 0.9])
+@pytest.mark.parametrize("how", ["sleep", "hash"])
+def test_a_known_hold_is_read_in_every_python(share: float, how: str, name: str) -> None:
+    try:
+        path = sys.executable if name == "own" else pythons.find(name)
+    except UsageError as error:
+        pytest.skip(f"{error}, then make test-all")
+    assert_is_read(path, share, how, seconds=2.0)
 
 
+@pytest.mark.usefixtures("believes_late_looks")  # each of the three GILs stays as it is
+def test_one_of_three_workers_that_computes_holds_a_third_of_their_gils(start: Start) -> None:
+    running = start("processes", f"{TASKS}:all_of_300_ms", workers=3)
+    assert len(gil_word.told(running.facts)) == 3
+    with Meter(running.facts) as meter:
+        window = tuple(map(float, get(running.url).split()))
+    assert meter.between(*window).share == pytest.approx(1 / 3, abs=0.15)
+    assert meter.during([window]).share == pytest.approx(1, abs=0.15)
+
+
+@pytest.mark.usefixtures("believes_late_looks")
+def test_an_idle_server_holds_no_gil(start: Start) -> None:
+    facts = start("sync", "noop_sync").facts
+    found: list[float | None] = []
+    for _ in range(5):  # a busy machine may leave it with its GIL for a while, but not always
+        with Meter(facts) as meter:
+            time.sleep(0.3)
+        read = meter.between(None, None)
+        assert 10 < read.samples <= 1000
+        found.append(read.share)
+        if found[-1] is not None and found[-1] < 0.05:  # it polls for its end twenty times a second
+            return
+    pytest.fail(f"an idle server held its GIL for {found} of the time")
+
+
+@pytest.mark.timing
 def test_looking_takes_little_of_a_core(start: Start) -> None:
     with Meter(start("processes", "noop_sync").facts) as meter:
         time.sleep(0.5)
     assert 0 < meter.cpu_s < 0.5 * 0.15
 
 
+@pytest.mark.usefixtures("believes_late_looks")
 def test_a_server_that_dies_has_no_utilisation_from_then_on(start: Start) -> None:
     running = start("sync", "noop_sync")
     with Meter(running.facts) as meter:
         began = time.monotonic()
-        time.sleep(0.1)
+        assert wait_until(lambda: meter.between(began, time.monotonic()).samples > 10)
+        before = time.monotonic()
+        assert wait_until(lambda: meter.between(before, time.monotonic()).samples)
         running.process.kill()
-        running.process.wait()
-        assert wait_until(lambda: not meter.is_looking, 3)
-    assert meter.between(began, began + 0.05).share == 0.0
+        running.process.wait(20)
+        assert wait_until(lambda: not meter.is_looking)
+    assert meter.between(began, before).share == pytest.approx(0, abs=0.5)
     assert meter.between(began, time.monotonic()).why == "a process of the server is gone"
-
-
-@pytest.mark.parametrize(
-    ("facts", "why"),
-    [
-        ({}, gil_word.SILENT),
-        ({"gil_word": None, "gil_word_why": "no Linux but darwin"}, "no Linux but darwin"),
-        ({"gil_word": {"pid": os.getpid(), "address": 8}}, gil_word.REASONS[14]),
-        ({"gil_word": {"pid": 0x3FFFFFFF, "address": 8}}, gil_word.REASONS[3]),
-        ({"worker_gil_words": [{"gil_word": None, "gil_word_why": "so"}]}, "so"),
-    ],
-)
-def test_what_cannot_be_read_says_why(facts: dict[str, Any], why: str) -> None:
-    with Meter(facts) as meter:
-        pass
-    assert meter.between(0, 1) == meter.during([]) == Utilisation(why=why)
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
@@ -123,29 +148,8 @@ def test_what_the_kernel_refuses_says_why(start: Start) -> None:
             pass
         there.send(meter.between(0, 1).why)
 
-    FORK.Process(target=ask_as_nobody, daemon=True).start()
-    assert here.poll(5)
+    asking = FORK.Process(target=ask_as_nobody, daemon=True)
+    asking.start()
+    assert here.poll(20)
     assert here.recv() == gil_word.REASONS[1]
-
-
-def test_a_word_that_is_none_is_not_believed() -> None:
-    text = b"\x05" * 64
-    facts = {"gil_word": {"pid": os.getpid(), "address": id(text) + 40}}
-    with Meter(facts) as meter:
-        pass
-    assert "layout not recognised" in str(meter.between(0, 1).why)
-
-
-@pytest.mark.parametrize("every_s", [0.001, 0.05])
-def test_looks_that_come_late_are_not_believed(
-    every_s: float, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    sleep, began = time.sleep, time.monotonic()
-
-    def stalls(seconds: float) -> None:
-        is_stall = (time.monotonic() - began) % (2 * every_s) < every_s
-        sleep(seconds + every_s if is_stall else seconds)
-
-    monkeypatch.setattr(gil_meter.time, "sleep", stalls)
-    read, _ = metered(sys.executable, 0.5)
-    assert str(read.why).endswith(gil_meter.TOO_LATE)
+    asking.join(20)

@@ -1,0 +1,39 @@
+"""What tests of the GIL meter share: looks that are believed however late, and words to look at."""
+
+from __future__ import annotations
+
+import ctypes
+import math
+import os
+from typing import Any
+
+import pytest
+
+from bench import gil_meter
+
+
+@pytest.fixture
+def believes_late_looks(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the meter believe late looks: for what stays as it is, so that no look comes too late.
+
+    With it a test needs no core that is free for the meter.
+    """
+    monkeypatch.setattr(gil_meter, "LATE", math.inf)
+
+
+class Word:
+    """What a meter takes for a GIL of this process: locked and switched as the test says."""
+
+    def __init__(self, locked: int = 0) -> None:
+        self._values = (ctypes.c_uint64 * 2)(locked, 0)
+
+    @property
+    def facts(self) -> dict[str, Any]:
+        """Tell of it as a server does."""
+        place = {"pid": os.getpid(), "address": ctypes.addressof(self._values)}
+        return {"gil_word": place}
+
+    def change(self, locked: int, switches: int = 0) -> None:
+        """Lock it or not, after so many more switches."""
+        self._values[1] += switches
+        self._values[0] = locked

@@ -1,0 +1,157 @@
+"""What the meter says follows from its looks alone: here at words that this process locks itself.
+
+These need no core for the meter: either what it looks at stays as it is, so that it may look late,
+or the clock is the test's.
+"""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+
+from bench import gil_meter, gil_word
+from bench.gil_meter import EVERY, Meter, Utilisation
+from tests.bench.conftest import Word
+from tests.waiting import wait_until
+
+ALWAYS = (0.0, 1e9)  # a window that has every look
+believes_late_looks = pytest.mark.usefixtures("believes_late_looks")
+
+
+def looked(meter: Meter, count: int) -> float:
+    """Wait for that many looks more; give a moment that lies before them."""
+    began = time.monotonic()
+    assert wait_until(lambda: meter.between(began, time.monotonic()).samples >= count)
+    return began
+
+
+@believes_late_looks
+@pytest.mark.parametrize("held", range(4))
+def test_of_several_workers_it_is_the_mean_and_within_tasks_whether_any_holds(held: int) -> None:
+    words = [Word(locked=int(place < held)) for place in range(3)]
+    with Meter({"worker_gil_words": [word.facts for word in words]}) as meter:
+        looked(meter, 5)
+    assert meter.between(*ALWAYS).share == pytest.approx(held / 3, abs=1e-4)
+    assert meter.during([ALWAYS]).share == min(held, 1)
+
+
+@believes_late_looks
+def test_of_the_workers_of_a_pool_and_its_server_only_the_workers_count() -> None:
+    server, worker = Word(locked=1), Word()
+    with Meter({**server.facts, "worker_gil_words": [worker.facts]}) as meter:
+        looked(meter, 5)
+    assert meter.between(*ALWAYS).share == 0.0
+
+
+@believes_late_looks
+def test_a_window_has_the_looks_and_the_switches_that_lie_in_it() -> None:
+    word = Word(locked=1)
+    with Meter(word.facts) as meter:
+        began = looked(meter, 10)
+        ended = time.monotonic()
+        looked(meter, 1)  # none of before is still to be read
+        word.change(locked=0, switches=7)
+        began_free = looked(meter, 10)
+        ended_free = time.monotonic()
+    first, second = meter.between(began, ended), meter.between(began_free, ended_free)
+    assert (first.share, first.switches, second.share, second.switches) == (1.0, 0, 0.0, 0)
+    both = meter.between(began, ended_free)
+    assert (0 < (both.share or 0) < 1, both.switches) == (True, 7)
+    parts = meter.during([(began, ended), (began_free, ended_free)])
+    assert parts.samples == first.samples + second.samples
+    assert parts.share == pytest.approx(first.samples / parts.samples, abs=1e-4)
+    assert meter.between(began - 9, began - 8) == Utilisation(why=gil_meter.NO_SAMPLE)
+
+
+class Clock:
+    """A clock that only its own sleeps move on, of which some take longer than asked for."""
+
+    def __init__(self, is_late: Callable[[int], bool], by: float) -> None:
+        self._is_late, self._by = is_late, by
+        self._now, self.sleeps = 1000.0, 0
+
+    def monotonic(self) -> float:
+        return self._now
+
+    def thread_time(self) -> float:
+        return 0.0
+
+    def sleep(self, seconds: float) -> None:
+        self.sleeps += 1
+        self._now += seconds + self._by * self._is_late(self.sleeps)
+        time.sleep(0)  # let the other thread go on
+
+
+def by_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Utilisation:
+    monkeypatch.setattr(gil_meter, "time", clock)
+    word = Word(locked=1)
+    with Meter(word.facts) as meter:
+        assert wait_until(lambda: clock.sleeps >= 1000)
+    return meter.between(None, None)
+
+
+def test_looks_in_time_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+    read = by_clock(Clock(lambda _: False, 0.0), monkeypatch)
+    assert (read.share, read.late, read.why) == (1.0, 0.0, None)
+    assert 0.99 < (read.low or 0) <= 1.0
+
+
+def test_some_late_looks_make_the_interval_wider(monkeypatch: pytest.MonkeyPatch) -> None:
+    clock = Clock(lambda number: number % 10 == 0, 2 * gil_meter.LATE_S)
+    read = by_clock(clock, monkeypatch)
+    assert (read.share, read.late) == (1.0, pytest.approx(0.1, abs=0.01))
+    assert read.low == pytest.approx(0.9, abs=0.02)
+
+
+@pytest.mark.parametrize("by", [2 * gil_meter.LATE_S, EVERY, 50 * EVERY])
+def test_too_many_late_looks_are_not_believed(by: float, monkeypatch: pytest.MonkeyPatch) -> None:
+    read = by_clock(Clock(lambda number: number % 3 == 0, by), monkeypatch)
+    assert (read.share, str(read.why).endswith(gil_meter.TOO_LATE)) == (None, True)
+
+
+@pytest.mark.parametrize("every_s", [0.001, 0.05])
+def test_looks_that_come_late_by_a_real_clock_are_not_believed(
+    every_s: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    sleep, began, stalled = time.sleep, time.monotonic(), threading.Event()
+
+    def stalls(seconds: float) -> None:
+        elapsed = time.monotonic() - began
+        is_stall = elapsed % (2 * every_s) < every_s
+        sleep(seconds + every_s if is_stall else seconds)
+        if elapsed > 0.3:
+            stalled.set()
+
+    monkeypatch.setattr(gil_meter.time, "sleep", stalls)
+    word = Word(locked=1)
+    with Meter(word.facts) as meter:
+        assert stalled.wait(20)
+    assert str(meter.between(None, None).why).endswith(gil_meter.TOO_LATE)
+
+
+@pytest.mark.parametrize(
+    ("facts", "why"),
+    [
+        ({}, gil_word.SILENT),
+        ({"gil_word": None, "gil_word_why": "no Linux but darwin"}, "no Linux but darwin"),
+        ({"gil_word": {"pid": os.getpid(), "address": 8}}, gil_word.REASONS[14]),
+        ({"gil_word": {"pid": 0x3FFFFFFF, "address": 8}}, gil_word.REASONS[3]),
+        ({"worker_gil_words": [{"gil_word": None, "gil_word_why": "so"}]}, "so"),
+    ],
+)
+def test_what_cannot_be_read_says_why(facts: dict[str, Any], why: str) -> None:
+    with Meter(facts) as meter:
+        pass
+    assert meter.between(0, 1) == meter.during([]) == Utilisation(why=why)
+
+
+def test_a_word_that_is_none_is_not_believed() -> None:
+    word = Word(locked=5)
+    with Meter(word.facts) as meter:
+        pass
+    assert meter.between(0, 1).why == "layout not recognised: locked reads 5"
