@@ -3,100 +3,144 @@
 from __future__ import annotations
 
 import http.server
+import math
 import os
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from bench import draft, gil, gil_word, load_test, server, single_flight
+from bench import draft, gil, gil_meter, gil_word, load_test, server, single_flight
 from bench.prime import get
 from bench.record import VISIT, Record
 from bench.visit import visit
 from loads import Load
 from reports import gil_follows
 from suites import Case
-from tests.bench.test_gil_meter import believed
+from tests.bench.test_gil_meter import TRIES, two_cores
 
 TASKS = Path(__file__).parent / "holding.py"
-pytestmark = pytest.mark.skipif(
-    len(os.sched_getaffinity(0)) < 4, reason="a meter that shares its core with what it looks at"
-)
 WITHIN = 0.03 if os.environ.get("STRICT") else 0.1  # STRICT=1 is for a quiet machine
+HOLDS = ("half_of_1_ms", "tenth_of_20_ms", "most_of_300_ms")
 Start = Callable[..., server.Server]
+pytestmark = pytest.mark.server
+# What is held all the time is found locked by every look, however late it comes.
+believes_late_looks = pytest.mark.usefixtures("believes_late_looks")
 
 
-def visited(name: str, task: str, users: int) -> Record:
-    case = Case(name, f"{TASKS}:{task}", users=users)
+def visited(name: str, task: str, users: int, asks: bool = True, **settings: int) -> Record:
+    case = Case(name, f"{TASKS}:{task}", users=users, settings=settings)
     record = replace(draft.new(case, "run", None), kind=VISIT)
-    record = visit(case, "builtin", record, None, lambda *_: None, gil=True)
-    if None in (record.gil_hold, record.gil_utilisation):
-        pytest.skip(record.gil_why or "the meter does not say why it read nothing")
+    record = visit(case, "builtin", record, None, lambda *_: None, gil=asks)
+    assert record.problem is None
     return record
 
 
-@pytest.mark.parametrize("name", ["sync", "loop", "threads", "processes"])
-@pytest.mark.parametrize("task", ["half_of_1_ms", "tenth_of_20_ms", "most_of_300_ms"])
-def test_the_hold_of_a_task_alone_is_known(name: str, task: str, start: Start) -> None:
+def assert_hold_is_known(name: str, task: str, start: Start) -> None:
+    """Compare the hold of a task with what it counted; skip when no core is free for a look."""
     pool = {"workers": 1} if name in ("threads", "processes") else {}
     running = start(name, f"{TASKS}:{task}", **pool)
-    held, total = map(float, get(running.url).split())
-    found = single_flight.fly(
-        Load(running.url, 1, seconds=None), running.facts, float(task.split("_")[2]) / 1000
-    )
-    held_then, total_then = map(float, get(running.url).split())
+    for _ in range(TRIES):
+        held, total = map(float, get(running.url).split())
+        found = single_flight.fly(
+            Load(running.url, 1, seconds=None), running.facts, float(task.split("_")[2]) / 1000
+        )
+        held_then, total_then = map(float, get(running.url).split())
+        if not str(found.hold.why).endswith(gil_meter.TOO_LATE):
+            break
+    else:
+        pytest.skip(f"{found.hold.why}, {TRIES} times: make test-all on a quieter machine")
+    assert found.hold.share is not None, found.hold.why
     truth = (held_then - held) / (total_then - total)
-    assert believed(found.hold) == pytest.approx(truth, abs=WITHIN + (found.hold.late or 0))
+    assert found.hold.share == pytest.approx(truth, abs=WITHIN + (found.hold.late or 0))
+
+
+@two_cores
+@pytest.mark.timing
+@pytest.mark.parametrize(("name", "task"), [("sync", HOLDS[0]), ("processes", HOLDS[1])])
+def test_the_hold_of_a_task_alone_is_known(name: str, task: str, start: Start) -> None:
+    assert_hold_is_known(name, task, start)
+
+
+@two_cores
+@pytest.mark.timing
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["sync", "loop", "threads", "processes"])
+@pytest.mark.parametrize("task", HOLDS)
+def test_the_hold_of_each_task_alone_is_known_on_every_server(
+    name: str, task: str, start: Start
+) -> None:
+    assert_hold_is_known(name, task, start)
+
+
+@pytest.fixture(scope="module")
+def computing() -> Record:
+    """Give the record of a visit in which threads compute in Python all the time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(gil_meter, "LATE", math.inf)
+        return visited("threads", "computes", users=16)
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one CPU they queue for that")
-def test_threads_that_compute_wait_for_each_other() -> None:
-    record = visited("threads", "computes", users=16)
-    found = gil.of(record)
+def test_threads_that_compute_wait_for_each_other(computing: Record) -> None:
+    found = gil.of(computing)
     assert found.hold > 0.9 < found.utilisation  # type: ignore[operator]
-    queued = record.task_queued_s / record.task_s  # type: ignore[operator] # on a busy machine
+    queued = computing.task_queued_s / computing.task_s  # type: ignore[operator] # on a busy machine
     assert 0.3 < found.wait_share + queued < 0.9  # type: ignore[operator] # 0.75 at most: N = 4
     assert 0.5 < found.inflation < 2  # type: ignore[operator]
     assert found.switches > 1  # type: ignore[operator]
 
 
-def test_a_hold_in_c_is_longer_than_python_code_may_hold() -> None:
-    python = visited("threads", "computes", users=8).gil_hold_p75_s
+@believes_late_looks
+def test_a_hold_in_c_is_longer_than_python_code_may_hold(computing: Record) -> None:
     in_c = visited("threads", "computes_in_one_call", users=8).gil_hold_p75_s
-    assert python < in_c  # type: ignore[operator]
+    assert computing.gil_hold_p75_s < in_c  # type: ignore[operator]
     assert in_c > gil_follows.LONG_S  # type: ignore[operator]
 
 
+@believes_late_looks
 def test_processes_that_compute_wait_for_no_gil() -> None:
-    record = visited("processes", "computes", users=4)
+    record = visited("processes", "computes", users=2, workers=2)
     assert gil.of(record).wait_share < 0.15  # type: ignore[operator]
     assert record.gil_utilisation > 0.5  # type: ignore[operator]
 
 
+@believes_late_looks
 def test_a_visit_that_does_not_ask_knows_no_hold_but_the_utilisation() -> None:
-    case = Case("threads", "noop_sync", users=2)
-    record = replace(draft.new(case, "run", None), kind=VISIT)
-    record = visit(case, "builtin", record, None, lambda *_: None)
+    record = visited("threads", "half_of_1_ms", users=2, asks=False)
     assert (record.gil_hold, record.task_queued_s, "alone" in record.phases) == (None, None, False)
-    if record.gil_utilisation is None:
-        pytest.skip(record.gil_why or "the meter does not say why it read nothing")
-    assert (0 < record.gil_utilisation <= 1, record.gil_why) == (True, None)
+    assert (0 < (record.gil_utilisation or 0) <= 1, record.gil_why) == (True, None)
 
 
-def test_tasks_that_run_together_on_a_loop_have_no_hold_of_their_own(start: Start) -> None:
-    running = start("loop", "sleep_async_split")
-    asking = threading.Thread(target=lambda: [get(running.url) for _ in range(8)])
+@pytest.fixture
+def asked_by_another(start: Start) -> Iterator[server.Server]:
+    """Start a server whose tasks are asked for by someone else, too, all the time."""
+    running, ended = start("loop", "sleep_async_split"), threading.Event()
+
+    def ask() -> None:
+        while not ended.is_set():
+            get(running.url)
+
+    asking = threading.Thread(target=ask)
     asking.start()
-    found = single_flight.fly(Load(running.url, 1, seconds=None), running.facts, 0.28)
-    asking.join()
+    yield running
+    ended.set()
+    asking.join(20)
+
+
+def test_tasks_that_run_together_on_a_loop_have_no_hold_of_their_own(
+    asked_by_another: server.Server,
+) -> None:
+    load = Load(asked_by_another.url, 1, seconds=None)
+    found = single_flight.fly(load, asked_by_another.facts, 0.28)
     assert (found.hold.share, found.hold.why) == (None, single_flight.NOT_ALONE)
 
 
 def test_a_foreign_server_has_no_gil_to_look_at() -> None:
     with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as foreign:
-        threading.Thread(target=foreign.serve_forever, daemon=True).start()
+        threading.Thread(target=foreign.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{foreign.server_port}/"
         record = load_test.of_url(Load(url, 1, seconds=0.1), "builtin")
         foreign.shutdown()
