@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import pickle
 import sys
@@ -120,11 +121,22 @@ def test_whatever_can_be_called_and_awaited_is_a_task(kind: str) -> None:
     assert asyncio.run(tasks.acall(f"{HERE}:{kind}")) == b"awaited"
 
 
-def test_closed_coroutine_closes_in_silence() -> None:
-    async def begun() -> None:
-        coroutine = tasks.acall("sleep_async_split")
+def test_closed_coroutine_closes_its_task_at_once_and_in_silence(
+    capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    name = f"{HERE}:tells_its_end"
+    endings = tasks.resolve(name).__globals__["endings"]
+    told: list[object] = []
+    monkeypatch.setattr(sys, "unraisablehook", told.append)
+
+    async def begun() -> list[str]:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: told.append(context))
+        coroutine = tasks.acall(name)
         coroutine.send(None)
         coroutine.close()
+        return list(endings)
 
-    asyncio.run(begun())
-    assert sys.exc_info() == (None, None, None)
+    assert asyncio.run(begun()) == ["GeneratorExit"]
+    gc.collect()
+    assert told == []
+    assert capfd.readouterr() == ("", "")

@@ -80,6 +80,18 @@ async def async_error() -> None:
     raise ValueError("awaited")
 
 
+endings: list[str] = []
+
+
+async def tells_its_end() -> None:
+    """Write down what ended it, for the test to read."""
+    try:
+        await asyncio.sleep(60)
+    except BaseException as error:
+        endings.append(type(error).__name__)
+        raise
+
+
 def needs_argument(it: object) -> None:
     pass
 
