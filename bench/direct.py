@@ -19,6 +19,7 @@ from bench import packages, pythons
 from errors import StartError
 
 READY = 15.0  # s until all workers have imported the task
+GRACE = 2.0  # s to end by itself
 PATIENCE = 60.0  # s beyond what was asked for, for a task that takes long
 
 
@@ -99,8 +100,19 @@ def direct(
             running.facts = dict(_ready(running, log))
             yield running
         finally:
-            process.kill()  # its workers end with it
-            process.communicate()
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Close its input, at which it removes its temporary files and ends; kill it when it does not.
+
+    Its workers end with it.
+    """
+    try:
+        process.communicate(timeout=GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
 
 
 def _ready(running: Direct, log: IO[bytes]) -> dict[str, Any]:
