@@ -9,7 +9,7 @@ from errors import StartError, UsageError
 from suites import Case
 
 CASE = Case("threads", "noop_sync")
-ELSEWHERE = Case("threads", "noop_sync", python="3.99")
+ELSEWHERE = Case("threads", "noop_sync", python="/no/such/python")
 
 
 def folders() -> list[str]:

@@ -12,27 +12,33 @@ from bench.record import VISIT
 from bench.visit import visit
 from suites import Case
 
-pytestmark = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
+on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
 
 
 def kept(server: str, *, keep_alive: bool = True, **settings: int) -> tuple[int, ...] | None:
-    case = Case(server, "noop_sync", 6, keep_alive=keep_alive, settings=settings)
+    case = Case(server, "sleep_short_sync", 6, keep_alive=keep_alive, settings=settings)
     record = replace(draft.new(case, "run", None), kind=VISIT)
     record = visit(case, "builtin", record, None, lambda name, seconds: None)
     assert record.problem is None
     return record.connections
 
 
+@on_linux
+@pytest.mark.server
 def test_each_process_that_takes_some_has_its_count() -> None:
     counts = kept("prefork", processes=2)
     assert counts is not None
     assert (len(counts), sum(counts)) == (2, 6)
 
 
+@on_linux
+@pytest.mark.server
 def test_workers_of_a_pool_take_none() -> None:
     assert kept("processes", workers=2) == (6,)
 
 
+@on_linux
+@pytest.mark.server
 def test_connections_that_are_not_kept_are_not_counted() -> None:
     assert kept("threads", keep_alive=False) is None
 

@@ -6,14 +6,19 @@ import sys
 
 import pytest
 
+from bench import speed_up
 from bench.direct import direct
-from bench.speed_up import speed_ups
 from errors import StartError
 
+pytestmark = pytest.mark.server
 
-def test_sleeps_in_four_workers_are_four_times_as_many_as_in_one() -> None:
+
+def test_sleeps_in_four_workers_are_four_times_as_many_as_in_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(speed_up, "SECONDS", 0.35)  # seven sleeps
     with direct("sleep_short_sync", 4, None, None, {}) as running:
-        found = speed_ups(running, 4, ("threads", "processes"))
+        found = speed_up.speed_ups(running, 4, ("threads", "processes"))
     assert 4 / 2 < found["threads"].ratio < 4 * 2
     assert 4 / 2 < found["processes"].ratio < 4 * 2
     assert found["threads"].switches < 50

@@ -23,6 +23,7 @@ from tests.installed import MISSING
 CASE = granian.RSGI["bytes", granian.SMALL]
 PAIRS, SECONDS = 10, 2.0
 LEAST = 0.9  # of what h2load alone reports
+pytestmark = [pytest.mark.timing, pytest.mark.suites]
 strict = pytest.mark.skipif(not os.environ.get("STRICT"), reason="STRICT=1 is for a quiet machine")
 has_all = pytest.mark.skipif(bool(MISSING[CASE.server]), reason="make suites")
 
@@ -36,6 +37,7 @@ def alone(load: loads.Load) -> float:
 
 @strict
 @has_all
+@pytest.mark.timeout(300)
 def test_granian_serves_h2load_as_much_when_it_is_watched() -> None:
     running = server.start(CASE, {})
     try:

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections import Counter
 from pathlib import Path
 
+import pytest
+
 from bench import hops, in_turn, journal
 from suites import Case
 from tests.installed import MISSING
 
-SERVERS = (hops.DIRECT, hops.THREADS, "interpreters", "pebble")
+pytestmark = pytest.mark.server
+SERVERS = (hops.DIRECT, hops.THREADS, "interpreters")  # the last one is not in every Python
 
 
 def test_each_server_has_one_slice_in_every_round() -> None:

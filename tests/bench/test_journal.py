@@ -21,9 +21,12 @@ RECORD = Record(
 WRITE = """
 import sys
 from pathlib import Path
-from tests.bench.test_journal import RECORD, journal, replace
+from dataclasses import replace
+from bench import journal
+from bench.record import from_line
+record = from_line(sys.argv[3])
 for n in range(40):
-    journal.append(Path(sys.argv[1]), replace(RECORD, order=n, task=sys.argv[2], output="x" * 9000))
+    journal.append(Path(sys.argv[1]), replace(record, order=n, task=sys.argv[2], output="x" * 9000))
 """
 
 
@@ -58,9 +61,9 @@ def test_a_torn_last_line_is_passed_over_and_not_built_upon(
 
 
 def test_eight_writers_at_once_lose_nothing(tmp_path: Path) -> None:
+    words = [sys.executable, "-c", WRITE, str(tmp_path)]
     writers = [
-        subprocess.Popen([sys.executable, "-c", WRITE, str(tmp_path), str(n)], cwd=catalog.ROOT)
-        for n in range(8)
+        subprocess.Popen([*words, str(n), RECORD.to_line()], cwd=catalog.ROOT) for n in range(8)
     ]
     assert [writer.wait(60) for writer in writers] == [0] * 8
     read = {(record.task, record.order) for record in journal.read(tmp_path)}

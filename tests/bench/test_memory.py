@@ -13,9 +13,10 @@ from bench import server
 from bench.tree import MIB, Tree
 from suites import Case
 
+pytestmark = pytest.mark.server
 PAGE = os.sysconf("SC_PAGE_SIZE")
 PRESENT, FRAME = 1 << 63, (1 << 55) - 1
-FORKED = Case("processes", "noop_sync", settings={"workers": 10, "start_method": "fork"})
+FORKED = Case("processes", "noop_sync", settings={"workers": 6, "start_method": "fork"})
 
 
 def frames(pid: int) -> Iterator[int]:

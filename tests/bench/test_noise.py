@@ -16,6 +16,8 @@ from bench.method import ACCURATE, truth
 from bench.record import VISIT, Record
 from bench.visit import visit
 
+pytestmark = pytest.mark.server
+
 
 def visited() -> Record:
     record = replace(draft.new(ACCURATE, "run", None), kind=VISIT)
@@ -32,7 +34,7 @@ def burning(cores: int) -> Iterator[None]:
     finally:
         for other in others:
             other.kill()
-            other.wait()
+            other.wait(20)
 
 
 def test_a_visit_while_others_burn_the_cpu_is_flagged() -> None:
@@ -51,6 +53,7 @@ def test_the_machine_is_heard_when_others_burn_the_cpu() -> None:
     assert heard.others_cpu > 0.3
 
 
+@pytest.mark.timing
 def test_a_pool_serves_what_its_own_clocks_allow() -> None:
     record = visited()
     assert truth(record) == pytest.approx(4 / 0.05, rel=0.1)

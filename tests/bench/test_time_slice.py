@@ -25,7 +25,7 @@ def test_a_thread_that_asks_keeps_its_nice_value() -> None:
 
     thread = threading.Thread(target=ask)
     thread.start()
-    thread.join()
+    thread.join(20)
     assert found == [(True, True), 0]
 
 

@@ -16,7 +16,16 @@ from bench.record import LONG, VISIT
 from bench.resources import Watch
 from bench.visit import visit
 from suites import Case, tornado
-from tests.installed import SERVERS
+from tests.installed import POOLS, SERVERS
+
+pytestmark = pytest.mark.server
+KINDS = ("sync", "threads", "processes")  # in its own thread, in others, in other processes
+EVERY = [name if name in KINDS else pytest.param(name, marks=pytest.mark.slow) for name in SERVERS]
+
+
+def case_of(name: str, task: str, **more: Any) -> Case:
+    """Name a case of two workers, which start sooner than more."""
+    return Case(name, task, settings={"workers": 2} if name in POOLS else {}, **more)
 
 
 def visited(case: Case, kind: str = LONG) -> tuple[Any, list[str]]:
@@ -28,7 +37,7 @@ def visited(case: Case, kind: str = LONG) -> tuple[Any, list[str]]:
 
 @pytest.mark.parametrize("name", SERVERS)
 def test_a_visit_fills_the_record(name: str) -> None:
-    record, phases = visited(Case(name, "noop_sync", users=2, seconds=1.2))
+    record, phases = visited(case_of(name, "noop_sync", users=2, seconds=0.4))
     assert phases == ["start", "prime", "warm", "load", "stop"]
     assert record.problem is None
     unknown = [
@@ -41,9 +50,9 @@ def test_a_visit_fills_the_record(name: str) -> None:
     assert set(record.phases) == set(phases)
 
 
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_visit_in_a_round_measures_a_window_within_one_load(name: str) -> None:
-    record, phases = visited(Case(name, "noop_sync", users=2), VISIT)
+    record, phases = visited(case_of(name, "sleep_short_sync", users=2), VISIT)
     assert phases == ["start", "prime", "load", "stop"]
     assert (record.problem, record.rate_how) == (None, "residence-spread")
     assert record.completed >= 20
@@ -52,7 +61,7 @@ def test_a_visit_in_a_round_measures_a_window_within_one_load(name: str) -> None
 
 
 def test_pss_counts_shared_pages_once() -> None:
-    record, _ = visited(Case("processes", "noop_sync", users=2, seconds=1.2))
+    record, _ = visited(case_of("processes", "sleep_short_sync", users=2, seconds=0.3))
     assert record.memory_uss_mib < record.memory_pss_mib < record.memory_rss_mib
 
 
@@ -64,18 +73,18 @@ def test_pss_counts_shared_pages_once() -> None:
         ("import os\ndef f():\n    os._exit(3)\n", "did not answer|answered 500"),
     ],
 )
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", EVERY)
 def test_a_visit_that_fails_is_a_record_with_a_problem(
     name: str, body: str, reason: str, tmp_path: Path
 ) -> None:
     (tmp_path / "bad.py").write_text(body)
-    record, _ = visited(Case(name, f"{tmp_path}/bad.py:f", users=1, seconds=0.2))
+    record, _ = visited(case_of(name, f"{tmp_path}/bad.py:f", users=1, seconds=0.2))
     assert re.search(reason, record.problem)
     assert (record.rate, record.completed) == (None, None)
 
 
 def test_the_bench_has_no_child_left_after_a_visit() -> None:
-    visited(Case("processes", "noop_sync", users=1, seconds=0.2))
+    visited(case_of("processes", "sleep_short_sync", users=1, seconds=0.2))
     ours = [c for c in psutil.Process().children(recursive=True) if c.status() != "zombie"]
     assert [child for child in ours if "servers" in child.cmdline()] == []
 
