@@ -3,18 +3,27 @@
 from __future__ import annotations
 
 import asyncio
+import io
+import json
 import re
 import socket
+import statistics
 import struct
 import threading
+import time
 from collections import Counter
 from collections.abc import Iterator
+from contextlib import redirect_stdout
+from dataclasses import asdict
 from typing import ClassVar
 
 import pytest
 
+from loads import Load, Measured, builtin
+from loads._check import check
+
 SLOTS = 4
-SLOT_S = 0.28
+SLOT_S = 0.14
 RESET = struct.pack("ii", 1, 0)  # linger 0: close() sends RST
 LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
 
@@ -55,6 +64,7 @@ class Server:
         self.requests: Counter[str] = Counter()
         self.heads: list[bytes] = []
         self.bodies: list[bytes] = []
+        self.slots_s: list[float] = []
         self._ssl = ssl
         self._ready = threading.Event()
         self._thread = threading.Thread(target=lambda: asyncio.run(self._serve()))
@@ -72,6 +82,10 @@ class Server:
     def url(self, path: str = "/") -> str:
         """Give the address at which the server behaves as `path` says."""
         return f"http{'s' if self._ssl else ''}://127.0.0.1:{self.port}{path}"
+
+    def pool_rate(self, since: int) -> float:
+        """Give the rate that /pool could have by its own clock, after its first `since` answers."""
+        return SLOTS / statistics.mean(self.slots_s[since:])
 
     @property
     def is_busy(self) -> bool:
@@ -133,12 +147,23 @@ class Server:
             writer.write(self.answers["/"])
         elif path == "/pool":
             async with self._slots:
+                began = time.monotonic()
                 await asyncio.sleep(SLOT_S)
+                self.slots_s.append(time.monotonic() - began)
             writer.write(self.answers["/"])
         else:
             writer.write(self.answers[path])
         await writer.drain()
         return path in self.closes
+
+
+def run_here(load: Load) -> Measured:
+    """Run the embedded load tool in this process, without the 0.2 s that its start takes."""
+    check(load, "builtin")
+    said = io.StringIO()
+    with redirect_stdout(said):
+        builtin.main([json.dumps(asdict(load))])
+    return builtin.parse(said.getvalue(), "", load)
 
 
 @pytest.fixture(scope="session")

@@ -16,7 +16,9 @@ from tests.loads.conftest import Server
 
 DATA = Path(__file__).parent / "data" / "ab"
 LOAD = Load("http://127.0.0.1/", users=3, seconds=None, requests=30)
-installed = pytest.mark.skipif(shutil.which("ab") is None, reason="ab is not installed")
+installed = pytest.mark.skipif(
+    shutil.which("ab") is None, reason="ab is not installed: make test-all"
+)
 
 
 def recorded(name: str, **more: object) -> Measured:
@@ -81,6 +83,7 @@ def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @installed
+@pytest.mark.suites
 def test_it_loads_a_real_server_and_tells_its_version(server: Server) -> None:
     before = server.requests["/http10"]
     ran = loads.run(replace(LOAD, url=server.url("/http10")), "ab")

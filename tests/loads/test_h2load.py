@@ -16,7 +16,9 @@ from tests.loads.conftest import Server
 
 DATA = Path(__file__).parent / "data" / "h2load"
 LOAD = Load("http://127.0.0.1/", users=3, seconds=None, requests=30, keep_alive=True)
-installed = pytest.mark.skipif(shutil.which("h2load") is None, reason="h2load is not installed")
+installed = pytest.mark.skipif(
+    shutil.which("h2load") is None, reason="h2load is not installed: make test-all"
+)
 
 
 def recorded(name: str, **more: object) -> Measured:
@@ -85,6 +87,7 @@ def test_it_keeps_its_connections_and_has_no_open_loop() -> None:
 
 
 @installed
+@pytest.mark.suites
 @pytest.mark.parametrize("amount", [{"requests": 30}, {"requests": None, "seconds": 0.5}])
 def test_the_real_h2load_agrees_with_what_was_recorded(
     server: Server, amount: dict[str, float]
@@ -97,6 +100,7 @@ def test_the_real_h2load_agrees_with_what_was_recorded(
 
 
 @installed
+@pytest.mark.suites
 def test_a_body_is_sent_by_its_method(server: Server) -> None:
     before = len(server.bodies)
     loads.run(replace(LOAD, url=server.url("/"), requests=3, method="PUT", body="{}"), "h2load")

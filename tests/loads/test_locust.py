@@ -17,7 +17,7 @@ from tests.loads.conftest import Server
 DATA = Path(__file__).parent / "data" / "locust"
 LOAD = Load("http://127.0.0.1/", users=3, seconds=1.0, keep_alive=True)
 missing = importlib.util.find_spec("locust") is None
-installed = pytest.mark.skipif(missing, reason="locust is not installed: make suites")
+installed = pytest.mark.skipif(missing, reason="locust is not installed: make test-all")
 
 
 def recorded(name: str) -> Measured:
@@ -69,6 +69,7 @@ def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @installed
+@pytest.mark.suites
 def test_a_real_server_gets_a_body_by_its_method_on_kept_connections(server: Server) -> None:
     before, accepted = len(server.bodies), server.accepts["/"]
     load = replace(LOAD, url=server.url("/"), method="POST", body='{"a": "ü"}')

@@ -62,6 +62,7 @@ def test_a_tool_that_is_missing_is_named_with_the_way_out(monkeypatch: pytest.Mo
     assert loads.default_driver() == "builtin"
 
 
+@pytest.mark.server
 def test_a_tool_that_hangs_is_killed_and_its_words_are_kept(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
@@ -79,6 +80,7 @@ def test_a_tool_that_hangs_is_killed_and_its_words_are_kept(
     assert (ran.measured.rate, begun.read_text()) == (None, "x")
 
 
+@pytest.mark.server
 def test_a_tool_that_fails_leaves_its_words(monkeypatch: pytest.MonkeyPatch) -> None:
     said = "import sys; sys.exit('no \\x1b[31mlicence')"
     monkeypatch.setattr(siege, "command", lambda load: Command((sys.executable, "-c", said)))
@@ -88,6 +90,7 @@ def test_a_tool_that_fails_leaves_its_words(monkeypatch: pytest.MonkeyPatch) -> 
     assert ran.measured.problem
 
 
+@pytest.mark.server
 def test_the_tools_own_cpu_time_is_known(server: Server) -> None:
     ran = loads.run(Load(server.url("/"), users=2, seconds=0.3), "builtin")
     assert ran.driver_cpu_s is not None and 0 < ran.driver_cpu_s < 10

@@ -16,7 +16,9 @@ from tests.loads.conftest import Server
 
 DATA = Path(__file__).parents[1] / "data" / "siege"
 LOAD = Load("http://127.0.0.1/", users=3, seconds=2.0)
-installed = pytest.mark.skipif(shutil.which("siege") is None, reason="siege is not installed")
+installed = pytest.mark.skipif(
+    shutil.which("siege") is None, reason="siege is not installed: make siege"
+)
 
 
 def recorded(name: str) -> loads.Measured:
@@ -110,6 +112,7 @@ def test_requests_are_shared_among_the_users() -> None:
 
 
 @installed
+@pytest.mark.server
 @pytest.mark.parametrize(("path", "completed"), [("/", True), ("/chunked", True), ("/404", False)])
 def test_the_real_siege_agrees_with_what_was_recorded(
     server: Server, path: str, completed: bool
@@ -121,6 +124,7 @@ def test_the_real_siege_agrees_with_what_was_recorded(
 
 
 @installed
+@pytest.mark.server
 @pytest.mark.parametrize("driver", ["siege", "builtin"])
 @pytest.mark.parametrize("body", ['{"a b": "\u00fc"}', "a=1 2&b=x"])
 def test_a_body_is_posted_as_it_is(server: Server, driver: str, body: str) -> None:
@@ -133,6 +137,7 @@ def test_a_body_is_posted_as_it_is(server: Server, driver: str, body: str) -> No
 
 
 @installed
+@pytest.mark.server
 def test_the_two_drivers_agree_on_what_they_count(server: Server) -> None:
     load = replace(LOAD, url=server.url("/"), seconds=None, requests=300)
     siege, builtin = (loads.run(load, name).measured for name in ("siege", "builtin"))
@@ -140,6 +145,7 @@ def test_the_two_drivers_agree_on_what_they_count(server: Server) -> None:
 
 
 @installed
+@pytest.mark.server
 def test_siege_leaves_the_home_folder_alone(
     server: Server, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -12,22 +12,23 @@ import loads
 from loads import Load, Measured
 from loads._closed import Closed
 from loads.histogram import quantile
-from tests.loads.conftest import SLOT_S, SLOTS, Server
+from tests.loads.conftest import SLOT_S, Server, run_here
 
+pytestmark = pytest.mark.server
 LOAD = Load("", users=9, seconds=0.5, warm=0.1, timeout=5.0)
 
 
 def measured(server: Server, path: str, **more: object) -> Measured:
-    return loads.run(replace(LOAD, url=server.url(path), **more), "builtin").measured  # type: ignore[arg-type]
+    return run_here(replace(LOAD, url=server.url(path), **more))  # type: ignore[arg-type]
 
 
 def test_the_window_is_what_was_asked_for_and_its_rate_the_pools(server: Server) -> None:
-    began = time.monotonic()
+    began, before = time.monotonic(), len(server.slots_s)
     got = measured(server, "/pool", seconds=1.5)
     assert got.rate_how == "residence-spread"
     assert got.window_s == pytest.approx(1.5, abs=0.5)
     assert began < (got.window_began or 0) < (got.window_ended or 0) < time.monotonic()
-    assert got.rate == pytest.approx(SLOTS / SLOT_S, rel=0.1)
+    assert got.rate == pytest.approx(server.pool_rate(before), rel=0.1)
 
 
 def test_the_warm_up_waits_for_every_user(server: Server) -> None:
@@ -43,7 +44,7 @@ def test_cycles_and_completions_lengthen_the_window(server: Server) -> None:
 
 def test_a_window_is_ended_by_its_cap_and_says_so(server: Server) -> None:
     got = measured(server, "/pool", completions=1000, longest=1.0)
-    assert got.window_s == pytest.approx(1.0, abs=0.5)
+    assert 0.99 < (got.window_s or 0) < 10  # a thousand take 35 s
     assert got.notes[0].startswith("window: ended after 1 s with ")
 
 
@@ -53,8 +54,12 @@ def test_the_histogram_has_every_time(server: Server) -> None:
     assert quantile(got.histogram or {}, 1.0) == pytest.approx(got.response_max_s, rel=0.0101)
 
 
+@pytest.mark.timing
 def test_the_tool_says_how_busy_it_was(server: Server) -> None:
-    idle, busy = measured(server, "/pool"), measured(server, "/", keep_alive=True)
+    load = replace(LOAD, url=server.url("/pool"))
+    idle = loads.run(load, "builtin").measured  # as a process of its own, without the server's CPU
+    load = replace(LOAD, url=server.url(), keep_alive=True)
+    busy = loads.run(load, "builtin").measured
     assert 0 < (idle.driver_busy or 0) < 0.3 < (busy.driver_busy or 0) < 1.1
 
 

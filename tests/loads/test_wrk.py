@@ -16,7 +16,9 @@ from tests.loads.conftest import Server
 
 DATA = Path(__file__).parent / "data" / "wrk"
 LOAD = Load("http://127.0.0.1/", users=3, seconds=1.0, keep_alive=True)
-installed = pytest.mark.skipif(shutil.which("wrk") is None, reason="wrk is not installed")
+installed = pytest.mark.skipif(
+    shutil.which("wrk") is None, reason="wrk is not installed: make test-all"
+)
 
 
 def recorded(name: str) -> Measured:
@@ -58,6 +60,7 @@ def test_what_it_cannot_do_is_refused() -> None:
 
 
 @installed
+@pytest.mark.suites
 def test_a_real_server_gets_a_body_by_its_method(server: Server) -> None:
     before = len(server.bodies)
     body = '{"a": "\\"ü\\\\"}'
