@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import functools
 import inspect
 import os
 import subprocess
 import sys
 import time
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
+from itertools import pairwise
 from multiprocessing import get_context
 from pathlib import Path
 
@@ -20,7 +22,16 @@ import tasks
 from upstream import Upstream
 
 NAMES = list(catalog.tasks())
+called = functools.cache(tasks.call)  # once by this process, where only the answer matters
 TWINS = [n for n in NAMES if "_async" in n and n.replace("_async", "_sync") in NAMES]
+pytestmark = pytest.mark.server  # many ask the upstream
+# Eight parses at a time take seconds: by two parsers in make test, by what else parses in test-all.
+LONG = {"xml_etree_sync", *(n for n in NAMES if "cpu_bound" in n)}
+BLOCKING = [
+    pytest.param(n, marks=pytest.mark.slow if n in LONG else ())
+    for n in NAMES
+    if n.endswith("_sync")
+]
 PROMISED = [
     "sleep_sync",
     "sleep_async",
@@ -58,15 +69,15 @@ def test_every_promised_name_is_a_task() -> None:
 
 @pytest.mark.parametrize("name", NAMES)
 def test_task_returns_the_same_bytes_by_call_and_by_acall(name: str) -> None:
-    called = tasks.call(name)
-    assert type(called) is bytes
-    assert called != b""
-    assert called == asyncio.run(tasks.acall(name))
+    answer = called(name)
+    assert type(answer) is bytes
+    assert answer != b""
+    assert answer == asyncio.run(tasks.acall(name))
 
 
 @pytest.mark.parametrize("name", TWINS)
 def test_twins_return_the_same_bytes(name: str) -> None:
-    assert tasks.call(name.replace("_async", "_sync")) == tasks.call(name)
+    assert called(name.replace("_async", "_sync")) == called(name)
 
 
 @pytest.mark.parametrize("name", NAMES)
@@ -83,34 +94,39 @@ def test_task_is_async_only_if_its_name_says_so(name: str) -> None:
 
 def test_parsers_return_the_same_bytes() -> None:
     names = [n for n in NAMES if n.startswith("xml_") or "cpu_bound" in n]
-    assert {b"100 items, the first is 'Locks and buffers: note 1'\n"} == set(map(tasks.call, names))
+    assert {b"100 items, the first is 'Locks and buffers: note 1'\n"} == set(map(called, names))
 
 
 def test_sleeps_return_the_same_bytes() -> None:
     sleeps = [n for n in NAMES if n.startswith("sleep_")]
-    assert len(set(map(tasks.call, sleeps))) == 1
+    assert len(set(map(called, sleeps))) == 1
 
 
 @pytest.mark.parametrize("name", ["sleep_sync", "sleep_async", "sleep_async_split"])
 def test_sleep_takes_its_280_ms(name: str) -> None:
     start = time.monotonic()
     tasks.call(name)
-    assert 0.27 <= time.monotonic() - start < 0.84
+    assert 0.27 <= time.monotonic() - start < 2.8
 
 
 def test_split_sleeps_overlap_on_one_loop_and_blocking_ones_do_not() -> None:
-    async def seconds(name: str) -> float:
-        start = time.monotonic()
-        await asyncio.gather(*(tasks.acall(name) for _ in range(4)))
-        return time.monotonic() - start
+    async def ends_apart(name: str) -> list[float]:
+        """Give the times between the ends of four that are begun together."""
 
-    assert asyncio.run(seconds("sleep_async")) >= 4 * 0.28
-    assert asyncio.run(seconds("sleep_async_split")) < 3 * 0.28
+        async def end() -> float:
+            await tasks.acall(name)
+            return time.monotonic()
+
+        ends = sorted(await asyncio.gather(*(end() for _ in range(4))))
+        return [after - before for before, after in pairwise(ends)]
+
+    assert min(asyncio.run(ends_apart("sleep_async"))) >= 0.27
+    assert max(asyncio.run(ends_apart("sleep_async_split"))) < 0.27
 
 
 @pytest.mark.parametrize("name", ["network_async_local", "file_async"])
 def test_async_task_runs_in_a_thread_and_in_a_process(name: str) -> None:
-    here = tasks.call(name)
+    here = called(name)
     with ThreadPoolExecutor(2) as threads:
         assert [here] * 4 == list(threads.map(tasks.call, [name] * 4))
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
@@ -146,7 +162,7 @@ def test_retried_tasks_make_more_tries_than_calls(held: Upstream) -> None:
     assert tries() - before > 20
 
 
-@pytest.mark.parametrize("name", [n for n in NAMES if n.endswith("_sync")])
+@pytest.mark.parametrize("name", BLOCKING)
 def test_blocking_task_runs_eight_at_a_time(name: str) -> None:
     with ThreadPoolExecutor(8) as threads:
         assert len(set(threads.map(tasks.call, [name] * 8))) == 1

@@ -21,12 +21,13 @@ PARSERS = [_feedparser.parse, _lxml.parse, _etree.parse]
 
 
 def _seconds(parse: Callable[[bytes], bytes], body: bytes) -> tuple[float, bytes]:
-    start = time.monotonic()
+    """Give the CPU time of a parse, which is little changed by who else uses the machine."""
+    start = time.thread_time()
     try:
         answer = parse(body)
     except ValueError as error:
         answer = str(error).encode()
-    return time.monotonic() - start, answer
+    return time.thread_time() - start, answer
 
 
 @pytest.mark.parametrize("parse", PARSERS)
@@ -69,6 +70,7 @@ def test_deep_tree_is_refused() -> None:
         _lxml.parse(b"<rss>" + b"<a>" * 100_000)
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("parse", PARSERS)
 def test_a_parsing_task_takes_0_1_to_0_3_s(parse: Callable[[bytes], bytes]) -> None:
     from tasks._feed import FEED
