@@ -5,11 +5,12 @@ from __future__ import annotations
 import ctypes
 import math
 import os
+from pathlib import Path
 from typing import Any
 
 import pytest
 
-from bench import gil_meter
+from bench import gil_meter, pythons
 
 
 @pytest.fixture
@@ -19,6 +20,14 @@ def believes_late_looks(monkeypatch: pytest.MonkeyPatch) -> None:
     With it a test needs no core that is free for the meter.
     """
     monkeypatch.setattr(gil_meter, "LATE", math.inf)
+
+
+@pytest.fixture
+def no_other_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have no other interpreter here: each would be started to say what it is."""
+    for name in ("PATH", "PYENV_ROOT", "UV_PYTHON_INSTALL_DIR"):
+        monkeypatch.setenv(name, str(tmp_path / "no_pythons"))
+    monkeypatch.setattr(pythons, "OWN", tmp_path / "no_pythons")
 
 
 class Word:

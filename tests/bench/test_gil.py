@@ -88,7 +88,8 @@ def test_threads_that_compute_wait_for_each_other(computing: Record) -> None:
     found = gil.of(computing)
     assert found.hold > 0.9 < found.utilisation  # type: ignore[operator]
     queued = computing.task_queued_s / computing.task_s  # type: ignore[operator] # on a busy machine
-    assert 0.3 < found.wait_share + queued < 0.9  # type: ignore[operator] # 0.75 at most: N = 4
+    assert found.wait_share + queued > 0.3  # type: ignore[operator]
+    assert found.wait_share / (1 - queued) < 0.9  # type: ignore[operator] # 0.75 at most: N = 4
     assert 0.5 < found.inflation < 2  # type: ignore[operator]
     assert found.switches > 1  # type: ignore[operator]
 

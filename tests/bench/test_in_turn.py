@@ -36,7 +36,7 @@ def dying(folder: Path) -> Case:
 
 
 def test_a_server_that_does_not_start_is_left_out_with_its_reason(tmp_path: Path) -> None:
-    cases = [Case(hops.DIRECT, "noop_sync", users=2, keep_alive=True), dying(tmp_path)]
+    cases = [Case(hops.DIRECT, "sleep_short_sync", users=2, keep_alive=True), dying(tmp_path)]
     found = in_turn.measure(cases, "executors", 0.3, 0.0, lambda _: None)
     assert found.missing["threads"].startswith("threads does not start: 3/")
     assert [r.server for r in found.records] == [hops.DIRECT] * in_turn.LEAST

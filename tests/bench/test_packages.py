@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from pathlib import Path
-
 import pytest
 
 import catalog
@@ -13,19 +11,13 @@ from bench.visit import visit
 from errors import UsageError
 from suites import Case
 
+pytestmark = pytest.mark.usefixtures("no_other_python")
+
 
 @pytest.mark.parametrize("name", catalog.servers())
 def test_what_a_server_needs_can_be_installed_for_another_python(name: str) -> None:
     needs = catalog.find_server(name).needs
     assert len(requirements.lines_for(needs)) == len({requirements.INSIDE.get(n, n) for n in needs})
-
-
-@pytest.fixture(autouse=True)
-def _few_pythons(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have no other interpreter here: each is asked what it is."""
-    for name in ("PATH", "PYENV_ROOT", "UV_PYTHON_INSTALL_DIR"):
-        monkeypatch.setenv(name, str(tmp_path))
-    monkeypatch.setattr(pythons, "OWN", tmp_path)
 
 
 def test_a_python_too_old_for_the_servers_is_said_to_be() -> None:

@@ -10,6 +10,8 @@ from bench import pythons, server
 from errors import UsageError
 from suites import Case
 
+pytestmark = pytest.mark.usefixtures("no_other_python")
+
 
 @pytest.fixture(autouse=True)
 def _named(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -128,9 +128,9 @@ def test_split_sleeps_overlap_on_one_loop_and_blocking_ones_do_not() -> None:
 def test_async_task_runs_in_a_thread_and_in_a_process(name: str) -> None:
     here = called(name)
     with ThreadPoolExecutor(2) as threads:
-        assert [here] * 4 == list(threads.map(tasks.call, [name] * 4))
+        assert [here] * 4 == list(threads.map(tasks.call, [name] * 4, timeout=50))
     with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as processes:
-        assert [here] * 4 == list(processes.map(tasks.call, [name] * 4))
+        assert [here] * 4 == list(processes.map(tasks.call, [name] * 4, timeout=50))
 
 
 def test_file_async_lets_the_loop_go_on() -> None:
@@ -165,4 +165,4 @@ def test_retried_tasks_make_more_tries_than_calls(held: Upstream) -> None:
 @pytest.mark.parametrize("name", BLOCKING)
 def test_blocking_task_runs_eight_at_a_time(name: str) -> None:
     with ThreadPoolExecutor(8) as threads:
-        assert len(set(threads.map(tasks.call, [name] * 8))) == 1
+        assert len(set(threads.map(tasks.call, [name] * 8, timeout=50))) == 1

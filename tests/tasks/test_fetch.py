@@ -26,8 +26,13 @@ def answering(answer: bytes, is_reset: bool = False) -> Iterator[tuple[str, list
     """Answer each request alike, then close; give the address and the requests so far."""
     asked: list[bytes] = []
 
+    def accepted() -> socket.socket:
+        connection = listener.accept()[0]
+        connection.settimeout(20)
+        return connection
+
     def serve() -> None:
-        while request := (connection := listener.accept()[0]).recv(65536):
+        while request := (connection := accepted()).recv(65536):
             asked.append(request)
             connection.sendall(answer)
             if is_reset:
@@ -37,6 +42,7 @@ def answering(answer: bytes, is_reset: bool = False) -> Iterator[tuple[str, list
         connection.close()
 
     with socket.create_server(("127.0.0.1", 0)) as listener:
+        listener.settimeout(20)
         thread = threading.Thread(target=serve)
         thread.start()
         try:
