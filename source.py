@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 from pathlib import Path
 
 from errors import UsageError
@@ -13,10 +14,16 @@ ROOT = Path(__file__).resolve().parent
 def parse(path: Path) -> ast.Module:
     """Read a file's syntax; raise UsageError, with its line, when it has an error."""
     try:
-        return ast.parse(path.read_bytes(), filename=str(path))
+        return _syntax(path.read_bytes(), str(path))
     except (OSError, SyntaxError, ValueError) as error:
         where = f"{shown(path)}:{getattr(error, 'lineno', None) or 1}"
         raise UsageError(f"{where} cannot be read ({error}): mend or remove the file") from None
+
+
+@functools.lru_cache(maxsize=256)
+def _syntax(content: bytes, name: str) -> ast.Module:
+    """Parse a file's content, once as long as it stays the same."""
+    return ast.parse(content, filename=name)
 
 
 def shown(path: Path) -> Path:
