@@ -1,44 +1,187 @@
-"""The README and docs/ name only what exists."""
+"""README, CONTRIBUTING and docs/ name only what exists: targets, commands, cases, names, paths."""
 
 from __future__ import annotations
 
 import re
+from pathlib import Path
 
+import docutils.core
+import docutils.nodes
 import pytest
 
 import catalog
+from errors import UsageError
+from spelling import defaults, rewrite
+from suites import _module
+from tests.commands import fab_here
 
-PAGES = (catalog.ROOT / "README.rst", *sorted((catalog.ROOT / "docs").glob("*.rst")))
-TEXT = "".join(page.read_text() for page in PAGES)
-NAMES = {*catalog.servers(), *catalog.tasks(), *catalog.drivers(), *catalog.suites(), "2_group"}
-COMMANDS = sorted(set(re.findall(r"fab (?:--help )?([a-z_]+)", TEXT)))
-SOURCE = "".join(path.read_text() for path in (catalog.ROOT / "commands").glob("*.py"))
-
-
-@pytest.mark.parametrize("command", COMMANDS)
-def test_every_command_exists(command: str) -> None:
-    assert f"\ndef {command}(" in SOURCE
-
-
-def test_every_server_and_task_exists() -> None:
-    like_a_task = r"``((?:sleep|network|file|xml|sha256|simplehash|checksum|noop)_[a-z_]+)``"
-    named = set(re.findall(like_a_task, TEXT)) | set(re.findall(r"\d\. ``(\w+)``", TEXT))
-    assert named
-    assert named <= NAMES
+ROOT = catalog.ROOT
+PAGES = [ROOT / "README.rst", ROOT / "CONTRIBUTING.rst", *sorted((ROOT / "docs").glob("*.rst"))]
+SERVERS, TASKS = catalog.servers(), catalog.tasks()
+OPTION = re.compile(r"(?<![\w.])([a-z_]+)=")
+OTHERS = {  # single words that are code, and none of ours
+    *("def", "fab", "make", "serve"),
+    *("process", "forkserver", "to_thread", "process_vm_readv", "ptrace_scope"),
+}
+MADE = {"results/results.txt", ".venv/bin", ".venv/bin/activate"}  # by commands and by make
+OWN = ("path/", "src/", "shop.")  # what a user has
 
 
-def test_every_case_shown_can_be_run() -> None:
-    for server, task in re.findall(r"run_server:(\w+),?(\w*)[^\w/.]", TEXT):
-        catalog.find_server(server)
-        assert not task or task in NAMES
+def parse(page: Path) -> docutils.nodes.document:
+    quiet = {"report_level": 3, "halt_level": 3, "syntax_highlight": "none"}
+    return docutils.core.publish_doctree(page.read_text(), settings_overrides=quiet)
 
 
-@pytest.mark.parametrize("path", sorted(set(re.findall(r"``((?:\w+/)+\w+\.py)``", TEXT))))
-def test_every_file_named_is_there(path: str) -> None:
-    assert (catalog.ROOT / path).is_file()
+DOCUMENTS = {page: parse(page) for page in PAGES}
+BLOCKS = [
+    node.astext()
+    for document in DOCUMENTS.values()
+    for node in document.findall(docutils.nodes.literal_block)
+]
+WORDS = [
+    " ".join(node.astext().split())
+    for document in DOCUMENTS.values()
+    for node in document.findall(docutils.nodes.literal)
+]
+LINES = [line.partition("#")[0].strip() for block in BLOCKS for line in block.splitlines()] + WORDS
+
+
+def fab_lines() -> list[list[str]]:
+    """Give the words of every command that is shown."""
+    found = [re.search(r"(?:^|/)fab((?: [\w:,=/.@+*-]+)+)$", line) for line in LINES]
+    return [match[1].split() for match in found if match]
+
+
+FAB_LINES = sorted({" ".join(words) for words in map(tuple, fab_lines())})
+
+
+@pytest.fixture(scope="module")
+def commands() -> dict[str, object]:
+    import commands as loaded
+
+    fab_here("--list")  # which imports the fabfile
+    return {name: defaults(task.body) for name, task in loaded.COMMANDS.items()}
+
+
+def test_every_page_shows_code_and_commands() -> None:
+    assert len(BLOCKS) >= 10
+    assert len(WORDS) >= 150
+    assert len(FAB_LINES) >= 35
+
+
+@pytest.mark.parametrize("line", FAB_LINES)
+def test_every_command_shown_can_be_typed(line: str, commands: dict[str, object]) -> None:
+    words = line.split()
+    if words[0] == "--help":
+        words = words[1:]
+    assert rewrite(words, commands, {"--help", "--list"})[0] in commands
+
+
+def arguments(*names: str) -> list[tuple[str, dict[str, str], list[str]]]:
+    """Give command, named and other arguments of every line that has one of these commands."""
+    found = []
+    for line in FAB_LINES:
+        name, _, rest = line.partition(":")
+        if name in names and rest:
+            parts = rest.split(",")
+            named = dict(part.split("=", 1) for part in parts if OPTION.match(part))
+            found.append((name, named, [part for part in parts if not OPTION.match(part)]))
+    return found
+
+
+def is_placeholder(word: str) -> bool:
+    return word.isupper() or word.startswith(OWN)
+
+
+def test_every_server_and_task_of_a_command_exists() -> None:
+    seen = set()
+    for name, _, others in arguments("run_server", "measure", "compare", "scale", "gil"):
+        pairs = [others] if name == "run_server" else [other.split("/", 1) for other in others]
+        for pair in [["3", *others]] if name == "gil" else pairs:
+            server, *task = pair
+            catalog.find_server(re.sub(r"(?<=\w)(x\d+)?(@[\w.-]+)?$", "", server))
+            seen.add(server)
+            for each in (one for one in task if not is_placeholder(one)):
+                assert each in TASKS
+                seen.add(each)
+    assert len(seen) >= 15
+
+
+def test_every_suite_group_and_run_of_a_command_exists() -> None:
+    suites = arguments("run_suite")
+    assert len(suites) >= 5
+    for _, named, [suite] in suites:
+        for each in catalog.suites() if suite == "all" else [suite]:
+            groups = {"all", *_module.load(each).GROUPS}
+            assert named.get("rows", "all") in groups
+    runs = [named.get("run", *others) for _, named, others in arguments("report", "claims")]
+    assert runs
+    assert [run for run in runs if not (ROOT / "results" / run / "records.jsonl").is_file()] == []
+
+
+def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
+    options = {option for each in commands.values() for option in each}
+    ours = {*SERVERS, *TASKS, *catalog.drivers(), *catalog.suites(), *commands, *options}
+    named = {word for word in WORDS if re.fullmatch(r"[a-z][a-z0-9_]+", word)}
+    assert len(named & ours) >= 35
+    assert named - ours - OTHERS == set()
+    assert named >= OTHERS  # else they need not stand here
+    shown = {option for line in LINES for option in OPTION.findall(line)}
+    assert len(shown & options) >= 12
+    assert {option for word in WORDS for option in OPTION.findall(word)} - options <= {
+        "lend",
+        "lease",
+    }
+
+
+def test_every_numbered_server_has_its_number() -> None:
+    text = (ROOT / "README.rst").read_text()
+    numbered = dict(re.findall(r"^(\d)\. ``(\w+)``:", text, re.MULTILINE))
+    assert numbered == {str(e.number): e.name for e in SERVERS.values() if e.number is not None}
 
 
 def test_every_make_target_exists() -> None:
-    makefile = (catalog.ROOT / "Makefile").read_text()
-    for target in re.findall(r"make (\w+) ", TEXT):
-        assert f"\n{target}:" in makefile
+    targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
+    named = {target for line in LINES for target in re.findall(r"\bmake ([a-z][\w-]*)$", line)}
+    assert named >= {"setup", "demo", "test", "check", "suites"}
+    assert named <= targets
+
+
+def paths() -> dict[str, Path]:
+    """Give every path that is named, with the file or folder it must be."""
+    found = {}
+    for line in LINES:
+        for word in re.findall(r"(?<![\w/:=.~-])[\w.-]+(?:/[\w.*-]*)+(?![\w:@])", line):
+            top = word.partition("/")[0]
+            if (ROOT / top).is_dir() and top != ".venv":
+                found[word] = ROOT / word
+        for word in re.findall(r"^[\w-]+\.(?:txt|rst|py|json|jsonl)$", line):
+            found[word] = ROOT / word
+    for page, document in DOCUMENTS.items():
+        for node in document.findall(docutils.nodes.reference):
+            uri = node.get("refuri", "")
+            if uri and "://" not in uri:
+                found[f"{page.name}: {uri}"] = page.parent / uri
+    return found
+
+
+PATHS = paths()
+
+
+def test_many_paths_are_named() -> None:
+    assert len(PATHS) >= 25
+
+
+@pytest.mark.parametrize("word", sorted(PATHS.keys() - MADE))
+def test_every_path_named_is_there(word: str) -> None:
+    path = PATHS[word]
+    if word == "claims.rst":  # of each committed run
+        path = ROOT / "results" / "example" / word
+    places = list(ROOT.glob(str(path.relative_to(ROOT)).replace("SUITE", "*")))
+    assert places or path.exists(), f"{word}: nothing there"
+
+
+def test_what_does_not_exist_is_found(commands: dict[str, object]) -> None:
+    for line in ("measur:3/sleep_sync", "measure:3/sleep_sync,quik=yes"):
+        with pytest.raises(UsageError):
+            rewrite([line], commands)

@@ -13,7 +13,7 @@ from bench import draft, journal
 from bench.claims import Judged
 from reports import claimed, claims
 from suites import Case, Claim
-from tests.commands import fab
+from tests.commands import fab_here
 
 JUDGED = Judged("a_suite", "four", 4.0, 3.9, 3.8, 4.0, "holds", "as published")
 AUDIT = Judged("a_suite", "rows", 76.54, 40.0, None, None, "does not hold", "2 x 1 / 0.05 s", "/s")
@@ -41,7 +41,7 @@ def test_json_has_the_promised_fields() -> None:
 
 
 def test_fab_claims_judges_every_claim_and_keeps_them() -> None:
-    said = fab("claims:format=json")
+    said = fab_here("claims:format=json")
     found = json.loads(said.stdout)
     assert said.returncode == 0, said.stderr
     assert {row["suite"] for row in found} >= {"tornado", "fastapi_strawberry"}
@@ -54,14 +54,14 @@ def test_fab_claims_judges_every_claim_and_keeps_them() -> None:
 
 def test_where_nothing_was_measured_yet_the_committed_example_is_named_once() -> None:
     (journal.RESULTS / "example-tornado").mkdir()
-    assert fab("claims").stdout.count("fab claims:run=example-tornado") == 1
+    assert fab_here("claims").stdout.count("fab claims:run=example-tornado") == 1
     run = journal.new_run("granian")
     journal.append(run, replace(draft.new(Case("loop", "noop_sync"), "", None), suite="granian"))
-    assert "claims:run=example-tornado" not in fab("claims").stdout
+    assert "claims:run=example-tornado" not in fab_here("claims").stdout
 
 
 def test_the_verdicts_on_one_suite_do_not_replace_those_on_all() -> None:
-    said = fab("claims:granian")
+    said = fab_here("claims:granian")
     kept = journal.RESULTS / "claims.rst"
     assert said.returncode == 0, said.stderr
     assert said.stdout.endswith(f"what each claims, by whom: fab claims writes it to {kept}\n")
@@ -72,7 +72,7 @@ def test_an_example_is_judged_as_committed_by_its_own_suites_alone() -> None:
     committed = catalog.ROOT / "results" / "example"
     own = shutil.copytree(committed, journal.RESULTS / "example")
     (own / "claims.rst").unlink()
-    said = fab("claims:run=example")
+    said = fab_here("claims:run=example")
     assert said.returncode == 0, said.stderr
     assert (own / "claims.rst").read_text() == (committed / "claims.rst").read_text()
     assert "granian" not in said.stdout
@@ -83,7 +83,7 @@ def test_an_example_is_judged_as_committed_by_its_own_suites_alone() -> None:
 def test_a_run_without_the_suite_is_one_line(words: str) -> None:
     (journal.RESULTS / "none").mkdir()
     (journal.RESULTS / "none" / journal.FILE).touch()
-    said = fab(words)
+    said = fab_here(words)
     assert (said.returncode, said.stderr.count("\n")) == (2, 1)
     assert "none did not measure " in said.stderr
 
@@ -95,7 +95,7 @@ def test_a_short_table_leaves_the_reasons_out() -> None:
 
 
 def test_a_suite_that_is_not_there_is_one_line() -> None:
-    said = fab("claims:tornad")
+    said = fab_here("claims:tornad")
     assert (said.returncode, said.stderr.count("\n")) == (2, 1)
 
 

@@ -67,11 +67,12 @@ def test_a_published_tool_is_a_driver(suite: ModuleType) -> None:
 ASKED = [suite for suite in SUITES if any(case.request for case in suite.CASES)]
 
 
+@pytest.mark.suites
 @pytest.mark.parametrize("suite", ASKED, ids=lambda suite: suite.__name__)
 def test_the_requests_of_a_claim_are_answered_with_the_same_content(suite: ModuleType) -> None:
     cases = [case.quick() for case in suite.CASES if case.python is None]
     if missing := [need for case in cases for need in MISSING[case.server]]:
-        pytest.skip(f"{' and '.join(sorted(set(missing)))}: make suites")
+        pytest.skip(f"{' and '.join(sorted(set(missing)))} missing: make test-all")
     contents = {}
     with upstream.hold() as held:
         for command in {case.command for case in cases}:

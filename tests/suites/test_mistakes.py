@@ -2,11 +2,17 @@
 
 from __future__ import annotations
 
+import importlib
+import shutil
+import sys
+from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.commands import fab
+import catalog
+import suites
+from tests.commands import Said, fab, fab_here
 
 GOOD = """\
 from suites import Case, Claim
@@ -31,11 +37,42 @@ MISTAKES = {
 }
 
 
-@pytest.mark.parametrize("mistake", MISTAKES)
-def test_a_mistake_is_one_line_with_its_place(mistake: str, a_copy: Path) -> None:
+@pytest.fixture
+def suites_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    """Give the folder of suites of a project whose other files are the real ones."""
+    for path in catalog.ROOT.iterdir():
+        if path.name not in ("suites", "results"):
+            (tmp_path / path.name).symlink_to(path)
+    folder = shutil.copytree(catalog.ROOT / "suites", tmp_path / "suites")
+    monkeypatch.setattr(catalog, "ROOT", tmp_path)
+    monkeypatch.setattr("source.ROOT", tmp_path)
+    monkeypatch.setattr(suites, "__path__", [*suites.__path__, str(folder)])
+    importlib.invalidate_caches()
+    yield folder
+    sys.modules.pop("suites.mine", None)
+
+
+def check(mistake: str, folder: Path, say: Callable[[str], Said]) -> None:
     right, wrong, message = MISTAKES[mistake]
-    (a_copy / "suites" / "mine.py").write_text(GOOD.replace(right, wrong))
+    (folder / "mine.py").write_text(GOOD.replace(right, wrong))
     for words in ("claims", "run_suite:mine"):
-        said = fab(words, cwd=a_copy)
+        said = say(words)
         assert (said.returncode, said.stderr.count("\n"), said.stdout) == (2, 1, ""), said.stderr
         assert message in said.stderr
+
+
+@pytest.mark.parametrize("mistake", MISTAKES)
+def test_a_mistake_is_one_line_with_its_place(mistake: str, suites_folder: Path) -> None:
+    check(mistake, suites_folder, fab_here)
+
+
+@pytest.mark.server
+def test_it_is_so_where_a_user_types_it(a_copy: Path) -> None:
+    check("an undefined case", a_copy / "suites", lambda words: fab(words, cwd=a_copy))
+
+
+def test_a_suite_without_a_mistake_is_judged_and_listed(suites_folder: Path) -> None:
+    (suites_folder / "mine.py").write_text(GOOD)
+    said = fab_here("claims:mine")
+    assert (said.returncode, "  four  " in said.stdout) == (0, True), said.stdout + said.stderr
+    assert " mine\n" in fab_here("list").stdout

@@ -22,6 +22,7 @@ def visited(case: Case, kind: str = VISIT, suite: str | None = None) -> Record:
     return visit(case, "builtin", record, None, lambda *_: None)
 
 
+@pytest.mark.server
 def test_a_record_has_the_request_and_its_url() -> None:
     record = visited(ASKED)
     assert (record.problem, record.request) == (
@@ -34,11 +35,13 @@ def test_a_record_has_the_request_and_its_url() -> None:
     assert record.body_bytes == 2
 
 
+@pytest.mark.server
 def test_a_path_that_is_not_served_is_a_problem() -> None:
     record = visited(replace(ASKED, request=Request("/no")))
     assert "answered 404" in (record.problem or "")
 
 
+@pytest.mark.server
 def test_a_long_run_may_be_of_a_number_of_requests() -> None:
     record = visited(replace(ASKED, requests=30), LONG)
     assert (record.completed, record.requests, record.seconds) == (30, 30, None)
@@ -61,7 +64,8 @@ def test_a_long_body_is_shortened_in_words() -> None:
     assert words == f"POST /x {'y' * 37}..."
 
 
-@pytest.mark.skipif(bool(MISSING["fastapi_strawberry"]), reason="make suites")
+@pytest.mark.suites
+@pytest.mark.skipif(bool(MISSING["fastapi_strawberry"]), reason="no strawberry: make test-all")
 def test_a_blocking_resolver_serves_one_user_after_the_other_and_a_pool_all() -> None:
     cases = [case.quick() for case in (fastapi_strawberry.NAIVE, fastapi_strawberry.POOL)]
     blocked, pooled = (visited(case, suite="fastapi_strawberry") for case in cases)

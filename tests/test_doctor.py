@@ -1,0 +1,138 @@
+"""`fab doctor`: what is wrong here is found, with a remedy, and decides the exit code."""
+
+from __future__ import annotations
+
+import os
+import resource
+import socket
+import subprocess
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+import catalog
+from bench import doctor, noise
+from bench.doctor import OK, WARNING, WRONG
+from bench.noise import Noise
+from tests.commands import FAB, fab_here, free_port
+
+QUIET = Noise(others_cpu=0.0, steal=0.0, pressure=0.0, timer_late_ms=0.1)
+
+
+@pytest.fixture(autouse=True)
+def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Have the machine quiet for the doctor of this process: nobody can order that it is."""
+    monkeypatch.setattr(noise, "listen", lambda: QUIET)
+    monkeypatch.setattr(doctor, "PORTS", {free_port(): "run_server"})
+
+
+def found() -> dict[str, tuple[str, str]]:
+    return {each.name: (each.level, each.words) for each in doctor.findings()}
+
+
+def test_every_driver_and_what_a_run_needs_is_looked_at() -> None:
+    names = {"descriptors", "cores", "results", "CPU of others", "timer", "memory", "Python"}
+    assert names | {*catalog.drivers()} <= found().keys()
+
+
+def test_a_quiet_machine_is_no_error_and_all_is_printed() -> None:
+    said = fab_here("doctor")
+    shown = {line[:7].strip(): None for line in said.stdout.splitlines()}
+    assert shown.keys() <= {OK, WARNING}
+    assert len(said.stdout.splitlines()) == len(found())
+    assert (said.returncode, said.stderr) == (0, "")
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "words"),
+    [
+        ({"others_cpu": 0.5}, "CPU of others", "50.0%, more than 10%: end what else runs"),
+        ({"steal": 0.2}, "CPU stolen", "20.0%, more than 1%: measure when the host is quieter"),
+    ],
+)
+def test_a_noisy_machine_is_an_error_with_its_remedy(
+    changes: dict[str, float], name: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noise, "listen", lambda: replace(QUIET, **changes))
+    assert found()[name] == (WRONG, words)
+    said = fab_here("doctor")
+    assert (said.returncode, said.stderr.count("\n")) == (3, 1)
+    assert said.stderr.endswith(f"see {name}\n")
+    assert f"{WRONG:7}  {name:16}  {words}\n" in said.stdout
+
+
+@pytest.mark.parametrize(
+    ("changes", "name", "words"),
+    [
+        ({"pressure": 0.5}, "CPU pressure", "end what else runs"),
+        ({"timer_late_ms": 50.0}, "timer", "percentiles below that say little"),
+    ],
+)
+def test_what_only_blurs_figures_is_a_warning(
+    changes: dict[str, float], name: str, words: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(noise, "listen", lambda: replace(QUIET, **changes))
+    level, said = found()[name]
+    assert (level, said.rpartition(": ")[2]) == (WARNING, words)
+    assert fab_here("doctor").returncode == 0
+
+
+def test_tools_that_are_missing_are_warnings_with_the_command(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PATH", "/nowhere")
+    levels = found()
+    assert levels["siege"] == (
+        WARNING,
+        "siege is not installed: sudo apt install siege, or take driver=builtin",
+    )
+    assert levels["builtin"][0] == OK
+    assert levels["ab"] == (WARNING, "ab is not installed: sudo apt install apache2-utils")
+
+
+def test_a_busy_port_and_a_wrong_name_for_a_python_are_warnings_with_a_remedy(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setenv("PYTHONS", "3.99=/nope/python3")
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        port = busy.getsockname()[1]
+        monkeypatch.setattr(doctor, "PORTS", {port: "run_server"})
+        levels = found()
+    assert levels[f"port {port}"][0] == WARNING
+    assert f"choose another: port={port + 1}" in levels[f"port {port}"][1]
+    expected = "no Python at '/nope/python3': mend PYTHONS"
+    assert levels["Python 3.99"] == (WARNING, expected)
+
+
+def _limit() -> None:
+    """Leave the process to come one core and few descriptors."""
+    resource.setrlimit(resource.RLIMIT_NOFILE, (1000, 1000))
+    os.sched_setaffinity(0, {min(os.sched_getaffinity(0))})
+
+
+@pytest.mark.server
+def test_limits_of_the_process_are_found_by_the_real_command(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    said = subprocess.run(
+        [FAB, "doctor"],
+        cwd=catalog.ROOT,
+        env={**os.environ, "RESULTS": str(tmp_path / "file")},
+        preexec_fn=_limit,
+        capture_output=True,
+        text=True,
+        timeout=60,
+    )
+    levels = {
+        line[9:25].strip(): (line[:7].strip(), line[27:]) for line in said.stdout.splitlines()
+    }
+    fix = "1000: not enough for 1,000 users: raise ulimit -n"
+    assert levels["descriptors"] == (WARNING, fix)
+    assert levels["cores"][0] == WRONG
+    assert levels["cores"][1].startswith("1: load tool and server share one")
+    assert levels["results"][0] == WRONG
+    assert "set RESULTS=folder" in levels["results"][1]
+    assert (said.returncode, said.stderr.count("\n")) == (3, 1)
+    assert "cores, results" in said.stderr

@@ -1,0 +1,60 @@
+"""`fab scale`: rates over workers or users, with the curve they follow where there are enough."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+
+import pytest
+
+import catalog
+from bench.stats import scaling
+from tests.commands import FAB, fab
+from tests.waiting import read_line
+
+pytestmark = pytest.mark.server
+REFUSED = "rates only, no model: 2 different N: "
+SLEEP_S = 0.05  # of a task that keeps one worker for so long, and no CPU
+
+
+def test_two_points_are_no_curve_which_is_said_before_they_are_measured() -> None:
+    words = "scale:3/sleep_short_sync,workers=1+2,users=4"
+    run = subprocess.Popen([FAB, words], cwd=catalog.ROOT, stdout=-3, stderr=-1)
+    try:
+        assert read_line(run.stderr).startswith(REFUSED)
+        assert read_line(run.stderr).startswith("2 rows: visits with builtin: ")
+    finally:
+        run.send_signal(signal.SIGINT)
+        _, rest = run.communicate(timeout=20)
+    assert run.returncode == 130, rest
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+def test_two_points_have_rates_and_no_model() -> None:
+    said = fab("scale:3/sleep_short_sync,workers=1+2,users=4,format=json", timeout=580)
+    found = json.loads(said.stdout)
+    assert [point["workers"] for point in found["points"]] == [1, 2]
+    assert (found["model"], "different" in found["refused"]) == (None, True)
+    assert said.stderr.startswith(REFUSED)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_sleeping_workers_follow_the_knee_of_their_users() -> None:
+    """6 users keep up to 6 workers busy; of more, some always wait for a user."""
+    numbers = [1, 2, 3, 6, 9, 12]
+    over = "+".join(map(str, numbers))
+    said = fab(f"scale:3/sleep_short_sync,workers={over},users=6,format=json", timeout=880)
+    found = json.loads(said.stdout)
+    assert said.returncode == 0, said.stderr
+    assert "no model" not in said.stderr
+    assert [point["workers"] for point in found["points"]] == numbers
+    for point in found["points"]:
+        expected = min(point["workers"], 6) / SLEEP_S
+        assert point["rate_low"] <= point["rate"] <= point["rate_high"]
+        assert 0.5 * expected < point["rate"] < 1.05 * expected
+    assert (found["model"], found["refused"]) == (scaling.KNEE, None)
+    assert found["residual"] <= scaling.REFUSED
+    assert 4 < found["peak"] < 8

@@ -1,0 +1,85 @@
+"""What is wrong on a command line is one line with its exit code, and leaves no run."""
+
+from __future__ import annotations
+
+import pytest
+
+from bench import journal
+from tests.commands import fab, fab_here
+
+WRONG = {
+    "run_server:9": (2, "no '9' in servers/"),
+    "run_server:threds": (2, "did you mean threads?"),
+    "run_server:3,network_sink": (2, "did you mean network_sync?"),
+    "run_server:3,port=80000": (2, "from 1 to 65535"),
+    "run_server:3,workers=nan": (2, "workers='nan' is not a whole number"),
+    "run_server:3,workers=0": (2, "workers='0' is not a whole number"),
+    "run_server:1,workers=3": (2, "sync takes no workers="),
+    "run_server:4,start_method=frk": (2, "did you mean fork?"),
+    "run_server:3,python=/no/python": (2, "no Python at '/no/python'"),
+    "run_server:3,/no/file.py:f": (2, "no file '/no/file.py'"),
+    "run_server:3,path=/no/folder": (2, "no folder '/no/folder' in path="),
+    "run_server:3,path=~nosuch/folder": (2, "no folder '~nosuch/folder' in path="),
+    f"run_server:3,path={'x' * 300}": (2, "no folder 'xxx"),
+    "gil:sha256_sync,path=/no/folder": (2, "no folder '/no/folder' in path="),
+    "run_server": (2, "which server?"),
+    "run_sever:3": (2, "did you mean run_server?"),
+    "run_server --bogus=1": (2, "no 'bogus' in what run_server takes"),
+    "run_server --server": (2, "error: "),
+    "run_load_test:users=0": (2, "users='0'"),
+    "run_load_test:time=-1": (2, "time='-1'"),
+    "run_load_test:time=nan": (2, "time='nan'"),
+    "run_load_test:driver=seige": (2, "did you mean siege?"),
+    "run_load_test:driver=siege,rate=5,url=http://127.0.0.1:1/": (2, "siege has no open loop"),
+    "run_load_test:url=http://192.0.2.1/,driver=builtin": (2, "not on this machine"),
+    "run_load_test:format=yaml": (2, "choose from text, json"),
+    "run_load_test": (3, "fab run_server:3"),
+    "run_upstream:latency=-1": (2, "latency='-1'"),
+    "run_all_load_tests:quick=maybe": (2, "neither yes nor no"),
+    "run_all_load_tests:rows=some": (2, "published, later"),
+    "run_suite": (2, "which suite? fab run_suite:NAME"),
+    "run_suite:tornad": (2, "did you mean tornado?"),
+    "run_suite:all,rows=no": (2, "rows='no'"),
+    "measure": (2, "which case? a case is SERVER/TASK"),
+    "measure:3": (2, "is no case"),
+    "measure:9/sleep_sync": (2, "in servers/"),
+    "measure:3x0/sleep_sync": (2, "workers are from 1 to 256"),
+    "measure:2x4/sleep_sync": (2, "has no workers"),
+    "measure:3@9.99/sleep_sync": (2, "PYTHONS=9.99="),
+    "measure:3/sleep_sync,target=0": (2, "not a number from 0.1 to 50"),
+    "measure:3/threads": (2, "'threads' is a server, where a task is wanted"),
+    "compare": (2, "which first case?"),
+    "compare:3/sleep_sync": (2, "which second case?"),
+    "scale:3/sleep_sync": (2, "over what? workers=1..16"),
+    "scale:3/sleep_sync,workers=9..2": (2, "does not rise"),
+    "scale:1/sleep_sync,workers=1..4": (2, "sync has no workers"),
+    "gil": (2, "which task? fab gil:TASK"),
+    "gil:noop_sync,python=3.99": (2, "no Python at '3.99'"),
+    "gil:uvicorn_h11,noop_sync": (2, "'uvicorn_h11' is a server, where a task is wanted"),
+    "report": (6, "make one by fab quick"),
+    "report:nosuch": (6, "no run 'nosuch'"),
+}
+# Each ends in another place: while words are read, in the command, in a server that was started.
+AS_A_USER_TYPES = {
+    **{words: WRONG[words] for words in ("run_sever:3", "measure:9/sleep_sync", "report")},
+    "run_server:3,no.such:f": (2, "no module 'no.such'"),  # found by the process that would serve
+}
+
+
+@pytest.mark.parametrize("words", WRONG)
+def test_what_is_wrong_is_one_line_with_its_exit_code_and_leaves_no_run(words: str) -> None:
+    code, message = WRONG[words]
+    said = fab_here(*words.split())
+    assert (said.returncode, said.stderr.count("\n"), said.stdout) == (code, 1, "")
+    assert message in said.stderr
+    assert list(journal.RESULTS.glob("*/*")) == []
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("words", AS_A_USER_TYPES)
+def test_it_is_so_where_a_user_types_it(words: str) -> None:
+    code, message = AS_A_USER_TYPES[words]
+    said = fab(words)
+    assert (said.returncode, said.stderr.count("\n"), said.stdout) == (code, 1, "")
+    assert message in said.stderr
+    assert list(journal.RESULTS.glob("*/*")) == []
