@@ -83,12 +83,13 @@ def test_tools_that_are_missing_are_warnings_with_the_command(
 ) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     levels = found()
-    assert levels["siege"] == (
-        WARNING,
-        "siege is not installed: sudo apt install siege, or take driver=builtin",
-    )
-    assert levels["builtin"][0] == OK
-    assert levels["ab"] == (WARNING, "ab is not installed: sudo apt install apache2-utils")
+    assert levels.pop("builtin")[0] == OK
+    for name in catalog.drivers().keys() - {"builtin"}:
+        level, words = levels[name]
+        assert level == WARNING
+        assert words.startswith(f"{name} is not installed: ")
+        assert " install " in words or "make suites" in words
+        assert words.endswith(", or take driver=builtin")
 
 
 def test_a_busy_port_and_a_wrong_name_for_a_python_are_warnings_with_a_remedy(
