@@ -1,0 +1,54 @@
+"""`fab quick` to its end: by itself, with all rows, their records and their report."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+
+import psutil
+import pytest
+
+import catalog
+from bench import journal
+from bench.record import LONG, VISIT
+from suites import tornado
+from tests.commands import fab, fab_here
+from tests.waiting import wait_until
+
+MOST = 1500  # s; 7 minutes alone
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(MOST + 60)
+def test_quick_ends_by_itself_with_all_rows(mark: Callable[[], list[psutil.Process]]) -> None:
+    said = fab("quick:driver=builtin", timeout=MOST)
+    assert said.returncode == 0, said.stderr
+    assert wait_until(lambda: not mark()), mark()
+    expected = [case.quick() for case in tornado.GROUPS["published"]]
+    assert len(expected) == 14
+
+    run = journal.newest()
+    assert said.stdout.rstrip().endswith(str(run / "results.txt"))
+    commands = [line.split("  ")[0] for line in said.stdout.splitlines() if line[:8] == "fab run_"]
+    assert commands == [case.command for case in expected]
+    assert "GIL effects: processes over threads" in said.stdout
+
+    records = journal.read(run)
+    for case in expected:
+        own = [record for record in records if record.key == case.key]
+        long, *more = [record for record in own if record.kind == LONG]
+        assert more == []
+        needs = catalog.find_task(case.task).needs
+        if "internet" in needs and long.rate is None:
+            assert "not available" in (long.problem or "")
+            continue
+        assert (long.driver, long.problem) == ("builtin", None)
+        assert (long.rate or 0) > 0
+        assert len({record.round for record in own if record.kind == VISIT}) >= 3
+
+    kept = (run / "results.txt").read_text()
+    assert kept == (journal.RESULTS / "results.txt").read_text()
+    assert fab_here("report").stdout in kept
+    rows = json.loads(fab_here("report:format=json").stdout)
+    assert [row["command"] for row in rows] == commands
