@@ -8,7 +8,8 @@ import pytest
 
 from tests.commands import fab
 
-pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(900)]
+# In the lane of timing, for what it measures is this machine.
+pytestmark = [pytest.mark.timing, pytest.mark.slow, pytest.mark.timeout(900)]
 STANDARD = {"thread", "process", "process fork", "process spawn", "multiprocessing.Pool"}
 OURS = {"PipePool", "PipeExecutor"}
 LIMITS = {"event loop", "socket pair"}

@@ -54,7 +54,7 @@ def test_visits_of_which_few_are_far_away_fail_it() -> None:
     assert (said.returncode, "coverage" in said.stderr) == (GateError.exit_code, True)
 
 
-@pytest.mark.server
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_real_visits_are_as_accurate_as_is_claimed() -> None:

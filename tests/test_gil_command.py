@@ -12,7 +12,8 @@ import pytest
 from bench import journal
 from tests.commands import Said, fab
 
-pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(600)]
+# In the lane of timing, for what it measures is this machine.
+pytestmark = [pytest.mark.timing, pytest.mark.slow, pytest.mark.timeout(600)]
 COMPUTES = """
 def compute():
     total = 0
@@ -79,11 +80,18 @@ def test_sleeping_threads_do_as_much_as_they_are(sleeping: Said) -> None:
 def test_computing_threads_do_no_more_than_one(computing: dict[str, Any]) -> None:
     assert computing["workers"] == 2
     assert computing["s_threads"] < 1.4
-    assert computing["gamma"] > 0.2  # of the time of a call its thread waits for the other
+    assert 0 <= computing["gamma"] <= 1
     assert 0.5 < computing["kappa"] < 2
     assert computing["s_processes"] > 0.5
     assert computing["cost_low"] <= computing["cost"] <= computing["cost_high"] < 1
     assert computing["follows"]
+
+
+def test_computing_threads_wait_for_each_other(computing: dict[str, Any]) -> None:
+    """Unless other processes keep them off the CPU, which is not the GIL's doing."""
+    if others := [flag for flag in computing["flags"] if flag.startswith("others: ")]:
+        pytest.skip(f"the machine is not quiet: {others[0]}")
+    assert computing["gamma"] > 0.2
 
 
 def test_the_meter_tells_a_task_that_sleeps_from_one_that_computes(

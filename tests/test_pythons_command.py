@@ -11,14 +11,15 @@ from pathlib import Path
 
 import pytest
 
+import catalog
 from bench import journal
 from tests.asking import get
-from tests.commands import FAB, fab, free_port, served
+from tests.commands import FAB, fab, fab_here, free_port, served
 from tests.suites.test_mistakes import GOOD
 from tests.waiting import read_line
 
 pytestmark = pytest.mark.server
-LEFT_OUT = "left out: no Python at '3.99': fab pythons says how to get it"
+LEFT_OUT = "left out: no Python at 'nosuch': fab pythons says how to get it"
 
 
 @pytest.fixture(autouse=True)
@@ -44,28 +45,29 @@ def test_a_server_runs_in_the_python_named(begun: Path) -> None:
     assert re.search(r"\bthreads noop_sync\b", begun.read_text())
 
 
-def test_every_row_is_run_in_every_python_that_is_here(project: Path) -> None:
-    words = "run_suite:mine,quick=yes,driver=builtin,pythons=own+3.99+other"
-    run = subprocess.Popen([FAB, words], cwd=project, stdout=-3, stderr=-1)
+def test_every_row_is_run_in_every_python_that_is_here() -> None:
+    words = "run_suite:tornado,rows=published,quick=yes,driver=builtin,pythons=own+nosuch+other"
+    run = subprocess.Popen([FAB, words], cwd=catalog.ROOT, stdout=-3, stderr=-1)
     try:
         assert read_line(run.stderr).startswith(LEFT_OUT)
-        assert read_line(run.stderr).startswith("4 rows: visits with builtin")
+        assert read_line(run.stderr).startswith("28 rows: visits with builtin")
     finally:
         run.send_signal(signal.SIGINT)
         _, rest = run.communicate(timeout=20)
     assert run.returncode == 130, rest
 
 
-def test_no_python_that_is_here_is_one_line(project: Path) -> None:
-    said = fab("run_suite:mine,quick=yes,driver=builtin,pythons=3.98+3.99", cwd=project)
+def test_no_python_that_is_here_is_one_line() -> None:
+    said = fab_here("run_suite:tornado,rows=published,quick=yes,pythons=nosuch+other_one")
     assert (said.returncode, said.stdout, said.stderr.count("\n")) == (2, "", 1)
-    assert "no Python at '3.98'" in said.stderr
+    assert "no Python at 'nosuch'" in said.stderr
+    assert list(journal.RESULTS.glob("*/*")) == []
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_the_rows_of_a_python_have_its_figures(project: Path, begun: Path) -> None:
-    words = "run_suite:mine,quick=yes,driver=builtin,target=50,pythons=own+3.99,format=json"
+    words = "run_suite:mine,quick=yes,driver=builtin,target=50,pythons=own+nosuch,format=json"
     said = fab(words, cwd=project, timeout=580)
     assert said.returncode == 0, said.stderr
     assert said.stderr.startswith(LEFT_OUT)

@@ -13,11 +13,11 @@ from bench.stats import scaling
 from tests.commands import FAB, fab
 from tests.waiting import read_line
 
-pytestmark = pytest.mark.server
 REFUSED = "rates only, no model: 2 different N: "
 SLEEP_S = 0.05  # of a task that keeps one worker for so long, and no CPU
 
 
+@pytest.mark.server
 def test_two_points_are_no_curve_which_is_said_before_they_are_measured() -> None:
     words = "scale:3/sleep_short_sync,workers=1+2,users=4"
     run = subprocess.Popen([FAB, words], cwd=catalog.ROOT, stdout=-3, stderr=-1)
@@ -30,6 +30,7 @@ def test_two_points_are_no_curve_which_is_said_before_they_are_measured() -> Non
     assert run.returncode == 130, rest
 
 
+@pytest.mark.server
 @pytest.mark.slow
 @pytest.mark.timeout(600)
 def test_two_points_have_rates_and_no_model() -> None:
@@ -40,6 +41,7 @@ def test_two_points_have_rates_and_no_model() -> None:
     assert said.stderr.startswith(REFUSED)
 
 
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.timeout(900)
 def test_sleeping_workers_follow_the_knee_of_their_users() -> None:
