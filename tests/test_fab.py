@@ -206,7 +206,11 @@ def test_an_ended_run_keeps_what_was_finished_and_leaves_no_process(
     assert row in fab_here("report").stdout
 
 
-def test_a_name_for_no_python_is_said_to_be_missing(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_name_for_no_python_is_said_to_be_missing(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("PATH", "")  # each Python there would be asked for its version
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     monkeypatch.setenv("PYTHONS", "3.99=/nope/python3")
     assert "3.99    missing           PYTHONS   /nope/python3\n" in fab_here("pythons").stdout
     said = fab_here("gil:noop_sync,python=3.99")

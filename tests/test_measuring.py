@@ -10,7 +10,7 @@ import pytest
 
 import catalog
 from bench import journal
-from tests.commands import FAB, fab, fab_here
+from tests.commands import FAB, fab
 from tests.test_fab import Alive
 from tests.waiting import read_line, wait_until
 
@@ -71,9 +71,9 @@ def visits() -> list[tuple[int | None, int, str]]:
 def test_two_processes_never_add_to_one_run() -> None:
     run = subprocess.Popen([FAB, "measure:3/noop_sync,users=2"], cwd=catalog.ROOT, stderr=-1)
     try:
-        while "noop_sync: " not in read_line(run.stderr):  # is begun
+        while ": load, " not in read_line(run.stderr):
             pass
-        said = fab_here("resume")
+        said = fab("resume")
     finally:
         run.send_signal(signal.SIGINT)
         run.communicate(timeout=20)

@@ -28,6 +28,7 @@ def meter_effect(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     return importlib.import_module("meter_effect")
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("name", MEASURING)
 def test_help_is_the_docstring(name: str) -> None:
     said = script(name, "--help")
@@ -35,6 +36,7 @@ def test_help_is_the_docstring(name: str) -> None:
     assert (said.returncode, said.stdout.partition("\n")[0]) == (0, first.removeprefix('"""'))
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("name", MEASURING)
 def test_a_wrong_word_is_one_line_with_exit_code_2(name: str) -> None:
     said = script(name, "nosuch_task")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+from pathlib import Path
 
 import pytest
 
@@ -67,7 +68,9 @@ def test_the_doctor_fits_but_for_paths_and_how_tools_are_installed(
     assert all(len(line) <= WIDER["doctor"] for line in tools), tools
 
 
-def test_how_to_get_a_python_fits() -> None:
+def test_how_to_get_a_python_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", "")  # each Python there would be asked for its version
+    monkeypatch.setenv("PYENV_ROOT", str(tmp_path))
     lines = fab_here("pythons").stdout.partition("\n\n")[2].splitlines()
     assert len(lines) >= 6
     assert len(max(lines, key=len)) <= WIDE
