@@ -11,6 +11,7 @@ import _thread
 import contextlib
 import multiprocessing
 import os
+import shutil
 import signal
 import time
 from collections.abc import Callable
@@ -73,6 +74,9 @@ def leave(code: int) -> NoReturn:
     """End this process and its workers at once, also those whose task never gives its GIL up."""
     for worker in multiprocessing.active_children():
         worker.kill()
+    config = getattr(multiprocessing.current_process(), "_config", {})
+    if (folder := config.get("tempdir")) is not None:  # the forkserver's socket is in there
+        shutil.rmtree(folder, ignore_errors=True)
     os._exit(code)
 
 
