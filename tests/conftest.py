@@ -16,6 +16,7 @@ import catalog
 from bench import server
 from servers._octopus import database
 from suites import Case
+from tests.installed import require
 
 pytest_plugins = ["tests.plugins.lanes", "tests.plugins.leftovers"]
 
@@ -42,10 +43,14 @@ def _few_octopuses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., server.Server]]:
-    """Start servers by `start("threads", "sleep_sync", workers=2)`; all are stopped in the end."""
+    """Start servers by `start("threads", "sleep_sync", workers=2)`; all are stopped in the end.
+
+    The test is skipped where the server cannot run.
+    """
     running: list[server.Server] = []
 
     def begin(name: str, task: str, path: str | None = None, **settings: object) -> server.Server:
+        require(name)
         case = Case(name, task, settings=settings, path=path)
         running.append(server.start(case, {}))
         return running[-1]

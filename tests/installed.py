@@ -1,4 +1,4 @@
-"""The servers that answer in their own process and can run here; FOREIGN ones have other tests."""
+"""Servers by kind, and the reason why one cannot run here: its tests are skipped, not left out."""
 
 from __future__ import annotations
 
@@ -16,17 +16,16 @@ MISSING = {
     ]
     for name, entry in catalog.servers().items()
 }
-SERVERS = [
-    name
-    for name, entry in catalog.servers().items()
-    if not MISSING[name] and "FOREIGN" not in entry.constants
-]
+EVERY = list(MISSING)
 FOREIGN = [name for name, entry in catalog.servers().items() if "FOREIGN" in entry.constants]
-POOLS = [name for name in SERVERS if "workers" in catalog.find_server(name).settings]
+OWN = [name for name in EVERY if name not in FOREIGN]  # they answer in their own process
+POOLS = [name for name in OWN if "workers" in catalog.find_server(name).settings]
+SERVERS = [name for name in OWN if not MISSING[name]]  # those that can run here
 
 
-def param(server: str, *more: object) -> object:
-    """Give a parameter for a server, which is skipped with the reason where it cannot run."""
-    reason = f"{server} needs {' and '.join(MISSING[server])}: make suites"
-    mark = pytest.mark.skipif(bool(MISSING[server]), reason=reason)
-    return pytest.param(server, *more, marks=mark, id=server)
+def require(server: str) -> None:
+    """Skip the test where a server cannot run; all from here, so that a reason is one line."""
+    if MISSING[server]:
+        python = ".".join(map(str, catalog.find_server(server).needs_python))
+        how = f"make test-all PYTHON=python{python}" if python else "make test-all"
+        pytest.skip(f"{server} needs {' and '.join(MISSING[server])}: {how}")

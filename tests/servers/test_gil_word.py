@@ -12,13 +12,13 @@ import pytest
 import catalog
 from bench import pythons, server
 from servers import _gil_state, _gil_word, _memory
-from tests.installed import SERVERS
 
 PYTHONS = {"own": sys.executable, **pythons.named()}
 FIND = "import json; from servers import _gil_word; print(json.dumps(_gil_word.facts()))"
 Start = Callable[..., server.Server]
 
 
+@pytest.mark.server
 @pytest.mark.parametrize("name", PYTHONS)
 def test_every_python_finds_its_gil_word(name: str) -> None:
     words = [PYTHONS[name], "-c", FIND]
@@ -28,22 +28,12 @@ def test_every_python_finds_its_gil_word(name: str) -> None:
     assert facts["gil_word"]["address"] % 4 == 0
 
 
-@pytest.mark.parametrize("name", SERVERS)
-def test_a_server_tells_its_gil_word(name: str, start: Start) -> None:
-    running = start(name, "noop_sync")
-    word = running.facts["gil_word"]
-    assert word["pid"] == running.process.pid  # type: ignore[index]
-
-
+@pytest.mark.server
 @pytest.mark.parametrize("method", ["forkserver", "spawn", "fork"])
 def test_every_worker_process_tells_its_own(method: str, start: Start) -> None:
     facts = start("processes", "noop_sync", workers=3, start_method=method).facts
     told = [worker["gil_word"]["pid"] for worker in facts["worker_gil_words"]]  # type: ignore[attr-defined]
     assert sorted(told) == facts["worker_pids"]
-
-
-def test_worker_threads_have_no_gil_of_their_own(start: Start) -> None:
-    assert "worker_gil_words" not in start("threads", "noop_sync").facts
 
 
 def test_the_switch_interval_is_as_it_was() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import subprocess
 import sys
 from pathlib import Path
@@ -11,35 +12,49 @@ import pytest
 
 import catalog
 import requirements
+from errors import MachineError
+from servers import __main__, _probe
 from tests.asking import get
-from tests.installed import param
 
 NEEDY = [name for name, entry in catalog.servers().items() if entry.needs]
 
 
-@pytest.mark.parametrize("name", [param(name) for name in NEEDY])
+@pytest.mark.server
+@pytest.mark.parametrize("name", NEEDY)
 def test_a_server_with_packages_of_its_own_serves_a_task(name: str, start: Any) -> None:
     running = start(name, "noop_sync")
     assert get(running.url) == (200, b"ok")
 
 
 @pytest.mark.parametrize("name", NEEDY)
-def test_a_missing_package_is_one_line_with_the_command(name: str, tmp_path: Path) -> None:
-    needs = list(catalog.find_server(name).needs)
+def test_a_missing_package_is_named_with_the_command(
+    name: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    server, find = catalog.find_server(name), importlib.util.find_spec
+    monkeypatch.setattr(_probe, "facts", {})
+    monkeypatch.setattr(
+        importlib.util, "find_spec", lambda word: None if word in server.needs else find(word)
+    )
+    with pytest.raises(MachineError) as missing:
+        __main__._serve(server, "noop_sync", 0)
+    assert str(missing.value) == f"{name} needs {' and '.join(server.needs)}: make suites"
+
+
+@pytest.mark.server
+def test_a_missing_package_is_one_line_of_a_server() -> None:
     hide = (
         "import importlib.util as u, sys; real = u.find_spec\n"
-        f"u.find_spec = lambda name, *more: None if name in {needs} else real(name, *more)\n"
-        f"from servers.__main__ import main; sys.exit(main(['{name}', 'noop_sync', '0']))"
+        "u.find_spec = lambda name, *more: None if name == 'pebble' else real(name, *more)\n"
+        "from servers.__main__ import main; sys.exit(main(['pebble', 'noop_sync', '0']))"
     )
     said = subprocess.run(
         [sys.executable, "-c", hide], cwd=catalog.ROOT, capture_output=True, text=True, timeout=20
     )
-    assert (said.returncode, said.stderr) == (
-        3,
-        f"error: {name} needs {' and '.join(needs)}: make suites\n",
-    )
+    line = "error: pebble needs pebble: make suites\n"
+    assert (said.returncode, said.stderr) == (3, line)
 
 
+@pytest.mark.server
 @pytest.mark.parametrize(
     ("line", "told"),
     [

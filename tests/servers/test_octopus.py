@@ -16,10 +16,12 @@ import catalog
 from bench.prime import get
 from servers._octopus import database
 from suites import Request
-from tests.installed import param
+from tests.commands import fab, fab_here
+from tests.servers.whole import begin, said_by
 
+pytestmark = pytest.mark.server
 SERVERS = [name for name in catalog.servers() if name.startswith("django_")]
-every = pytest.mark.parametrize("name", [param(name) for name in SERVERS])
+every = pytest.mark.parametrize("name", SERVERS)
 
 
 @pytest.fixture
@@ -52,6 +54,28 @@ def test_it_is_built_the_same_each_time_and_not_without_need(own: Path) -> None:
     assert built(2000).stdout.split("sha256")[1] == first.stdout.split("sha256")[1]
 
 
+def test_the_command_builds_it_and_what_it_built_is_whole(own: Path) -> None:
+    said = fab("build_octopus_db:rows=1500")
+    assert (said.returncode, said.stderr) == (0, "")
+    assert said.stdout.startswith(f"{own}: 1500 octopuses in ")
+    assert database.is_whole(1500)
+    with sqlite3.connect(own) as db:
+        counts = [db.execute(f"SELECT count(*) FROM {t}").fetchone() for t in database.MANY]
+        weights = db.execute("SELECT count(DISTINCT weight) FROM octopus").fetchone()[0]
+    assert counts == [(1500,)] * len(database.MANY)
+    assert weights > 1000
+    again = fab("build_octopus_db:rows=1500")
+    assert again.stdout == f"{own} is there with 1500 octopuses, and whole\n"
+
+
+@pytest.mark.parametrize("rows", ["999", "10000001", "many"])
+def test_rows_out_of_bounds_are_a_usage_error(own: Path, rows: str) -> None:
+    said = fab_here(f"build_octopus_db:rows={rows}")
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+    assert f"rows={rows!r}" in said.stderr
+    assert not own.exists()
+
+
 def test_rows_that_were_changed_are_seen(own: Path) -> None:
     database.build(1000)
     assert database.is_whole(1000)
@@ -69,10 +93,8 @@ def test_a_folder_that_cannot_be_written_is_one_line(monkeypatch: pytest.MonkeyP
 
 @every
 def test_without_it_a_server_says_how_to_build_it(name: str, own: Path) -> None:
-    words = [sys.executable, "-m", "servers", name, "noop_sync", "0"]
-    said = subprocess.run(words, cwd=catalog.ROOT, capture_output=True, text=True, timeout=20)
-    line = f"error: there are no octopuses at {own}: fab build_octopus_db\n"
-    assert (said.returncode, said.stderr) == (3, line)
+    line = f"error: there are no octopuses at {own}: fab build_octopus_db"
+    assert said_by(begin(name, "noop_sync", "0")) == (3, [line])
 
 
 @every
@@ -87,7 +109,7 @@ def test_octopuses_are_those_of_the_database(name: str, start: Any) -> None:
     assert octopuses(start(name, "noop_sync").url, "first: 20") == expected
 
 
-@pytest.mark.parametrize("name", [param("django_graphene_gunicorn")])
+@pytest.mark.parametrize("name", ["django_graphene_gunicorn"])
 def test_octopuses_that_ask_for_their_types_are_the_same(name: str, start: Any) -> None:
     url = start(name, "noop_sync").url
     joined, alone = (octopuses(url, f"first: 20, joined: {word}") for word in ("true", "false"))

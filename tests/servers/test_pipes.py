@@ -4,15 +4,17 @@ from __future__ import annotations
 
 import os
 import signal
-import time
 from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from tests.asking import asked, get
-from tests.servers.test_start import begin, said_by
+from tests.servers.whole import begin, said_by
 from tests.waiting import wait_until
+
+pytestmark = pytest.mark.server
 
 DEADLY = """
 import os
@@ -23,8 +25,8 @@ def kills(): os._exit(1)
 def test_workers_that_are_killed_cost_no_answer(start: Any) -> None:
     running = start("pipes", "sleep_sync", workers=4)
     with asked(running.url) as statuses:
-        for _ in range(6):
-            time.sleep(0.3)
+        for killed in range(6):
+            assert wait_until(lambda n=killed: len(statuses) >= 8 * n)  # all are at work again
             os.kill(workers(running)[0].pid, signal.SIGKILL)
     assert {*statuses} == {200}
     assert len(workers(running)) == 4
@@ -33,7 +35,7 @@ def test_workers_that_are_killed_cost_no_answer(start: Any) -> None:
 def workers(running: Any) -> list[psutil.Process]:
     """List the workers: the children of the server's only child."""
     (zygote,) = psutil.Process(running.process.pid).children()
-    assert wait_until(lambda: len(zygote.children()) == 4, 3)
+    assert wait_until(lambda: len(zygote.children()) == 4)
     return zygote.children()
 
 
@@ -52,4 +54,4 @@ def test_workers_that_cannot_be_started_are_a_start_error(mark: Any) -> None:
     code, lines = said_by(process)
     assert (code, len(lines)) == (4, 1)
     assert "ask for fewer" in lines[0]
-    assert wait_until(lambda: not mark(), 3)
+    assert wait_until(lambda: not mark(), 10)

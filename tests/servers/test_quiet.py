@@ -2,27 +2,29 @@
 
 from __future__ import annotations
 
+import re
 import socket
-import subprocess
-import sys
 
 import pytest
 
-import catalog
-from tests.commands import free_port
-from tests.installed import SERVERS
+from tests.installed import OWN
+from tests.servers.whole import begin
+from tests.waiting import read_line
+
+pytestmark = pytest.mark.server
 
 
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", OWN)
 def test_a_client_that_leaves_early_causes_no_line(name: str) -> None:
-    port = free_port()
-    words = [sys.executable, "-m", "servers", name, "sleep_short_sync", str(port)]
-    running = subprocess.Popen(words, cwd=catalog.ROOT, stderr=subprocess.PIPE, text=True)
-    assert running.stderr is not None
-    assert "serves" in running.stderr.readline()
-    for _ in range(5):
-        with socket.create_connection(("127.0.0.1", port), timeout=10) as client:
-            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
-    running.terminate()
-    assert running.communicate(timeout=20)[1] == ""
-    assert running.returncode == 0
+    running = begin(name, "sleep_short_sync", "0")
+    try:
+        port = re.search(r"serves .*:(\d+)/", read_line(running.stderr))
+        assert port is not None
+        for _ in range(5):
+            with socket.create_connection(("127.0.0.1", int(port[1])), timeout=10) as client:
+                client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+        running.terminate()
+        assert running.communicate(timeout=20)[1] == ""
+        assert running.returncode == 0
+    finally:
+        running.kill()

@@ -7,12 +7,12 @@ from typing import Any
 import pytest
 
 from tests.asking import get
-from tests.installed import param
 
+pytestmark = pytest.mark.server
 SERVERS = ("uvicorn_h11", "uvicorn_httptools", "hypercorn", "granian_asgi", "granian_rsgi")
 
 
-@pytest.mark.parametrize("name", [param(name) for name in SERVERS])
+@pytest.mark.parametrize("name", SERVERS)
 def test_bytes_and_str_of_a_size_are_alike(name: str, start: Any) -> None:
     running = start(name, "noop_sync")
     for size in (10, 80_000):
@@ -22,7 +22,7 @@ def test_bytes_and_str_of_a_size_are_alike(name: str, start: Any) -> None:
         assert get(f"{running.url}{path}")[0] == 404
 
 
-@pytest.mark.parametrize("name", [param("granian_asgi"), param("granian_rsgi")])
+@pytest.mark.parametrize("name", ["granian_asgi", "granian_rsgi"])
 @pytest.mark.parametrize("mode", ["mt", "st"])
 def test_processes_threads_and_modes_are_those_that_are_asked_for(
     name: str, mode: str, start: Any

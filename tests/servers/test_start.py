@@ -2,51 +2,26 @@
 
 from __future__ import annotations
 
-import os
+import socket
 import subprocess
 import sys
-import time
+from collections.abc import Callable
 from pathlib import Path
-from typing import Any
 
 import psutil
 import pytest
 
 import catalog
 from bench import ready, server
-from errors import StartError
+from errors import Mendable, StartError, UsageError
 from suites import Case
-from tests.installed import POOLS, SERVERS, param
+from tests.installed import EVERY, OWN
+from tests.servers.whole import begin, said_by
 from tests.waiting import wait_until
 
-
-def begin(*words: str, limit: str = "", **environment: str) -> subprocess.Popen[str]:
-    return subprocess.Popen(
-        [*(["prlimit", limit] if limit else []), sys.executable, "-m", "servers", *words],
-        cwd=catalog.ROOT,
-        env={**os.environ, **environment},
-        stderr=subprocess.PIPE,
-        text=True,
-    )
-
-
-def said_by(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
-    lines = process.communicate(timeout=20)[1].splitlines()
-    return process.returncode, lines
-
-
-def test_an_import_that_never_returns_ends_the_start_in_time(tmp_path: Path, mark: Any) -> None:
-    (tmp_path / "blocks.py").write_text(
-        "import threading\nthreading.Event().wait()\ndef f(): ...\n"
-    )
-    began = time.monotonic()
-    processes = [begin(name, f"{tmp_path}/blocks.py:f", "0") for name in POOLS]
-    for process in processes:
-        code, lines = said_by(process)
-        assert (code, len(lines)) == (4, 1)
-        assert "not ready within 10 s" in lines[0]
-    assert time.monotonic() - began < 15
-    assert wait_until(lambda: not mark(), 3)
+pytestmark = pytest.mark.server
+Alive = Callable[[], list[psutil.Process]]
+Start = Callable[..., server.Server]
 
 
 def test_a_server_that_listens_and_does_not_say_so_is_told_how(
@@ -69,88 +44,97 @@ def test_threads_that_cannot_be_started_are_one_line() -> None:
     assert "200 workers do not start (can't start new thread)" in lines[0]
 
 
-def test_processes_that_cannot_be_started_are_a_start_error(mark: Any) -> None:
+@pytest.mark.usefixtures("own_temporary")  # without a file left it cannot remove its folder
+def test_processes_that_cannot_be_started_are_a_start_error(mark: Alive) -> None:
     process = begin("processes", "noop_sync", "0", limit="--nofile=40", SERVER_WORKERS="100")
     code, lines = said_by(process)
     assert code == 4
     assert any("100 workers do not start ([Errno 24] Too many open" in line for line in lines)
-    assert wait_until(lambda: not mark(), 3)
+    assert wait_until(lambda: not mark(), 5)
 
 
-@pytest.mark.parametrize("name", [param("anyio_threads"), param("starlette_threads")])
+@pytest.mark.parametrize("name", ["anyio_threads", "starlette_threads"])
 def test_a_worker_that_does_not_start_is_one_line(name: str, tmp_path: Path) -> None:
     (tmp_path / "odd.py").write_text("raise BaseException('odd')\ndef f(): ...\n")
     code, lines = said_by(begin(name, f"{tmp_path}/odd.py:f", "0", SERVER_WORKERS="1"))
     assert (code, lines) == (4, ["error: a worker did not start: BaseException('odd')"])
 
 
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", OWN)
 def test_facts_that_cannot_be_written_are_one_line(name: str, tmp_path: Path) -> None:
     code, lines = said_by(begin(name, "noop_sync", "0", SERVER_FILE=f"{tmp_path}/no/8000.json"))
     assert (code, len(lines)) == (6, 1)
     assert "No such file or directory: mend its rights" in lines[0]
 
 
-@pytest.mark.parametrize(
-    ("setting", "value", "says"),
-    [
-        ("workers", "0", "from 1 to 256"),
-        ("workers", "257", "from 1 to 256"),
-        ("workers", "9" * 5000, "from 1 to 256"),
-        ("workers", "\u0664", "from 1 to 256"),
-        ("backlog", "-1", "from 1 to 65535"),
-        ("backlog", "65536", "from 1 to 65535"),
-        ("start_method", "x\ny", "not one of"),
-    ],
-    ids=lambda value: ascii(value)[:12],
-)
-def test_a_setting_out_of_bounds_is_a_usage_error(setting: str, value: str, says: str) -> None:
-    process = begin("processes", "noop_sync", "0", **{f"SERVER_{setting.upper()}": value})
-    code, lines = said_by(process)
-    assert (code, len(lines)) == (2, 1)
-    assert f"{setting}=" in lines[0]
-    assert says in lines[0]
-
-
-@pytest.mark.parametrize("port", ["65536", "-1", "9" * 5000, "\u0668\u0660", "", "http"])
-def test_a_port_out_of_bounds_is_a_usage_error(port: str) -> None:
-    code, lines = said_by(begin("threads", "noop_sync", port))
-    assert (code, len(lines)) == (2, 1)
-    assert "with a port from 0 to 65535" in lines[0]
-
-
-@pytest.mark.parametrize("name", SERVERS)
-def test_a_task_that_is_denied_is_no_matter_of_the_port(name: str, tmp_path: Path) -> None:
-    (tmp_path / "denied.py").write_text("raise PermissionError(13, 'denied')\ndef f(): ...\n")
-    code, lines = said_by(begin(name, f"{tmp_path}/denied.py:f", "0"))
-    assert (code, len(lines)) == (2, 1)
-    assert "PermissionError" in lines[0]
-    assert "port" not in lines[0].replace("import", "")
-
-
-@pytest.mark.parametrize("name", SERVERS)
-def test_the_facts_recognise_the_process_and_its_interpreter(
-    name: str, tmp_path: Path, start: Any
-) -> None:
-    running = start(name, "noop_sync", path=str(tmp_path))
-    stat = Path(f"/proc/{running.process.pid}/stat").read_text()
-    told = {key: running.facts[key] for key in ("started", "executable", "path", "gil_enabled")}
-    assert told == {
-        "started": int(stat.rpartition(")")[2].split()[19]),
-        "executable": sys.executable,
-        "path": str(tmp_path),
-        "gil_enabled": getattr(sys, "_is_gil_enabled", lambda: True)(),
-    }
-    server.stop(running)
-    assert running.ending["gil_enabled"] == told["gil_enabled"]
-
-
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", ["sync", "processes"])
 def test_a_server_takes_as_many_files_as_it_may(name: str, tmp_path: Path) -> None:
     file = tmp_path / "8000.json"
     process = begin(name, "noop_sync", "0", limit="--nofile=64:2048", SERVER_FILE=str(file))
-    assert wait_until(file.exists, 10)
-    limits = psutil.Process(process.pid).rlimit(psutil.RLIMIT_NOFILE)
-    process.terminate()
-    assert (limits, said_by(process)[0]) == ((2048, 2048), 0)
+    try:
+        assert wait_until(file.exists)
+        limits = psutil.Process(process.pid).rlimit(psutil.RLIMIT_NOFILE)
+        process.terminate()
+    finally:
+        code, _ = said_by(process)
+    assert (limits, code) == ((2048, 2048), 0)
     assert not file.exists()
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_module_that_raises_when_imported_is_named_and_is_no_matter_of_the_port(
+    name: str, tmp_path: Path
+) -> None:
+    (tmp_path / "bad.py").write_text("\nraise PermissionError(13, 'denied')\ndef f(): ...\n")
+    code, lines = said_by(begin(name, f"{tmp_path}/bad.py:f", "0"))
+    assert (code, len(lines)) == (2, 1)
+    assert "PermissionError: [Errno 13] denied" in lines[0]
+    assert f"{tmp_path}/bad.py:2" in lines[0]
+    assert "port" not in lines[0].replace("import", "")
+
+
+@pytest.mark.parametrize("name", ["sync", "processes", "pipes"])
+def test_what_a_module_raises_is_told_to_who_starts_the_server(
+    name: str, tmp_path: Path, start: Start
+) -> None:
+    (tmp_path / "bad.py").write_text("\n1/0\ndef f(): ...\n")
+    with pytest.raises(Mendable, match=r"ZeroDivisionError.*bad\.py:2"):
+        start(name, f"{tmp_path}/bad.py:f")
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_module_that_is_not_there_is_a_usage_error(name: str, start: Start) -> None:
+    with pytest.raises(UsageError, match="no_such_module"):
+        start(name, "no_such_module:f")
+
+
+@pytest.mark.parametrize("name", EVERY)
+def test_a_busy_port_is_one_line(name: str) -> None:
+    with socket.socket() as busy:
+        busy.bind(("127.0.0.1", 0))
+        busy.listen()
+        code, lines = said_by(begin(name, "noop_sync", str(busy.getsockname()[1])))
+    assert (code, len(lines)) == (3, 1)
+    assert "Address already in use" in lines[0]
+
+
+def test_a_setting_it_does_not_take_is_refused(start: Start) -> None:
+    with pytest.raises(UsageError, match="sync takes no workers=: it takes backlog="):
+        start("sync", "noop_sync", workers=3)
+
+
+def test_a_server_that_dies_while_starting_is_a_start_error(tmp_path: Path, start: Start) -> None:
+    (tmp_path / "dies.py").write_text("import os\nos._exit(7)\ndef f(): ...\n")
+    with pytest.raises(StartError):
+        start("threads", f"{tmp_path}/dies.py:f")
+
+
+def test_the_command_says_how_it_is_used() -> None:
+    said = subprocess.run(
+        [sys.executable, "-m", "servers", "threads"],
+        cwd=catalog.ROOT,
+        capture_output=True,
+        text=True,
+        timeout=20,
+    )
+    assert (said.returncode, said.stderr.count("\n")) == (2, 1)

@@ -1,54 +1,63 @@
-"""The stop of a server: bounded whatever its task does, and without a trace."""
+"""The stop of a server: nothing accepted is lost, it is bounded, and nothing is left."""
 
 from __future__ import annotations
 
+import signal
 import socket
 import time
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any
 
+import psutil
 import pytest
 
 from bench import server
-from suites import Case
-from tests.asking import get, together
-from tests.installed import SERVERS
-from tests.waiting import wait_until
+from tests.asking import get
+from tests.commands import can_listen
+from tests.installed import OWN, require
+from tests.servers.chosen import ANY, FAULTS, Chosen, files_in, has_begun
+from tests.servers.hurried import SECONDS
+from tests.servers.whole import begin
+from tests.waiting import read_line, wait_until
 
-FAULTS = Path(__file__).parent / "faults.py"
+pytestmark = pytest.mark.server
+Alive = Callable[[], list[psutil.Process]]
+AtWork = Callable[..., tuple[server.Server, list[socket.socket]]]
+LAGS = [f"loop_lag_{name}_ms" for name in ("p50", "p99", "max")]
+SIGNALS = [signal.SIGTERM, signal.SIGINT]
 
 
-def test_a_task_that_blocks_for_a_minute_is_cut_off(mark: Any) -> None:
-    running = [server.start(Case(name, f"{FAULTS}:blocks_in_slices"), {}) for name in SERVERS]
+@pytest.fixture(
+    scope="module",
+    params=[(name, number) for name in OWN for number in SIGNALS],
+    ids=lambda param: f"{param[0]}-{param[1].name}",
+)
+def stopped(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[tuple[server.Server, list[bytes]]]:
+    """A server that was stopped while it worked on the first of five requests; their answers."""
+    name, number = request.param
+    require(name)
+    folder = tmp_path_factory.mktemp("stopped")
+    chosen = Chosen(name, folder)
+    running = chosen.choose("sleep_sync")
+    clients = [requested(running) for _ in range(5)]
     try:
-        for each in running:
-            together(1, lambda url=each.url: get(url, timeout=0.3))
-            each.process.terminate()
-        began = time.monotonic()
-        assert wait_until(lambda: all(each.process.poll() is not None for each in running), 14)
-        assert time.monotonic() - began > 7
+        assert wait_until(lambda: has_begun(folder))
+        running.process.send_signal(number)
+        answers = [answer_to(client) for client in clients]
+        assert wait_until(lambda: running.process.poll() is not None, 20)
     finally:
-        for each in running:
-            server.stop(each)
-    assert [each.process.returncode for each in running] == [0] * len(SERVERS)
-    assert all(each.ending["ended"] for each in running)
-    assert wait_until(lambda: not mark(), 3)
+        chosen.stop()
+    return running, answers
 
 
-@pytest.mark.parametrize("name", ["sync", "loop"])
-def test_a_stop_signal_loses_nobody_of_a_long_listen_queue(name: str, start: Any) -> None:
-    running = start(name, f"{FAULTS}:slow_once", backlog=1024)
-    together(1, lambda: get(running.url, timeout=0.3))
-    address = ("127.0.0.1", int(running.facts["port"]))
-    clients = [socket.create_connection(address, timeout=10) for _ in range(600)]
-    for client in clients:
-        client.sendall(b"GET / HTTP/1.0\r\n\r\n")
-    running.process.terminate()
-    answers = [answer_to(client) for client in clients]
-    assert answers.count(b"200") == 600
-    assert wait_until(lambda: running.process.poll() is not None, 12)
-    server.stop(running)
-    assert (running.process.returncode, running.left) == (0, False)
+def requested(running: server.Server) -> socket.socket:
+    """Connect to a server and send a request."""
+    address = ("127.0.0.1", int(str(running.facts["port"])))
+    client = socket.create_connection(address, timeout=20)
+    client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+    return client
 
 
 def answer_to(client: socket.socket) -> bytes:
@@ -57,3 +66,101 @@ def answer_to(client: socket.socket) -> bytes:
             return client.recv(12)[-3:]
         except ConnectionResetError:
             return b"reset"
+
+
+Stopped = tuple[server.Server, list[bytes]]
+
+
+def test_a_stop_signal_loses_no_request(stopped: Stopped) -> None:
+    running, answers = stopped
+    assert answers == [b"200"] * 5
+    assert (running.process.returncode, running.left) == (0, False)
+
+
+def test_the_last_line_has_the_lag_of_a_server_with_a_loop(stopped: Stopped) -> None:
+    running, _ = stopped
+    has_none = running.facts["server"] == "sync"
+    assert [running.ending[key] is None for key in LAGS] == [has_none] * 3
+
+
+def test_the_last_line_has_the_state_of_the_gil(stopped: Stopped) -> None:
+    running, _ = stopped
+    assert running.ending["gil_enabled"] == running.facts["gil_enabled"]
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_second_signal_ends_it_at_once(
+    name: str, at_work: AtWork, mark: Alive, own_temporary: Path
+) -> None:
+    running, _ = at_work(name, f"{FAULTS}:slow")
+    running.process.terminate()
+    time.sleep(0.6)  # beyond what counts as the same signal
+    assert running.process.poll() is None
+    running.process.terminate()
+    assert wait_until(lambda: not mark(), 5)  # s; the first signal alone would take 10
+    assert [*own_temporary.iterdir()] == []
+
+
+@pytest.mark.usefixtures("own_temporary")
+@pytest.mark.parametrize("method", ["forkserver", "spawn", "fork", None])
+def test_workers_end_with_a_killed_server(method: str | None, at_work: AtWork, mark: Alive) -> None:
+    settings = {} if method is None else {"start_method": method}
+    running, _ = at_work("processes" if method else "pipes", f"{FAULTS}:slow", **settings)
+    assert len(mark()) > 4
+    running.process.kill()
+    assert wait_until(lambda: not mark(), 10)
+    assert can_listen(int(str(running.facts["port"])))
+
+
+@pytest.mark.parametrize("name", OWN)
+def test_a_task_that_blocks_is_cut_off(
+    name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: Alive
+) -> None:
+    for key, value in files_in(tmp_path).items():
+        monkeypatch.setenv(key, value)
+    (tmp_path / "task").write_text(f"{FAULTS}:blocks_in_slices")
+    process = begin(name, ANY, "0", module="tests.servers.hurried")
+    try:
+        port = int(read_line(process.stderr).rpartition(":")[2].partition("/")[0])
+        with socket.create_connection(("127.0.0.1", port), timeout=20) as client:
+            client.sendall(b"GET / HTTP/1.0\r\n\r\n")
+            assert wait_until(lambda: has_begun(tmp_path))
+            began = time.monotonic()
+            process.terminate()
+            said = process.communicate(timeout=20)[1]
+        assert time.monotonic() - began >= SECONDS
+    finally:
+        process.kill()
+    assert process.returncode == 0
+    assert said.splitlines()[-1].startswith("what was not answered after ")
+    assert wait_until(lambda: not mark(), 5)
+
+
+@pytest.mark.slow
+def test_a_task_that_blocks_for_a_minute_is_cut_off_after_ten_seconds(
+    at_work: AtWork, mark: Alive
+) -> None:
+    running, _ = at_work("threads", f"{FAULTS}:blocks_in_slices")
+    running.process.terminate()
+    began = time.monotonic()
+    assert wait_until(lambda: running.process.poll() is not None, 14)
+    assert time.monotonic() - began > 7
+    server.stop(running)
+    assert (running.process.returncode, running.ending["ended"]) == (0, True)
+    assert wait_until(lambda: not mark(), 5)
+
+
+@pytest.mark.parametrize("name", ["sync", "loop"])
+def test_a_stop_signal_loses_nobody_of_a_long_listen_queue(name: str, at_work: AtWork) -> None:
+    running, clients = at_work(name, f"{FAULTS}:slow_once", backlog=1024)
+    clients += [requested(running) for _ in range(600)]
+    running.process.terminate()
+    assert [answer_to(client) for client in clients] == [b"200"] * 601
+    assert wait_until(lambda: running.process.poll() is not None, 12)
+    server.stop(running)
+    assert (running.process.returncode, running.left) == (0, False)
+
+
+def test_a_server_that_was_stopped_is_not_there(stopped: Stopped) -> None:
+    with pytest.raises(ConnectionRefusedError):
+        get(stopped[0].url)

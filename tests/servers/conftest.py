@@ -1,0 +1,120 @@
+"""Servers that tests share where sharing changes nothing: one of a kind for many tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import socket
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+import catalog
+import upstream
+from bench import server
+from suites import Case
+from tests.installed import EVERY, require
+from tests.servers.chosen import ANY, Chosen, files_in, has_begun
+from tests.waiting import wait_until
+
+AtWork = tuple[server.Server, list[socket.socket]]
+TASKS = [n for n, entry in catalog.tasks().items() if "internet" not in entry.needs]
+CALL = """
+import json, sys
+from concurrent.futures import ThreadPoolExecutor
+import tasks
+with ThreadPoolExecutor(len(sys.argv)) as threads:
+    bodies = threads.map(tasks.call, sys.argv[1:])
+    print(json.dumps({name: body.hex() for name, body in zip(sys.argv[1:], bodies)}))
+"""
+
+
+@pytest.fixture(scope="session")
+def fetched_from(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
+    """Hold an upstream of these tests' own, and give the environment by which tasks find it."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UPSTREAM_FOLDER", str(tmp_path_factory.mktemp("upstream")))
+        holding = upstream.hold()
+    with holding:
+        yield holding.upstream.environment()
+
+
+@pytest.fixture(scope="session")
+def bodies(fetched_from: dict[str, str]) -> dict[str, bytes]:
+    """What each task returns, by name, called in a process without a server."""
+    said = subprocess.run(
+        [sys.executable, "-c", CALL, *TASKS],
+        cwd=catalog.ROOT,
+        env={**os.environ, **fetched_from},
+        capture_output=True,
+        check=True,
+        timeout=40,
+    )
+    return {name: bytes.fromhex(body) for name, body in json.loads(said.stdout).items()}
+
+
+@pytest.fixture(scope="session", params=EVERY)
+def noop_server(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[server.Server]:
+    """A server of each kind that runs `noop_sync`, with a path of tasks."""
+    require(request.param)
+    running = server.start(
+        Case(request.param, "noop_sync", path=str(tmp_path_factory.mktemp("path"))), {}
+    )
+    yield running
+    server.stop(running)
+
+
+@pytest.fixture(scope="session", params=EVERY)
+def any_server(
+    request: pytest.FixtureRequest,
+    tmp_path_factory: pytest.TempPathFactory,
+    fetched_from: dict[str, str],
+) -> Iterator[Chosen]:
+    """A server of each kind whose task is chosen for each request, and is asked how it queued."""
+    require(request.param)
+    folder = tmp_path_factory.mktemp("any")
+    chosen = Chosen(request.param, folder, {**fetched_from, "SERVER_QUEUE_CLOCK": "1"})
+    yield chosen
+    chosen.stop()
+
+
+@pytest.fixture
+def at_work(
+    start: Callable[..., server.Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Callable[..., AtWork]]:
+    """Start a server by `at_work("threads", task)`: it then works on a client's request."""
+    clients: list[socket.socket] = []
+
+    def begin(name: str, task: str, requests: int = 1, **settings: object) -> AtWork:
+        for key, value in files_in(tmp_path).items():
+            monkeypatch.setenv(key, value)
+        (tmp_path / "task").write_text(task)
+        running = start(name, ANY, **settings)
+        address = ("127.0.0.1", int(str(running.facts["port"])))
+        for _ in range(requests):
+            clients.append(socket.create_connection(address, timeout=20))
+            clients[-1].sendall(b"GET / HTTP/1.0\r\n\r\n")
+        assert wait_until(lambda: has_begun(tmp_path))
+        return running, clients
+
+    yield begin
+    for client in clients:
+        client.close()
+
+
+@pytest.fixture
+def own_temporary(
+    tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Path:
+    """Have servers that are killed leave multiprocessing's folder in one that pytest removes.
+
+    Its name is short: that of a UNIX socket in it has at most 107 bytes.
+    """
+    folder = tmp_path_factory.mktemp("t")
+    monkeypatch.setenv("TMPDIR", str(folder))
+    return folder

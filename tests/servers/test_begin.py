@@ -1,0 +1,113 @@
+"""Workers that are being started: all are ready before it listens, and no signal leaves one."""
+
+from __future__ import annotations
+
+import os
+import signal
+import subprocess
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+import catalog
+from bench import server
+from suites import Case
+from tests.asking import get, together
+from tests.installed import POOLS, require
+from tests.servers.whole import begin, said_by
+from tests.waiting import wait_until
+
+pytestmark = pytest.mark.server
+Alive = Callable[[], list[psutil.Process]]
+Start = Callable[..., server.Server]
+SLOW = f"{Path(__file__).with_name('slow_import.py')}:answers"
+PROCESSES = [name for name in POOLS if name in {"processes", "pipes", "pebble"}]
+BLOCKS = "import threading\nthreading.Event().wait()\ndef f(): ...\n"
+MOMENTS = [
+    *((name, "imports") for name in POOLS),
+    *((name, "is born") for name in PROCESSES),
+]
+
+
+@pytest.fixture
+def imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], set[int]]:
+    """Make importing SLOW take long; calling it gives the processes whose import began or ended."""
+    monkeypatch.setenv("IMPORTS", str(tmp_path))
+    monkeypatch.setenv("IMPORT_SECONDS", "1.5")
+    return lambda what: {int(p.name.partition("-")[2]) for p in tmp_path.glob(f"{what}-*")}
+
+
+@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("workers", [1, 8])
+def test_all_workers_have_imported_a_slow_task_before_it_listens(
+    name: str, workers: int, start: Start, imports: Callable[[str], set[int]]
+) -> None:
+    """Eight imports of 1.5 s one after the other would be longer than the 10 s that there are."""
+    running = start(name, SLOW, workers=workers)
+    pids = set(running.facts["worker_pids"])  # type: ignore[call-overload]
+    assert imports("ends") == pids
+    assert running.facts["workers"] == workers
+    assert len(pids) == (workers if name in PROCESSES else 1)
+    assert together(8, lambda: get(running.url)) == [(200, b"imported")] * 8
+    assert imports("begins") == pids
+
+
+def test_processes_that_are_forked_share_one_slow_import(
+    start: Start, imports: Callable[[str], set[int]]
+) -> None:
+    running = start("prefork", SLOW, processes=8)
+    assert imports("ends") == imports("begins") == {running.process.pid}
+    assert get(running.url) == (200, b"imported")
+
+
+@pytest.mark.usefixtures("own_temporary")
+@pytest.mark.parametrize(("name", "moment"), MOMENTS)
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
+def test_a_signal_while_starting_leaves_nothing(
+    name: str, moment: str, number: int, mark: Alive, imports: Callable[[str], set[int]]
+) -> None:
+    require(name)
+    words, environment = server.command(Case(name, SLOW), 0)
+    process = subprocess.Popen(
+        words, cwd=catalog.ROOT, env={**os.environ, **environment}, stderr=subprocess.PIPE
+    )
+    try:
+        if moment == "imports":
+            assert wait_until(lambda: imports("begins"))
+        else:
+            assert wait_until(psutil.Process(process.pid).children)
+        assert imports("ends") == set()
+        process.send_signal(number)
+        _, said = process.communicate(timeout=20)  # it is open for as long as a worker lives
+    finally:
+        process.kill()
+    assert (b"Traceback" in said, process.returncode) in (
+        [(False, 0)] if number == signal.SIGTERM else [(False, -9), (True, -9)]
+    )
+    assert wait_until(lambda: not mark(), 5)
+
+
+@pytest.mark.parametrize("name", POOLS)
+def test_an_import_that_never_returns_ends_the_start(
+    name: str, tmp_path: Path, mark: Alive
+) -> None:
+    (tmp_path / "blocks.py").write_text(BLOCKS)
+    code, lines = said_by(
+        begin(name, f"{tmp_path}/blocks.py:f", "0", module="tests.servers.hurried")
+    )
+    assert (code, len(lines)) == (4, 1)
+    assert "not ready within 2 s" in lines[0]
+    assert wait_until(lambda: not mark(), 5)
+
+
+@pytest.mark.slow
+def test_an_import_that_never_returns_ends_the_start_after_ten_seconds(
+    tmp_path: Path, mark: Alive
+) -> None:
+    (tmp_path / "blocks.py").write_text(BLOCKS)
+    code, lines = said_by(begin("processes", f"{tmp_path}/blocks.py:f", "0"))
+    assert (code, len(lines)) == (4, 1)
+    assert "not ready within 10 s" in lines[0]
+    assert wait_until(lambda: not mark(), 5)

@@ -1,0 +1,33 @@
+"""`python -m servers` as a process of its own, for what it says and how it ends."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import catalog
+from tests.installed import require
+
+
+def begin(
+    name: str, *words: str, limit: str = "", module: str = "servers", **environment: str
+) -> subprocess.Popen[str]:
+    """Start it; the test is skipped where the server cannot run."""
+    require(name)
+    return subprocess.Popen(
+        [*(["prlimit", limit] if limit else []), sys.executable, "-m", module, name, *words],
+        cwd=catalog.ROOT,
+        env={**os.environ, **environment},
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+
+
+def said_by(process: subprocess.Popen[str]) -> tuple[int, list[str]]:
+    """Wait for its end; give its exit code and the lines that it said."""
+    try:
+        lines = process.communicate(timeout=30)[1].splitlines()
+    finally:
+        process.kill()
+    return process.returncode, lines
