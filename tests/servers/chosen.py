@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
+import catalog
 from bench import server
 from suites import Case
 from tests.asking import get
@@ -15,7 +16,9 @@ FAULTS = Path(__file__).with_name("faults.py")
 
 
 class Chosen:
-    """A server that runs any task; it is started again when a test has ended it."""
+    """A server that runs any task; a pool has four workers.
+
+    It is started again when a test has ended it."""
 
     def __init__(self, name: str, folder: Path, environment: Mapping[str, str] = {}) -> None:
         self.name = name
@@ -24,7 +27,9 @@ class Chosen:
         self._running = self._start()
 
     def _start(self) -> server.Server:
-        return server.start(Case(self.name, ANY, path=str(self.folder)), self._environment)
+        settings = {"workers": 4} if "workers" in catalog.find_server(self.name).settings else {}
+        case = Case(self.name, ANY, settings=settings, path=str(self.folder))
+        return server.start(case, self._environment)
 
     @property
     def running(self) -> server.Server:

@@ -66,9 +66,16 @@ def test_processes_that_are_forked_share_one_slow_import(
 @pytest.mark.parametrize(("name", "moment"), MOMENTS)
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGKILL])
 def test_a_signal_while_starting_leaves_nothing(
-    name: str, moment: str, number: int, mark: Alive, imports: Callable[[str], set[int]]
+    name: str,
+    moment: str,
+    number: int,
+    mark: Alive,
+    imports: Callable[[str], set[int]],
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     require(name)
+    if number == signal.SIGKILL:  # nobody may live until the import is done
+        monkeypatch.setenv("IMPORT_SECONDS", "50")
     words, environment = server.command(Case(name, SLOW), 0)
     process = subprocess.Popen(
         words, cwd=catalog.ROOT, env={**os.environ, **environment}, stderr=subprocess.PIPE

@@ -65,10 +65,10 @@ def test_a_hold_is_no_part_of_the_window_after_it(start: Start) -> None:
 
 @pytest.mark.server
 @pytest.mark.parametrize("noop_server", OWN, indirect=True)
-@pytest.mark.parametrize("query", ["from=1", "to=1", "from=2&to=1", "from=nan&to=1", "from=x&to=1"])
-def test_a_window_that_is_none_is_refused(noop_server: server.Server, query: str) -> None:
-    status, body = get(f"{noop_server.url}resources/?{query}")
-    assert (status, body.count(b"\n")) == (400, 1)
+def test_a_window_that_is_none_is_refused(noop_server: server.Server) -> None:
+    for query in ("from=1", "to=1", "from=2&to=1", "from=nan&to=1", "from=x&to=1"):
+        status, body = get(f"{noop_server.url}resources/?{query}")
+        assert (query, status, body.count(b"\n")) == (query, 400, 1)
 
 
 @pytest.mark.server

@@ -7,23 +7,21 @@ import os
 import socket
 import subprocess
 import sys
-import time
 from collections.abc import Callable, Iterator
 
 import psutil
 
 import catalog
+from tests.waiting import read_line, wait_until
 from upstream import Upstream, running
 
+NO_NGINX = "nginx is not installed: make test-all"
 DEADLINE = 15.0  # seconds that a fact may take on a busy machine
 
 
 def until(fact: Callable[[], object]) -> None:
     """Wait until a fact is true; fail after DEADLINE."""
-    end = time.monotonic() + DEADLINE
-    while not fact():
-        assert time.monotonic() < end, "not within the deadline"
-        time.sleep(0.01)
+    assert wait_until(fact, DEADLINE), "not within the deadline"
 
 
 def is_gone(pid: int) -> bool:
@@ -52,10 +50,13 @@ def served(*arguments: str, **environment: str) -> Iterator[tuple[Upstream, subp
     )
     try:
         assert process.stdout is not None
-        process.stdout.readline()
+        assert "serves at" in read_line(process.stdout)
         found = running()
         assert found is not None
         yield found, process
     finally:
         process.terminate()
-        process.communicate(timeout=DEADLINE)
+        try:
+            process.communicate(timeout=DEADLINE)
+        finally:
+            process.kill()

@@ -17,22 +17,37 @@ from pathlib import Path
 import pytest
 import requests
 
-from tests.upstream.observed import served
+from tests.upstream.observed import NO_NGINX, served
+from tests.waiting import read_line
 from upstream import Upstream, _nginx, hold
 from upstream._application import FAILING, SEED, TYPES, WWW
 
 LATENCY = 0.001  # makes any upstream embedded
 KINDS = [
     pytest.param("embedded"),
-    pytest.param(
-        "nginx", marks=pytest.mark.skipif(_nginx.find() is None, reason="nginx is not installed")
-    ),
+    pytest.param("nginx", marks=pytest.mark.skipif(_nginx.find() is None, reason=NO_NGINX)),
 ]
 
 
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture(scope="module", params=KINDS)
+def each(
+    request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[Upstream]:
+    """An upstream of each kind, which all tests share."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("UPSTREAM_FOLDER", str(tmp_path_factory.mktemp("upstream")))
+        holding = hold(LATENCY if request.param == "embedded" else None)
+    with holding:
+        assert request.param == holding.upstream.kind
+        yield holding.upstream
+
+
 @pytest.fixture(params=KINDS)
-def each(request: pytest.FixtureRequest) -> Iterator[Upstream]:
-    """An upstream of each kind."""
+def untried(request: pytest.FixtureRequest) -> Iterator[Upstream]:
+    """An upstream of each kind that nobody has asked yet."""
     with hold(LATENCY if request.param == "embedded" else None) as holding:
         assert request.param == holding.upstream.kind
         yield holding.upstream
@@ -70,20 +85,20 @@ def test_a_wait_that_is_none_is_refused(each: Upstream, seconds: str) -> None:
     assert (response.status_code, response.content.count(b"\n")) == (400, 1)
 
 
-def test_half_of_the_flaky_tries_fail_in_the_seeded_order(each: Upstream) -> None:
+def test_half_of_the_flaky_tries_fail_in_the_seeded_order(untried: Upstream) -> None:
     chance = random.Random(SEED)
     expected = [500 if chance.random() < FAILING else 200 for _ in range(60)]
-    found = [_get(each, "flaky", secure=bool(n % 2)) for n in range(60)]
+    found = [_get(untried, "flaky", secure=bool(n % 2)) for n in range(60)]
     assert expected == [response.status_code for response in found]
     assert 20 <= expected.count(500) <= 40
     bodies = {(WWW / "page.html").read_bytes(), b"this try fails\n"}
     assert bodies == {response.content for response in found}
 
 
-def test_status_counts_flaky_tries(each: Upstream) -> None:
-    failed = [_get(each, "flaky").status_code for _ in range(5)].count(500)
+def test_status_counts_flaky_tries(untried: Upstream) -> None:
+    failed = [_get(untried, "flaky").status_code for _ in range(5)].count(500)
     expected = {"flaky_tries": 5, "flaky_failures": failed}
-    assert expected == _get(each, "status").json() == _get(each, "status", secure=True).json()
+    assert expected == _get(untried, "status").json() == _get(untried, "status", secure=True).json()
 
 
 def test_connection_is_kept(each: Upstream) -> None:
@@ -135,7 +150,7 @@ def test_nginx_that_does_not_start_is_said_and_replaced(tmp_path: Path) -> None:
     with served(PATH=str(tmp_path)) as (upstream, process):
         assert upstream.kind == "embedded"
         assert process.stderr is not None
-        assert process.stderr.readline().startswith("nginx did not start: see ")
+        assert read_line(process.stderr).startswith("nginx did not start: see ")
         assert _get(upstream, "page.html", secure=True).status_code == 200
 
 

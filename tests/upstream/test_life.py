@@ -15,12 +15,25 @@ import pytest
 
 import catalog
 from errors import StartError, UsageError
-from tests.upstream.observed import is_free, is_gone, served, until
+from tests.commands import free_port
+from tests.upstream.observed import NO_NGINX, is_free, is_gone, served, until
+from tests.waiting import read_line
 from upstream import _nginx, hold, running
+from upstream.__main__ import main
 
 HOLDER = "import upstream, time; h = upstream.hold(); print(h.upstream.pid, flush=True); {}"
-PORTS = ("--port=9281", "--https-port=9282")  # others may take the usual ones meanwhile
-needs_nginx = pytest.mark.skipif(_nginx.find() is None, reason="nginx is not installed")
+needs_nginx = pytest.mark.skipif(
+    _nginx.find() is None, reason="nginx is not installed: make test-all"
+)
+
+
+pytestmark = pytest.mark.server
+
+
+@pytest.fixture
+def ports() -> tuple[str, str]:
+    """Arguments for ports that are free now: others may take the usual ones meanwhile."""
+    return f"--port={free_port()}", f"--https-port={free_port()}"
 
 
 def _holder(then: str = "time.sleep(60)") -> tuple[subprocess.Popen[str], int]:
@@ -29,7 +42,7 @@ def _holder(then: str = "time.sleep(60)") -> tuple[subprocess.Popen[str], int]:
     process = subprocess.Popen(command, cwd=catalog.ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     with process.stdout:
-        return process, int(process.stdout.readline())
+        return process, int(read_line(process.stdout))
 
 
 def test_nothing_runs_before_it_is_held() -> None:
@@ -133,8 +146,10 @@ def test_nginx_that_dies_ends_the_upstream() -> None:
 
 
 @pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT, signal.SIGHUP])
-def test_signal_ends_the_one_that_a_user_started(folder: Path, number: signal.Signals) -> None:
-    with served(*PORTS) as (upstream, process):
+def test_signal_ends_the_one_that_a_user_started(
+    folder: Path, number: signal.Signals, ports: tuple[str, str]
+) -> None:
+    with served(*ports) as (upstream, process):
         children = psutil.Process(upstream.pid).children(recursive=True)
         process.send_signal(number)
         assert process.wait(10) == 0
@@ -145,15 +160,15 @@ def test_signal_ends_the_one_that_a_user_started(folder: Path, number: signal.Si
 
 
 @pytest.mark.parametrize("while_held", [[], ["--while-held"]])
-def test_ctrl_c_while_it_is_held_says_nothing(while_held: list[str]) -> None:
-    with served(*PORTS, *while_held) as (upstream, process), hold() as holding:
+def test_ctrl_c_while_it_is_held_says_nothing(
+    while_held: list[str], ports: tuple[str, str]
+) -> None:
+    with served(*ports, *while_held) as (upstream, process), hold() as holding:
         assert upstream == holding.upstream
         process.send_signal(signal.SIGINT)
-        assert process.wait(10) == 0
-        assert process.stderr is not None
-        assert (
-            process.stderr.read() == f"certificates are verified by {upstream.ca}; Ctrl-C ends it\n"
-        )
+        said = process.communicate(timeout=10)[1]
+        assert process.returncode == 0
+        assert said == f"certificates are verified by {upstream.ca}; Ctrl-C ends it\n"
 
 
 def test_the_one_that_a_user_started_outlives_its_holders() -> None:
@@ -183,10 +198,10 @@ def test_busy_ports_are_replaced_by_free_ones() -> None:
     assert len(ports - {port}) == 2
 
 
-def test_wanted_ports_are_taken_when_free() -> None:
-    with served(*PORTS) as (upstream, _):
-        assert upstream.http.endswith(":9281")
-        assert upstream.https.endswith(":9282")
+def test_wanted_ports_are_taken_when_free(ports: tuple[str, str]) -> None:
+    with served(*ports) as (upstream, _):
+        urls = (upstream.http, upstream.https)
+    assert [url.rpartition(":")[2] for url in urls] == [word.rpartition("=")[2] for word in ports]
 
 
 def test_another_latency_than_that_of_the_running_one_is_refused() -> None:
@@ -217,11 +232,15 @@ def test_upstream_that_cannot_start_is_said_in_one_line(
     "arguments",
     ["--port=0", "--port=80000", "--port=x", "--latency=nan", "--latency=-1", "--latency=inf", "a"],
 )
-def test_bad_argument_is_one_line(arguments: str) -> None:
-    command = [sys.executable, "-m", "upstream", arguments]
-    done = subprocess.run(
-        command, cwd=catalog.ROOT, capture_output=True, text=True, timeout=20, check=False
-    )
+def test_bad_argument_is_one_line(arguments: str, capsys: pytest.CaptureFixture[str]) -> None:
+    code = main([arguments])
+    said = capsys.readouterr()
+    assert (code, said.out, said.err.count("\n")) == (2, "", 1)
+
+
+def test_bad_argument_is_the_exit_code_of_the_command() -> None:
+    command = [sys.executable, "-m", "upstream", "--port=0"]
+    done = subprocess.run(command, cwd=catalog.ROOT, capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 
