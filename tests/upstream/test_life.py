@@ -22,9 +22,7 @@ from upstream import _nginx, hold, running
 from upstream.__main__ import main
 
 HOLDER = "import upstream, time; h = upstream.hold(); print(h.upstream.pid, flush=True); {}"
-needs_nginx = pytest.mark.skipif(
-    _nginx.find() is None, reason="nginx is not installed: make test-all"
-)
+needs_nginx = pytest.mark.skipif(_nginx.find() is None, reason=NO_NGINX)
 
 
 pytestmark = pytest.mark.server
