@@ -101,8 +101,9 @@ def test_an_import_that_never_returns_ends_the_start(
     name: str, tmp_path: Path, mark: Alive
 ) -> None:
     (tmp_path / "blocks.py").write_text(BLOCKS)
+    task = f"{tmp_path}/blocks.py:f"
     code, lines = said_by(
-        begin(name, f"{tmp_path}/blocks.py:f", "0", module="tests.servers.hurried")
+        begin(name, task, "0", module="tests.servers.hurried", HURRIED="DEADLINE")
     )
     assert (code, len(lines)) == (4, 1)
     assert "not ready within 2 s" in lines[0]
