@@ -6,7 +6,7 @@ PYTEST = $(BIN)/python -m pytest
 # Tests mostly wait: twice as many at once as a small machine has cores.
 AT_ONCE = 4
 # Those that ask how long something took run alone, and once more when they fail: an R says so.
-TIMING = -m timing --reruns 1 -rsR
+TIMING = -m timing --reruns 1 -rR
 
 .PHONY: setup demo test test-quick test-all coverage check format readme siege suites tools lock clean help
 

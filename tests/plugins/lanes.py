@@ -7,6 +7,8 @@ which more than N tests were skipped: a machine that lacks something must not pa
 
 from __future__ import annotations
 
+from collections import Counter
+
 import pytest
 
 LANES = ("unit", "server", "timing", "suites")
@@ -32,14 +34,16 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
 
 
 class _Skips:
-    """Count the skipped tests, and fail the run when there are too many."""
+    """Print why tests were skipped, and fail the run when there are too many."""
 
     def __init__(self, most: int | None) -> None:
         self._most = most
-        self._count = 0
+        self._reasons: Counter[str] = Counter()
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
-        self._count += report.skipped and not hasattr(report, "wasxfail")
+        if report.skipped and not hasattr(report, "wasxfail"):
+            _, _, reason = report.longrepr  # file, line and reason
+            self._reasons[reason.removeprefix("Skipped: ")] += 1
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -47,10 +51,12 @@ class _Skips:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
+        for reason, count in self._reasons.most_common():
+            terminalreporter.write_line(f"{count:4} skipped: {reason}")
         if self._are_too_many:
-            line = f"{self._count} tests were skipped, {self._most} may be: the reasons are above"
+            line = f"{self._reasons.total()} tests were skipped, {self._most} may be"
             terminalreporter.write_line(line, red=True)
 
     @property
     def _are_too_many(self) -> bool:
-        return self._most is not None and self._count > self._most
+        return self._most is not None and self._reasons.total() > self._most
