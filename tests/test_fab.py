@@ -22,7 +22,7 @@ from bench import journal, running
 from errors import MachineError
 from tests.asking import get, together
 from tests.commands import FAB, can_listen, fab, fab_here, free_port, served
-from tests.installed import SERVERS
+from tests.installed import OWN, require
 from tests.waiting import wait_until
 
 Alive = Callable[[], list[psutil.Process]]
@@ -96,7 +96,7 @@ def test_2_group_is_the_loop_with_a_split_task() -> None:
 
 
 KILLED = [  # with what a network task fetches from; and without, of each kind of pool
-    *[(name, "network_https_sync") for name in SERVERS],
+    *[(name, "network_https_sync") for name in OWN],
     *[(name, "noop_sync") for name in ("threads", "processes")],
 ]
 
@@ -105,6 +105,7 @@ KILLED = [  # with what a network task fetches from; and without, of each kind o
 def test_kill_9_of_what_the_user_started_leaves_nothing(
     name: str, task: str, mark: Alive, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
+    require(name)
     monkeypatch.setenv("UPSTREAM_FOLDER", str(tmp_path))
     port = free_port()
     with served(f"run_server:{name},{task},port={port}") as process:

@@ -16,15 +16,16 @@ from bench.record import LONG, VISIT
 from bench.resources import Watch
 from bench.visit import visit
 from suites import Case, tornado
-from tests.installed import POOLS, SERVERS
+from tests.installed import OWN, POOLS, require
 
 pytestmark = pytest.mark.server
 KINDS = ("sync", "threads", "processes")  # in its own thread, in others, in other processes
-EVERY = [name if name in KINDS else pytest.param(name, marks=pytest.mark.slow) for name in SERVERS]
+EVERY = [name if name in KINDS else pytest.param(name, marks=pytest.mark.slow) for name in OWN]
 
 
 def case_of(name: str, task: str, **more: Any) -> Case:
-    """Name a case of two workers, which start sooner than more."""
+    """Name a case of two workers, which start sooner than more; skip what cannot run here."""
+    require(name)
     return Case(name, task, settings={"workers": 2} if name in POOLS else {}, **more)
 
 
@@ -35,7 +36,7 @@ def visited(case: Case, kind: str = LONG) -> tuple[Any, list[str]]:
     return record, phases
 
 
-@pytest.mark.parametrize("name", SERVERS)
+@pytest.mark.parametrize("name", OWN)
 def test_a_visit_fills_the_record(name: str) -> None:
     record, phases = visited(case_of(name, "noop_sync", users=2, seconds=0.4))
     assert phases == ["start", "prime", "warm", "load", "stop"]
