@@ -234,20 +234,6 @@ def test_a_pool_survives_the_end_of_its_zygote() -> None:
     in_pool(test)
 
 
-def test_tasks_behind_one_that_is_unexpectedly_long_go_to_other_workers() -> None:
-    async def test(pool: PipePool) -> None:
-        for _ in range(20):
-            await asyncio.gather(*(pool.run(calls.sleep, 0.0) for _ in range(20)))
-        begin = time.monotonic()
-        long = asyncio.ensure_future(pool.run(calls.sleep, 2.0))
-        short = [pool.run(calls.sleep, 0.0) for _ in range(40)]
-        await asyncio.gather(*short)
-        assert time.monotonic() - begin < 1
-        long.cancel()
-
-    in_pool(test)
-
-
 @pytest.mark.parametrize("busy", [False, True])
 def test_no_worker_outlives_a_killed_parent(busy: bool) -> None:
     program = f"""
