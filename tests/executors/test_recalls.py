@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 
+from executors import _arena
 from executors.pipes import PipePool
 from tests.executors import calls
 from tests.executors.conftest import LIMIT, in_pool, take_for_short, wait_for
@@ -71,12 +72,15 @@ def test_a_task_that_was_recalled_can_be_cancelled(tmp_path: Path) -> None:
 
 
 async def recalled(pool: PipePool, folder: Path) -> None:
-    """Have a worker's tasks recalled, and the worker say so, before it answers once more."""
+    """Have a worker's tasks recalled, and the worker say that it skipped them."""
     tasks = Calls(pool, folder, 0.5, 20)
     await asyncio.gather(*tasks.short)
     assert not tasks.long.done()
     await tasks.long
-    await pool.run(calls.pid)  # by the worker that was the last to come to rest
+    assert pool._dispatch is not None
+    links = pool._dispatch.staff.open
+    await wait_for(lambda: all(each.words[_arena.RUNNING] == each.sequence for each in links))
+    await asyncio.sleep(0.1)  # it sends one answer after the other
 
 
 @pytest.mark.xfail(strict=True, raises=AssertionError, reason=IDLE_TWICE)
