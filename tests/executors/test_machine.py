@@ -12,7 +12,7 @@ import traceback
 
 import pytest
 
-pytest.importorskip("hypothesis")
+pytest.importorskip("hypothesis", reason="hypothesis is missing: make test-all")
 
 import hypothesis
 from hypothesis import HealthCheck, Phase, settings
@@ -120,11 +120,7 @@ def test_no_task_is_lost_or_doubled_where_no_worker_dies() -> None:
     run(NobodyDies, 60)
 
 
-@pytest.mark.xfail(strict=True, raises=Wrong, reason=IDLE_TWICE)
-def test_no_task_is_lost_or_doubled_whatever_happens() -> None:
-    run(Everything, 1000)
-
-
+# Everything is to take the place of both, when the known faults are mended.
 EACH_BY_ITSELF = [
     pytest.param(NothingRecalled, id="where nothing is recalled"),
     pytest.param(NobodyDies, id="where no worker dies"),
