@@ -25,13 +25,31 @@ from tests.waiting import wait_until
 LIMIT = 10.0  # s for any one wait
 
 
-@pytest.fixture(params=["new", "at rest"])
-def executor(request: pytest.FixtureRequest) -> Iterator[PipeExecutor]:
-    """Give one that has no thread yet, and one whose workers wait for what the caller sends."""
+@pytest.fixture(scope="module")
+def at_rest() -> Iterator[PipeExecutor]:
+    """Give one to all tests that harm none of its workers."""
     with PipeExecutor(2) as made:
-        if request.param == "at rest":
-            list(made.map(time.sleep, [0.05, 0.05]))
+        list(made.map(time.sleep, [0.05, 0.05], timeout=LIMIT))
         yield made
+
+
+@pytest.fixture(params=["new", "at rest"])
+def executor(request: pytest.FixtureRequest, at_rest: PipeExecutor) -> Iterator[PipeExecutor]:
+    """Give one that has no thread yet, and one whose workers wait for what the caller sends."""
+    if request.param == "new":
+        with PipeExecutor(2) as made:
+            yield made
+    else:
+        assert wait_until(lambda: waits(at_rest))
+        yield at_rest
+
+
+def waits(executor: PipeExecutor) -> bool:
+    """Whether its loop waits for events, and a worker for what the caller sends."""
+    engine = executor._engine
+    return (
+        not engine._turn.locked() and engine._dispatch is not None and engine._dispatch.is_at_rest
+    )
 
 
 def divide(a: int, b: int) -> tuple[int, int]:
@@ -69,7 +87,8 @@ def test_map_refuses_chunks_of_no_size(executor: PipeExecutor) -> None:
 
 
 def test_map_times_out(executor: PipeExecutor) -> None:
-    results = executor.map(calls.sleep, [0, 0, 1], timeout=0.3)
+    executor.submit(calls.pid).result(LIMIT)
+    results = executor.map(calls.sleep, [0, 0, 3], timeout=1.5)
     next(results)
     next(results)
     with pytest.raises(TimeoutError):
@@ -160,10 +179,14 @@ def test_the_traceback_of_the_worker_is_the_cause(executor: PipeExecutor) -> Non
     assert 'raise ValueError("wrong")' in str(error.__cause__)
 
 
-def test_a_worker_that_dies_breaks_its_future_only(executor: PipeExecutor) -> None:
-    with pytest.raises(BrokenProcessPool, match="exit code 3"):
-        executor.submit(calls.leave, 3).result(LIMIT)
-    assert executor.submit(calls.add, 1).result(LIMIT) == 1
+@pytest.mark.parametrize("tasks", [0, 2])
+def test_a_worker_that_dies_breaks_its_future_only(tasks: int) -> None:
+    with PipeExecutor(2) as executor:
+        list(executor.map(calls.sleep, [0.05] * tasks, timeout=LIMIT))
+        assert not tasks or wait_until(lambda: waits(executor))
+        with pytest.raises(BrokenProcessPool, match="exit code 3"):
+            executor.submit(calls.leave, 3).result(LIMIT)
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
 
 
 def test_shutdown_lets_all_that_was_submitted_end() -> None:
@@ -309,14 +332,6 @@ class Noting:
     def __reduce__(self) -> tuple[type[int], tuple[()]]:
         self.note()
         return int, ()
-
-
-def waits(executor: PipeExecutor) -> bool:
-    """Whether its loop waits for events, and a worker for what the caller sends."""
-    engine = executor._engine
-    return (
-        not engine._turn.locked() and engine._dispatch is not None and engine._dispatch.is_at_rest
-    )
 
 
 def test_a_call_is_sent_by_its_caller_when_a_worker_is_at_rest_and_else_handed_over() -> None:
