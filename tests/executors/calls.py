@@ -63,6 +63,17 @@ def fill(value: bytearray) -> bytearray:
     return value
 
 
+class Result:
+    """A value that can be seen to be let go."""
+
+    def __init__(self, number: int) -> None:
+        self.number = number
+
+
+def result(number: int) -> Result:
+    return Result(number)
+
+
 def read_variable() -> str:
     return variable.get()
 
@@ -170,13 +181,45 @@ def shout(word: str) -> None:
     print(word, flush=True)
 
 
-def act(kind: str, path: str, number: int, seconds: float | None) -> int:
+def act(kind: str, path: str, number: int, seconds: float = 0.0) -> int:
     """Note that it runs, and end in the way that its kind says."""
-    note(path, str(number))
+    note(path, str(number), seconds)
     match kind:
         case "crashes":
             os._exit(11)
         case "exits":
             sys.exit(12)
-    time.sleep(seconds or 0)
     return number
+
+
+# What a pool learns of a function it learns by its name: these have their own run times.
+
+
+def brief(path: str, number: int, seconds: float = 0.0) -> int:
+    """Always short."""
+    note(path, str(number), seconds)
+    return number
+
+
+def steady(path: str, number: int, seconds: float = 0.0) -> int:
+    """Never so short that another may wait behind it."""
+    note(path, str(number), seconds)
+    return number
+
+
+def fickle(path: str, number: int, seconds: float = 0.0) -> int:
+    """Mostly short, and sometimes long."""
+    note(path, str(number), seconds)
+    return number
+
+
+def moody(path: str, number: int, seconds: float = 0.0) -> int:
+    """Mostly short, and sometimes long, at other times than the first."""
+    note(path, str(number), seconds)
+    return number
+
+
+def sized(path: str, number: int, size: int, sent: bytes) -> tuple[int, int, bytes]:
+    """Take bytes and give others."""
+    note(path, str(number))
+    return number, len(sent), number.to_bytes(4, "big") * (size // 4)

@@ -17,6 +17,7 @@ import pytest
 from executors.pipes import BrokenWorker, PipePool, RemoteError, TaskExit
 from tests.executors import calls
 from tests.executors.conftest import LIMIT, in_pool, lives, wait_for
+from tests.waiting import read_line, wait_until
 
 
 def test_a_worker_that_dies_fails_only_its_own_task_and_says_how() -> None:
@@ -34,6 +35,7 @@ def test_a_worker_that_dies_fails_only_its_own_task_and_says_how() -> None:
     in_pool(test)
 
 
+@pytest.mark.timing
 def test_a_pool_has_all_its_workers_again_soon_after_one_was_killed() -> None:
     async def test(pool: PipePool) -> None:
         old = pool.stats().pids
@@ -100,7 +102,7 @@ def test_a_timeout_kills_counts_from_the_start_and_leaves_others_alone() -> None
             await pool.run(calls.sleep, 20, timeout=0.2)
         await asyncio.gather(first, queued)
         assert await pool.run(calls.add, 1) == 1
-        assert time.monotonic() - begin < 3
+        assert time.monotonic() - begin < 10
         assert (pool.stats().killed, pool.stats().failed) == (1, 1)
 
     in_pool(test, 1)
@@ -109,7 +111,7 @@ def test_a_timeout_kills_counts_from_the_start_and_leaves_others_alone() -> None
 def test_a_queue_timeout_gives_up_what_no_worker_took() -> None:
     async def test(pool: PipePool) -> None:
         busy = asyncio.ensure_future(pool.run(calls.sleep, 0.4))
-        await asyncio.sleep(0.05)
+        await wait_for(lambda: pool.stats().running == 1)
         with pytest.raises(TimeoutError, match="no worker was free"):
             await pool.run(calls.sleep, 20, queue_timeout=0.1)
         assert not busy.done()
@@ -124,7 +126,7 @@ def test_a_cancelled_task_leaves_the_queue_and_kills_only_when_asked() -> None:
         pids = pool.stats().pids
         running = asyncio.ensure_future(pool.run(calls.sleep, 0.2))
         queued = asyncio.ensure_future(pool.run(calls.sleep, 20))
-        await asyncio.sleep(0.05)
+        await wait_for(lambda: pool.stats().queued == 1)
         running.cancel()
         queued.cancel()
         await asyncio.wait([running, queued])
@@ -234,20 +236,6 @@ def test_a_pool_survives_the_end_of_its_zygote() -> None:
     in_pool(test)
 
 
-def test_tasks_behind_one_that_is_unexpectedly_long_go_to_other_workers() -> None:
-    async def test(pool: PipePool) -> None:
-        for _ in range(20):
-            await asyncio.gather(*(pool.run(calls.sleep, 0.0) for _ in range(20)))
-        begin = time.monotonic()
-        long = asyncio.ensure_future(pool.run(calls.sleep, 2.0))
-        short = [pool.run(calls.sleep, 0.0) for _ in range(40)]
-        await asyncio.gather(*short)
-        assert time.monotonic() - begin < 1
-        long.cancel()
-
-    in_pool(test)
-
-
 @pytest.mark.parametrize("busy", [False, True])
 def test_no_worker_outlives_a_killed_parent(busy: bool) -> None:
     program = f"""
@@ -264,11 +252,13 @@ if __name__ == "__main__": asyncio.run(main())
 """
     command = [sys.executable, "-c", program]
     with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        pids = [int(word) for word in parent.stdout.readline().split()]
+        try:
+            pids = [int(word) for word in read_line(parent.stdout).split()]
+        finally:
+            parent.kill()
+            parent.wait(LIMIT)
         assert len(pids) == 2
-        parent.kill()
-        asyncio.run(wait_for(lambda: not any(lives(pid) for pid in pids), 2))
+        asyncio.run(wait_for(lambda: not any(lives(pid) for pid in pids)))
 
 
 def test_a_pool_that_was_forked_refuses() -> None:
@@ -280,7 +270,7 @@ def test_a_pool_that_was_forked_refuses() -> None:
             except RuntimeError as error:
                 os.write(writing, str(error).encode())
             os._exit(0)
-        os.waitpid(child, 0)
+        assert wait_until(lambda: os.waitpid(child, os.WNOHANG)[0])
         assert b"belongs to the process" in os.read(reading, 200)
         os.close(reading)
         os.close(writing)
@@ -293,7 +283,7 @@ def test_close_with_a_grace_ends_what_does_not_end() -> None:
         pool = PipePool(1)
         await pool.start()
         tasks = [asyncio.ensure_future(pool.run(calls.sleep, 30)) for _ in range(2)]
-        await asyncio.sleep(0.05)
+        await wait_for(lambda: pool.stats().running == 1)
         await pool.close(0.1)
         for task in tasks:
             with pytest.raises(BrokenWorker, match="closed"):
@@ -301,14 +291,15 @@ def test_close_with_a_grace_ends_what_does_not_end() -> None:
 
     begin = time.monotonic()
     asyncio.run(asyncio.wait_for(body(), LIMIT))
-    assert time.monotonic() - begin < 3
+    assert time.monotonic() - begin < 10
 
 
-@pytest.mark.parametrize("limit", [1, 3, 50])
-def test_workers_are_recycled_after_their_number_of_tasks(limit: int) -> None:
+@pytest.mark.parametrize(("limit", "tasks"), [(1, 12), (3, 30), (50, 150)])
+def test_workers_are_recycled_after_their_number_of_tasks(limit: int, tasks: int) -> None:
     async def test(pool: PipePool) -> None:
-        pids = await asyncio.gather(*(pool.run(calls.sleep, 0.0) for _ in range(60)))
+        pids = await asyncio.gather(*(pool.run(calls.sleep, 0.0) for _ in range(tasks)))
         assert max(pids.count(pid) for pid in pids) <= limit
+        assert len({*pids}) >= tasks / limit
         assert pool.stats().restarts == 0
         await wait_for(lambda: sum(map(lives, set(pids))) <= 2)
 

@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import os
 import shutil
-import socket
 import subprocess
 import sys
 import textwrap
@@ -17,6 +16,9 @@ from pathlib import Path
 import pytest
 
 import executors
+from tests.commands import free_port
+
+pytestmark = pytest.mark.server
 
 FOLDER = Path(executors.__file__).parent
 LIMIT = 20.0
@@ -52,8 +54,7 @@ def test_the_first_example_runs_where_the_package_stands_alone(
 
 
 def test_the_tornado_example_serves(alone: dict[str, str], tmp_path: Path) -> None:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     code = example("RequestHandler").replace("asyncio.run(main())", f"asyncio.run(main({port}))")
     (tmp_path / "hello.py").write_text(code)
     command = [sys.executable, str(tmp_path / "hello.py")]
@@ -62,12 +63,16 @@ def test_the_tornado_example_serves(alone: dict[str, str], tmp_path: Path) -> No
             assert fetch(f"http://127.0.0.1:{port}/?name=Ada") == b"Hello, Ada\n"
         finally:
             running.kill()
+            running.wait(LIMIT)
 
 
 def fetch(url: str) -> bytes:
     deadline = time.monotonic() + LIMIT
     while time.monotonic() < deadline:
-        with contextlib.suppress(urllib.error.URLError), urllib.request.urlopen(url) as answer:
+        with (
+            contextlib.suppress(urllib.error.URLError),
+            urllib.request.urlopen(url, timeout=5) as answer,
+        ):
             return bytes(answer.read())
         time.sleep(0.05)
     raise AssertionError("it does not answer")
@@ -80,18 +85,18 @@ def quote(number): return f"{number} for 5"
 
 def test_the_fastapi_example_serves(alone: dict[str, str], tmp_path: Path) -> None:
     for needed in ("fastapi", "uvicorn"):
-        pytest.importorskip(needed)
+        pytest.importorskip(needed, reason=f"{needed} is missing: make test-all")
     (tmp_path / "shop").mkdir()
     (tmp_path / "shop" / "pricing.py").write_text(SHOP)
     (tmp_path / "quotes.py").write_text(example("FastAPI"))
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port = free.getsockname()[1]
+    port = free_port()
     command = [sys.executable, "-m", "uvicorn", "quotes:app", f"--port={port}"]
     with subprocess.Popen(command, env=alone, cwd=tmp_path) as running:
         try:
             assert fetch(f"http://127.0.0.1:{port}/quote/7") == b'"7 for 5"'
         finally:
-            running.terminate()
+            running.kill()
+            running.wait(LIMIT)
 
 
 ASKED = """
@@ -110,7 +115,7 @@ if __name__ == "__main__":
 
 
 def test_the_django_examples_answer(alone: dict[str, str], tmp_path: Path) -> None:
-    pytest.importorskip("django")
+    pytest.importorskip("django", reason="django is missing: make test-all")
     views = example("async def price") + "\n" + example("def priced")
     for name, code in {"shop/pricing": SHOP, "views": views, "asked": ASKED}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)

@@ -1,32 +1,41 @@
-"""A storm: workers are killed ten times a second, under 64 tasks at once.
-
-`STRICT=1` makes it half a minute, and asks for the rate that the pool is to keep.
-"""
+"""A storm: workers are killed ten times a second, under 64 tasks at once."""
 
 from __future__ import annotations
 
 import asyncio
-import os
 import statistics
 
 import pytest
 
 from executors import _storm
 
-STRICT = "STRICT" in os.environ
-SECONDS = 30 if STRICT else 3
-KEPT = 0.8 if STRICT else 0.3  # of the rate without kills
-KILLS = 3  # a second at least: on a busy machine its 10 come late
 
+def storm(idempotent: bool, seconds: int) -> _storm.Storm:
+    """Have one, and see that nobody but those that were killed has failed."""
 
-@pytest.mark.parametrize("idempotent", [True, False])
-def test_killed_workers_cost_at_most_the_tasks_that_they_held(idempotent: bool) -> None:
     async def test() -> _storm.Storm:
-        async with asyncio.timeout(3 * SECONDS + 10):
-            return await _storm.measure(2, idempotent, SECONDS)
+        async with asyncio.timeout(3 * seconds + 20):
+            return await _storm.measure(2, idempotent, seconds)
 
     found = asyncio.run(test())
     print(found)
     assert (found.calm_failed, found.failed <= (0 if idempotent else found.held)) == (0, True)
-    assert (found.restarts, found.kills >= KILLS * SECONDS) == (found.kills, True)
-    assert statistics.fmean(found.rates) > KEPT * statistics.fmean(found.calm)
+    assert found.restarts == found.kills
+    return found
+
+
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_killed_workers_cost_at_most_the_tasks_that_they_held(idempotent: bool) -> None:
+    found = storm(idempotent, 2)
+    assert found.kills >= 3  # of 19: on a busy machine they come late
+    assert found.done > found.held
+
+
+@pytest.mark.slow
+@pytest.mark.timing
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize("idempotent", [True, False])
+def test_a_pool_keeps_its_rate_in_half_a_minute_of_kills(idempotent: bool) -> None:
+    found = storm(idempotent, 30)
+    assert found.kills >= 3 * 30
+    assert statistics.fmean(found.rates) > 0.8 * statistics.fmean(found.calm)

@@ -22,7 +22,7 @@ def waits(gap_s: float, number: int, spin: bool) -> float:
 
     def send() -> None:
         for _ in range(number):
-            go.acquire()
+            go.acquire(timeout=10)
             time.sleep(gap_s)
             there.send(b"x")
 
@@ -37,7 +37,7 @@ def waits(gap_s: float, number: int, spin: bool) -> float:
         vigil.wait()
         used += time.thread_time() - began
         assert here.recv(2) == b"x"
-    sender.join()
+    sender.join(10)
     here.close()
     there.close()
     return used
