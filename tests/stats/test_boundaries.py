@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import math
+import random
 
 import pytest
 
-from bench.stats import audit, blocking, looks, scaling, student, verdict
+from bench.stats import audit, blocking, looks, scaling, squares, student, verdict
 from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, UNRESOLVED, reason_of, word_of
 from bench.stats.estimate import estimate, target_of
 
@@ -123,6 +124,16 @@ def test_a_knee_among_the_points_is_seen_and_a_line_has_none() -> None:
     with pytest.raises(ValueError, match="5 points are needed, not 4"):
         scaling.knee(points[:4])
     assert scaling.knee([(1, 10.0), *points[1:]]).parameters["rate_max"] is None
+
+
+def test_a_fit_of_wild_values_still_finds_the_least_error() -> None:
+    rng = random.Random(24)  # here whole steps go too far
+    rows = [(1.0, n - 1.0, n * (n - 1.0)) for n in (1, 2, 4, 8, 16, 32)]
+    values = [math.exp(rng.gauss(0, 2)) for _ in rows]
+    found = squares.positive_log_fit(rows, values)
+    models = [sum(c * x for c, x in zip(found, row, strict=True)) for row in rows]
+    error = sum(math.log(v / m) ** 2 for v, m in zip(values, models, strict=True))
+    assert error == pytest.approx(42.5917, abs=1e-3)
 
 
 def test_criteria_rise_with_parameters_and_know_no_error_below_a_thousandth() -> None:
