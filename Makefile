@@ -8,7 +8,7 @@ AT_ONCE = 4
 # Those that ask how long something took run alone, and once more when they fail: an R says so.
 TIMING = -m timing --reruns 1 -rR
 
-.PHONY: setup demo test test-quick test-all coverage check format readme siege suites tools lock clean help
+.PHONY: setup demo test test-quick test-all coverage mutants check format readme siege suites tools lock clean help
 
 help:
 	@echo "make setup   set up alone: .venv and siege"
@@ -17,6 +17,7 @@ help:
 	@echo "make test    set up, then run the tests (5 minutes); test-quick: those without servers"
 	@echo "make test-all  set up for every suite, then run the slow tests, too"
 	@echo "make coverage  run the tests and print which branches they do not reach"
+	@echo "make mutants   whether the tests notice 300 small changes of what they test (2 hours)"
 	@echo "make check   set up, then check format, lint, types and README"
 
 setup: .venv/installed siege
@@ -41,6 +42,9 @@ coverage: .venv/developed siege
 	-$(BIN)/coverage run -m pytest -n $(AT_ONCE) -m "not timing" $(COVERED)
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
+mutants: .venv/developed
+	$(BIN)/python -m pip install -q --disable-pip-version-check cosmic-ray -c requirements.lock
+	nice $(BIN)/python scripts/mutants.py
 
 check: .venv/developed
 	$(BIN)/ruff format --check .

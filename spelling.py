@@ -73,7 +73,7 @@ def rewrite(
 ) -> list[str]:
     """Make `run_server:3,port=9000` into `run_server --server=3 --port=9000`; raise UsageError.
 
-    Commands may be written with dashes. Words that are options already are checked and kept.
+    Commands may be written with dashes, options with underscores; options are checked.
     """
     core = set(core)
     rewritten: list[str] = []
@@ -84,8 +84,8 @@ def rewrite(
             rewritten.append(word)
             is_value = False
         elif word.startswith("-"):
-            rewritten.append(word)
-            is_value = _takes_value(word, command, commands, core)
+            option, is_value = _checked(word, command, commands, core)
+            rewritten += option
         else:
             name, colon, values = word.partition(":")
             command = _command(name, commands)
@@ -110,10 +110,11 @@ def _options(command: str, values: list[str], parameters: Defaults) -> list[str]
         key, equals, rest = value.partition("=")
         if equals and key.isidentifier():
             name, text = _parameter(command, key, names), rest
-        elif position >= len(names):
-            raise UsageError(f"{command} has no place for {value!r}: it takes {', '.join(names)}")
         elif value == "":
             continue
+        elif position >= len(names):
+            known = ", ".join(names) or "nothing"
+            raise UsageError(f"{command} has no place for {value!r}: it takes {known}")
         else:
             name, text = names[position], value
         if name in given:
@@ -133,14 +134,18 @@ def _option(name: str, value: str, parameters: Defaults) -> list[str]:
     raise UsageError(f"{name}={value!r} is neither yes nor no")
 
 
-def _takes_value(word: str, command: str, commands: Mapping[str, Defaults], core: set[str]) -> bool:
-    """Check an option of a command; say whether the next word is its value."""
-    flag, equals, _ = word.partition("=")
+def _checked(
+    word: str, command: str, commands: Mapping[str, Defaults], core: set[str]
+) -> tuple[list[str], bool]:
+    """Give an option of a command as Fabric takes it, and whether the next word is its value."""
+    flag, equals, value = word.partition("=")
     if flag in core or not command or not flag.startswith("--"):
-        return False
+        return [word], False
     parameters = commands[command]
     name = _parameter(command, flag[2:].replace("-", "_"), list(parameters))
-    return not equals and not isinstance(parameters[name], bool)
+    if equals:
+        return _option(name, value, parameters), False
+    return ["--" + name.replace("_", "-")], not isinstance(parameters[name], bool)
 
 
 def _parameter(command: str, name: str, names: list[str]) -> str:

@@ -71,11 +71,11 @@ def read(folder: Path) -> list[Record]:
     """Read the records of a run; a torn line, left by a crash, is passed over with a warning."""
     path = folder / FILE
     try:
-        lines = path.read_text(errors="replace").splitlines()
+        lines = path.read_bytes().decode(errors="replace").removesuffix("\n").split("\n")
     except OSError as error:
         raise _unusable(path, error) from error
     records = []
-    for number, line in enumerate(lines, start=1):
+    for number, line in enumerate(lines if lines != [""] else [], start=1):
         try:
             records.append(from_line(line))
         except ValueError as error:

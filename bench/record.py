@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from dataclasses import asdict, dataclass, field, fields
+from typing import Any
 
 SCHEMA = 2
 VISIT, LONG, TEST, PAIR = "visit", "long", "test", "pair"
@@ -175,9 +177,38 @@ class Record:
 
 def from_line(line: str) -> Record:
     """Read a record back; fields of newer versions are passed over. Raises ValueError."""
-    values = json.loads(line)
-    known = {f.name for f in fields(Record)}
     try:
-        return Record(**{key: value for key, value in values.items() if key in known})
+        values = json.loads(line, parse_constant=_refuse)
+        known = {name: _checked(name, value) for name, value in values.items() if name in TYPES}
+        return Record(**known)
     except (TypeError, AttributeError) as error:  # a field is missing, or it is no JSON object
         raise ValueError(str(error)) from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+TYPES = {f.name: str(f.type) for f in fields(Record)}
+JSON: dict[str, Any] = {
+    "str": str,
+    "int": int,
+    "float": (int, float),
+    "bool": bool,
+    "Mapping": dict,
+    "tuple": list,
+}
+
+
+def _checked(name: str, value: Any) -> Any:
+    """Give a field's value as it was written, or raise ValueError."""
+    kind = TYPES[name].removesuffix(" | None")
+    if value is None and kind != TYPES[name]:
+        return None
+    plain = kind.partition("[")[0]
+    is_right = isinstance(value, JSON[plain]) and isinstance(value, bool) == (plain == "bool")
+    if not is_right or value in (math.inf, -math.inf):
+        raise ValueError(f"{name}={str(value)[:40]!r} is no {kind}")
+    return tuple(value) if plain == "tuple" else value
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"{word} is no number of a record")

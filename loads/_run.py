@@ -18,6 +18,7 @@ import catalog
 from errors import MachineError
 from loads import Command, Load, Measured, Ran
 from loads._check import check
+from loads._figures import checked
 
 GRACE = 5.0  # s beyond the load and one timeout before a tool counts as hung
 WARM_UP = 90.0  # s at most for a load that waits for every user
@@ -47,7 +48,7 @@ def run(load: Load, name: str) -> Ran:
         problem = f"{name} hung and was killed after {_deadline(load):.0f} s"
         measured = Measured(problem=problem)
     else:
-        measured = driver.parse(stdout, stderr, load)
+        measured = checked(driver.parse(stdout, stderr, load), name)
     model = "open" if load.rate else "closed"
     own = tuple(word.removeprefix(f"{catalog.ROOT}/") for word in argv)
     return Ran(name, version(driver), own, measured, cpu_s, output, model, hung=cpu_s is None)

@@ -9,6 +9,7 @@ from dataclasses import replace
 from loads import Command, Load, Measured
 from loads._asked import PLAIN
 from loads._body import content_type
+from loads._figures import COUNT, NUMBER
 from loads._rate import quantum_of_count
 
 TOOL = "ab"
@@ -22,13 +23,14 @@ CLOCK = 0.001  # s: its times are multiples of this
 COARSE = 0.05  # of the value: beyond it times are not known from this clock
 
 NUMBERS = {
-    "elapsed": r"Time taken for tests: +([\d.]+) seconds",
-    "finished": r"Complete requests: +(\d+)",
+    "elapsed": rf"^Time taken for tests: +{NUMBER} seconds$",
+    "finished": rf"^Complete requests: +{COUNT}$",
+    "ended": rf"^Total transferred: +{COUNT} bytes$",  # behind every count
 }
-SHARE = re.compile(r"^ +(\d+)% +(\d+)", re.MULTILINE)
-TOTAL = re.compile(r"^Total: +\d+ +(\d+) ", re.MULTILINE)
-LOST = re.compile(r"\(Connect: (\d+), Receive: (\d+), Length: \d+, Exceptions: (\d+)\)")
-NOT_2XX = re.compile(r"Non-2xx responses: +(\d+)")
+SHARE = re.compile(rf"^ +(\d+)% +{COUNT}(?=\n| \()", re.MULTILINE)
+TOTAL = re.compile(rf"^Total: +\d+ +{COUNT} ", re.MULTILINE)
+LOST = re.compile(rf"\(Connect: {COUNT}, Receive: {COUNT}, Length: \d+, Exceptions: {COUNT}\)")
+NOT_2XX = re.compile(rf"^Non-2xx responses: +{COUNT}$", re.MULTILINE)
 
 
 def command(load: Load) -> Command:
@@ -56,11 +58,11 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
     It counts a lost connection up to twice, and does not notice a body that ends too early. Its
     mean per request is derived from the rate, so the mean of its connection times is taken.
     """
-    found = {name: re.search(pattern, stdout) for name, pattern in NUMBERS.items()}
+    found = {name: re.search(pattern, stdout, re.MULTILINE) for name, pattern in NUMBERS.items()}
     if None in found.values():
         last = (stderr.strip().splitlines() or ["its output says why"])[-1]
         return Measured(problem=f"ab printed no result: {last}")
-    elapsed, finished = (float(match[1]) for match in found.values() if match)
+    elapsed, finished, _ = (float(match[1]) for match in found.values() if match)
     broken, odd = LOST.search(stdout), NOT_2XX.search(stdout)
     lost = min(int(finished), max(map(int, broken.groups()))) if broken else 0
     refused = int(odd[1]) if odd else 0

@@ -29,7 +29,7 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
     try:
         said = json.loads(stdout)
         return Measured(**{**said, "notes": tuple(said.get("notes", ()))})
-    except (ValueError, TypeError, AttributeError):
+    except (ValueError, TypeError, AttributeError, RecursionError):
         last = (stderr.strip().splitlines() or ["it said nothing"])[-1]
         return Measured(problem=f"builtin printed no result: {last}")
 

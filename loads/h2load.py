@@ -8,6 +8,7 @@ from dataclasses import replace
 
 from loads import Command, Load, Measured
 from loads._body import content_type
+from loads._figures import COUNT, NUMBER
 from loads._rate import quantum_of_count
 
 TOOL = "h2load"
@@ -23,14 +24,14 @@ LACKS = {
     "ca": "check of certificates",
 }
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0}
-TIME = r"([\d.]+)(us|ms|s)"
+TIME = rf"{NUMBER}(us|ms|s)"
 FINISHED = re.compile(rf"^finished in {TIME}, ", re.MULTILINE)
 REQUESTS = re.compile(
-    r"^requests: (\d+) total, (\d+) started, (\d+) done, (\d+) succeeded, "
-    r"(\d+) failed, (\d+) errored, (\d+) timeout$",
+    rf"^requests: {COUNT} total, {COUNT} started, {COUNT} done, {COUNT} succeeded, "
+    rf"{COUNT} failed, {COUNT} errored, {COUNT} timeout$",
     re.MULTILINE,
 )
-CODES = re.compile(r"^status codes: \d+ 2xx, \d+ 3xx, (\d+) 4xx, (\d+) 5xx$", re.MULTILINE)
+CODES = re.compile(rf"^status codes: \d+ 2xx, \d+ 3xx, {COUNT} 4xx, {COUNT} 5xx$", re.MULTILINE)
 TIMES = re.compile(rf"^time for request: +{TIME} +{TIME} +{TIME} ", re.MULTILINE)
 
 

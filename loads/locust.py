@@ -13,6 +13,7 @@ from typing import Any
 from loads import Command, Load, Measured
 from loads._asked import PLAIN
 from loads._body import content_type
+from loads._figures import is_figure
 from loads._rate import quantum_of_count
 
 TOOL = None
@@ -54,7 +55,10 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
         asked, failed, total = (
             said[key] for key in ("num_requests", "num_failures", "total_response_time")
         )
-    except (ValueError, KeyError, TypeError):
+        quantiles = _quantiles(said["response_times"])
+        if not all(map(is_figure, (elapsed, asked, failed, total, asked - failed))):
+            raise ValueError("a figure is missing")
+    except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
         last = (stderr.strip().splitlines() or ["its output says why"])[-1]
         return Measured(problem=f"locust printed no result: {last}")
     completed = asked - failed
@@ -76,7 +80,7 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
         measured,
         response_mean_s=total / completed / 1000,
         response_how="locust's own",
-        **_quantiles(said["response_times"]),
+        **quantiles,
     )
 
 

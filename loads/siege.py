@@ -9,6 +9,7 @@ import re
 from loads import Command, Load, Measured
 from loads._asked import PLAIN
 from loads._body import content_type
+from loads._figures import is_figure
 from loads._rate import quantum_of_count
 from loads._siege_config import config
 
@@ -71,9 +72,9 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
     """
     try:
         said = json.loads(stdout[stdout.index("{") : stdout.rindex("}") + 1])
-    except ValueError:
+    except (ValueError, RecursionError):
         return Measured(problem="siege printed no result: its output says why")
-    if odd := [key for key in KEYS if not isinstance(said.get(key), int | float)]:
+    if odd := [key for key in KEYS if not is_figure(said.get(key))]:
         return Measured(problem=f"siege's result has no number for {', '.join(odd)}")
     transactions, failures = said["transactions"], said["failed_transactions"]
     completed = min(said["successful_transactions"], transactions)

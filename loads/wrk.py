@@ -8,6 +8,7 @@ import re
 from loads import Command, Load, Measured
 from loads._asked import PLAIN
 from loads._body import content_type
+from loads._figures import COUNT, NUMBER
 from loads._rate import quantum_of_count
 
 TOOL = "wrk"
@@ -17,11 +18,13 @@ MAX_USERS = 20_000
 KEEPS = True
 LACKS = {"requests": "number of requests", **PLAIN}
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
-FINISHED = re.compile(r"^ +(\d+) requests in ([\d.]+)(us|ms|s|m|h), ", re.MULTILINE)
+FINISHED = re.compile(rf"^ +{COUNT} requests in {NUMBER}(us|ms|s|m|h), ", re.MULTILINE)
+ENDED = re.compile(r"^Requests/sec:", re.MULTILINE)  # behind every count
 BROKEN = re.compile(
-    r"^ +Socket errors: connect (\d+), read (\d+), write (\d+), timeout (\d+)", re.MULTILINE
+    rf"^ +Socket errors: connect {COUNT}, read {COUNT}, write {COUNT}, timeout {COUNT}$",
+    re.MULTILINE,
 )
-NOT_2XX = re.compile(r"^ +Non-2xx or 3xx responses: (\d+)", re.MULTILINE)
+NOT_2XX = re.compile(rf"^ +Non-2xx or 3xx responses: {COUNT}$", re.MULTILINE)
 
 
 def command(load: Load) -> Command:
@@ -38,7 +41,7 @@ def command(load: Load) -> Command:
 def parse(stdout: str, stderr: str, load: Load) -> Measured:
     """Read wrk's text; a timeout is a slow answer to it, which it counts as well."""
     finished = FINISHED.search(stdout)
-    if finished is None:
+    if finished is None or not ENDED.search(stdout):
         last = ((stderr + stdout).strip().splitlines() or ["its output says why"])[-1]
         return Measured(problem=f"wrk printed no result: {last}")
     answered, elapsed = int(finished[1]), float(finished[2]) * UNITS[finished[3]]

@@ -58,5 +58,5 @@ def _words(found: Sweep) -> str:
             return f"knee: not within these {over}; {off}"
         return f"knee: more than {fit.peak:.1f} {over} bring nothing; {off}"
     sigma, kappa = fit.parameters["sigma"], fit.parameters["kappa"]
-    peak = "no peak within" if fit.peak is None else f"peak at {fit.peak:.1f}"
-    return f"USL: contention {sigma:.4f}, coherency {kappa:.6f}, {peak} these {over}; {off}"
+    peak = f"no peak within these {over}" if fit.peak is None else f"peak at {fit.peak:.1f} {over}"
+    return f"USL: contention {sigma:.4f}, coherency {kappa:.6f}, {peak}; {off}"

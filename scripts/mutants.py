@@ -1,0 +1,256 @@
+"""Mutation testing: whether the tests notice small changes of what they test.
+
+Places are drawn at random from the files of AREAS, one of cosmic-ray's operators for each; a mutant
+is killed when a test of its area fails. All of it happens in a copy of the project.
+"""
+
+from __future__ import annotations
+
+import argparse
+import ast
+import itertools
+import json
+import os
+import queue
+import random
+import shutil
+import signal
+import subprocess
+import sys
+import tempfile
+import time
+import uuid
+from collections import Counter, defaultdict
+from dataclasses import asdict, dataclass
+from multiprocessing.pool import ThreadPool
+from pathlib import Path
+
+import psutil
+from cosmic_ray import plugins
+from cosmic_ray.ast import ast_nodes, get_ast
+from cosmic_ray.mutating import mutate_code
+
+ROOT = Path(__file__).resolve().parents[1]
+RESULTS = ROOT / ".data" / "mutants.jsonl"
+LONGEST = 240.0  # s for the tests of one mutant; one test may take 30
+NEEDLESS = ("Eq_Is", "NotEq_IsNot", "Is_Eq", "IsNot_NotEq", "Variable")  # mostly no change at all
+POOL = ("_dispatch", "_staff", "_queue", "_task", "_watch", "_departures", "_ledger")
+CLAIMS = ("claims", "claimed", "judged")
+REPORTS = "tests/reports/test_[!c]*.py"
+AREAS = {  # what is mutated: its tests, the quicker ones first
+    "bench/stats/[a-z]*.py": ("tests/stats/test_*.py",),
+    "bench/record.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
+    "bench/journal.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
+    **{f"reports/{name}.py": (REPORTS, "tests/reports/test_c*.py") for name in CLAIMS},
+    "reports/[a-z]*.py": (REPORTS,),
+    "spelling.py": ("tests/test_spelling*.py",),
+    **{
+        f"executors/{name}.py": tuple(
+            f"tests/executors/test_{tests}.py"
+            for tests in ("pool", "scheduler*", "faults", "executor")
+        )
+        for name in POOL
+    },
+}
+_stamps = itertools.count(1)
+
+
+@dataclass
+class Mutant:
+    """A change at one place of a file, and what came of it."""
+
+    path: str
+    line: int
+    operator: str
+    occurrence: int
+    before: str = ""
+    after: str = ""
+    killed_by: str | None = None
+    seconds: float = 0.0
+
+    @property
+    def tests(self) -> tuple[str, ...]:
+        """The tests of its area."""
+        return next(tests for area, tests in AREAS.items() if Path(self.path).match(area))
+
+
+def places() -> list[list[Mutant]]:
+    """List what can be changed at each place, without annotations, which nothing evaluates."""
+    operators = {
+        name: plugins.get_operator(name)()
+        for name in sorted(plugins.operator_names())
+        if not any(word in name for word in NEEDLESS)
+    }
+    found: dict[tuple[str, int, int], list[Mutant]] = {}
+    seen: set[Path] = set()
+    for pattern in AREAS:
+        for file in sorted(set(ROOT.glob(pattern)) - seen):
+            seen.add(file)
+            path, source = str(file.relative_to(ROOT)), file.read_text()
+            nodes, skipped = list(ast_nodes(get_ast(source))), _annotations(source)
+            for name, operator in operators.items():
+                starts = [p[0] for node in nodes for p in operator.mutation_positions(node)]
+                for occurrence, (line, column) in enumerate(starts):
+                    if not any(first <= (line, column) < last for first, last in skipped):
+                        mutant = Mutant(path, line, name, occurrence)
+                        found.setdefault((path, line, column), []).append(mutant)
+    return [found[place] for place in sorted(found)]
+
+
+def _annotations(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
+    nodes = list(ast.walk(ast.parse(source)))
+    inner = [getattr(n, name, None) for n in nodes for name in ("annotation", "returns")]
+    return [
+        ((n.lineno, n.col_offset), (n.end_lineno or 0, n.end_col_offset or 0)) for n in inner if n
+    ]
+
+
+def run_all(mutants: list[Mutant], results: Path, jobs: int) -> None:
+    """Test mutants, `jobs` at once, each job in a copy of its own; add what comes of them."""
+    ignored = shutil.ignore_patterns(".git", ".venv", ".data", ".pythons", ".*_cache")
+    copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
+    with tempfile.TemporaryDirectory(prefix="mutants-") as folder, results.open("a") as file:
+        for number in range(jobs):
+            copies.put(shutil.copytree(ROOT, Path(folder, str(number)), ignore=ignored))
+        for tests in sorted({mutant.tests for mutant in mutants}):
+            if failed := _failure(Path(folder, "0"), tests):
+                sys.exit(f"{failed} fails without any change")
+
+        def tested(mutant: Mutant) -> Mutant:
+            copy = copies.get()
+            _test(mutant, copy)
+            copies.put(copy)
+            return mutant
+
+        with ThreadPool(jobs) as pool:
+            for number, mutant in enumerate(pool.imap_unordered(tested, mutants), start=1):
+                file.write(json.dumps(asdict(mutant)) + "\n")
+                file.flush()
+                print(f"{number} of {len(mutants)}: {_shown(mutant)}", flush=True)
+
+
+def _test(mutant: Mutant, copy: Path) -> None:
+    path = copy / mutant.path
+    source = path.read_text()
+    if (changed := _changed(source, mutant)) is None:
+        mutant.killed_by = "nothing: its line is there no more"
+        return
+    began = time.monotonic()
+    try:
+        path.write_text(changed)
+        stamp = next(_stamps)
+        os.utime(path, (stamp, stamp))  # so that no compiled file of another is taken for it
+        mutant.killed_by = _failure(copy, mutant.tests)
+    finally:
+        path.write_text(source)
+    mutant.seconds = round(time.monotonic() - began, 1)
+
+
+def _changed(source: str, mutant: Mutant) -> str | None:
+    """Change a source; a mutant that was tested before is found by its line, wherever that is."""
+    operator = plugins.get_operator(mutant.operator)()
+    is_new = not mutant.before
+    for occurrence in itertools.count(mutant.occurrence if is_new else 0):
+        changed = mutate_code(source, operator, occurrence)
+        if changed is None:
+            return None
+        pairs = zip(source.splitlines(), changed.splitlines(), strict=False)
+        before, after = next((a.strip(), b.strip()) for a, b in pairs if a != b)
+        if is_new or (mutant.before, mutant.after) == (before, after):
+            mutant.before, mutant.after = before, after
+            return str(changed)
+    return None
+
+
+def _failure(copy: Path, tests: tuple[str, ...]) -> str | None:
+    """Run tests; name the first that fails, None when all pass. What is vague is tried again."""
+    files = [str(f) for pattern in tests for f in sorted(copy.glob(pattern))]
+    options = ["-x", "-q", "-rfE", "-p", "no:cacheprovider", "-o", "timeout=30", "--reruns", "2"]
+    options += ["-m", "not timing"]  # which fail by themselves in company
+    said = ""
+    for _ in range(2):
+        code, said = _run([sys.executable, "-m", "pytest", *options, *dict.fromkeys(files)], copy)
+        if code == 0:
+            return None
+        for line in said.splitlines():
+            if line.startswith(("FAILED ", "ERROR ")):
+                return line.split()[1].removeprefix("tests/")
+    return " ".join(said.splitlines()[-1:]) or f"exit code {code}"
+
+
+def _run(command: list[str], folder: Path) -> tuple[int | None, str]:
+    """Run a command to its end or for LONGEST, and end all that it started."""
+    mark = uuid.uuid4().hex
+    process = subprocess.Popen(
+        command,
+        cwd=folder,
+        env={**os.environ, "MUTANT": mark},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+        errors="replace",
+        start_new_session=True,
+    )
+    try:
+        said, _ = process.communicate(timeout=LONGEST)
+        return process.returncode, said
+    except subprocess.TimeoutExpired:
+        return None, f"ERROR longer-than-{LONGEST:g}-s"
+    finally:
+        for each in psutil.process_iter(["environ"]):
+            if (each.info["environ"] or {}).get("MUTANT") == mark:
+                each.send_signal(signal.SIGKILL)
+        process.wait(10)
+
+
+def _shown(mutant: Mutant) -> str:
+    where = f"{mutant.path}:{mutant.line}"
+    if mutant.killed_by:
+        return f"killed by {mutant.killed_by}: {where}"
+    return f"SURVIVED {where}\n  - {mutant.before}\n  + {mutant.after}"
+
+
+def report(mutants: list[Mutant]) -> None:
+    """Print the survivors, and the score of each folder."""
+    counts: dict[str, Counter[bool]] = defaultdict(Counter)
+    for mutant in mutants:
+        counts[str(Path(mutant.path).parent)][mutant.killed_by is not None] += 1
+        if not mutant.killed_by:
+            print(_shown(mutant))
+    for folder, count in sorted(counts.items()):
+        print(f"{folder}: {count[True]} of {count.total()} killed")
+    killed = sum(count[True] for count in counts.values())
+    print(f"score: {killed} of {len(mutants)} = {killed / max(1, len(mutants)):.0%}")
+
+
+def read(results: Path) -> list[Mutant]:
+    """Read what came of mutants, the last of each."""
+    lines = [Mutant(**json.loads(line)) for line in results.read_text().splitlines()]
+    return list({(m.path, m.operator, m.occurrence): m for m in lines}.values())
+
+
+def main() -> None:
+    """Draw mutants and test them, or test again those that survived."""
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--count", type=int, default=300)
+    parser.add_argument("--seed", type=int, default=14)
+    parser.add_argument("--results", type=Path, default=RESULTS)
+    parser.add_argument("--jobs", type=int, default=2)
+    parser.add_argument("--again", action="store_true", help="those that survived, once more")
+    given = parser.parse_args()
+    given.results.parent.mkdir(parents=True, exist_ok=True)
+    if given.again:
+        mutants = [mutant for mutant in read(given.results) if not mutant.killed_by]
+    else:
+        given.results.unlink(missing_ok=True)
+        drawn = random.Random(given.seed)  # noqa: S311 - no secret
+        all_places = places()
+        mutants = [drawn.choice(p) for p in drawn.sample(all_places, given.count)]
+        print(f"{given.count} of {len(all_places)} places, one change each")
+    run_all(mutants, given.results, given.jobs)
+    report(read(given.results))
+
+
+if __name__ == "__main__":
+    main()

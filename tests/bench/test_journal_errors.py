@@ -1,0 +1,131 @@
+"""A journal that cannot be written or found says in one line what to do, and loses no record."""
+
+from __future__ import annotations
+
+import resource
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from bench import journal
+from errors import StorageError
+from tests.bench.test_journal import RECORD
+
+WHAT_TO_DO = "mend its rights or space, or set RESULTS=folder"
+
+
+def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
+    for use in (lambda: journal.append(tmp_path / "gone", RECORD), lambda: journal.read(tmp_path)):
+        with pytest.raises(StorageError, match=f"No such file or directory: {WHAT_TO_DO}$"):
+            use()
+    with pytest.raises(StorageError, match=WHAT_TO_DO):
+        journal.replace(tmp_path / "gone" / "file", "text")
+
+
+def test_a_record_that_does_not_fit_is_an_error_and_the_next_one_is_whole(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    journal.append(tmp_path, RECORD)
+    size = (tmp_path / journal.FILE).stat().st_size
+    limits = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, limits[1]))
+    try:
+        with pytest.raises(StorageError, match="only a part of the record could be written"):
+            journal.append(tmp_path, replace(RECORD, order=2))
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, limits)
+    assert (tmp_path / journal.FILE).stat().st_size == size + 100
+    journal.append(tmp_path, replace(RECORD, order=3))
+    assert [record.order for record in journal.read(tmp_path)] == [None, 3]
+    assert capsys.readouterr().err.count("is no record") == 1
+
+
+def test_a_file_of_records_is_for_all_to_read(tmp_path: Path) -> None:
+    journal.append(tmp_path, RECORD)
+    journal.append(tmp_path, RECORD)
+    assert (tmp_path / journal.FILE).stat().st_mode & 0o777 == 0o644
+    data = (tmp_path / journal.FILE).read_bytes()
+    assert (data.count(b"\n"), data[-1:]) == (2, b"\n")
+    assert journal.count(tmp_path) == 2
+
+
+def test_a_hundredth_run_of_one_second_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Now:
+        @staticmethod
+        def now(_: object) -> Now:
+            return Now()
+
+        def strftime(self, _: str) -> str:
+            return "20260101-000000"
+
+    monkeypatch.setattr(journal, "datetime", Now)
+    names = [journal.new_run("x").name for _ in range(99)]
+    assert [names[0], names[1], names[98]] == [
+        "20260101-000000-x",
+        "20260101-000000-x-2",
+        "20260101-000000-x-99",
+    ]
+    with pytest.raises(StorageError, match="has 99 runs of this second: wait for the next"):
+        journal.new_run("x")
+
+
+def test_the_lasting_run_is_one_folder(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    assert journal.lasting_run() == journal.lasting_run() == journal.RESULTS / "load_tests"
+    assert journal.lasting_run().is_dir()
+    journal.check_writable()
+    (tmp_path / "file").touch()
+    monkeypatch.setattr(journal, "RESULTS", tmp_path / "file")
+    for use in (journal.lasting_run, journal.check_writable):
+        with pytest.raises(StorageError, match=WHAT_TO_DO):
+            use()
+
+
+def test_the_newest_run_is_the_one_written_to_last_and_no_example() -> None:
+    folders = [journal.new_run(name) for name in ("b", "a", "c")]
+    for folder in folders[::-1]:
+        journal.append(folder, RECORD)
+    example = journal.RESULTS / "example-x"
+    example.mkdir()
+    journal.append(example, RECORD)
+    assert journal.newest() == folders[0]
+    assert journal.named(folders[1].name) == folders[1]
+    with pytest.raises(
+        StorageError, match=r"no run 'd' in .*: there are 2.*-a, 2.*-b, 2.*, example-x"
+    ):
+        journal.named("d")
+
+
+@pytest.mark.parametrize(
+    ("name", "is_example"),
+    [("example", True), ("example-a-b", True), ("examples", False), ("2026-example", False)],
+)
+def test_an_example_is_named_so(name: str, is_example: bool) -> None:
+    assert journal.is_example(Path("/results", name)) is is_example
+
+
+def test_a_record_that_could_not_be_measured_at_all_says_so() -> None:
+    assert replace(RECORD, problem="not available: no lxml").is_unavailable
+    assert not replace(RECORD, problem="it is not available: no").is_unavailable
+    assert not RECORD.is_unavailable
+
+
+def test_failures_are_all_but_what_was_unfinished() -> None:
+    assert RECORD.failures is None
+    assert replace(RECORD, failed={"unfinished": 3}).failures is None
+    failed = {"unfinished": 3, "timeout": 2, "5xx": None, "other": 1}
+    assert replace(RECORD, failed=failed).failures == 3
+    assert replace(RECORD, failed={"timeout": 0}).failures == 0
+
+
+def test_records_of_one_case_have_one_key_and_another_request_has_another() -> None:
+    key = RECORD.key
+    assert replace(RECORD, rate=3.0, round=2).key == key
+    for change in (
+        {"users": 26},
+        {"keep_alive": True},
+        {"asked_rate": 3.0},
+        {"command": "another"},
+        {"request": {"path": "/", "method": "GET", "body": None}},
+    ):
+        assert replace(RECORD, **change).key != key

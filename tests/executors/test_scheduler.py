@@ -1,0 +1,246 @@
+"""The scheduler's parts: the queue, what is known of a function, the ledger, who gets how much."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+import os
+import pickle
+import signal
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from executors import _wire
+from executors._errors import RemoteError, RemoteTraceback
+from executors._ledger import Ledger, raised
+from executors._queue import Queue
+from executors._task import PLAIN, Function, Functions, Options, Task
+from executors.pipes import PipePool
+from tests.executors import calls
+from tests.executors.conftest import in_pool, wait_for
+
+STEP = st.sampled_from(["add", "put_back", "pop", "forget", "head", "clear"])
+
+
+def task(future: Any = None, **options: Any) -> Task:
+    return Task(Function(1, calls.add, b""), (), {}, future, Options(**options))
+
+
+@settings(max_examples=60, deadline=None, database=None, derandomize=True)
+@given(steps=st.lists(st.tuples(STEP, st.integers(0, 9)), max_size=30))
+def test_a_queue_is_a_list_from_which_what_is_gone_vanishes(steps: list[tuple[str, int]]) -> None:
+    queue, model = Queue(), list[Task]()
+    for step, number in steps:
+        if step == "add":
+            model.append(task())
+            queue.add(model[-1])
+        elif step == "put_back":
+            back = [task() for _ in range(number % 3)]
+            queue.put_back(back)
+            model[:0] = back
+        elif step == "forget" and model:
+            gone = model.pop(number % len(model))
+            queue.forget(gone)
+            gone.gone = True
+            queue.forget(gone)  # once more changes nothing
+        elif step == "pop" and model:
+            assert queue.head() is model.pop(0)
+            queue.pop()
+        elif step == "clear":
+            assert queue.clear() == model
+            model.clear()
+        assert queue.head() is (model[0] if model else None)
+        assert (len(queue), list(queue), bool(queue)) == (len(model), model, bool(model))
+
+
+def test_an_estimate_rises_at_once_and_decays_by_a_tenth() -> None:
+    function = Function(1, calls.add, b"")
+    assert function.estimate is None
+    for took, estimate in [(100, 100.0), (300, 300.0), (100, 280.0), (280, 280.0), (281, 281.0)]:
+        function.learn(took)
+        assert function.estimate == pytest.approx(estimate)
+
+
+def test_functions_are_numbered_and_pickled_once_and_what_has_a_state_is_not() -> None:
+    known = Functions()
+    assert [known.of(f).number for f in (calls.add, calls.same, calls.add, len)] == [1, 2, 1, 3]
+    assert known.of(Function).number == 4
+    assert pickle.loads(known.of(calls.same).code or b"") is calls.same
+    for stateful in (functools.partial(calls.add, 1), "x".upper, calls.begun.append):
+        assert (known.of(stateful).number, known.of(stateful).code) == (0, None)
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        known.of(lambda: 1)
+
+
+def test_a_task_carries_its_callable_only_where_workers_do_not_keep_it() -> None:
+    by_name, partial = Function(1, calls.add, b""), Function(0, calls.add, None)
+    values = [(0, "value")]
+    assert Task(by_name, (), {}, None, PLAIN).more is None
+    assert Task(by_name, (), {}, None, PLAIN, values).more == (None, values)
+    assert Task(partial, (), {}, None, PLAIN).more == (calls.add, None)
+
+
+@pytest.mark.parametrize("name", ["timeout", "queue_timeout"])
+def test_a_time_that_is_none_is_a_type_error_that_names_it(name: str) -> None:
+    for right in (None, 0, 1.5, -1, math.inf):
+        assert getattr(Options(**{name: right}), name) == right
+    for wrong in ("1", math.nan, [], 1j):
+        with pytest.raises(TypeError, match=f"^{name} must be a number of seconds"):
+            Options(**{name: wrong})
+
+
+def test_the_ledger_counts_every_end_once() -> None:
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        ledger = Ledger(loop)
+        done, failed, dropped, cancelled = (task(loop.create_future()) for _ in range(4))
+        for each in (done, failed, dropped):
+            each.timer = loop.call_later(60, print)
+        ledger.pending = 4
+        waiting = asyncio.ensure_future(ledger.empty(20))
+        await asyncio.sleep(0)
+        ledger.finish(done, 3)
+        for _ in range(2):
+            ledger.fail(failed, ValueError("a word"))
+            ledger.drop(dropped)
+        cancelled.future.cancel()
+        assert (ledger.pending, waiting.done()) == (1, False)
+        ledger.fail(cancelled, ValueError("nobody waits for it"))
+        assert (ledger.pending, ledger.done, ledger.failed) == (0, 1, 2)
+        await asyncio.wait_for(waiting, 5)
+        assert all(each.gone for each in (done, failed, dropped, cancelled))
+        timers = [each.timer for each in (done, failed, dropped)]
+        assert all(timer is not None and timer.cancelled() for timer in timers)
+        assert done.future.result() == 3
+        assert str(failed.future.exception()) == "a word"
+        assert not dropped.future.done()
+
+    asyncio.run(body())
+
+
+def test_waiting_for_an_empty_ledger_ends_in_time_and_at_once_when_it_is() -> None:
+    async def body() -> None:
+        ledger = Ledger(asyncio.get_running_loop())
+        await asyncio.wait_for(ledger.empty(None), 5)
+        other = Ledger(asyncio.get_running_loop())
+        other.pending = 1
+        await asyncio.wait_for(other.empty(0.01), 5)
+        assert other.pending == 1
+
+    asyncio.run(body())
+
+
+def test_a_stop_iteration_of_a_task_becomes_a_runtime_error() -> None:
+    async def body() -> None:
+        ledger, one = Ledger(asyncio.get_running_loop()), task(asyncio.Future())
+        ledger.fail(one, StopIteration(7))
+        error = one.future.exception()
+        assert isinstance(error, RuntimeError)
+        assert isinstance(error.__cause__, StopIteration)
+        assert "StopIteration(7)" in str(error)
+
+    asyncio.run(body())
+
+
+def test_an_exception_of_a_worker_has_its_traceback_there() -> None:
+    error = raised((pickle.dumps(KeyError("a")), "lines there"))
+    assert isinstance(error, KeyError)
+    assert isinstance(error.__cause__, RemoteTraceback)
+    assert "lines there" in str(error.__cause__)
+    odd = raised((b"no pickle", "lines there"))
+    assert isinstance(odd, RemoteError)
+    assert str(odd).endswith("in loading an exception:\nlines there")
+    assert _wire.FAILED != _wire.PLAIN
+
+
+def held(workers: int, estimate: float | None, count: int) -> tuple[int, int]:
+    """Submit tasks to workers that are stopped; give how many these hold, and how many wait."""
+    found: list[tuple[int, int]] = []
+
+    async def test(pool: PipePool) -> None:
+        assert pool._dispatch
+        pool._dispatch._functions.of(calls.add).estimate = estimate
+        pids = pool.stats().pids
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            asked = [asyncio.ensure_future(pool.run(calls.add, n)) for n in range(count)]
+            await wait_for(lambda: pool.stats().running + pool.stats().queued == count)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            found.append((pool.stats().running, pool.stats().queued))
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+        assert await asyncio.gather(*asked) == list(range(count))
+
+    in_pool(test, workers)
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("workers", "estimate", "expected"),
+    [
+        (1, None, (1, 9)),  # it never ran: nothing is queued behind it
+        (2, None, (2, 8)),
+        (1, 300_000.0, (1, 9)),  # as long as the budget
+        (1, 299_999.0, (1, 9)),
+        (1, 149_999.0, (2, 8)),
+        (1, 100_000.0, (2, 8)),  # 100 us are held: with two more it would be the whole budget
+        (2, 99_999.0, (6, 4)),
+        (2, 1_000.0, (10, 0)),
+    ],
+)
+def test_a_worker_holds_tasks_of_less_than_the_budget(
+    workers: int, estimate: float | None, expected: tuple[int, int]
+) -> None:
+    assert held(workers, estimate, 10) == expected
+
+
+def test_times_in_the_queue_in_a_task_and_on_the_way_are_sums_over_tasks() -> None:
+    async def test(pool: PipePool) -> None:
+        await asyncio.gather(*(pool.run(calls.sleep, 0.05) for _ in range(3)))
+        stats = pool.stats()
+        assert 0.15 <= stats.run_s < 1.5
+        assert 0.10 <= stats.queue_s < 3  # the second waits for one, the third for two
+        assert 0 < stats.transport_s < 1.5
+
+    in_pool(test, 1)
+
+
+def test_a_deadline_that_passes_while_its_task_waits_again_is_no_error() -> None:
+    errors: list[dict[str, Any]] = []
+
+    async def test(pool: PipePool) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        assert pool._dispatch
+        pool._dispatch._functions.of(calls.sleep).estimate = 1000.0
+        long = asyncio.ensure_future(pool.run(calls.sleep, 0.4))
+        await asyncio.sleep(0)
+        behind = asyncio.ensure_future(pool.run(calls.sleep, 0, timeout=0.2))
+        await wait_for(lambda: pool.stats().running == 2)
+        await wait_for(lambda: (pool.stats().running, pool.stats().queued) == (1, 1))
+        assert await behind == await long
+        assert pool.stats().killed == 0
+
+    in_pool(test, 1)
+    assert errors == []
+
+
+def test_a_claim_that_is_refused_costs_no_worker_a_task() -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool._dispatch
+        pool._dispatch._claim = lambda future: False
+        loop = asyncio.get_running_loop()
+        pool._dispatch.submit(calls.add, (1,), {}, loop.create_future(), PLAIN)
+        await asyncio.sleep(0)
+        stats = pool.stats()
+        assert (stats.running, stats.queued, stats.done, stats.failed) == (0, 0, 0, 0)
+        pool._dispatch._claim = None
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1)

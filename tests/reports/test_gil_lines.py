@@ -1,0 +1,161 @@
+"""Whole lines of the GIL effects and of several Pythons side by side."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from bench.record import TEST, Record
+from reports import gil, places, side, summary
+from reports.rows import rows
+from reports.text import TERMINAL, WIDE, results_txt, row, shortened, tables
+from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, visits
+
+ROUNDS = (10.0, 10.1, 9.9, 10.0, 10.0)
+FREE = {"python": "3.13.0", "free_threaded_build": True, "gil_enabled": False}
+
+
+def measured(ratio: float, **changes: object) -> list[Record]:
+    """Give visits in threads, and in processes at a ratio of their rates."""
+    both = replace(RECORD, **changes), replace(PROCESSES, **changes)
+    noise = (1.001, 0.999, 1.0, 1.001, 0.999)
+    others = [rate * ratio * off for rate, off in zip(ROUNDS, noise, strict=True)]
+    return [*visits(both[0], *ROUNDS), *visits(both[1], *others)]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "reading"),
+    [
+        (1.5, "processes are faster"),
+        (1.0, "no clear difference"),
+        (0.6, "threads are faster: a hop to a process costs more"),
+    ],
+)
+def test_a_reading_is_that_of_its_verdict(ratio: float, reading: str) -> None:
+    [effect] = effects(*measured(ratio))
+    assert effect.reading == reading
+
+
+def test_a_line_has_rates_ratio_cost_and_what_the_pool_allows() -> None:
+    found = effects(*measured(1.5, gil_hold=0.456))
+    head, _, line = gil.table(found).splitlines()
+    assert [cell.strip() for cell in head.split("  ") if cell.strip()] == list(gil.HEAD)
+    assert [cell.strip() for cell in line.split("  ") if cell.strip()] == [
+        *("xml", "25", "0.46", "10.00/s", "15.00/s", "1.50x (1.50 to 1.50)", "0.33", "40.00/s"),
+        "processes are faster",
+    ]
+    unknown = gil.table(effects(*measured(1.5, alone_s=None))).splitlines()[2]
+    assert [cell.strip() for cell in unknown.split("  ") if cell.strip()][2:8:5] == ["-", "-"]
+
+
+def test_the_largest_ratio_stands_first() -> None:
+    other = measured(1.9, task="json", command="fab run_server:3,json")
+    other = [replace(r, command=f"{r.server} json") for r in other]
+    assert [effect.threads.first.task for effect in effects(*measured(1.2), *other)] == [
+        "json",
+        "xml",
+    ]
+
+
+def test_one_run_each_has_a_ratio_and_no_interval() -> None:
+    [effect] = effects(RECORD, PROCESSES)
+    assert (effect.ratio, effect.cost) == (pytest.approx(1.9), pytest.approx(1 - 1 / 1.9))
+    assert "1.90x  " in gil.table([effect])
+    assert effect.verdict.pairs == 0
+
+
+def test_pythons_stand_in_the_order_of_their_numbers() -> None:
+    def made(version: str, rate: float) -> Record:
+        command = f"fab run_server:3,xml,python={version}"
+        return replace(RECORD, command=command, interpreter={"python": version}, rate=rate)
+
+    found = rows([made("3.14.0", 14.0), made("3.9.1", 9.0), made("3.11.7", 11.0)])
+    head, _, line = side.table(found).splitlines()
+    assert head.split("Python ")[1:] == ["3.9.1    ", "3.11.7    ", "3.14.0"]
+    assert line.split() == ["threads/xml", "25", "9.00", "once", "11.00", "once", "14.00", "once"]
+    assert side.table(found[:1]) == ""
+
+
+def test_a_python_without_a_case_has_a_dash_and_a_reason_once_for_all() -> None:
+    lost = replace(AWAY, interpreter={}, problem="not available: tasks/xml.py needs lxml")
+    away = [
+        replace(lost, server=server, command=f"fab run_server:{server},xml,python=3.13t")
+        for server in ("threads", "processes")
+    ]
+    other = replace(PROCESSES, command="fab run_server:processes,xml")
+    lines = side.table(rows([RECORD, *away, replace(other, task="json")])).splitlines()
+    assert lines[2].split() == ["threads/xml", "25", "10.00", "once", "cannot", "load"]
+    assert lines[3].split() == ["processes/xml", "25", "-", "cannot", "load"]
+    assert lines[-1] == "* threads/xml, processes/xml in 3.13t: tasks/xml.py needs lxml"
+
+
+@pytest.mark.parametrize(
+    ("facts", "name", "loaded", "who"),
+    [
+        ({"python": "3.11.7", "gil_enabled": True}, "3.11.7", "3.11.7", None),
+        (FREE, "3.13.0t", "3.13.0t, its GIL off", None),
+        (FREE | {"gil_enabled": True}, "3.13.0t", "3.13.0t, its GIL on", "an import"),
+        (
+            FREE | {"gil_enabled": True, "gil_enabled_by": "lxml"},
+            "3.13.0t",
+            "3.13.0t, its GIL on",
+            "importing lxml",
+        ),
+        (
+            FREE | {"gil_enabled": True, "python_gil": "1"},
+            "3.13.0t, GIL on",
+            "3.13.0t, its GIL on",
+            None,
+        ),
+        (FREE | {"python_gil": "0"}, "3.13.0t, GIL off", "3.13.0t, its GIL off", None),
+    ],
+)
+def test_a_python_is_named_with_its_gil(
+    facts: dict[str, object], name: str, loaded: str, who: str | None
+) -> None:
+    record = replace(RECORD, interpreter=facts)
+    found = places.python(record), places.loaded(record), places.gil_came_on(record)
+    assert found == (name, loaded, who)
+
+
+def test_places_that_are_not_known_fit_everywhere_and_others_never_mix() -> None:
+    def divided(*found: places.Place) -> list[list[places.Place]]:
+        return places.divided(found, lambda one: one)
+
+    assert divided(("a", None), ("a", "x"), ("a", "y")) == [[("a", None), ("a", "x")], [("a", "y")]]
+    assert divided(("a", "x"), ("b", "x"), ("a", "x")) == [[("a", "x"), ("a", "x")], [("b", "x")]]
+    assert divided((None, None), ("b", "x")) == [[(None, None), ("b", "x")]]
+    unknown = replace(RECORD, environment={}, interpreter={})
+    assert places.of(unknown) == (None, None, None)
+
+
+def test_the_output_of_a_tool_is_kept_whole_and_shortened_only_when_long() -> None:
+    lines = [str(n) for n in range(TERMINAL)]
+    assert shortened("\n".join(lines)) == "\n".join(lines)
+    assert shortened("\n".join(["first", *lines])).splitlines() == [
+        "... 1 lines more, all of them in the records ...",
+        *lines,
+    ]
+    assert shortened("x" * WIDE) == "x" * WIDE
+    assert shortened("x" * (WIDE + 1)) == "x" * WIDE + " ..."
+    assert shortened(None) == ""
+
+
+def test_results_begin_with_the_title_and_the_output_of_each_long_run() -> None:
+    lines = results_txt([RECORD, replace(PROCESSES, output=None, driver=None)]).splitlines()
+    title = "fab run_server:3,xml   (25 users, siege)"
+    assert lines[:4] == [title, "=" * len(title), "the tool's own words", ""]
+    assert lines[4] == "fab run_server:4,xml   (25 users, no load)"
+    assert lines[6] == "no output"
+    assert tables([]) == "no records\n"
+
+
+def test_one_load_test_is_its_row_its_times_and_its_doubts() -> None:
+    flagged = replace(RECORD, kind=TEST, flags=("others: 20%: end them",))
+    head, _, line, _, note = row(flagged).splitlines()
+    assert head.split()[:2] == ["Task", "Users"]
+    assert line.startswith("fab run_server:3,xml  (siege)")
+    assert note == "* fab run_server:3,xml, 25 users: others: 20%: end them"
+    asked = replace(RECORD, request={"path": "/a", "method": "POST", "body": "b=1"})
+    assert summary.label(asked, "``") == "``fab run_server:3,xml``  ``POST /a b=1``"

@@ -1,0 +1,286 @@
+"""Whole lines of the reports, cell by cell: each figure in its column, with its digits and unit."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from bench import sweep
+from bench.claims import Judged
+from bench.comparison import Comparison
+from bench.record import LONG, PAIR, TEST, VISIT, Record
+from bench.stats import verdict
+from reports import as_json, claims, compared, doubts, gates, scaled, summary
+from reports.rows import Row, rows
+from suites import Case
+from tests.reports.test_tables import AWAY, RECORD, visits
+
+FULL = replace(
+    RECORD,
+    listen_overflows=4,
+    loop_lag_p99_ms=1.26,
+    gil_hold=0.456,
+    driver_version="4.0.7",
+    slots=4,
+    slot_s=0.2,
+)
+WORKERS = (1, 2, 4, 8, 16, 32)
+
+
+def cells(line: str) -> list[str]:
+    return [cell.strip() for cell in line.split("  ") if cell.strip()]
+
+
+def compared_by(*rates: tuple[float, float], **changes: Any) -> Comparison:
+    pairs = [replace(RECORD, kind=PAIR, rate=rate, **changes) for pair in rates for rate in pair]
+    cases = Case("threads", "noop_sync"), Case("processes", "noop_sync")
+    return Comparison(*cases, verdict.compare(rates), tuple(pairs), Path("/a"))
+
+
+def swept(*points: tuple[int, float]) -> sweep.Sweep:
+    made = [
+        replace(RECORD, kind=VISIT, round=n, workers=workers, rate=rate * spread)
+        for workers, rate in points
+        for n, spread in enumerate((0.999, 1.001))
+    ]
+    return sweep.fit(made, "workers")
+
+
+def test_a_row_of_the_summary_has_each_figure_in_its_column() -> None:
+    found = rows([FULL, *visits(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)])
+    head, _, line = summary.table(found).splitlines()
+    assert cells(head) == [*summary.HEAD[:3], "siege", *summary.HEAD[4:]]
+    assert cells(line) == [
+        *("fab run_server:3,xml", "25", "20.01 +-0.1 %", "10.00", "99.00 %", "2.50 s"),
+        *("40.2 MiB", "3 timeout", "24", "1.3 ms", "0.46", "pool 20.00 100%"),
+    ]
+
+
+def test_a_row_of_what_is_not_known_is_of_dashes() -> None:
+    bare = Record("run", "threads", "xml", 25, "fab run_server:3,xml", "2026-01-01", kind=LONG)
+    bare = replace(bare, rate=3.0)
+    head, _, line = summary.table([Row((), bare)]).splitlines()
+    assert cells(head)[3] == "Published tool"
+    assert cells(line)[1:] == ["25", "3.00 once", "3.00", *"--------"]
+    line = summary.table(rows([AWAY])).splitlines()[2]
+    assert cells(line)[1:] == ["25", "not available", *"---------"]
+
+
+@pytest.mark.parametrize(
+    ("seconds", "shown"),
+    [
+        (2.5, "2.50 s"),
+        (0.1, "0.10 s"),
+        (0.0999, "99.9 ms"),
+        (0.01, "10.0 ms"),
+        (0.00999, "9.99 ms"),
+    ],
+)
+def test_a_time_has_the_digits_that_are_known(seconds: float, shown: str) -> None:
+    line = summary.table(rows([replace(RECORD, response_mean_s=seconds)])).splitlines()[2]
+    assert cells(line)[5] == shown
+
+
+@pytest.mark.parametrize(
+    ("rate", "shown"),
+    [(99.96, "99.96 once"), (100.0, "100.0 once"), (999.9, "999.9 once"), (1000.0, "1000 once")],
+)
+def test_a_rate_has_four_digits(rate: float, shown: str) -> None:
+    assert summary.rate(rows([replace(RECORD, rate=rate)])[0]) == shown
+
+
+def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> None:
+    long = replace(FULL, upstream={"kind": "nginx"})
+    measured, load, *rest = summary.conditions(rows([long, *visits(long, 20.0)])).splitlines()
+    assert measured == "Measured 2026-01-01 00:00 UTC on a CPU, 4 cores, k, Python 3.11.7."
+    assert load == "Load: builtin 4.0.7, siege 4.0.7; a connection a request."
+    assert rest == [
+        "Pools of 4 workers.",
+        "Network tasks fetched from nginx on the same machine.",
+    ]
+    kept = rows([replace(long, keep_alive=True)])
+    assert summary.conditions(kept).splitlines()[1] == "Load: siege 4.0.7; connections kept."
+    mixed = rows([long, replace(long, keep_alive=True)])
+    assert summary.conditions(mixed).splitlines()[1] == "Load: siege 4.0.7; of both kinds."
+    assert (
+        len(summary.conditions(rows([replace(RECORD, driver=None, workers=None)])).splitlines())
+        == 1
+    )
+
+
+def test_a_load_by_hand_names_what_it_had_of_its_own() -> None:
+    by_hand = replace(RECORD, kind=TEST, asked_rate=12.5, think_s=0.5, keep_alive=True)
+    line = summary.table(rows([by_hand])).splitlines()[2]
+    assert line.startswith("fab run_server:3,xml  (siege, 12.5/s asked, think 0.5 s, kept)")
+
+
+def test_percentiles_are_named_only_when_all_are_known() -> None:
+    names = ("p50", "p90", "p95", "p99", "p999", "max")
+    times = {f"response_{name}_s": (n + 1) / 100 for n, name in enumerate(names)}
+    assert summary.percentiles(replace(RECORD, model="open", **times)) == (
+        "Response times, open loop (from the intended start): p50 10.0 ms, p90 20.0 ms, "
+        "p95 30.0 ms, p99 40.0 ms, p99.9 50.0 ms, max 60.0 ms"
+    )
+    closed = summary.percentiles(replace(RECORD, model="closed", **times))
+    assert closed.startswith("Response times, closed loop (users that wait ask no more): p50 10.0")
+    assert summary.percentiles(replace(RECORD, response_max_s=2.0)) == ""
+
+
+def test_availability_is_of_the_long_run_or_counted_over_the_visits() -> None:
+    made = visits(replace(RECORD, availability=None), 10.0, 10.0, completed=30)
+    failed = [replace(visit, failed={"timeout": 10, "unfinished": 99}) for visit in made]
+    assert rows(failed)[0].availability == 0.75
+    assert rows([RECORD, *failed])[0].availability == 0.99
+    lost = [replace(visit, completed=0) for visit in failed]
+    assert rows(lost)[0].availability == 0.0
+    assert rows([replace(visit, failed={}) for visit in lost])[0].availability is None
+
+
+def test_a_row_is_named_by_its_newest_record_with_figures() -> None:
+    old, new = visits(RECORD, 10.0, 10.0)
+    newest = replace(new, round=3, seed=3, problem="it did not start", rate=None)
+    assert rows([old, replace(new, seed=2), newest])[0].first.seed == 2
+
+
+def test_a_mean_of_visits_is_weighted_by_their_answers() -> None:
+    one, other = visits(RECORD, 10.0, 10.0)
+    pair = [
+        replace(one, response_mean_s=1.0, completed=300),
+        replace(other, response_mean_s=2.0, completed=100),
+    ]
+    assert rows(pair)[0].response_mean_s == 1.25
+    assert rows([RECORD])[0].response_mean_s == 2.5
+
+
+def test_json_has_each_figure_under_its_name() -> None:
+    [found] = json.loads(as_json.as_json([FULL, *visits(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)]))
+    assert found.pop("rate") == pytest.approx(20.008)
+    assert (found.pop("rate_low"), found.pop("rate_high")) == pytest.approx(
+        (19.9931, 20.0230), abs=1e-4
+    )
+    assert found.pop("reached") == pytest.approx(1.0004)
+    assert found.pop("flags")[0].startswith("tools: siege's one run is -50.0%")
+    assert found == {
+        **{"server": "threads", "task": "xml", "command": "fab run_server:3,xml", "request": None},
+        **{"users": 25, "workers": 4, "driver": "builtin", "model": None, "visits": 5},
+        **{"availability": 0.99, "resolved": True, "published_tool": "siege"},
+        **{"published_rate": 10.0, "response_mean_s": 2.5, "response_p50_s": None},
+        **{"response_p99_s": None, "memory_pss_mib": 40.25, "completed": 1800, "failed": 3},
+        **{"listen_overflows": 24, "loop_lag_p99_ms": 1.26, "gil_hold": 0.456},
+        **{"ceiling": 20.0, "ceiling_kind": "pool", "problem": None},
+    }
+    [visited] = json.loads(as_json.as_json(visits(FULL, 20.0)))
+    assert (visited["published_tool"], visited["published_rate"]) == (None, None)
+
+
+def test_a_comparison_says_word_ratio_rates_and_records() -> None:
+    found = compared_by((10.0, 12.0), (10.2, 12.0), (9.9, 11.9))
+    assert compared.text(found).splitlines() == [
+        "faster: 4/noop_sync is faster than 3/noop_sync",
+        "ratio 1.193, 95 % interval 1.134 to 1.254, 3 pairs",
+        "3/noop_sync: 10.03/s",
+        "4/noop_sync: 11.97/s",
+        "records: /a",
+    ]
+    said = json.loads(compared.as_json(found))
+    assert said.pop("rates") == pytest.approx([10.0326, 11.9666], abs=1e-4)
+    ratios = said.pop("ratio"), said.pop("ratio_low"), said.pop("ratio_high")
+    assert ratios == pytest.approx((1.1928, 1.1341, 1.2545), abs=1e-4)
+    assert said == {
+        **{"one": "3/noop_sync", "other": "4/noop_sync", "verdict": "faster", "pairs": 3},
+        **{"more_pairs": 0, "flags": [], "records": "/a"},
+    }
+
+
+def test_a_comparison_without_pairs_has_no_ratio_and_no_rates() -> None:
+    assert compared.text(compared_by()).splitlines()[1:] == [
+        "3/noop_sync: no rate",
+        "4/noop_sync: no rate",
+        "records: /a",
+    ]
+
+
+def test_a_comparison_that_is_open_says_how_many_pairs_would_settle_it() -> None:
+    found = compared_by((10.0, 10.2), (10.2, 10.0), (10.0, 10.6), flags=("others: 9%", "x: y"))
+    assert found.verdict.more_pairs
+    lines = compared.text(found).splitlines()
+    assert lines[4:] == [
+        f"about {found.verdict.more_pairs} more pairs would settle it on a machine like now",
+        "others: 9% (6 of 6 slices)",
+        "x: y (6 of 6 slices)",
+        "records: /a",
+    ]
+
+
+def test_of_several_flags_of_a_kind_the_newest_is_said_with_its_number() -> None:
+    flagged = [replace(RECORD, flags=flags) for flags in (("a: 1",), (), ("a: 2", "b: 3"))]
+    assert doubts.counted(flagged, "runs") == ["a: 2 (2 of 3 runs)", "b: 3 (1 of 3 runs)"]
+
+
+def test_a_knee_says_where_more_brings_nothing() -> None:
+    text = scaled.text(swept(*((n, min(n / 0.05, 160)) for n in WORKERS))).splitlines()
+    assert cells(text[0]) == ["workers", "Rate", "Interval", "knee"]
+    assert cells(text[5]) == ["8", "160.00/s", "+-4.0%", "160.00/s"]
+    assert text[-1] == "knee: more than 8.0 workers bring nothing; largest residual 0.0%"
+    line = scaled.text(swept(*((n, n * 10) for n in WORKERS)))
+    assert line.endswith("\nknee: not within these workers; largest residual 0.0%")
+
+
+def test_a_usl_says_contention_coherency_and_peak() -> None:
+    def rate(n: int, kappa: float) -> float:
+        return 120 * n / (1 + 0.04 * (n - 1) + kappa * n * (n - 1))
+
+    curve = swept(*((n, rate(n, 0.003)) for n in WORKERS))
+    assert scaled.text(curve).splitlines()[-1] == (
+        "USL: contention 0.0400, coherency 0.003000, peak at 17.9 workers; largest residual 0.0%"
+    )
+    flat = scaled.text(swept(*((n, rate(n, 0.0001)) for n in WORKERS))).splitlines()[-1]
+    assert "coherency 0.000100, no peak within these workers; largest" in flat
+    said = json.loads(scaled.as_json(curve))
+    assert (said["over"], said["model"], said["refused"]) == ("workers", "usl", None)
+    assert (said["peak"], said["residual"]) == pytest.approx((17.889, 0), abs=1e-3)
+    assert [point["workers"] for point in said["points"]] == list(WORKERS)
+    assert said["points"][0]["rate"] == pytest.approx(120, abs=1e-3)
+    assert said["points"][0]["rate_low"] < 120 < said["points"][0]["rate_high"]
+
+
+def test_too_few_points_have_no_model_and_say_so() -> None:
+    few = swept(*((n, n * 10.0) for n in WORKERS[:4]))
+    assert cells(scaled.text(few).splitlines()[0]) == ["workers", "Rate", "Interval", "Model"]
+    assert cells(scaled.text(few).splitlines()[2]) == ["1", "10.00/s", "+-4.0%", "-"]
+    reason = "4 different N: telling knee from USL takes 6 or more"
+    assert scaled.text(few).splitlines()[-1] == f"no model: {reason}"
+    said = json.loads(scaled.as_json(few))
+    assert (said["model"], said["peak"], said["refused"]) == (None, None, reason)
+
+
+def test_the_table_of_ceilings_has_its_title_and_keeps_figures_as_they_are() -> None:
+    line = ("suite", "case", "6.50 once", "pool 6.67", "98%", "100", "97.50")
+    assert gates.table([line]).splitlines() == [
+        gates.TITLE,
+        "-" * len(gates.TITLE),
+        "",
+        "Suite    Case      Rate /s    Ceiling /s    Reached    Users    Rate x mean",
+        "-------  ------  ---------  ------------  ---------  -------  -------------",
+        "suite    case    6.50 once     pool 6.67        98%      100          97.50",
+    ]
+
+
+def test_verdicts_have_their_figures_and_short_ones_no_reasons() -> None:
+    ratio = Judged("suite", "claim", 2.0, 1.5, 1.25, 1.75, "holds in part", "a reason")
+    audit = Judged("suite", "sum", 9.0, 8.0, None, None, "does not hold", "a reason", unit="/s")
+    share = Judged("suite", "share", None, None, None, None, "unresolved", "a reason", unit=" %")
+    head, _, *lines = claims.text([ratio, audit, share]).splitlines()
+    assert cells(head) == list(claims.HEAD)
+    assert [cells(line)[1:] for line in lines] == [
+        ["claim", "2.00x", "1.50x (1.25 to 1.75)", "holds in part", "a reason"],
+        ["sum", "9.00/s", "at most 8.00/s", "does not hold", "a reason"],
+        ["share", "-", "-", "unresolved", "a reason"],
+    ]
+    _, head, _, line, _ = claims.short([ratio]).splitlines()
+    assert cells(head) == list(claims.HEAD[:-1])
+    assert cells(line) == ["suite", "claim", "2.00x", "1.50x (1.25 to 1.75)", "holds in part"]
