@@ -45,22 +45,23 @@ def test_tasks_behind_one_that_is_unexpectedly_long_go_to_other_workers(tmp_path
     in_pool(test)
 
 
+@pytest.mark.parametrize("behind", [1, 2, 10])
 def test_a_task_that_was_recalled_is_run_by_its_worker_when_there_is_no_other(
-    tmp_path: Path,
+    behind: int, tmp_path: Path
 ) -> None:
     async def test(pool: PipePool) -> None:
-        tasks = Calls(pool, tmp_path, 0.1, 10)
-        await wait_for(lambda: pool.stats().queued == 10)
+        tasks = Calls(pool, tmp_path, 0.3, behind)
+        await wait_for(lambda: pool.stats().queued == behind)
         assert pool.stats().running == 1
-        assert await asyncio.gather(tasks.long, *tasks.short) == [*range(11)]
-        assert (tmp_path / "ran").read_text().split() == [str(n) for n in range(11)]
+        assert await asyncio.gather(tasks.long, *tasks.short) == [*range(behind + 1)]
+        assert (tmp_path / "ran").read_text().split() == [str(n) for n in range(behind + 1)]
 
     in_pool(test, 1)
 
 
 def test_a_task_that_was_recalled_can_be_cancelled(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
-        tasks = Calls(pool, tmp_path, 0.1, 10)
+        tasks = Calls(pool, tmp_path, 0.3, 10)
         await wait_for(lambda: pool.stats().queued == 10)
         tasks.short[4].cancel()
         await asyncio.sleep(0)
