@@ -42,6 +42,7 @@ coverage: .venv/developed siege
 	-$(BIN)/coverage run -m pytest -n $(AT_ONCE) -m "not timing" $(COVERED)
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
+
 mutants: .venv/developed
 	$(BIN)/python -m pip install -q --disable-pip-version-check cosmic-ray -c requirements.lock
 	nice $(BIN)/python scripts/mutants.py

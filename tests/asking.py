@@ -8,6 +8,8 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+LIMIT = 45.0  # s for clients to be answered; each request has a limit of its own
+
 
 def get(url: str, timeout: float = 20) -> tuple[int, bytes]:
     connection = http.client.HTTPConnection(url.split("/")[2], timeout=timeout)
@@ -33,7 +35,8 @@ def together(count: int, ask: Callable[[], Any]) -> list[Any]:
     for thread in threads:
         thread.start()
     for thread in threads:
-        thread.join()
+        thread.join(LIMIT)
+    assert not any(thread.is_alive() for thread in threads)
     return answers
 
 
@@ -52,4 +55,5 @@ def asked(url: str, clients: int = 8) -> Iterator[list[Any]]:
         yield statuses
     finally:
         ended.set()
-        asking.join()
+        asking.join(LIMIT)
+    assert not asking.is_alive()

@@ -177,7 +177,7 @@ def begin_deadly() -> NoReturn:
 
 
 def shout(word: str) -> None:
-    subprocess.run(["echo", word], check=True)
+    subprocess.run(["echo", word], check=True, timeout=20)
     print(word, flush=True)
 
 
