@@ -16,7 +16,7 @@ from tests.waiting import read_line
 
 pytestmark = pytest.mark.server
 SHOWN = (catalog.ROOT / "CONTRIBUTING.rst").read_text().partition(".. code-block:: python\n\n")[2]
-CODE = textwrap.dedent(SHOWN.partition("\nHouse style")[0])
+CODE = textwrap.dedent(re.split(r"\n(?=\S)", SHOWN)[0])  # until the next line of text
 
 
 def test_the_server_that_is_shown_serves_and_ends(a_copy: Path) -> None:

@@ -38,7 +38,9 @@ def test_a_server_that_listens_and_does_not_say_so_is_told_how(
 
 
 def test_threads_that_cannot_be_started_are_one_line() -> None:
-    process = begin("threads", "noop_sync", "0", limit="--as=600000000", SERVER_WORKERS="200")
+    # Large stacks: without room for one a thread is not created, rather than failing to begin.
+    limit = f"--as={4 << 30} --stack={1 << 30}"
+    process = begin("threads", "noop_sync", "0", limit=limit, SERVER_WORKERS="200")
     code, lines = said_by(process)
     assert (code, len(lines)) == (4, 1)
     assert "200 workers do not start (can't start new thread)" in lines[0]

@@ -16,7 +16,14 @@ def begin(
     """Start it; the test is skipped where the server cannot run."""
     require(name)
     return subprocess.Popen(
-        [*(["prlimit", limit] if limit else []), sys.executable, "-m", module, name, *words],
+        [
+            *(["prlimit", *limit.split()] if limit else []),
+            sys.executable,
+            "-m",
+            module,
+            name,
+            *words,
+        ],
         cwd=catalog.ROOT,
         env={**os.environ, **environment},
         stderr=subprocess.PIPE,
