@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from bench.stats import audit, blocking, looks, scaling, squares, student, verdict
+from bench.stats import audit, blocking, looks, ratio, scaling, squares, student, verdict
 from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, UNRESOLVED, reason_of, word_of
 from bench.stats.estimate import estimate, target_of
 
@@ -175,6 +175,17 @@ def test_two_rates_are_enough_for_an_interval_and_one_is_not() -> None:
     assert found.low is not None
     assert found.high is not None
     assert found.value / found.low == pytest.approx(found.high / found.value)
+
+
+def test_two_pairs_are_enough_for_a_ratio_and_one_is_not() -> None:
+    assert ratio.of_means([(1.0, 2.0), (3.0, 6.0)]) == pytest.approx((2, 2, 2))
+    assert ratio.geometric([(1.0, 2.0), (3.0, 6.0)]) == pytest.approx((2, 2, 2))
+    assert ratio.geometric([(1.0, 2.0)]) is None
+    assert ratio.of_means([(-1.0, 2.0), (1.0, 2.0)]) is None
+    found = ratio.geometric([(1.0, 1.0), (1.0, 4.0)], alpha=0.5)
+    assert found is not None
+    assert found[0] == pytest.approx(2.0)
+    assert found[2] / found[0] == pytest.approx(found[0] / found[1]) == pytest.approx(2.0)
 
 
 def test_a_quantile_of_t_is_known_to_be_from_0_to_1() -> None:
