@@ -271,8 +271,10 @@ def test_the_load_of_a_worker_is_what_its_tasks_cost_also_when_one_takes_longer(
         assert dispatch
         dispatch._functions.of(calls.sleep).estimate = 1000.0
         [link] = dispatch.staff.open
+        assert dispatch.is_at_rest is True
         long = asyncio.ensure_future(pool.run(calls.sleep, 0.6))
-        await asyncio.sleep(0)
+        await asyncio.sleep(0.05)  # as long as nothing waits behind it nobody looks
+        assert dispatch.is_at_rest is False
         others = [asyncio.ensure_future(pool.run(calls.sleep, 0)) for _ in range(3)]
         await wait_for(lambda: pool.stats().running == 4)
         await wait_for(lambda: (pool.stats().running, pool.stats().queued) == (1, 3))

@@ -38,11 +38,11 @@ def test_a_reading_is_that_of_its_verdict(ratio: float, reading: str) -> None:
 
 
 def test_a_line_has_rates_ratio_cost_and_what_the_pool_allows() -> None:
-    found = effects(*measured(1.5, gil_hold=0.456))
+    found = effects(*measured(2.0, gil_hold=0.456))
     head, _, line = gil.table(found).splitlines()
     assert [cell.strip() for cell in head.split("  ") if cell.strip()] == list(gil.HEAD)
     assert [cell.strip() for cell in line.split("  ") if cell.strip()] == [
-        *("xml", "25", "0.46", "10.00/s", "15.00/s", "1.50x (1.50 to 1.50)", "0.33", "40.00/s"),
+        *("xml", "25", "0.46", "10.00/s", "20.00/s", "2.00x (2.00 to 2.00)", "0.50", "40.00/s"),
         "processes are faster",
     ]
     unknown = gil.table(effects(*measured(1.5, alone_s=None))).splitlines()[2]

@@ -258,6 +258,9 @@ def test_a_verdict_needs_two_pairs_and_tells_how_many_more() -> None:
     assert verdict.compare([]).ratio is None
     one = verdict.compare([(10.0, 12.0)])
     assert (one.word, one.ratio, one.pairs) == (verdict.UNRESOLVED, pytest.approx(1.2), 1)
+    two = verdict.compare([(10.0, 12.0), (10.0, 12.5)])
+    assert two.low is not None
+    assert (two.ratio, two.pairs) == (pytest.approx(1.2247, abs=1e-4), 2)
     assert verdict.further(0.02, 0, 0.02) == 5  # 2.1 squared is 4.41
     assert [verdict.further(0.02, done, 0.02) for done in (3, 4, 5, 9)] == [2, 1, 1, 1]
     for wrong in ({"alpha": 0}, {"alpha": 1}, {"effect": 0}):
