@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from bench import journal
 from bench.record import TEST, Record
-from reports import gil, places, side, summary
+from reports import gil, places, publish, side, summary
 from reports.rows import rows
 from reports.text import TERMINAL, WIDE, results_txt, row, shortened, tables
 from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, visits
@@ -149,6 +150,14 @@ def test_results_begin_with_the_title_and_the_output_of_each_long_run() -> None:
     assert lines[4] == "fab run_server:4,xml   (25 users, no load)"
     assert lines[6] == "no output"
     assert tables([]) == "no records\n"
+
+
+def test_results_are_kept_with_their_run_and_as_the_newest() -> None:
+    folder = journal.new_run("x")
+    kept = publish.publish(folder, [RECORD])
+    assert kept == folder / "results.txt"
+    for path in (kept, journal.RESULTS / "results.txt"):
+        assert path.read_text() == results_txt([RECORD])
 
 
 def test_one_load_test_is_its_row_its_times_and_its_doubts() -> None:

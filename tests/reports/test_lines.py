@@ -231,6 +231,16 @@ def test_a_rate_is_above_its_ceiling_beyond_2_percent(rate: float, is_above: boo
     assert said == [words] * is_above
 
 
+def test_a_ceiling_is_of_slots_by_their_own_time_and_of_workers_by_the_time_alone() -> None:
+    busy = replace(RECORD, slots=2, workers=4, slot_s=0.25, alone_s=0.1, response_mean_s=2.5)
+    idle = replace(busy, response_mean_s=0.1)  # its slots wait for work: their time says nothing
+    ceilings = [row.ceiling for one in (busy, idle) for row in rows([one])]
+    assert [(found.kind, found.rate) for found in ceilings if found] == [
+        ("pool", pytest.approx(8.0)),
+        ("pool", pytest.approx(40.0)),
+    ]
+
+
 def test_a_visit_far_from_the_others_is_named_with_its_round() -> None:
     [row] = rows(visits(RECORD, 10.0, 10.0, 7.0, 10.01, 9.99))
     outliers = [doubt for doubt in doubts.of(row) if doubt.startswith("outlier")]
