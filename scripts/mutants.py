@@ -42,12 +42,15 @@ AREAS = {  # what is mutated: its tests, the quicker ones first
     "bench/record.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
     "bench/journal.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
     **{f"reports/{name}.py": (REPORTS, "tests/reports/test_c*.py") for name in CLAIMS},
+    **{
+        f"reports/{name}.py": (REPORTS, f"tests/bench/test_{name}.py") for name in ("hops", "pools")
+    },
     "reports/[a-z]*.py": (REPORTS,),
     "spelling.py": ("tests/test_spelling*.py",),
     **{
         f"executors/{name}.py": tuple(
             f"tests/executors/test_{tests}.py"
-            for tests in ("pool", "scheduler*", "faults", "executor")
+            for tests in ("scheduler*", "pool", "faults", "executor")
         )
         for name in POOL
     },

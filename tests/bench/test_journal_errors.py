@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import resource
-from dataclasses import replace
+from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -129,3 +129,14 @@ def test_records_of_one_case_have_one_key_and_another_request_has_another() -> N
         {"request": {"path": "/", "method": "GET", "body": None}},
     ):
         assert replace(RECORD, **change).key != key
+
+
+def test_a_new_record_is_a_first_attempt_by_one_process_and_knows_no_figure() -> None:
+    known = {k: v for k, v in asdict(RECORD).items() if v not in (None, (), {}, False)}
+    assert {k: known[k] for k in known if k not in ("run", "server", "task", "command", "utc")} == {
+        "users": 25,
+        "schema": 2,
+        "kind": "test",
+        "attempt": 1,
+        "clients": 1,
+    }

@@ -231,6 +231,61 @@ def test_a_deadline_that_passes_while_its_task_waits_again_is_no_error() -> None
     assert errors == []
 
 
+def test_a_deadline_counts_from_when_the_task_began_and_not_from_when_it_was_sent() -> None:
+    async def test(pool: PipePool) -> None:
+        [pid] = pool.stats().pids
+        os.kill(pid, signal.SIGSTOP)
+        asked = asyncio.ensure_future(pool.run(calls.same, 3, timeout=0.5))
+        await asyncio.sleep(0.7)
+        os.kill(pid, signal.SIGCONT)
+        assert await asked == 3
+        assert (pool.stats().killed, pool.stats().restarts) == (0, 0)
+
+    in_pool(test, 1)
+
+
+def test_tasks_that_a_worker_skipped_are_all_given_again() -> None:
+    async def test(pool: PipePool) -> None:
+        dispatch = pool._dispatch
+        assert dispatch
+        dispatch._functions.of(calls.same).estimate = 1000.0
+        [link] = dispatch.staff.open
+        assert link.pid
+        os.kill(link.pid, signal.SIGSTOP)
+        asked = [asyncio.ensure_future(pool.run(calls.same, n)) for n in range(4)]
+        await wait_for(lambda: pool.stats().running == 4)
+        skipped = [(sequence, _wire.SKIPPED, None, 0) for sequence in list(link.tasks)[1:]]
+        dispatch.answered(link, skipped, memoryview(b""))
+        assert (pool.stats().running, pool.stats().queued) == (4, 0)  # they are sent once more
+        assert link.load == sum(each.cost for each in link.tasks.values()) == 4000.0
+        os.kill(link.pid, signal.SIGCONT)
+        assert await asyncio.gather(*asked) == [0, 1, 2, 3]
+        assert pool.stats().done == 4
+
+    in_pool(test, 1)
+
+
+def test_the_load_of_a_worker_is_what_its_tasks_cost_also_when_one_takes_longer() -> None:
+    async def test(pool: PipePool) -> None:
+        dispatch = pool._dispatch
+        assert dispatch
+        dispatch._functions.of(calls.sleep).estimate = 1000.0
+        [link] = dispatch.staff.open
+        assert dispatch.is_at_rest is True
+        long = asyncio.ensure_future(pool.run(calls.sleep, 0.6))
+        await asyncio.sleep(0.05)  # as long as nothing waits behind it nobody looks
+        assert dispatch.is_at_rest is False
+        others = [asyncio.ensure_future(pool.run(calls.sleep, 0)) for _ in range(3)]
+        await wait_for(lambda: pool.stats().running == 4)
+        await wait_for(lambda: (pool.stats().running, pool.stats().queued) == (1, 3))
+        [held] = link.tasks.values()
+        assert link.load == pytest.approx(held.cost)
+        assert held.cost > 5e6  # ns: what it had run when that was seen
+        assert await asyncio.gather(long, *others) == [link.pid] * 4
+
+    in_pool(test, 1)
+
+
 def test_a_claim_that_is_refused_costs_no_worker_a_task() -> None:
     async def test(pool: PipePool) -> None:
         assert pool._dispatch

@@ -6,8 +6,9 @@ from dataclasses import replace
 
 import pytest
 
+from bench import journal
 from bench.record import TEST, Record
-from reports import gil, places, side, summary
+from reports import gil, places, publish, side, summary
 from reports.rows import rows
 from reports.text import TERMINAL, WIDE, results_txt, row, shortened, tables
 from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, visits
@@ -38,11 +39,11 @@ def test_a_reading_is_that_of_its_verdict(ratio: float, reading: str) -> None:
 
 
 def test_a_line_has_rates_ratio_cost_and_what_the_pool_allows() -> None:
-    found = effects(*measured(1.5, gil_hold=0.456))
+    found = effects(*measured(2.0, gil_hold=0.456))
     head, _, line = gil.table(found).splitlines()
     assert [cell.strip() for cell in head.split("  ") if cell.strip()] == list(gil.HEAD)
     assert [cell.strip() for cell in line.split("  ") if cell.strip()] == [
-        *("xml", "25", "0.46", "10.00/s", "15.00/s", "1.50x (1.50 to 1.50)", "0.33", "40.00/s"),
+        *("xml", "25", "0.46", "10.00/s", "20.00/s", "2.00x (2.00 to 2.00)", "0.50", "40.00/s"),
         "processes are faster",
     ]
     unknown = gil.table(effects(*measured(1.5, alone_s=None))).splitlines()[2]
@@ -149,6 +150,14 @@ def test_results_begin_with_the_title_and_the_output_of_each_long_run() -> None:
     assert lines[4] == "fab run_server:4,xml   (25 users, no load)"
     assert lines[6] == "no output"
     assert tables([]) == "no records\n"
+
+
+def test_results_are_kept_with_their_run_and_as_the_newest() -> None:
+    folder = journal.new_run("x")
+    kept = publish.publish(folder, [RECORD])
+    assert kept == folder / "results.txt"
+    for path in (kept, journal.RESULTS / "results.txt"):
+        assert path.read_text() == results_txt([RECORD])
 
 
 def test_one_load_test_is_its_row_its_times_and_its_doubts() -> None:

@@ -221,6 +221,32 @@ def test_of_several_flags_of_a_kind_the_newest_is_said_with_its_number() -> None
     assert doubts.counted(flagged, "runs") == ["a: 2 (2 of 3 runs)", "b: 3 (1 of 3 runs)"]
 
 
+@pytest.mark.parametrize(("rate", "is_above"), [(39.0, False), (40.7, False), (40.9, True)])
+def test_a_rate_is_above_its_ceiling_beyond_2_percent(rate: float, is_above: bool) -> None:
+    [row] = rows([replace(RECORD, rate=rate)])
+    assert row.ceiling is not None
+    assert row.ceiling.rate == pytest.approx(40.0)
+    said = [doubt for doubt in doubts.of(row) if doubt.startswith("ceiling: ")]
+    words = "ceiling: the rate is above its pool ceiling of 40.00/s: check the task"
+    assert said == [words] * is_above
+
+
+def test_a_ceiling_is_of_slots_by_their_own_time_and_of_workers_by_the_time_alone() -> None:
+    busy = replace(RECORD, slots=2, workers=4, slot_s=0.25, alone_s=0.1, response_mean_s=2.5)
+    idle = replace(busy, response_mean_s=0.1)  # its slots wait for work: their time says nothing
+    ceilings = [row.ceiling for one in (busy, idle) for row in rows([one])]
+    assert [(found.kind, found.rate) for found in ceilings if found] == [
+        ("pool", pytest.approx(8.0)),
+        ("pool", pytest.approx(40.0)),
+    ]
+
+
+def test_a_visit_far_from_the_others_is_named_with_its_round() -> None:
+    [row] = rows(visits(RECORD, 10.0, 10.0, 7.0, 10.01, 9.99))
+    outliers = [doubt for doubt in doubts.of(row) if doubt.startswith("outlier")]
+    assert outliers == ["outlier: round 3 gave 7.00/s, far from the other visits"]
+
+
 def test_a_knee_says_where_more_brings_nothing() -> None:
     text = scaled.text(swept(*((n, min(n / 0.05, 160)) for n in WORKERS))).splitlines()
     assert cells(text[0]) == ["workers", "Rate", "Interval", "knee"]

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from bench.stats import audit, blocking, looks, scaling, squares, student, verdict
+from bench.stats import audit, blocking, looks, ratio, scaling, squares, student, verdict
 from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, UNRESOLVED, reason_of, word_of
 from bench.stats.estimate import estimate, target_of
 
@@ -177,6 +177,17 @@ def test_two_rates_are_enough_for_an_interval_and_one_is_not() -> None:
     assert found.value / found.low == pytest.approx(found.high / found.value)
 
 
+def test_two_pairs_are_enough_for_a_ratio_and_one_is_not() -> None:
+    assert ratio.of_means([(1.0, 2.0), (3.0, 6.0)]) == pytest.approx((2, 2, 2))
+    assert ratio.geometric([(1.0, 2.0), (3.0, 6.0)]) == pytest.approx((2, 2, 2))
+    assert ratio.geometric([(1.0, 2.0)]) is None
+    assert ratio.of_means([(-1.0, 2.0), (1.0, 2.0)]) is None
+    found = ratio.geometric([(1.0, 1.0), (1.0, 4.0)], alpha=0.5)
+    assert found is not None
+    assert found[0] == pytest.approx(2.0)
+    assert found[2] / found[0] == pytest.approx(found[0] / found[1]) == pytest.approx(2.0)
+
+
 def test_a_quantile_of_t_is_known_to_be_from_0_to_1() -> None:
     for p in (0.0, 1.0, -0.1, 1.1, math.nan):
         with pytest.raises(ValueError, match="between 0 and 1"):
@@ -247,6 +258,9 @@ def test_a_verdict_needs_two_pairs_and_tells_how_many_more() -> None:
     assert verdict.compare([]).ratio is None
     one = verdict.compare([(10.0, 12.0)])
     assert (one.word, one.ratio, one.pairs) == (verdict.UNRESOLVED, pytest.approx(1.2), 1)
+    two = verdict.compare([(10.0, 12.0), (10.0, 12.5)])
+    assert two.low is not None
+    assert (two.ratio, two.pairs) == (pytest.approx(1.2247, abs=1e-4), 2)
     assert verdict.further(0.02, 0, 0.02) == 5  # 2.1 squared is 4.41
     assert [verdict.further(0.02, done, 0.02) for done in (3, 4, 5, 9)] == [2, 1, 1, 1]
     for wrong in ({"alpha": 0}, {"alpha": 1}, {"effect": 0}):
