@@ -37,7 +37,8 @@ def grow(shared: list[int]) -> int:
     return len(shared)
 
 
-def data(size: int) -> bytes:
+def data(size: int, seconds: float = 0.0) -> bytes:
+    time.sleep(seconds)
     return b"x" * size
 
 

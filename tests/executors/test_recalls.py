@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from executors import _arena
+from executors import _arena, _watch
 from executors.pipes import PipePool
 from tests.executors import calls
 from tests.executors.conftest import LIMIT, in_pool, take_for_short, wait_for
@@ -59,6 +59,19 @@ def test_a_task_that_was_recalled_is_run_by_its_worker_when_there_is_no_other(
     in_pool(test, 1)
 
 
+def test_a_function_counts_as_long_while_its_first_long_run_goes_on(tmp_path: Path) -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool._dispatch is not None
+        known = pool._dispatch._functions.of(calls.fickle)
+        tasks = Calls(pool, tmp_path, 0.3, 3)
+        await wait_for(lambda: pool.stats().queued == 3)
+        assert known.estimate is not None and known.estimate > _watch.STUCK
+        assert not tasks.long.done()
+        await asyncio.gather(tasks.long, *tasks.short)
+
+    in_pool(test, 1)
+
+
 def test_a_task_that_was_recalled_can_be_cancelled(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
         tasks = Calls(pool, tmp_path, 0.3, 10)
@@ -68,6 +81,28 @@ def test_a_task_that_was_recalled_can_be_cancelled(tmp_path: Path) -> None:
         assert pool.stats().queued == 9
         await asyncio.wait([tasks.long, *tasks.short])
         assert (tmp_path / "ran").read_text().split() == [str(n) for n in range(11) if n != 5]
+
+    in_pool(test, 1)
+
+
+def test_what_is_recalled_too_late_is_left_to_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_watch, "STUCK", 10**15)  # so that nothing is recalled but by us
+
+    async def test(pool: PipePool) -> None:
+        assert pool._dispatch is not None
+        [link] = pool._dispatch.staff.open
+        path = str(tmp_path / "ran")
+        take_for_short(pool._dispatch, calls.fickle)
+        args = [(path, 0, 0.2), (path, 1, 0.5), (path, 2)]
+        tasks = [asyncio.ensure_future(pool.run(calls.fickle, *each)) for each in args]
+        await wait_for(lambda: len(link.tasks) == 3)
+        first = min(link.tasks.values(), key=lambda task: task.sequence)
+        await wait_for(lambda: link.words[_arena.RUNNING] == first.sequence + 1)
+        pool._dispatch._watch._recalled(link, first, link.sequence)  # it has gone on meanwhile
+        assert await asyncio.gather(*tasks) == [0, 1, 2]
+        assert sorted((tmp_path / "ran").read_text().split()) == ["0", "1", "2"]
 
     in_pool(test, 1)
 

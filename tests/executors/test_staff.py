@@ -3,9 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import os
 import signal
+import weakref
+from pathlib import Path
 
+import psutil
+import pytest
+
+from executors import _arena, _watch
 from executors.pipes import PipePool
 from tests.executors import calls
 from tests.executors.conftest import in_pool, take_for_short, wait_for
@@ -48,3 +55,82 @@ def test_a_successor_is_begun_before_a_worker_has_had_its_number_of_tasks() -> N
         assert pool.stats().restarts == 0
 
     in_pool(test, 1, max_tasks_per_child=8)
+
+
+def test_each_worker_has_a_successor_though_another_still_runs_its_last_task() -> None:
+    async def test(pool: PipePool) -> None:
+        first = await pool.run(calls.pid)
+        last = asyncio.ensure_future(pool.run(calls.sleep, 2.0))  # its second and last one
+        await wait_for(lambda: (pool.stats().running, len(pool.stats().pids)) == (1, 3))
+        second = await pool.run(calls.pid)
+        await wait_for(lambda: len(pool.stats().pids) == 4)
+        assert not last.done()
+        assert await last == first != second
+
+    in_pool(test, 2, max_tasks_per_child=2)
+
+
+def test_a_worker_that_is_to_be_killed_begins_nothing_more(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(_watch, "STUCK", 10**15)  # so that nothing is recalled before
+
+    async def test(pool: PipePool) -> None:
+        assert pool._dispatch is not None
+        take_for_short(pool._dispatch, calls.fickle)
+        ran = tmp_path / "ran"
+        [link] = pool._dispatch.staff.open
+        zygote = psutil.Process(link.pid).parent()
+        assert zygote is not None
+        first = asyncio.ensure_future(pool.run(calls.fickle, str(ran), 0, 1.0, timeout=0.3))
+        behind = [asyncio.ensure_future(pool.run(calls.fickle, str(ran), n)) for n in (1, 2)]
+        await wait_for(lambda: link.running() and len(link.tasks) == 3)
+        zygote.suspend()  # it is the one that kills
+        try:
+            await asyncio.wait([first])
+            assert isinstance(first.exception(), TimeoutError)
+            await wait_for(
+                lambda: link.words[_arena.RUNNING] == link.sequence
+            )  # it has gone through all
+            assert ran.read_text().split() == ["0"]
+        finally:
+            zygote.resume()
+        assert await asyncio.gather(*behind) == [1, 2]
+        assert sorted(ran.read_text().split()) == ["0", "1", "2"]
+
+    in_pool(test, 1)
+
+
+class Argument:
+    """A value that can be seen to be let go, and arrives as 0."""
+
+    def __reduce__(self) -> tuple[type[int], tuple[()]]:
+        return int, ()
+
+
+def test_a_task_that_has_ended_is_not_held_until_its_timeout() -> None:
+    async def test(pool: PipePool) -> None:
+        argument = Argument()
+        reference = weakref.ref(argument)
+        assert await pool.run(abs, argument, timeout=1000) == 0
+        del argument
+        gc.collect()
+        assert reference() is None
+
+    in_pool(test, 1)
+
+
+def test_a_large_result_that_nobody_waits_for_frees_its_memory() -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool._dispatch is not None
+        [link] = pool._dispatch.staff.open
+        for _ in range(3):
+            task = asyncio.ensure_future(pool.run(calls.data, 1 << 20, 0.2))
+            await wait_for(lambda: link.tasks)
+            task.cancel()
+            await asyncio.wait([task])
+            await wait_for(lambda: not link.tasks)
+            assert task.cancelled()
+        assert not any(bytes(link.decoder._arena._states))
+
+    in_pool(test, 1)
