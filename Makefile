@@ -2,6 +2,9 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
+# Servers and commands start often: keep what they import compiled, whatever the environment says.
+export PYTHONDONTWRITEBYTECODE =
+
 PYTEST = $(BIN)/python -m pytest
 # Tests mostly wait: twice as many at once as a small machine has cores.
 AT_ONCE = 4

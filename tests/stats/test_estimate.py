@@ -7,10 +7,10 @@ import random
 
 import numpy as np
 import pytest
-from scipy import stats
 
 from bench.stats import looks
 from bench.stats.estimate import Estimate, estimate, target_of
+from tests.stats import oracle as stats
 
 RATES = [79.5, 80.1, 78.8, 79.9, 79.4]
 UNKNOWN = (None, None, None)

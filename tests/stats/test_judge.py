@@ -6,10 +6,10 @@ import math
 import random
 
 import pytest
-from scipy import stats
 
 from bench.stats import judge, looks
 from bench.stats.judge import Judged, aa, coverage, power
+from tests.stats import oracle as stats
 
 
 def visits(spread: float, seed: int = 1) -> list[float]:
