@@ -20,7 +20,7 @@ help:
 	@echo "make test    set up, then run the tests (5 minutes); test-quick: those without servers"
 	@echo "make test-all  set up for every suite, then run the slow tests, too"
 	@echo "make coverage  run the tests and print which branches they do not reach"
-	@echo "make mutants   whether the tests notice 300 small changes of what they test (2 hours)"
+	@echo "make mutants   whether the tests notice 300 small changes of what they test (1 hour)"
 	@echo "make check   set up, then check format, lint, types and README"
 
 setup: .venv/installed siege

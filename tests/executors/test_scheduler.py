@@ -265,6 +265,25 @@ def test_tasks_that_a_worker_skipped_are_all_given_again() -> None:
     in_pool(test, 1)
 
 
+def test_a_result_that_nobody_waits_for_costs_no_other_of_its_frame() -> None:
+    async def test(pool: PipePool) -> None:
+        dispatch = pool._dispatch
+        assert dispatch
+        [link] = dispatch.staff.open
+        assert link.pid
+        os.kill(link.pid, signal.SIGSTOP)
+        asked = asyncio.ensure_future(pool.run(calls.same, 3))
+        await wait_for(lambda: link.tasks)
+        frame = [(999, _wire.PLAIN, 7, 0), (*link.tasks, _wire.PLAIN, 4, 0)]
+        dispatch.answered(link, frame, memoryview(b""))
+        assert await asyncio.wait_for(asked, 5) == 4
+        os.kill(link.pid, signal.SIGCONT)
+        assert await pool.run(calls.same, 5) == 5  # its own answer, 3, came late
+        assert pool.stats().done == 2
+
+    in_pool(test, 1)
+
+
 def test_the_load_of_a_worker_is_what_its_tasks_cost_also_when_one_takes_longer() -> None:
     async def test(pool: PipePool) -> None:
         dispatch = pool._dispatch
