@@ -125,10 +125,13 @@ EACH_BY_ITSELF = [
     pytest.param(NothingRecalled, id="where nothing is recalled"),
     pytest.param(NobodyDies, id="where no worker dies"),
     *(
-        pytest.param(machine, marks=pytest.mark.xfail(strict=True, raises=Wrong, reason=why))
+        pytest.param(
+            machine, marks=pytest.mark.xfail(strict=why is IDLE_TWICE, raises=Wrong, reason=why)
+        )
         for machine, why in {
             Everything: IDLE_TWICE,
             IdleOnce: IDLE_TWICE,
+            # Some seeds do not show these; test_recalls.py does, each time.
             NothingHeldUp: NOT_WATCHED,
             QueueTimeouts: NO_QUEUE_TIMEOUT,
         }.items()

@@ -15,7 +15,7 @@ from executors.pipes import PipePool
 from tests.executors import calls
 from tests.executors.conftest import LIMIT, in_pool, take_for_short, wait_for
 
-# The known faults, which the next change is to mend; the state machine finds each of them, too.
+# The known faults, which the next change is to mend; the state machine finds them by some seeds.
 IDLE_TWICE = "after a recall a worker is entered as idle once for each recalled task"
 NOT_WATCHED = "what waits behind a long task of a worker that retires is not recalled"
 NO_QUEUE_TIMEOUT = "a task that was recalled has no queue_timeout any more"
