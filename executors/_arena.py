@@ -15,8 +15,9 @@ import mmap
 import os
 import tempfile
 
-# Words. The worker writes the first three around each task, the parent writes the last.
-RUNNING, STARTED, ENDED, RECALLED = range(4)
+# Words. The worker writes the first three around each task, and of tasks that it did not run the
+# first and the last whose answers may still be on their way; the parent writes RECALLED.
+RUNNING, STARTED, ENDED, SKIPS, SKIPPED, RECALLED = range(6)
 
 PAGE = 4096
 SIZE = 64 << 20  # bytes of an arena; the pages exist only once they are used

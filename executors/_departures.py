@@ -3,15 +3,20 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from typing import Protocol
 
-from executors import _arena
 from executors._link import Link, State
 from executors._nursery import Nursery
 from executors._task import Task
 from executors._wire import Entry
 
+AGAIN = 0.1  # s until a worker that could not begin is begun again
+LONGEST = 5.0  # s between two tries to begin a zygote
 STATUS = 1.0  # s that the exit status of a worker may come after the end of its socket
+
+
+log = logging.getLogger("executors")
 
 
 class Dispatch(Protocol):
@@ -29,7 +34,7 @@ class Departures:
 
     links: dict[int, Link]  # by token, the dead ones until their status is known
     open: list[Link]  # those that can be given a task
-    idle: list[Link]  # those of them that hold none
+    idle: dict[Link, None]  # those of them that hold none
     killed: int
     restarts: int
     _loop: asyncio.AbstractEventLoop
@@ -37,6 +42,8 @@ class Departures:
     _nursery: Nursery
     _closing: bool
     _proven: bool
+    _nursery_due = False  # the zygote has ended, and the next is not begun yet
+    _pause = 0.0  # s until the next zygote is begun; 0 again once a worker is ready
 
     def _fill(self) -> None:
         """Begin the workers that are missing."""
@@ -59,7 +66,7 @@ class Departures:
         raise NotImplementedError
 
     def kill(self, link: Link) -> None:
-        """End a worker, and whatever it runs; it begins nothing more."""
+        """End a worker, and whatever it runs."""
         link.recall()
         link.state = State.RETIRING
         self._withdraw(link)
@@ -68,20 +75,19 @@ class Departures:
         self._fill()
 
     def _withdraw(self, link: Link) -> None:
-        for each in (self.open, self.idle):
-            if link in each:
-                each.remove(link)
+        self.idle.pop(link, None)
+        if link in self.open:
+            self.open.remove(link)
 
     def lost(self, link: Link) -> None:
         """Take the tasks of a worker that has ended: those it had not begun go to others."""
         if link.state is State.DEAD:
             return
         starting = link.state is State.STARTING
-        begun = link.words[_arena.RUNNING]
         link.close()
         self._withdraw(link)
         held, link.tasks = link.tasks, {}
-        link.failing = [task for sequence, task in held.items() if sequence <= begun]
+        link.failing = [task for task in held.values() if link.has_begun(task)]
         if starting:
             self._failed(link, "a worker ended before it was ready: see its own words above")
         else:
@@ -91,7 +97,7 @@ class Departures:
             self._loop.call_later(STATUS, self._known, link)
         else:
             self._known(link)
-        self._dispatch.requeue([task for sequence, task in held.items() if sequence > begun])
+        self._dispatch.requeue([task for task in held.values() if not link.has_begun(task)])
 
     def _known(self, link: Link) -> None:
         self.links.pop(link.token, None)
@@ -115,11 +121,21 @@ class Departures:
         if not self._proven:
             self.fail(why)
             return
+        log.warning("%s; it is begun again", why)
+        self._nursery_due = True
+        for link in list(self.links.values()):
+            self.lost(link)
+        self._loop.call_later(self._pause, self._begin_again)
+        self._pause = min(2 * self._pause + AGAIN, LONGEST)
+
+    def _begin_again(self) -> None:
+        if self._closing:
+            return
         try:
             self._begin_nursery()
         except OSError as error:
-            self.fail(f"the zygote ended, and another cannot be begun: {error}")
+            self._loop.call_later(LONGEST, self._begin_again)
+            log.warning("no zygote can be begun: %s", error)
             return
-        for link in list(self.links.values()):
-            self.lost(link)
-        self._proven = False
+        self._nursery_due = False
+        self._fill()

@@ -9,8 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import os
+import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 from time import monotonic_ns
 from typing import Any
 
@@ -21,7 +23,7 @@ from executors._link import Link
 from executors._plan import Plan
 from executors._queue import Queue
 from executors._staff import Staff
-from executors._task import Function, Functions, Future, Options, Task
+from executors._task import Function, Functions, Future, Options, Task, is_with_gaps
 from executors._watch import Watch
 
 BUDGET = 300_000.0  # ns of work, by estimate, that a worker may hold
@@ -33,6 +35,10 @@ _dispatches: weakref.WeakSet[Dispatch] = weakref.WeakSet()
 def _forbid() -> None:
     for dispatch in _dispatches:
         dispatch.broken = "this pool belongs to the process that forked this one: make another"
+
+
+def _is_in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
 
 
 os.register_at_fork(after_in_child=_forbid)
@@ -85,6 +91,9 @@ class Dispatch(_faults.Faults):
         """
         if self.broken is not None:
             raise BrokenWorker(self.broken)
+        if type(function) is partial and not is_with_gaps(function):
+            args, kwargs = (*function.args, *args), {**function.keywords, **kwargs}
+            function = function.func
         known = self._functions.of(function)
         if self._max_queue is not None and len(self.queue) >= self._max_queue:
             self.flush()
@@ -94,20 +103,13 @@ class Dispatch(_faults.Faults):
         self.queue.add(task)
         self.ledger.pending += 1
         if options.queue_timeout is not None:
-            self._watch.wait_for_worker(task, options.queue_timeout)
+            self._watch.wait_for_worker(task)
         if at_once or not (self._planned or self.running):
-            self._flush_for(task)  # nobody to share a frame with: a turn of the loop would be lost
+            self.flush()  # nobody to share a frame with: a turn of the loop would be lost
         elif not self._planned:
             self._planned = True
             self._loop.call_soon(self.flush)
         return task
-
-    def _flush_for(self, task: Task) -> None:
-        try:
-            self.flush()
-        except BaseException as error:  # the caller's Ctrl-C
-            self._loop.call_soon_threadsafe(self.give_up, task, error)
-            raise
 
     def flush(self) -> None:
         """Give workers what they may hold, in the order of the queue: one frame a worker."""
@@ -115,22 +117,24 @@ class Dispatch(_faults.Faults):
         queue = self.queue
         now = monotonic_ns()
         touched: set[Link] = set()
-        while (task := queue.head()) is not None:
-            link = self._choose(task.function)
-            if link is None:
-                break
-            queue.pop()
-            if self._give(task, link, now):
-                touched.add(link)
-        for link in touched:
-            link.send()
-            if len(link.tasks) > 1:
-                self._watch.look_behind()
+        try:
+            while (task := queue.head()) is not None:
+                link = self._choose(task.function)
+                if link is None:
+                    break
+                queue.pop()
+                if self._give(task, link, now):
+                    touched.add(link)
+        finally:  # also when Ctrl-C comes while an argument is pickled
+            for link in touched:
+                link.send()
+                if len(link.tasks) > 1:
+                    self._watch.look_behind()
 
     def _choose(self, function: Function) -> Link | None:
         staff = self.staff
         if staff.idle:
-            return staff.idle[-1]
+            return next(reversed(staff.idle))
         estimate = function.estimate
         if estimate is None or estimate >= BUDGET:
             return None
@@ -147,14 +151,18 @@ class Dispatch(_faults.Faults):
         task.begun = True
         try:
             link.put(task, task.function.estimate or BUDGET, now)
-        except Exception as error:  # noqa: BLE001 - what pickle raises for its arguments
+        except BaseException as error:  # what pickle raises for its arguments
+            is_ctrl_c = isinstance(error, KeyboardInterrupt) and _is_in_main_thread()
+            if is_ctrl_c:  # which is raised once, here
+                task.future.cancel()
             self.ledger.fail(task, error)
+            if is_ctrl_c:
+                raise
             return False
         self.running += 1
         self.ledger.queue_ns += now - task.submitted
         staff = self.staff
-        if staff.idle and staff.idle[-1] is link:
-            staff.idle.pop()
+        staff.idle.pop(link, None)
         if link.left <= staff.near:
             staff.spent(link)
         if task.timer is not None or task.options.timeout is not None:

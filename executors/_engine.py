@@ -7,7 +7,6 @@ with nothing to do, is sent by the caller's own thread in its turn; others are h
 from __future__ import annotations
 
 import asyncio
-import os
 import threading
 from collections.abc import Callable
 from concurrent.futures import Future
@@ -27,15 +26,25 @@ class Engine:
 
     def __init__(self, plan: Plan) -> None:
         self._plan = plan
-        self._pid = os.getpid()
-        self._lock = threading.Lock()
-        self._turn = threading.Lock()  # who may touch the dispatch
+        self._make_locks()
         self._calls: list[Call] = []
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._dispatch: Dispatch | None = None
         self._woken = self._finishing = self._cancelling = False
         self._broken: str | None = None
+
+    def _make_locks(self) -> None:
+        self._lock = threading.RLock()  # the collector may finish an executor while it is held
+        self._turn = threading.RLock()  # who may touch the dispatch
+
+    def was_forked(self) -> None:
+        """Begin anew in a child if nothing was submitted before it was forked; else refuse."""
+        self._make_locks()
+        if self._thread is not None:
+            self._thread = self._loop = self._dispatch = None
+            self._calls = []
+            self._broken = "this executor belongs to the process that forked this one: make another"
 
     def submit(
         self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
@@ -51,31 +60,32 @@ class Engine:
                 raise RuntimeError("cannot schedule new futures after shutdown")
             if broken:
                 raise BrokenWorker(broken)
-            self._calls.append(call)
             if self._thread is None:
-                self._thread = threading.Thread(target=self._main, name="PipeExecutor")
-                self._thread.start()
-            else:
-                self._wake()
+                thread = threading.Thread(target=self._main, name="PipeExecutor")
+                thread.start()  # which raises where no more threads can be had
+                self._thread = thread
+            self._calls.append(call)
+            self._wake()
             return future
 
     def _submit_at_once(self, call: Call) -> bool:
         """Say whether a worker has the call already, or it failed already."""
-        dispatch = self._dispatch
-        if dispatch is None or not self._turn.acquire(blocking=False):
+        dispatch, turn = self._dispatch, self._turn
+        if dispatch is None or turn._is_owned():  # type: ignore[attr-defined] # a call in a call
             return False
-        try:
+        try:  # around acquire, too: Ctrl-C may come as soon as the turn is taken
+            if not turn.acquire(blocking=False):
+                return False
             if self._calls or self._finishing or dispatch.broken or not dispatch.is_at_rest:
                 return False
             _submit(dispatch, call, at_once=True)
             return True
         finally:
-            self._turn.release()
+            if turn._is_owned():  # type: ignore[attr-defined]
+                turn.release()
 
     def finish(self, cancel: bool = False) -> None:
         """Take no more calls; the thread ends when those there are have ended or are cancelled."""
-        if os.getpid() != self._pid:
-            return
         with self._lock:
             self._finishing = True
             self._cancelling = self._cancelling or cancel
@@ -112,7 +122,7 @@ class Engine:
         await self._end.wait()
         try:
             await self._dispatch.drain(None)
-            await self._dispatch.staff.close()
+            await self._dispatch.end()
         finally:
             with self._lock:
                 self._loop = None

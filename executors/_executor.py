@@ -35,7 +35,6 @@ class PipeExecutor(Executor):
         *,
         max_tasks_per_child: int | None = None,
     ) -> None:
-        self._pid = os.getpid()
         self._engine = Engine(plan(max_workers, initializer, initargs, max_tasks_per_child))
         _engines.add(self._engine)
         # The thread knows only the engine: an executor that nobody holds ends as after shutdown.
@@ -44,8 +43,6 @@ class PipeExecutor(Executor):
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
         if _ended:
             raise RuntimeError("cannot schedule new futures after interpreter shutdown")
-        if os.getpid() != self._pid:
-            raise RuntimeError("this executor belongs to the process that forked this one")
         return self._engine.submit(fn, args, kwargs)
 
     def map(
@@ -61,18 +58,24 @@ class PipeExecutor(Executor):
             return super().map(fn, *iterables, timeout=timeout)
         calls = zip(*iterables, strict=False)
         chunks = iter(lambda: tuple(itertools.islice(calls, chunksize)), ())
-        results = super().map(_chunk, itertools.repeat(fn), chunks, timeout=timeout)
-        return itertools.chain.from_iterable(results)
+        return _each(super().map(_chunk, itertools.repeat(fn), chunks, timeout=timeout))
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        if os.getpid() == self._pid:
-            self._engine.finish(cancel_futures)
-            if wait:
-                self._engine.join()
+        self._engine.finish(cancel_futures)
+        if wait:
+            self._engine.join()
 
 
 def _chunk(function: Callable[..., T], calls: tuple[tuple[Any, ...], ...]) -> list[T]:
     return [function(*args) for args in calls]
+
+
+def _each(chunks: Iterator[list[T]]) -> Iterator[T]:
+    """Give the results of chunks, and hold none that was given."""
+    for chunk in chunks:
+        chunk.reverse()
+        while chunk:
+            yield chunk.pop()
 
 
 def _finish_all() -> None:
@@ -83,6 +86,13 @@ def _finish_all() -> None:
     for engine in list(_engines):
         engine.join()
 
+
+def _forget_parents() -> None:
+    for engine in list(_engines):
+        engine.was_forked()
+
+
+os.register_at_fork(after_in_child=_forget_parents)
 
 # Before the interpreter waits for threads, as the standard executors do; atexit would be too late.
 threading._register_atexit(_finish_all)  # type: ignore[attr-defined]

@@ -2,20 +2,24 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 from executors import _wire
 from executors._errors import BrokenWorker, ended
 from executors._ledger import Ledger, raised
-from executors._link import Link
+from executors._link import Link, detached
 from executors._queue import Queue
 from executors._staff import Staff
 from executors._task import Task
+from executors._watch import SEEN, Watch
 
 
 class Faults:
     """The half of a dispatch that is not needed while all goes well."""
 
+    _loop: asyncio.AbstractEventLoop
+    _watch: Watch
     staff: Staff
     queue: Queue
     ledger: Ledger
@@ -48,10 +52,16 @@ class Faults:
         self._stop(task)
 
     def _stop(self, task: Task) -> None:
-        """Kill the worker that runs a task; one that has not begun is let run: it is short."""
+        """Have a worker begin nothing more, and kill it if it has begun this task."""
         link = task.link
-        running = None if link is None else link.running()
-        if link is not None and running is not None and running[0] is task:
+        if link is not None and link.tasks.get(task.sequence) is task:
+            link.recall()
+            detached(self._loop.call_later, SEEN, self._kill, link, task)
+
+    def _kill(self, link: Link, task: Task) -> None:
+        """Kill a worker that still runs a task; it cannot have gone on to another meanwhile."""
+        running = link.running()
+        if running is not None and running[0] is task and link.has_begun(task):
             del link.tasks[task.sequence]
             self.running -= 1
             self.ledger.drop(task)
@@ -71,7 +81,10 @@ class Faults:
                 task.timer = None
             if task.future.done():
                 self.ledger.drop(task)
-        self.queue.put_back([task for task in tasks if not task.gone])
+        waiting = [task for task in tasks if not task.gone]
+        self.queue.put_back(waiting)
+        for task in waiting:
+            self._watch.wait_for_worker(task)
 
     def died(self, tasks: list[Task], status: int | None) -> None:
         """Fail what a worker ran when it died, or try it once more where that is harmless."""
@@ -94,8 +107,11 @@ class Faults:
             self.ledger.fail(task, BrokenWorker(why))
 
     async def drain(self, grace: float | None) -> None:
-        """Wait until no task is queued or running, `grace` seconds at most; then drop the rest."""
+        """Wait until no task is queued or running, `grace` seconds at most."""
         await self.ledger.empty(grace)
+
+    async def end(self) -> None:
+        """Kill the workers that still hold tasks, which fail, and end all others."""
         self.fail_all("the pool is closed")
         for link in list(self.staff.links.values()):
             tasks, link.tasks = [*link.tasks.values(), *link.failing], {}
@@ -103,6 +119,7 @@ class Faults:
                 self.staff.kill(link)
             for task in tasks:
                 self.ledger.fail(task, BrokenWorker("the pool was closed while the task ran"))
+        await self.staff.close()
 
     def _unasked(
         self, link: Link, sequence: int, kind: int, payload: Any, blob: memoryview

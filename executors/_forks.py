@@ -10,13 +10,13 @@ import socket
 import sys
 import time
 import traceback
-from multiprocessing import util
-from typing import NoReturn
+from multiprocessing import process, util
+from typing import Any, NoReturn
 
 from executors import _arena, _worker
 from executors._control import ASK, ENDED, KILL, TELL, end_with_parent
 
-GRACE = 0.5  # s for idle workers to see the end of their sockets before they are killed
+GRACE = 0.3  # s for idle workers to see the end of their sockets before they are killed
 
 
 class Forks:
@@ -75,25 +75,32 @@ class Forks:
             os.close(memory)
             return self._tell(ENDED, token, 1)
         if pid == 0:
-            self._become_worker(sock, memory)
+            self._become_worker(token, sock, memory)
         os.close(sock)
         os.close(memory)
         self._workers[pid] = token
         return True
 
-    def _become_worker(self, sock: int, memory: int) -> NoReturn:
+    def _introduce(self, token: int) -> None:
+        """Have multiprocessing name this worker and know its parent, the application."""
+        current = process.current_process()
+        parent, current.name = current.name, f"PipeWorker-{token}"
+        if self._parent >= 0:
+            known = process._ParentProcess(parent, self._above, self._parent)  # type: ignore[attr-defined]
+            process._parent_process = known  # type: ignore[attr-defined]
+
+    def _become_worker(self, token: int, sock: int, memory: int) -> NoReturn:
         code = 1
         try:
             signal.set_wakeup_fd(-1)
-            for number in (signal.SIGCHLD, signal.SIGTERM):
-                signal.signal(number, signal.SIG_DFL)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _stay()
             end_with_parent(signal.SIGKILL)
             if os.getppid() != self._pid:
                 os._exit(1)
             for end in (self._control, self._wake, self._wakes):
                 end.close()
-            if self._parent >= 0:
-                os.close(self._parent)
+            self._introduce(token)
             shared = _arena.Memory(memory)
             os.close(memory)
             with socket.socket(fileno=sock) as ours:
@@ -142,3 +149,23 @@ class Forks:
         for pid in self._workers:
             os.kill(pid, signal.SIGKILL)
         signal.set_wakeup_fd(-1)  # its socket is closed next, and a last worker may still end
+
+
+def _stay() -> None:
+    """Pass over Ctrl-C and SIGTERM, which a whole group gets: the parent decides what ends.
+
+    By handlers, which a program that a task starts does not inherit; a fork of a task acts as ever.
+    """
+    worker = os.getpid()
+    usual: dict[int, Any] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+    }
+
+    def pass_over(number: int, _: object) -> None:
+        if os.getpid() != worker:
+            signal.signal(number, usual[number])
+            os.kill(os.getpid(), number)
+
+    for number in usual:
+        signal.signal(number, pass_over)

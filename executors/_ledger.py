@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import concurrent.futures
+import logging
 import pickle
 from typing import Any
 
 from executors import _wire
 from executors._errors import RemoteError, RemoteTraceback
 from executors._task import Task
+
+log = logging.getLogger("executors")
 
 
 class Ledger:
@@ -25,7 +29,10 @@ class Ledger:
         self.done += 1
         self.pending -= 1
         task.gone = True
-        task.future.set_result(value)
+        try:
+            task.future.set_result(value)
+        except BaseException:  # noqa: BLE001
+            _contain(task)
         if task.timer is not None:
             task.timer.cancel()
         if self._closing:
@@ -57,7 +64,10 @@ class Ledger:
             if isinstance(error, StopIteration):  # no future of asyncio takes it
                 cause, error = error, RuntimeError(f"the task raised {error!r}")
                 error.__cause__ = cause
-            task.future.set_exception(error)
+            try:
+                task.future.set_exception(error)
+            except BaseException:  # noqa: BLE001
+                _contain(task)
         self.drop(task)
 
     def drop(self, task: Task) -> None:
@@ -80,6 +90,13 @@ class Ledger:
     def _check(self) -> None:
         if not self.pending and not self._empty.done():
             self._empty.set_result(None)
+
+
+def _contain(task: Task) -> None:
+    """Log what a done callback raised, such as sys.exit(): it ends no loop of an executor's."""
+    if not isinstance(task.future, concurrent.futures.Future):
+        raise  # noqa: PLE0704 - Ctrl-C, on the application's own loop
+    log.exception("a done callback raised")
 
 
 def raised(payload: tuple[bytes, str]) -> BaseException:

@@ -3,14 +3,24 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
+import contextvars
 import enum
 import socket
 from collections import deque
-from typing import Any, Protocol
+from collections.abc import Callable
+from typing import Any, Protocol, TypeVar
 
 from executors import _arena, _wire
 from executors._inbox import Inbox
 from executors._task import Task
+
+T = TypeVar("T")
+
+
+def detached(call: Callable[..., T], *args: Any) -> T:
+    """Make a call of the loop's in a new context: a callback keeps the one it was registered in."""
+    return contextvars.Context().run(call, *args)
 
 
 class State(enum.Enum):
@@ -64,7 +74,7 @@ class Link:
         self._inbox = Inbox(self._socket)
         self._socket.setblocking(False)
         self._descriptor = self._socket.fileno()
-        loop.add_reader(self._descriptor, self.read)
+        detached(loop.add_reader, self._descriptor, self.read)
 
     def put(self, task: Task, cost: float, now: int) -> None:
         """Take a task, which the next `send` sends; raise what pickle raises."""
@@ -103,10 +113,10 @@ class Link:
             if sent == len(head):
                 return
             frame = [memoryview(head)[sent:]]
-        self._unsent.extend(map(memoryview, frame))
+        self._unsent.extend(map(_kept, frame))
         if not self.backlog:
             self.backlog = True
-            self._loop.add_writer(self._descriptor, self._write)
+            detached(self._loop.add_writer, self._descriptor, self._write)
             self._write()
 
     def _write(self) -> None:
@@ -156,6 +166,12 @@ class Link:
         task = self.tasks.get(sequence)
         return None if task is None else (task, started)
 
+    def has_begun(self, task: Task) -> bool:
+        """Whether the worker began a task that it holds, and did not skip it."""
+        words, sequence = self.words, task.sequence
+        is_skipped = words[_arena.SKIPS] <= sequence <= words[_arena.SKIPPED]
+        return sequence <= words[_arena.RUNNING] and not is_skipped
+
     def recall(self) -> None:
         """Tell the worker to begin nothing of what it was sent so far."""
         self.words[_arena.RECALLED] = self.sequence
@@ -168,8 +184,16 @@ class Link:
         self._loop.remove_reader(self._descriptor)
         if self.backlog:
             self._loop.remove_writer(self._descriptor)
+        with contextlib.suppress(OSError):  # a process that the application forked has it, too
+            self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 
     def handed_over(self) -> tuple[int, socket.socket, int]:
         """Give the worker's side away: token, socket and descriptor of the memory."""
         return self.token, self.theirs, self.memory_descriptor
+
+
+def _kept(part: bytes | memoryview) -> memoryview:
+    """Give bytes that stay as they are until the socket takes them."""
+    view = memoryview(part)
+    return view if type(view.obj) is bytes else memoryview(bytes(view))

@@ -11,14 +11,20 @@ import socket
 import subprocess
 import sys
 import warnings
+from collections import deque
 from collections.abc import Sequence
-from multiprocessing import spawn, util
+from multiprocessing import process, resource_tracker, spawn, util
 from pathlib import Path
 from typing import Protocol
 
 from executors._control import ASK, ENDED, FAILED, FORK, HELLO, KILL, TELL
+from executors._link import detached
 
-START = "import sys; sys.path.insert(0, {0!r}); from executors._zygote import main; main({1}, {2})"
+# The path of this package is for its own import alone: it must not hide what the application has.
+START = (
+    "import sys; sys.path.insert(0, {0!r}); from executors._zygote import main; "
+    "sys.path.remove({0!r}); main({1}, {2}, {3})"
+)
 ROOT = str(Path(__file__).resolve().parent.parent)
 ENDING = 5.0  # s for the zygote to end its workers and itself
 
@@ -39,6 +45,7 @@ class Nursery:
         self._loop = loop
         self._listener = listener
         self._waiting: list[tuple[int, socket.socket, int]] | None = []
+        self._unsent: deque[tuple[bytes, list[int]]] = deque()  # with descriptors of their own
         self._data = b""
         self._closing = False
         self.ended = loop.create_future()
@@ -51,36 +58,57 @@ class Nursery:
             raise
         finally:
             theirs.close()
-        self._send(first)
+        with contextlib.suppress(OSError):
+            self._control.sendall(first)
         self._control.setblocking(False)
-        loop.add_reader(self._control, self._read)
+        detached(loop.add_reader, self._control, self._read)
 
     def fork(self, token: int, sock: socket.socket, memory: int) -> None:
         """Ask for a worker with one end of a socket pair and its memory; both are closed here."""
         if self._waiting is not None:
             self._waiting.append((token, sock, memory))
             return
-        with contextlib.suppress(OSError), sock:  # a zygote that is gone is noticed by its end
-            socket.send_fds(self._control, [ASK.pack(FORK, token)], [sock.fileno(), memory])
-        os.close(memory)
+        self._ask(ASK.pack(FORK, token), [sock.detach(), memory])
 
     def kill(self, token: int) -> None:
         """End a worker now; that it ended is told as always."""
-        self._send(ASK.pack(KILL, token))
+        self._ask(ASK.pack(KILL, token), [])
 
     def close(self) -> None:
         """Let go of the zygote, which ends its workers and then itself; `ended` says when."""
+        if self._waiting is not None and not self._closing:
+            self._process.kill()  # it still imports, and has no worker
         self._closing = True
         for _, sock, memory in self._waiting or []:
             sock.close()
             os.close(memory)
         self._waiting = []
+        self._drop_unsent()
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
 
-    def _send(self, data: bytes) -> None:
-        with contextlib.suppress(OSError):
-            self._control.sendall(data)
+    def _ask(self, words: bytes, descriptors: list[int]) -> None:
+        self._unsent.append((words, descriptors))
+        if len(self._unsent) == 1:
+            self._write()
+            if self._unsent:
+                detached(self._loop.add_writer, self._control, self._write)
+
+    def _write(self) -> None:
+        """Send what was asked, as far as the socket takes it now; close what was handed over."""
+        while self._unsent:
+            words, descriptors = self._unsent[0]
+            try:
+                socket.send_fds(self._control, [words], descriptors)
+            except BlockingIOError:
+                return
+            except OSError:  # a zygote that is gone is noticed by its end
+                pass
+            self._unsent.popleft()
+            for each in descriptors:
+                os.close(each)
+        with contextlib.suppress(OSError, ValueError):
+            self._loop.remove_writer(self._control)
 
     def _read(self) -> None:
         try:
@@ -103,19 +131,27 @@ class Nursery:
 
     def _tell(self, word: bytes, token: int, number: int, text: bytes) -> None:
         if word == HELLO:
-            if token > 1:
-                what = f"what is imported before the workers began {token - 1} threads"
-                warnings.warn(f"{what}: a fork may deadlock", RuntimeWarning, stacklevel=1)
             waiting, self._waiting = self._waiting or [], None
             for each in waiting:
                 self.fork(*each)
+            if token > 1:  # in a call of its own, for a warning may be an error
+                what = f"what is imported before the workers began {token - 1} threads"
+                self._loop.call_soon(_warn, f"{what}: a fork may deadlock")
         elif word == ENDED:
             self._listener.ended(token, number)
         elif word == FAILED:
             self._end(f"what is imported before the workers fails:\n{text.decode()}")
 
+    def _drop_unsent(self) -> None:
+        if self._unsent:
+            self._loop.remove_writer(self._control)
+        while self._unsent:
+            for each in self._unsent.popleft()[1]:
+                os.close(each)
+
     def _end(self, why: str) -> None:
         self._loop.remove_reader(self._control)
+        self._drop_unsent()
         self._control.close()
         try:
             self._process.wait(ENDING)
@@ -128,12 +164,20 @@ class Nursery:
         self._listener.gone(why)
 
 
+def _warn(what: str) -> None:
+    warnings.warn(what, RuntimeWarning, stacklevel=1)
+
+
 def _start(descriptor: int) -> subprocess.Popen[bytes]:
-    program = START.format(ROOT, descriptor, os.getpid())
+    tracker = resource_tracker.getfd()  # one for all, as multiprocessing has it
+    assert tracker is not None, "getfd has begun it"
+    program = START.format(ROOT, descriptor, os.getpid(), tracker)
     flags: list[str] = util._args_from_interpreter_flags()  # type: ignore[attr-defined]
     executable = os.fsdecode(spawn.get_executable() or sys.executable)
     return subprocess.Popen(
-        [executable, *flags, "-c", program], stdin=subprocess.DEVNULL, pass_fds=[descriptor]
+        [executable, *flags, "-c", program],
+        stdin=subprocess.DEVNULL,
+        pass_fds=[descriptor, tracker],
     )
 
 
@@ -144,4 +188,5 @@ def _preparation() -> dict[str, object]:
     if method is None:  # asking for the data has chosen one, which is the application's to do
         multiprocessing.set_start_method(None, force=True)
     data["authkey"] = bytes(data["authkey"])  # it refuses to be pickled
+    data["name"] = process.current_process().name  # to which the workers' parent_process() leads
     return data

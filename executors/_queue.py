@@ -23,12 +23,14 @@ class Queue:
 
     def add(self, task: Task) -> None:
         """Queue a task behind all others."""
+        task.queued = True
         self._tasks.append(task)
 
     def put_back(self, tasks: list[Task]) -> None:
         """Queue tasks before all others, in their own order."""
         for task in reversed(tasks):
             task.link = None
+            task.queued = True
             self._tasks.appendleft(task)
 
     def head(self) -> Task | None:
@@ -38,17 +40,17 @@ class Queue:
             task = tasks[0]
             if not task.gone:
                 return task
-            tasks.popleft()
+            tasks.popleft().queued = False
             self._gone -= 1
         return None
 
     def pop(self) -> None:
         """Take the task that `head` gave."""
-        self._tasks.popleft()
+        self._tasks.popleft().queued = False
 
     def forget(self, task: Task) -> None:
-        """Count a queued task no more, which is gone from now on."""
-        if not task.gone:
+        """Count a task no more that may be queued, and is gone from now on."""
+        if task.queued and not task.gone:
             self._gone += 1
 
     def clear(self) -> list[Task]:

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import asyncio
 import pickle
+from multiprocessing import context, reduction, resource_sharer
 from typing import Any
 
-from executors._departures import Departures, Dispatch
+from executors._departures import AGAIN, Departures, Dispatch
 from executors._link import Link, State
 from executors._nursery import Nursery
 from executors._plan import Plan
 from executors._wire import Entry
 
-AGAIN = 0.1  # s until a worker that could not begin is begun again
 AHEAD = 8  # a successor is begun when 1/AHEAD of a worker's tasks are left, one at least
 
 
@@ -22,9 +22,10 @@ class Staff(Departures):
     def __init__(self, loop: asyncio.AbstractEventLoop, plan: Plan, dispatch: Dispatch) -> None:
         self._loop = loop
         self._plan = plan
-        self._setup = pickle.dumps(
-            (plan.initializer, plan.initargs, plan.variables, plan.has_core_to_spare), 5
-        )
+        self._begins_with = (
+            plan.initializer, plan.initargs, plan.variables, plan.has_core_to_spare
+        )  # fmt: skip
+        self._setup = _pickled_once(self._begins_with)
         self._dispatch = dispatch
         self._quota = float("inf") if plan.max_tasks is None else float(plan.max_tasks)
         self.near = max(1.0, self._quota // AHEAD) if plan.max_tasks else -1.0
@@ -35,7 +36,7 @@ class Staff(Departures):
         self._proven = False  # a worker has been ready: a later failure to start is tried again
         self.links: dict[int, Link] = {}  # by token, the dead ones until their status is known
         self.open: list[Link] = []
-        self.idle: list[Link] = []
+        self.idle: dict[Link, None] = {}  # those of `open` without a task, the last to rest last
         self.cause: BaseException | None = None
         self.crashed = self.killed = self.restarts = 0
         self.started = loop.create_future()
@@ -49,12 +50,17 @@ class Staff(Departures):
         """List the workers that live, with the successors."""
         return [e.pid for e in self.links.values() if e.pid and e.state is not State.DEAD]
 
+    def at_work(self) -> list[Link]:
+        """List the workers that may hold tasks: those that take more, and those that end soon."""
+        states = (State.ACTIVE, State.RETIRING)
+        return [link for link in self.links.values() if link.state in states]
+
     def _count(self, *states: State) -> int:
         return sum(link.state in states for link in self.links.values())
 
     def _fill(self) -> None:
         """Begin workers until there are enough, with a successor for each that ends soon."""
-        if self._closing:
+        if self._closing or self._nursery_due:
             return
         near = sum(link.left <= self.near for link in self.links.values() if link in self.open)
         near += self._count(State.RETIRING)
@@ -68,7 +74,7 @@ class Staff(Departures):
                 return
             self.links[link.token] = link
             self._nursery.fork(*link.handed_over())
-            link.set_up(self._setup)
+            link.set_up(self._setup or _pickled(self._begins_with))
 
     def _settle(self) -> None:
         """Put spare workers to work where there is room, and begin what is then missing."""
@@ -77,7 +83,7 @@ class Staff(Departures):
             if room > 0 and link.state is State.SPARE:
                 link.state = State.ACTIVE
                 self.open.append(link)
-                self.idle.append(link)
+                self.idle[link] = None
                 room -= 1
         if room <= 0 and not self.started.done():
             self.started.set_result(None)
@@ -89,7 +95,7 @@ class Staff(Departures):
 
     def ready(self, link: Link, pid: int, told: Any) -> None:
         """Take a worker that has run its initializer, which returned `told`."""
-        self._proven = True
+        self._proven, self._pause = True, 0.0
         link.pid, link.told = pid, told
         link.state = State.SPARE
         self._settle()
@@ -126,9 +132,11 @@ class Staff(Departures):
         self._fill()
 
     def at_rest(self, link: Link) -> None:
-        """Note that a worker holds no task."""
+        """Note that a worker has answered; it is idle, or ends, once it holds no task."""
+        if link.tasks:
+            return
         if link.state is State.ACTIVE:
-            self.idle.append(link)
+            self.idle[link] = None
         elif link.state is State.RETIRING:
             link.close()
             self._settle()
@@ -140,8 +148,38 @@ class Staff(Departures):
         """End every worker and the zygote."""
         self._closing = True
         for link in list(self.links.values()):
+            if link.state is State.STARTING:  # in an initializer, which may take long
+                self._nursery.kill(link.token)
             link.close()
         self.open.clear()
         self.idle.clear()
         self._nursery.close()
-        await self._nursery.ended
+        if not self._nursery_due:
+            await self._nursery.ended
+
+
+def _pickled_once(setup: object) -> bytes | None:
+    """Pickle what all workers begin with; None for what each must be given by itself."""
+    try:
+        return pickle.dumps(setup, 5)
+    except RuntimeError:  # a queue or a lock of multiprocessing's
+        return None
+
+
+def _pickled(setup: object) -> bytes:
+    """Pickle what a worker begins with, as multiprocessing pickles for a child of its own."""
+    before = context.get_spawning_popen()
+    context.set_spawning_popen(_Child())  # type: ignore[arg-type] # of which it asks this much
+    try:
+        return bytes(reduction.ForkingPickler.dumps(setup))
+    finally:
+        context.set_spawning_popen(before)
+
+
+class _Child:
+    """A child to be, which fetches descriptors when it has begun."""
+
+    def duplicate_for_child(self, descriptor: int) -> int:
+        return descriptor
+
+    DupFd = staticmethod(resource_sharer.DupFd)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import concurrent.futures
+import functools
 import math
 import pickle
 from dataclasses import dataclass
@@ -17,6 +18,7 @@ if TYPE_CHECKING:
 
 Future = asyncio.Future[Any] | concurrent.futures.Future[Any]
 
+GAP = getattr(functools, "Placeholder", None)
 LEARN = 0.1  # the share of a shorter run in the next estimate: it decays in about ten runs
 
 
@@ -24,7 +26,7 @@ class Function:
     """A function that workers know by its number.
 
     `estimate` is a decaying maximum of its run times in ns, None before the first run ended. Number
-    0 is what a worker does not keep: a partial, a bound method; it is pickled with every call.
+    0 is what a worker does not keep, such as a bound method; it is pickled with every call.
     """
 
     __slots__ = ("callable", "code", "estimate", "number")
@@ -67,6 +69,11 @@ def _is_builtin(callable_: Any) -> bool:
     return type(callable_) is BuiltinFunctionType and type(callable_.__self__) is ModuleType
 
 
+def is_with_gaps(function: functools.partial[Any]) -> bool:
+    """Whether a partial has places that later arguments fill (Python 3.14)."""
+    return GAP is not None and any(each is GAP for each in function.args)
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """What a caller may ask for beside the call itself; times are in seconds."""
@@ -90,8 +97,9 @@ PLAIN = Options()
 
 
 class Task:
-    """One call: queued while `link` is None, else held by that worker as `sequence`."""
+    """One call: `queued`, or held by the worker of `link` as `sequence`, or `gone`."""
 
+    queued = False
     begun = False  # it was sent once, so that its future cannot be cancelled any more
     gone = False  # it has ended, or nobody waits for it
     retried = False
@@ -99,6 +107,7 @@ class Task:
     sent = sequence = 0
     link: Link | None = None
     timer: asyncio.TimerHandle | None = None
+    take_by: float | None = None  # when a worker must have taken it, in the loop's time
 
     def __init__(
         self,

@@ -7,7 +7,7 @@ from time import monotonic_ns
 from typing import Protocol
 
 from executors import _arena
-from executors._link import Link
+from executors._link import Link, detached
 from executors._staff import Staff
 from executors._task import Task
 
@@ -33,10 +33,15 @@ class Watch:
         self._owner = owner
         self._looking = False
 
-    def wait_for_worker(self, task: Task, seconds: float) -> None:
-        """Give a task up that no worker has taken in time."""
-        error = TimeoutError(f"no worker was free within queue_timeout={seconds:g} s")
-        task.timer = self._loop.call_later(seconds, self._owner.give_up, task, error)
+    def wait_for_worker(self, task: Task) -> None:
+        """Give a queued task up that no worker has taken in time, also when it is queued again."""
+        seconds = task.options.queue_timeout
+        if seconds is not None:
+            if task.take_by is None:
+                task.take_by = self._loop.time() + seconds
+            error = TimeoutError(f"no worker was free within queue_timeout={seconds:g} s")
+            give_up = self._owner.give_up
+            task.timer = detached(self._loop.call_at, task.take_by, give_up, task, error)
 
     def limit(self, task: Task) -> None:
         """From now on, when a task has been given to a worker, bound what it may run."""
@@ -44,7 +49,8 @@ class Watch:
             task.timer.cancel()
             task.timer = None
         if task.options.timeout is not None:
-            task.timer = self._loop.call_later(task.options.timeout, self._overdue, task)
+            timeout = task.options.timeout
+            task.timer = detached(self._loop.call_later, timeout, self._overdue, task)
 
     def _overdue(self, task: Task) -> None:
         timeout, link = task.options.timeout, task.link
@@ -55,7 +61,7 @@ class Watch:
         if running is not None and running[0] is task:
             left -= (monotonic_ns() - running[1]) / 1e9
         if left > 0:
-            task.timer = self._loop.call_later(left, self._overdue, task)
+            task.timer = detached(self._loop.call_later, left, self._overdue, task)
         else:
             error = TimeoutError(f"the task ran longer than timeout={timeout:g} s and was killed")
             self._owner.give_up(task, error)
@@ -64,12 +70,12 @@ class Watch:
         """Look, for as long as workers hold several tasks, for one that holds the others up."""
         if not self._looking:
             self._looking = True
-            self._loop.call_later(EVERY, self._look)
+            detached(self._loop.call_later, EVERY, self._look)
 
     def _look(self) -> None:
         self._looking = False
         now = monotonic_ns()
-        for link in self._owner.staff.open:
+        for link in self._owner.staff.at_work():
             if len(link.tasks) < 2:
                 continue
             self.look_behind()
@@ -80,7 +86,8 @@ class Watch:
                 link.load += runs - task.cost
                 task.cost = float(runs)
                 link.recall()
-                self._loop.call_later(SEEN, self._recalled, link, task, link.sequence)
+                last = link.sequence
+                detached(self._loop.call_later, SEEN, self._recalled, link, task, last)
 
     def _recalled(self, link: Link, task: Task, last: int) -> None:
         """Take what was recalled; the worker says itself what it skips if it has gone on."""

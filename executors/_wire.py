@@ -36,6 +36,11 @@ class Outbox:
         self._blob_size = 0
         self.entries: list[Entry] = []
 
+    @property
+    def has_blob(self) -> bool:
+        """Whether buffers wait for the next frame that are not copied, and may still change."""
+        return bool(self._blob)
+
     def frame(self) -> list[bytes | memoryview]:
         """Give the buffers to send for all entries since the last time, and begin anew."""
         envelope = pickle.dumps(self.entries, 5)

@@ -36,8 +36,8 @@ def work(sock: socket.socket, memory: _arena.Memory) -> None:
         frames = inbox.receive()
         if frames is None:
             return
-        for entries, blob in frames:
-            worker.run(entries, blob)
+        while frames:  # and keep none of what they bring while waiting for the next
+            worker.run(*frames.pop(0))
 
 
 class _Worker:
@@ -50,6 +50,7 @@ class _Worker:
         self._functions: dict[int, Any] = {}
         self._longest: dict[int, float] = {}
         self._variables: list[contextvars.ContextVar[Any]] = []
+        self._context = contextvars.copy_context()  # of which every task gets a copy of its own
 
     def run(self, entries: list[_wire.Entry], blob: memoryview) -> None:
         """Run the tasks of one frame; their results leave together, but none waits for long."""
@@ -58,13 +59,14 @@ class _Worker:
         for sequence, number, code, kind, payload in entries:
             if out and now - held + longest.get(number, 0.0) > HOLD:
                 self._send()
+                now = monotonic_ns()  # the parent may have been slow to take it
             if code is not None:
                 self._functions[number] = code
             words[_arena.STARTED] = begin = now  # before RUNNING: a reader takes them in reverse
             words[_arena.RUNNING] = sequence
             if READY < sequence <= words[_arena.RECALLED]:
+                self._skip(sequence)
                 self._decoder.discard(kind, payload)
-                out.append((sequence, _wire.SKIPPED, None, 0))
                 continue
             answer = self._answer(sequence, number, kind, payload, blob)
             now = monotonic_ns()
@@ -74,7 +76,19 @@ class _Worker:
             took = now - begin
             longest[number] = max(took, longest.get(number, 0.0) * FORGET)
             out.append((sequence, *answer, took))
+            if self._outbox.has_blob:  # the next task may write to what this one returned
+                self._send()
+                now = monotonic_ns()
         self._send()
+
+    def _skip(self, sequence: int) -> None:
+        """Answer that a task was not run; what was run before it is answered first."""
+        words, out = self._words, self._outbox.entries
+        if words[_arena.SKIPPED] != sequence - 1 or not out:
+            self._send()
+            words[_arena.SKIPS] = sequence
+        words[_arena.SKIPPED] = sequence
+        out.append((sequence, _wire.SKIPPED, None, 0))
 
     def _answer(
         self, sequence: int, number: int, kind: int, payload: Any, blob: memoryview
@@ -83,7 +97,8 @@ class _Worker:
             if sequence == READY:
                 return self._begin(self._decoder.decode(kind, payload, blob))
             if kind == _wire.PLAIN:
-                return self._outbox.encode(self._function(number)(*payload))
+                function = self._function(number)
+                return self._outbox.encode(self._context.copy().run(function, *payload))
             call = self._decoder.decode(kind, payload, blob)
             return self._outbox.encode(self._call(number, *call))
         except BaseException as error:  # noqa: BLE001 - a task's own, which is its caller's to see
@@ -96,6 +111,7 @@ class _Worker:
             module, _, name = where.partition(":")
             self._variables.append(getattr(importlib.import_module(module), name))
         told = None if initializer is None else initializer(*initargs)
+        self._context = contextvars.copy_context()  # with what the initializer has set
         try:
             return self._outbox.encode((os.getpid(), told))
         except Exception:  # noqa: BLE001 - nobody was promised what it returns
@@ -113,32 +129,37 @@ class _Worker:
         function, values = (None, None) if more is None else more
         if function is None:
             function = self._function(number)
-        if not values:
-            return function(*args, **kwargs)
-        context = contextvars.copy_context()
-        for position, value in values:
+        context = self._context.copy()
+        for position, value in values or ():
             context.run(self._variables[position].set, value)
         return context.run(function, *args, **kwargs)
 
     def _send(self) -> None:
+        if not self._outbox.entries:
+            return
         for part in self._outbox.frame():
             self._socket.sendall(part)
 
 
 def _failure(error: BaseException) -> tuple[bytes, str]:
     """Make of an exception its pickle, proven to load, and its traceback as text."""
-    lines = traceback.format_exception(type(error), error, _own_frames_off(error))
-    words = f"{type(error).__name__}: {error}"
-    if isinstance(error, SystemExit):
-        error = TaskExit(f"the task called sys.exit({error.code!r})", _plain(error.code))
-    elif not isinstance(error, Exception):
-        error = TaskExit(f"the task raised {words}")
+    words = type(error).__name__
     try:
+        text = "".join(traceback.format_exception(type(error), error, _own_frames_off(error)))
+        words = f"{words}: {error}"
+    except BaseException:  # noqa: BLE001 - whatever its __str__ raises
+        words = f"{words}: (its text could not be made)"
+        text = "".join([*traceback.format_tb(_own_frames_off(error)), words, "\n"])
+    try:
+        if isinstance(error, SystemExit):
+            error = TaskExit(f"the task called sys.exit({error.code!r})", _plain(error.code))
+        elif not isinstance(error, Exception):
+            error = TaskExit(f"the task raised {words}")
         data = pickle.dumps(error, 5)
         pickle.loads(data)  # noqa: S301
-    except Exception:  # noqa: BLE001 - whatever its __reduce__ or __init__ raise
+    except BaseException:  # noqa: BLE001 - whatever its __repr__, __reduce__ or __init__ raise
         data = pickle.dumps(RemoteError(words), 5)
-    return data, "".join(lines)
+    return data, text
 
 
 def _own_frames_off(error: BaseException) -> Any:

@@ -9,7 +9,7 @@ import threading
 class Yielding(selectors.DefaultSelector):
     """Hold the lock `turn` but for the wait; the loop's thread has it when the loop begins."""
 
-    def __init__(self, turn: threading.Lock) -> None:
+    def __init__(self, turn: threading.RLock) -> None:
         super().__init__()
         self._turn = turn
 

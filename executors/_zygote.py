@@ -15,18 +15,19 @@ import signal
 import socket
 import threading
 import traceback
-from multiprocessing import process, spawn
+from multiprocessing import process, resource_tracker, spawn
 from typing import NoReturn
 
 from executors._control import FAILED, HELLO, TELL, end_with_parent
 from executors._forks import Forks
 
 
-def main(descriptor: int, parent: int) -> NoReturn:
+def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
     """Serve the parent at the other end of a socket, and end."""
     end_with_parent(signal.SIGKILL)  # while imports keep it from seeing the end of its parent
     for number in (signal.SIGINT, signal.SIGTERM):  # the parent's to act on; the end is its end
         signal.signal(number, signal.SIG_IGN)
+    resource_tracker._resource_tracker._fd = tracker  # type: ignore[attr-defined]
     control = socket.socket(fileno=descriptor)
     with control.makefile("rb") as file:
         prepared, preload = pickle.load(file)  # noqa: S301 - from the parent

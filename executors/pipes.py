@@ -69,21 +69,25 @@ class PipePool:
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await self.close()
+        await self.close(None if error is None else 0)
 
     async def start(self) -> None:
         """Begin the workers on the running loop, and wait until they can take tasks.
 
         Raises BrokenWorker when none can: an import or the initializer failed.
         """
-        if self._closed:
-            raise RuntimeError("cannot start a pool that was closed")
         if self._dispatch is None:
+            if self._closed:
+                raise RuntimeError("cannot start a pool that was closed")
             self._loop = asyncio.get_running_loop()
             self._dispatch = Dispatch(self._loop, self._plan, self._max_queue)
         dispatch = self._dispatch
         self._check_loop()
-        await asyncio.shield(dispatch.staff.started)
+        try:
+            await asyncio.shield(dispatch.staff.started)
+        except asyncio.CancelledError:
+            await self.close(0)
+            raise
         if (why := dispatch.broken) is not None:
             await self.close(0)
             raise BrokenWorker(why) from dispatch.staff.cause
@@ -156,14 +160,27 @@ class PipePool:
     async def close(self, grace: float | None = None) -> None:
         """Take no more tasks, give those there are `grace` seconds (None: all they need), end.
 
-        What is not done by then raises BrokenWorker where it is awaited.
+        What is not done by then raises BrokenWorker where it is awaited. When this is cancelled
+        the workers are killed: nothing is left of the pool in either case.
         """
-        if self._dispatch is not None:
+        dispatch = self._dispatch
+        if dispatch is not None:
             self._check_loop()
         self._closed = True
-        if self._dispatch is not None:
-            await self._dispatch.drain(grace)
-            await self._dispatch.staff.close()
+        if dispatch is None:
+            return
+        try:
+            await dispatch.drain(grace)
+        finally:
+            ending = asyncio.ensure_future(dispatch.end())
+            cancelled = None
+            while not ending.done():  # bounded by the end of the zygote
+                try:
+                    await asyncio.shield(ending)
+                except asyncio.CancelledError as error:
+                    cancelled = error
+            if cancelled is not None:
+                raise cancelled
 
 
 def _variable(where: str) -> contextvars.ContextVar[Any]:

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import contextvars
+import functools
 import os
 import signal
 import subprocess
 import sys
 import time
+from multiprocessing import process, shared_memory
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -139,6 +141,8 @@ class Fatal:
 
 def fail(kind: str) -> object:
     match kind:
+        case "none":
+            return None
         case "error":
             raise ValueError("wrong")
         case "awkward":
@@ -191,6 +195,71 @@ def act(kind: str, path: str, number: int, seconds: float = 0.0) -> int:
         case "exits":
             sys.exit(12)
     return number
+
+
+@functools.cache
+def one_buffer() -> bytearray:
+    return bytearray(65 << 20)  # more than the shared memory takes
+
+
+def stamp(number: int) -> bytearray:
+    """Write a number into the one buffer that every call returns."""
+    one_buffer()[0] = number
+    return one_buffer()
+
+
+def total(value: bytes) -> int:
+    return value[0] + value[-1]
+
+
+def output_of(*words: str) -> str:
+    return subprocess.run(words, capture_output=True, text=True, check=True, timeout=20).stdout
+
+
+def write_to(name: str) -> int:
+    """Write to shared memory of another process's."""
+    memory = shared_memory.SharedMemory(name)
+    memory.buf[:3] = b"abc"
+    memory.close()
+    return os.getpid()
+
+
+def put(value: object) -> None:
+    """Put a value into the queue that the worker began with."""
+    begun[0].put(value)  # type: ignore[attr-defined]
+
+
+def who() -> tuple[str, int, bool]:
+    parent = process.parent_process()
+    assert parent is not None
+    return process.current_process().name, parent.pid, parent.is_alive()  # type: ignore[return-value]
+
+
+class Mute(Exception):
+    def __str__(self) -> str:
+        raise ValueError("no text")
+
+    __repr__ = __str__
+
+
+class Deaf(Exception):
+    def __reduce__(self) -> NoReturn:
+        sys.exit(3)
+
+
+def fail_oddly(kind: str) -> NoReturn:
+    if kind == "mute":
+        raise Mute
+    if kind == "deaf":
+        raise Deaf
+    raise SystemExit(Mute())
+
+
+def begin_unless(path: str) -> None:
+    """Begin, unless there is a file, which is gone the next time."""
+    if Path(path).exists():
+        Path(path).unlink()
+        raise OSError("not this time")
 
 
 # What a pool learns of a function it learns by its name: these have their own run times.

@@ -7,6 +7,7 @@ import contextlib
 import gc
 import time
 from collections.abc import Awaitable, Callable
+from multiprocessing import resource_tracker
 from pathlib import Path
 from typing import Any
 
@@ -51,6 +52,7 @@ def take_for_short(dispatch: Dispatch | None, *functions: Callable[..., Any]) ->
         dispatch._functions.of(each).estimate = 5000.0  # ns
 
 
+resource_tracker.ensure_running()  # of multiprocessing, with one descriptor for all pools
 uvloop.run(asyncio.sleep(0))  # it keeps two descriptors of its own from its first loop on
 
 

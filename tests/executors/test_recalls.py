@@ -15,11 +15,6 @@ from executors.pipes import PipePool
 from tests.executors import calls
 from tests.executors.conftest import LIMIT, in_pool, take_for_short, wait_for
 
-# The known faults, which the next change is to mend; the state machine finds them by some seeds.
-IDLE_TWICE = "after a recall a worker is entered as idle once for each recalled task"
-NOT_WATCHED = "what waits behind a long task of a worker that retires is not recalled"
-NO_QUEUE_TIMEOUT = "a task that was recalled has no queue_timeout any more"
-
 
 class Calls:
     """Calls of one function that is known as short; `long` is the first, and not."""
@@ -119,7 +114,6 @@ async def recalled(pool: PipePool, folder: Path) -> None:
     await asyncio.sleep(0.1)  # it sends one answer after the other
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=IDLE_TWICE)
 def test_a_worker_whose_tasks_were_recalled_is_idle_once(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
         await recalled(pool, tmp_path)
@@ -130,7 +124,6 @@ def test_a_worker_whose_tasks_were_recalled_is_idle_once(tmp_path: Path) -> None
     in_pool(test)
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=IDLE_TWICE)
 def test_a_worker_that_is_killed_after_a_recall_takes_no_task_with_it(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
         await recalled(pool, tmp_path)
@@ -155,7 +148,6 @@ def test_a_worker_that_is_killed_after_a_recall_takes_no_task_with_it(tmp_path: 
     asyncio.run(asyncio.wait_for(body(), LIMIT))
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=NOT_WATCHED)
 def test_tasks_behind_a_long_one_of_a_worker_that_retires_go_to_others(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
         tasks = Calls(pool, tmp_path, 1.0, 15)
@@ -165,7 +157,6 @@ def test_tasks_behind_a_long_one_of_a_worker_that_retires_go_to_others(tmp_path:
     in_pool(test, max_tasks_per_child=8)
 
 
-@pytest.mark.xfail(strict=True, raises=AssertionError, reason=NO_QUEUE_TIMEOUT)
 def test_a_task_that_was_recalled_waits_no_longer_than_it_may(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
         tasks = Calls(pool, tmp_path, 1.0, 1, queue_timeout=0.1)

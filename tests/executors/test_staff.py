@@ -24,7 +24,7 @@ def test_a_worker_that_does_not_take_what_it_was_sent_is_sent_no_more() -> None:
     async def test(pool: PipePool) -> None:
         assert pool._dispatch is not None
         take_for_short(pool._dispatch, calls.length, calls.add)
-        stopped = pool._dispatch.staff.idle[-1]
+        stopped = next(reversed(pool._dispatch.staff.idle))
         assert stopped.pid is not None
         os.kill(stopped.pid, signal.SIGSTOP)
         try:

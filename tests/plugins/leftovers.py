@@ -6,6 +6,7 @@ hold; temporary files and folders outside pytest's own; and runs in the project'
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import shutil
 import tempfile
@@ -40,10 +41,13 @@ class _Leftovers:
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
         self._found = [
             *(f"process {p.pid}: {_command(p)}" for p in self._processes()),
-            *(f"temporary file: {path}" for path in sorted(_entries(self._folder))),
+            *(f"temporary file: {path}" for path in sorted(_entries(self._folder) - _own_folder())),
             *(f"in results/: {path}" for path in sorted(_entries(RESULTS) - self._runs)),
         ]
-        shutil.rmtree(self._folder, ignore_errors=True)
+        for path in _entries(self._folder) - _own_folder():
+            shutil.rmtree(path, ignore_errors=True) if path.is_dir() else path.unlink()
+        if not _own_folder():
+            shutil.rmtree(self._folder)
         if self._found and session.exitstatus == pytest.ExitCode.OK:
             session.exitstatus = pytest.ExitCode.TESTS_FAILED
 
@@ -62,14 +66,24 @@ class _Leftovers:
 
     def _is_of_this_run(self, process: psutil.Process) -> bool:
         try:
-            mark = process.environ().get(MARK)
-            return mark == str(self._folder) and process.status() != psutil.STATUS_ZOMBIE
+            if process.environ().get(MARK) != str(self._folder):
+                return False
+            is_tracker = "multiprocessing.resource_tracker" in " ".join(process.cmdline())
+            if is_tracker and process.ppid() == os.getpid():  # which ends with this process
+                return False
+            return process.status() != psutil.STATUS_ZOMBIE
         except psutil.Error:
             return False
 
 
 def _entries(folder: Path) -> set[Path]:
     return set(folder.iterdir()) if folder.is_dir() else set()
+
+
+def _own_folder() -> set[Path]:
+    """Give the folder of multiprocessing's that this process still has, and removes at its end."""
+    own = multiprocessing.current_process()._config.get("tempdir")  # type: ignore[attr-defined]
+    return {Path(own)} if own else set()
 
 
 def _command(process: psutil.Process) -> str:

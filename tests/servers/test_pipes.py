@@ -33,8 +33,13 @@ def test_workers_that_are_killed_cost_no_answer(start: Any) -> None:
 
 
 def workers(running: Any) -> list[psutil.Process]:
-    """List the workers: the children of the server's only child."""
-    (zygote,) = psutil.Process(running.process.pid).children()
+    """List the workers: the children of the process that forks them, beside which is a tracker."""
+    children = psutil.Process(running.process.pid).children()
+    (zygote,) = (
+        each
+        for each in children
+        if "multiprocessing.resource_tracker" not in " ".join(each.cmdline())
+    )
     assert wait_until(lambda: len(zygote.children()) == 4)
     return zygote.children()
 

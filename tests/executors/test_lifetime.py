@@ -1,0 +1,165 @@
+"""However a pool begins and ends, it begins whole or says why, and leaves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import psutil
+import pytest
+
+from executors.pipes import BrokenWorker, PipeExecutor, PipePool
+from tests.executors import calls
+from tests.executors.conftest import LIMIT, in_pool, wait_for
+
+ENDING = 1.5  # s; it is to be over in 0.5, on a machine that is not busy
+
+
+def children() -> set[int]:
+    found = psutil.Process().children(recursive=True)
+    return {
+        each.pid
+        for each in found
+        if "multiprocessing.resource_tracker" not in " ".join(each.cmdline())
+    }
+
+
+def test_a_timeout_around_a_pool_ends_it_and_its_tasks() -> None:
+    async def body() -> float:
+        async with asyncio.timeout(LIMIT):
+            with pytest.raises(TimeoutError):
+                async with PipePool(2) as pool, asyncio.timeout(0.1):
+                    began = time.monotonic()
+                    await pool.run(calls.sleep, 30)
+        return time.monotonic() - began
+
+    assert asyncio.run(body()) < 0.1 + ENDING
+    assert children() == set()
+
+
+def test_a_start_that_is_cancelled_leaves_nothing() -> None:
+    async def body() -> None:
+        pool = PipePool(2, calls.sleep, (30,))
+        starting = asyncio.ensure_future(pool.start())
+        await asyncio.sleep(0.3)
+        began = time.monotonic()
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert time.monotonic() - began < ENDING
+        assert children() == set()
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
+def test_a_close_that_is_cancelled_ends_what_still_runs() -> None:
+    async def body() -> None:
+        pool = PipePool(2)
+        await pool.start()
+        running = asyncio.ensure_future(pool.run(calls.sleep, 30))
+        await asyncio.sleep(0.1)
+        closing = asyncio.ensure_future(pool.close())
+        await asyncio.sleep(0.1)
+        began = time.monotonic()
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert time.monotonic() - began < ENDING
+        assert children() == set()
+        with pytest.raises(BrokenWorker, match="closed"):
+            await running
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
+def test_a_pool_that_could_not_begin_gives_every_caller_the_cause() -> None:
+    async def body() -> None:
+        pool = PipePool(1, calls.begin_badly)
+        outcomes = await asyncio.gather(pool.start(), pool.start(), return_exceptions=True)
+        outcomes += await asyncio.gather(pool.start(), return_exceptions=True)
+        assert [type(each) for each in outcomes] == [BrokenWorker] * 3
+        assert all("no database" in str(each) for each in outcomes)
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
+def test_an_initializer_that_fails_once_after_the_fork_server_ended_is_tried_again(
+    tmp_path: Path,
+) -> None:
+    flag = tmp_path / "fails once"
+
+    async def test(pool: PipePool) -> None:
+        flag.touch()
+        pids = pool.stats().pids
+        os.kill(psutil.Process(pids[0]).ppid(), 9)
+        await wait_for(lambda: not flag.exists())
+        async with asyncio.timeout(LIMIT):
+            assert await pool.run(calls.add, 1, timeout=9) == 1
+
+    in_pool(test, 1, initializer=calls.begin_unless, initargs=(str(flag),))
+
+
+PRELOADED = """
+import threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+"""
+STARTING = """
+import asyncio
+from executors.pipes import PipePool
+async def main():
+    async with PipePool(1, preload=["begins_a_thread"]) as pool:
+        print(await pool.run(len, "abc"))
+if __name__ == "__main__":
+    asyncio.run(asyncio.wait_for(main(), 15))
+"""
+
+
+def test_a_warning_that_is_an_error_keeps_no_worker_from_being_begun(tmp_path: Path) -> None:
+    (tmp_path / "begins_a_thread.py").write_text(PRELOADED)
+    environment = os.environ | {"PYTHONPATH": f"{Path.cwd()}:{tmp_path}"}
+    command = [sys.executable, "-W", "error::RuntimeWarning", "-c", STARTING]
+    done = subprocess.run(command, capture_output=True, timeout=LIMIT, env=environment)
+    assert (done.returncode, done.stdout) == (0, b"3\n")
+    assert b"a fork may deadlock" in done.stderr
+
+
+def test_an_executor_that_was_made_before_a_fork_works_in_the_child_and_in_the_parent() -> None:
+    with PipeExecutor(1) as executor:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            code = b"-"
+            try:
+                with executor:
+                    code = str(executor.submit(calls.add, 40, 2).result(LIMIT)).encode()
+            finally:
+                os.write(writing, code)
+                os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as file:
+            assert file.read() == b"42"
+        os.waitpid(child, 0)
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
+
+
+def test_an_executor_that_was_used_before_a_fork_refuses_in_the_child() -> None:
+    with PipeExecutor(1) as executor:
+        executor.submit(calls.add, 1).result(LIMIT)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                executor.submit(calls.add, 1)
+            except RuntimeError as error:
+                os.write(writing, str(error).encode())
+            finally:
+                os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as file:
+            assert b"belongs to the process that forked this one" in file.read()
+        os.waitpid(child, 0)
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
