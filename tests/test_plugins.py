@@ -41,8 +41,9 @@ def test_what_a_run_leaves_behind_fails_it_and_is_named(tmp_path: Path) -> None:
         "    subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(50)'], **own)\n"
     )
     done, said = run(tmp_path, code)
-    [pid] = re.findall(r"left behind: process (\d+): .*time\.sleep\(50\)", said)
-    os.kill(int(pid), signal.SIGKILL)
+    pids = re.findall(r"left behind: process (\d+): .*time\.sleep\(50\)", said)
+    assert len(pids) == 1, said
+    os.kill(int(pids[0]), signal.SIGKILL)
     [path] = re.findall(r"left behind: temporary file: (\S+mine-\S+)", said)
     assert (done, "1 passed" in said, Path(path).exists()) == (1, True, False)
 

@@ -57,11 +57,10 @@ def test_ctrl_c_while_an_argument_is_pickled_fails_that_call_alone() -> None:
     interrupted = loop.create_task(pool.run(calls.same, Raising(KeyboardInterrupt())))
     queued += [loop.create_task(pool.run(calls.same, n)) for n in range(4, 8)]
     with pytest.raises(KeyboardInterrupt):
-        loop.run_until_complete(asyncio.wait_for(asyncio.gather(*queued), LIMIT))
-    answers = asyncio.gather(busy, *queued, interrupted, return_exceptions=True)
-    found = loop.run_until_complete(asyncio.wait_for(answers, LIMIT))
-    assert found[1:9] == list(range(8))
-    assert isinstance(found[9], asyncio.CancelledError)
+        loop.run_until_complete(asyncio.wait(queued, timeout=LIMIT))
+    loop.run_until_complete(asyncio.wait([busy, *queued, interrupted], timeout=LIMIT))
+    assert [each.result() for each in queued] == list(range(8))
+    assert interrupted.cancelled()
     stats = pool.stats()
     assert (stats.queued, stats.running) == (0, 0)
     assert loop.run_until_complete(pool.run(calls.add, 1)) == 1
@@ -115,5 +114,6 @@ def test_an_executor_that_is_collected_while_its_lock_is_held_ends() -> None:
     assert future.result(LIMIT) == 1
     with engine._lock:
         del executor  # its finaliser takes the lock
-    engine.join()
-    assert engine._thread is not None and not engine._thread.is_alive()
+    assert engine._thread is not None
+    engine._thread.join(LIMIT)
+    assert not engine._thread.is_alive()

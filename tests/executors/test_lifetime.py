@@ -7,6 +7,7 @@ import os
 import subprocess
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import psutil
@@ -19,16 +20,20 @@ from tests.executors.conftest import LIMIT, in_pool, wait_for
 ENDING = 1.5  # s; it is to be over in 0.5, on a machine that is not busy
 
 
-def children() -> set[int]:
-    found = psutil.Process().children(recursive=True)
-    return {
-        each.pid
-        for each in found
-        if "multiprocessing.resource_tracker" not in " ".join(each.cmdline())
-    }
+@pytest.fixture
+def left() -> Callable[[], set[int]]:
+    """List the processes that were begun since, but for multiprocessing's tracker."""
+
+    def children() -> set[int]:
+        found = psutil.Process().children(recursive=True)
+        tracker = "multiprocessing.resource_tracker"
+        return {each.pid for each in found if tracker not in " ".join(each.cmdline())}
+
+    before = children()
+    return lambda: children() - before
 
 
-def test_a_timeout_around_a_pool_ends_it_and_its_tasks() -> None:
+def test_a_timeout_around_a_pool_ends_it_and_its_tasks(left: Callable[[], set[int]]) -> None:
     async def body() -> float:
         async with asyncio.timeout(LIMIT):
             with pytest.raises(TimeoutError):
@@ -38,10 +43,10 @@ def test_a_timeout_around_a_pool_ends_it_and_its_tasks() -> None:
         return time.monotonic() - began
 
     assert asyncio.run(body()) < 0.1 + ENDING
-    assert children() == set()
+    assert left() == set()
 
 
-def test_a_start_that_is_cancelled_leaves_nothing() -> None:
+def test_a_start_that_is_cancelled_leaves_nothing(left: Callable[[], set[int]]) -> None:
     async def body() -> None:
         pool = PipePool(2, calls.sleep, (30,))
         starting = asyncio.ensure_future(pool.start())
@@ -51,12 +56,12 @@ def test_a_start_that_is_cancelled_leaves_nothing() -> None:
         with pytest.raises(asyncio.CancelledError):
             await starting
         assert time.monotonic() - began < ENDING
-        assert children() == set()
+        assert left() == set()
 
     asyncio.run(asyncio.wait_for(body(), LIMIT))
 
 
-def test_a_close_that_is_cancelled_ends_what_still_runs() -> None:
+def test_a_close_that_is_cancelled_ends_what_still_runs(left: Callable[[], set[int]]) -> None:
     async def body() -> None:
         pool = PipePool(2)
         await pool.start()
@@ -69,7 +74,7 @@ def test_a_close_that_is_cancelled_ends_what_still_runs() -> None:
         with pytest.raises(asyncio.CancelledError):
             await closing
         assert time.monotonic() - began < ENDING
-        assert children() == set()
+        assert left() == set()
         with pytest.raises(BrokenWorker, match="closed"):
             await running
 

@@ -106,6 +106,7 @@ class Server:
         server.close()
         for writer in self._open:
             writer.transport.abort()
+        await asyncio.sleep(0.01)  # in which what is aborted closes
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self._open.add(writer)
