@@ -6,8 +6,10 @@ BIN = .venv/bin
 export PYTHONDONTWRITEBYTECODE =
 
 PYTEST = $(BIN)/python -m pytest
-# Tests mostly wait: twice as many at once as a small machine has cores.
-AT_ONCE = 4
+# Tests mostly wait: more at once than a small machine has cores. Those that share a server stay
+# together until a process has nothing left to do.
+AT_ONCE = 6
+PARALLEL = -n $(AT_ONCE) --dist worksteal
 # Those that ask how long something took run alone, and once more when they fail: an R says so.
 TIMING = -m timing --reruns 1 -rR
 
@@ -29,20 +31,20 @@ demo: .venv/installed siege
 	$(BIN)/fab quick
 
 test: .venv/developed siege
-	$(PYTEST) -n $(AT_ONCE) -m "not timing"
+	$(PYTEST) $(PARALLEL) -m "not timing"
 	$(PYTEST) $(TIMING)
 
 test-quick: .venv/developed
-	$(PYTEST) -n $(AT_ONCE) -m "unit and not slow"
+	$(PYTEST) $(PARALLEL) -m "unit and not slow"
 
 test-all: .venv/developed suites
-	$(PYTEST) --all -n $(AT_ONCE) -m "not timing"
+	$(PYTEST) --all $(PARALLEL) -m "not timing"
 	$(PYTEST) --all $(TIMING)
 
 # Branches over all processes, those of servers, workers and commands, too.
 coverage: .venv/developed siege
 	rm -f .coverage .coverage.*
-	-$(BIN)/coverage run -m pytest -n $(AT_ONCE) -m "not timing" $(COVERED)
+	-$(BIN)/coverage run -m pytest $(PARALLEL) -m "not timing" $(COVERED)
 	$(BIN)/coverage combine -q
 	$(BIN)/coverage report
 

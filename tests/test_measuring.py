@@ -24,11 +24,11 @@ def _temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.Mon
 
 
 def test_measure_ends_in_one_row_with_an_interval() -> None:
-    said = fab("measure:3/noop_sync,users=4,quick=yes,target=50,format=json")
+    said = fab("measure:3/sleep_short_sync,users=4,quick=yes,target=50,format=json")
     [row] = json.loads(said.stdout)
     assert said.returncode == 0
     assert row["rate_low"] < row["rate"] < row["rate_high"]
-    assert (row["command"], row["model"]) == ("fab run_server:3,noop_sync", "closed")
+    assert (row["command"], row["model"]) == ("fab run_server:3,sleep_short_sync", "closed")
     rounds = {number for number, _, _ in visits()}
     assert rounds == {*range(1, len(rounds) + 1)}
     assert 3 <= row["visits"] <= len(rounds) <= 7
@@ -47,7 +47,7 @@ def test_compare_finds_four_workers_faster_than_two() -> None:
 
 def test_resume_repeats_and_loses_no_finished_visit_after_kill_9(mark: Alive) -> None:
     run = subprocess.Popen(
-        [FAB, "measure:3/noop_sync,users=2,quick=yes,target=50"], cwd=catalog.ROOT, stderr=-3
+        [FAB, "measure:3/sleep_short_sync,users=2,quick=yes,target=50"], cwd=catalog.ROOT, stderr=-3
     )
     try:
         assert wait_until(lambda: len(visits()) >= 2, 40)
@@ -69,7 +69,7 @@ def visits() -> list[tuple[int | None, int, str]]:
 
 
 def test_two_processes_never_add_to_one_run() -> None:
-    run = subprocess.Popen([FAB, "measure:3/noop_sync,users=2"], cwd=catalog.ROOT, stderr=-1)
+    run = subprocess.Popen([FAB, "measure:3/sleep_short_sync,users=2"], cwd=catalog.ROOT, stderr=-1)
     try:
         while ": load, " not in read_line(run.stderr):
             pass

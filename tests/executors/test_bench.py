@@ -37,6 +37,7 @@ POOLS = (
     "process",
     "PipePool",
 )
+FEW = ("event loop", "PipePool leased", "process", "PipePool")  # in make test
 ENDS = "process fork"  # is measured in the same way as "process"
 COMMAND = (sys.executable, "-m", "executors", "--seconds=0", "--budget=0", "--quick")
 
@@ -61,9 +62,14 @@ def of_kind(kind: str, said: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def said() -> str:
-    """Give what one benchmark said: of all pools, of which one ends when all have begun."""
-    with begun((*POOLS, ENDS), "--mixture=0.05", "--storm=1") as (running, pids):
+def pools(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    return POOLS if request.config.getoption("--all") else FEW
+
+
+@pytest.fixture(scope="module")
+def said(pools: tuple[str, ...]) -> str:
+    """Give what one benchmark said of pools, of which one ends when all have begun."""
+    with begun((*pools, ENDS), "--mixture=0.05", "--storm=1") as (running, pids):
         os.kill(pids[-1], signal.SIGKILL)
         out, error = running.communicate(timeout=100)
     assert (running.returncode, error) == (0, "")
@@ -76,27 +82,25 @@ def test_a_pool_that_is_not_known_is_refused() -> None:
     assert (done.returncode, done.stderr) == (2, "no pool is called 'no such pool'\n")
 
 
-def test_each_pool_is_measured_in_each_cell_of_each_round(said: str) -> None:
+def test_each_pool_is_measured_in_each_cell_of_each_round(
+    said: str, pools: tuple[str, ...]
+) -> None:
     slices = of_kind("slice", said)
     assert {line["round"] for line in slices} == {*range(15)}  # 3 of each amount of bytes
     amounts = [line["bytes"] for line in sorted(slices, key=operator.itemgetter("round"))]
     assert amounts == sorted(amounts)
+    cells = {"event loop": 1, "PipePool leased": 9, "PipePool lent": 2}  # of 15
     for number in range(3):
-        assert Counter(line["pool"] for line in slices if line["round"] % 3 == number) == {
-            "event loop": 1,
-            "PipePool leased": 9,
-            "PipePool lent": 2,
-            "PipeExecutor": 15,
-            "multiprocessing.Pool": 15,
-            "process": 15,
-            "PipePool": 15,
-        }
+        counted = Counter(line["pool"] for line in slices if line["round"] % 3 == number)
+        assert counted == {pool: cells.get(pool, 15) for pool in pools}
     assert all(line["rate"] > 0 and line["cpu_us"] > 0 for line in slices)
 
 
-def test_a_pool_whose_process_ends_is_missing_and_loses_no_other(said: str) -> None:
+def test_a_pool_whose_process_ends_is_missing_and_loses_no_other(
+    said: str, pools: tuple[str, ...]
+) -> None:
     assert [line["pool"] for line in of_kind("missing", said)] == [ENDS]
-    assert {line["pool"] for line in of_kind("slice", said)} == {*POOLS}
+    assert {line["pool"] for line in of_kind("slice", said)} == {*pools}
 
 
 def test_a_mixture_asks_all_pools_for_the_same(said: str) -> None:

@@ -66,7 +66,7 @@ def how_busy(server: Server) -> tuple[float, float]:
 def test_the_tool_says_how_busy_it_was(server: Server) -> None:
     idle, busy = how_busy(server)
     assert 0 < idle < 0.3
-    assert 2 * idle < busy < 1.1
+    assert idle < busy < 1.1
 
 
 @pytest.mark.slow
