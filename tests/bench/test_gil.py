@@ -86,7 +86,8 @@ def computing() -> Record:
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one CPU they queue for that")
 def test_threads_that_compute_wait_for_each_other(computing: Record) -> None:
     found = gil.of(computing)
-    assert found.hold > 0.9 < found.utilisation  # type: ignore[operator]
+    assert found.hold > 0.9  # type: ignore[operator]
+    assert found.utilisation > 0.5  # type: ignore[operator] # 1 where they have the CPU to themselves
     queued = computing.task_queued_s / computing.task_s  # type: ignore[operator] # on a busy machine
     assert found.wait_share + queued > 0.3  # type: ignore[operator]
     assert found.wait_share / (1 - queued) < 0.9  # type: ignore[operator] # 0.75 at most: N = 4
