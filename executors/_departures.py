@@ -124,6 +124,7 @@ class Departures:
         log.warning("%s; it is begun again", why)
         self._nursery_due = True
         for link in list(self.links.values()):
+            link.read_all()  # what it answered before it ended
             self.lost(link)
         self._loop.call_later(self._pause, self._begin_again)
         self._pause = min(2 * self._pause + AGAIN, LONGEST)

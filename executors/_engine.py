@@ -61,9 +61,12 @@ class Engine:
             if broken:
                 raise BrokenWorker(broken)
             if self._thread is None:
-                thread = threading.Thread(target=self._main, name="PipeExecutor")
-                thread.start()  # which raises where no more threads can be had
-                self._thread = thread
+                self._thread = threading.Thread(target=self._main, name="PipeExecutor")
+                try:
+                    self._thread.start()
+                except RuntimeError:  # no more threads can be had
+                    self._thread = None
+                    raise
             self._calls.append(call)
             self._wake()
             return future
@@ -106,7 +109,7 @@ class Engine:
         try:
             with asyncio.Runner(loop_factory=self._new_loop) as runner:
                 runner.run(self._serve())
-        except Exception as error:  # noqa: BLE001 - whoever waits for a result must hear of it
+        except BaseException as error:  # noqa: BLE001 - whoever waits for a result must hear of it
             self._break(f"no worker could be started: {error}")
 
     def _new_loop(self) -> asyncio.AbstractEventLoop:

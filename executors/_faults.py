@@ -8,7 +8,7 @@ from typing import Any
 from executors import _wire
 from executors._errors import BrokenWorker, ended
 from executors._ledger import Ledger, raised
-from executors._link import Link, detached
+from executors._link import Link, State, detached
 from executors._queue import Queue
 from executors._staff import Staff
 from executors._task import Task
@@ -92,6 +92,7 @@ class Faults:
         for task in tasks:
             if task.options.idempotent and not task.retried:
                 task.retried = True
+                task.take_by = None  # it waits anew
                 again.append(task)
             else:
                 self.running -= 1
@@ -113,9 +114,12 @@ class Faults:
     async def end(self) -> None:
         """Kill the workers that still hold tasks, which fail, and end all others."""
         self.fail_all("the pool is closed")
+        self.staff.begin_no_more()
         for link in list(self.staff.links.values()):
-            tasks, link.tasks = [*link.tasks.values(), *link.failing], {}
-            if tasks:
+            tasks = [*link.tasks.values(), *link.failing]
+            link.tasks, link.failing = {}, []
+            self.running -= len(tasks)
+            if tasks and link.state is not State.DEAD:
                 self.staff.kill(link)
             for task in tasks:
                 self.ledger.fail(task, BrokenWorker("the pool was closed while the task ran"))

@@ -50,7 +50,7 @@ class Ledger:
         else:
             try:
                 value = decoder.decode(kind, payload, blob, task.options.lease)
-            except Exception as error:  # noqa: BLE001 - what loading a result raises
+            except BaseException as error:  # noqa: BLE001 - what loading a result raises
                 self.fail(task, error)
             else:
                 self.finish(task, value)

@@ -142,6 +142,12 @@ class Nursery:
         elif word == FAILED:
             self._end(f"what is imported before the workers fails:\n{text.decode()}")
 
+    def end_at_once(self) -> None:
+        """Kill a zygote that has not ended, such as a stopped one; its workers die with it."""
+        if not self.ended.done():
+            self._process.kill()
+            self._end("the zygote did not end")
+
     def _drop_unsent(self) -> None:
         if self._unsent:
             self._loop.remove_writer(self._control)

@@ -7,9 +7,9 @@ import pickle
 from multiprocessing import context, reduction, resource_sharer
 from typing import Any
 
-from executors._departures import AGAIN, Departures, Dispatch
+from executors._departures import AGAIN, Departures, Dispatch, log
 from executors._link import Link, State
-from executors._nursery import Nursery
+from executors._nursery import ENDING, Nursery
 from executors._plan import Plan
 from executors._wire import Entry
 
@@ -26,6 +26,9 @@ class Staff(Departures):
             plan.initializer, plan.initargs, plan.variables, plan.has_core_to_spare
         )  # fmt: skip
         self._setup = _pickled_once(self._begins_with)
+        self._first = (
+            None if self._setup else _pickled(self._begins_with)
+        )  # or raise, before a fork
         self._dispatch = dispatch
         self._quota = float("inf") if plan.max_tasks is None else float(plan.max_tasks)
         self.near = max(1.0, self._quota // AHEAD) if plan.max_tasks else -1.0
@@ -74,7 +77,8 @@ class Staff(Departures):
                 return
             self.links[link.token] = link
             self._nursery.fork(*link.handed_over())
-            link.set_up(self._setup or _pickled(self._begins_with))
+            link.set_up(self._setup or self._first or _pickled(self._begins_with))
+            self._first = None
 
     def _settle(self) -> None:
         """Put spare workers to work where there is room, and begin what is then missing."""
@@ -110,6 +114,7 @@ class Staff(Departures):
         if not self._proven:
             self.fail(why, cause)
         elif not self._waiting:
+            log.warning("%s; it is tried again", why)
             self._waiting = True
             self._loop.call_later(AGAIN, self._try_again)
 
@@ -144,9 +149,15 @@ class Staff(Departures):
     def answered(self, link: Link, entries: list[Entry], blob: memoryview) -> None:
         self._dispatch.answered(link, entries, blob)
 
-    async def close(self) -> None:
-        """End every worker and the zygote."""
+    def begin_no_more(self) -> None:
+        """Replace no worker that ends from now on."""
         self._closing = True
+
+    async def close(self) -> None:
+        """End every worker and the zygote; who waits for the start waits no longer."""
+        self._closing = True
+        if not self.started.done():
+            self.started.set_result(None)
         for link in list(self.links.values()):
             if link.state is State.STARTING:  # in an initializer, which may take long
                 self._nursery.kill(link.token)
@@ -155,7 +166,8 @@ class Staff(Departures):
         self.idle.clear()
         self._nursery.close()
         if not self._nursery_due:
-            await self._nursery.ended
+            await asyncio.wait([self._nursery.ended], timeout=ENDING)
+            self._nursery.end_at_once()
 
 
 def _pickled_once(setup: object) -> bytes | None:

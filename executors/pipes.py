@@ -172,13 +172,15 @@ class PipePool:
         try:
             await dispatch.drain(grace)
         finally:
-            ending = asyncio.ensure_future(dispatch.end())
             cancelled = None
-            while not ending.done():  # bounded by the end of the zygote
+            ending = asyncio.ensure_future(dispatch.end())
+            while not ending.done():  # which is bounded, whoever cancels this, or all tasks
                 try:
                     await asyncio.shield(ending)
                 except asyncio.CancelledError as error:
                     cancelled = error
+                    if ending.cancelled():
+                        ending = asyncio.ensure_future(dispatch.end())
             if cancelled is not None:
                 raise cancelled
 

