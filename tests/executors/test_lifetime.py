@@ -22,14 +22,20 @@ from tests.waiting import wait_until
 ENDING = 1.5  # s; it is to be over in 0.5, on a machine that is not busy
 
 
+def counts(process: psutil.Process) -> bool:
+    """Whether a process runs, and is not multiprocessing's tracker."""
+    try:
+        return "multiprocessing.resource_tracker" not in " ".join(process.cmdline())
+    except psutil.Error:  # a zombie, or gone since
+        return False
+
+
 @pytest.fixture
 def left() -> Callable[[], set[int]]:
     """List the processes that were begun since, but for multiprocessing's tracker."""
 
     def children() -> set[int]:
-        found = psutil.Process().children(recursive=True)
-        tracker = "multiprocessing.resource_tracker"
-        return {each.pid for each in found if tracker not in " ".join(each.cmdline())}
+        return {each.pid for each in psutil.Process().children(recursive=True) if counts(each)}
 
     before = children()
     return lambda: children() - before
