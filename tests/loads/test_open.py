@@ -44,6 +44,7 @@ def test_poisson_arrivals_have_exponential_gaps_and_can_be_repeated() -> None:
     assert came == times(arrivals="poisson") != times(arrivals="poisson", seed=2)
 
 
+@pytest.mark.timing
 @pytest.mark.parametrize("keep_alive", [True, False])
 @pytest.mark.parametrize("processes", [1, 2])
 def test_what_is_offered_is_what_was_asked_for(

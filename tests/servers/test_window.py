@@ -39,6 +39,7 @@ def loaded(running: server.Server, users: int) -> dict[str, Any]:
     return {**told(running, began, ended), "elapsed_s": ended - began}
 
 
+@pytest.mark.timing
 @pytest.mark.server
 @of_the_loop
 def test_a_held_loop_lags_for_as_long_as_it_is_held(any_server: Chosen) -> None:
