@@ -15,8 +15,8 @@ import mmap
 import os
 import tempfile
 
-# Words. The worker writes the first three around each task, and of tasks that it did not run the
-# first and the last whose answers may still be on their way; the parent writes RECALLED.
+# Words. The worker writes the first three around each task. SKIPS and SKIPPED are the first and the
+# last task of the newest range that it skipped. The parent writes RECALLED.
 RUNNING, STARTED, ENDED, SKIPS, SKIPPED, RECALLED = range(6)
 
 PAGE = 4096

@@ -152,9 +152,9 @@ class Forks:
 
 
 def _stay() -> None:
-    """Pass over Ctrl-C and SIGTERM, which a whole group gets: the parent decides what ends.
+    """Ignore SIGINT and SIGTERM, which a whole process group receives: the parent ends workers.
 
-    By handlers, which a program that a task starts does not inherit; a fork of a task acts as ever.
+    Handlers do it, not SIG_IGN: programs that a task starts get the default, and so do its forks.
     """
     worker = os.getpid()
     usual: dict[int, Any] = {

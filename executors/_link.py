@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 def detached(call: Callable[..., T], *args: Any) -> T:
-    """Make a call of the loop's in a new context: a callback keeps the one it was registered in."""
+    """Register a callback in an empty context, which keeps no request's variables alive."""
     return contextvars.Context().run(call, *args)
 
 

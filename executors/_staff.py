@@ -26,9 +26,8 @@ class Staff(Departures):
             plan.initializer, plan.initargs, plan.variables, plan.has_core_to_spare
         )  # fmt: skip
         self._setup = _pickled_once(self._begins_with)
-        self._first = (
-            None if self._setup else _pickled(self._begins_with)
-        )  # or raise, before a fork
+        # Raise what does not pickle here, before the fork server is started.
+        self._first = None if self._setup else _pickled(self._begins_with)
         self._dispatch = dispatch
         self._quota = float("inf") if plan.max_tasks is None else float(plan.max_tasks)
         self.near = max(1.0, self._quota // AHEAD) if plan.max_tasks else -1.0
@@ -39,7 +38,7 @@ class Staff(Departures):
         self._proven = False  # a worker has been ready: a later failure to start is tried again
         self.links: dict[int, Link] = {}  # by token, the dead ones until their status is known
         self.open: list[Link] = []
-        self.idle: dict[Link, None] = {}  # those of `open` without a task, the last to rest last
+        self.idle: dict[Link, None] = {}  # workers of `open` that hold no task, newest last
         self.cause: BaseException | None = None
         self.crashed = self.killed = self.restarts = 0
         self.started = loop.create_future()

@@ -132,11 +132,14 @@ def run_all(mutants: list[Mutant], results: Path, jobs: int) -> None:
                 print(f"{number} of {len(mutants)}: {_shown(mutant)}", flush=True)
 
 
+GONE = "nothing: its line is there no more"
+
+
 def _test(mutant: Mutant, copy: Path) -> None:
     path = copy / mutant.path
     source = path.read_text()
     if (changed := _changed(source, mutant)) is None:
-        mutant.killed_by = "nothing: its line is there no more"
+        mutant.killed_by = GONE
         return
     began = time.monotonic()
     try:
@@ -218,13 +221,16 @@ def report(mutants: list[Mutant]) -> None:
     """Print the survivors, and the score of each folder."""
     counts: dict[str, Counter[bool]] = defaultdict(Counter)
     for mutant in mutants:
+        if mutant.killed_by == GONE:
+            continue  # neither killed nor a survivor
         counts[str(Path(mutant.path).parent)][mutant.killed_by is not None] += 1
         if not mutant.killed_by:
             print(_shown(mutant))
     for folder, count in sorted(counts.items()):
         print(f"{folder}: {count[True]} of {count.total()} killed")
     killed = sum(count[True] for count in counts.values())
-    print(f"score: {killed} of {len(mutants)} = {killed / max(1, len(mutants)):.0%}")
+    total = sum(count.total() for count in counts.values())
+    print(f"score: {killed} of {total} = {killed / max(1, total):.0%}")
 
 
 def read(results: Path) -> list[Mutant]:
