@@ -26,9 +26,13 @@ from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
 import psutil
-from cosmic_ray import plugins
-from cosmic_ray.ast import ast_nodes, get_ast
-from cosmic_ray.mutating import mutate_code
+
+try:
+    from cosmic_ray import plugins
+    from cosmic_ray.ast import ast_nodes, get_ast
+    from cosmic_ray.mutating import mutate_code
+except ModuleNotFoundError:
+    sys.exit("cosmic-ray is not installed: make mutants installs it")
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / ".data" / "mutants.jsonl"

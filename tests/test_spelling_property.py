@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from invoke import Collection, ParseError, Parser
 
@@ -21,16 +21,10 @@ from commands import (
 )
 from errors import UsageError
 from spelling import NO, YES, defaults, rewrite
+from tests.properties import examples
 
 assert [benchmark, load_test, maintain, question, serve, start, understand]  # each has commands
 
-many = settings(
-    max_examples=60,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
 PARAMETERS = {name: defaults(task.body) for name, task in COMMANDS.items()}
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters=","), max_size=12)
 NAMES = sorted({*PARAMETERS, *(name for known in PARAMETERS.values() for name in known)})
@@ -74,7 +68,7 @@ def shown(value: object, draw: Any) -> str:
     return str(value)
 
 
-@many
+@examples(60)
 @given(call=calls(), data=st.data())
 def test_values_by_name_in_any_order_come_to_the_command_as_they_are(
     call: tuple[str, dict[str, Any]], data: st.DataObject
@@ -86,7 +80,7 @@ def test_values_by_name_in_any_order_come_to_the_command_as_they_are(
     assert (command, found) == (name, {**PARAMETERS[name], **values})
 
 
-@many
+@examples(60)
 @given(call=calls(), data=st.data())
 def test_options_mean_the_same_as_values_by_name(
     call: tuple[str, dict[str, Any]], data: st.DataObject
@@ -104,7 +98,7 @@ def test_options_mean_the_same_as_values_by_name(
     assert called([name, *options]) == called([f"{name}:{_named(values)}"])
 
 
-@many
+@examples(60)
 @given(call=calls(), count=st.integers(0, 9))
 def test_values_by_position_mean_the_same_as_by_name(
     call: tuple[str, dict[str, Any]], count: int
@@ -124,7 +118,7 @@ def test_values_by_position_mean_the_same_as_by_name(
     assert called([f"{name}:{','.join(all_words)}"]) == called([f"{name}:{_named(values)}"])
 
 
-@many
+@examples(60)
 @given(words=st.lists(WORD, max_size=4))
 def test_any_words_are_options_or_one_line(words: list[str]) -> None:
     try:
@@ -140,7 +134,7 @@ def test_any_words_are_options_or_one_line(words: list[str]) -> None:
         assert str(error)
 
 
-@many
+@examples(60)
 @given(call=calls(), other=calls())
 def test_two_commands_on_one_line_are_both_called(
     call: tuple[str, dict[str, Any]], other: tuple[str, dict[str, Any]]

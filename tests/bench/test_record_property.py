@@ -9,21 +9,14 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import catalog
 from bench import journal
 from bench.record import Record, from_line
+from tests.properties import examples
 
-many = settings(
-    max_examples=100,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
-few = settings(many, max_examples=40)
 RECORD = Record("run", "threads", "sleep_sync", 25, "fab run_server:3,sleep_sync", "2026-01-01")
 NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
 WORDS = st.text(max_size=20)
@@ -62,7 +55,7 @@ def kept(folder: Path, data: bytes) -> list[Record]:
     return journal.read(folder)
 
 
-@many
+@examples(100)
 @given(record=records())
 def test_a_record_reads_back_as_it_was(record: Record) -> None:
     line = record.to_line()
@@ -76,14 +69,14 @@ def test_the_committed_runs_read_back_as_they_were() -> None:
             assert json.loads(from_line(line).to_line()).items() >= json.loads(line).items()
 
 
-@few
+@examples(40)
 @given(line=st.text(max_size=60) | st.from_regex(r'\{"run": [^}]{0,20}\}'))
 def test_any_text_is_a_value_error(line: str) -> None:
     with pytest.raises(ValueError):
         from_line(line)
 
 
-@few
+@examples(40)
 @given(record=records(), data=st.data())
 def test_a_line_that_breaks_off_is_a_value_error(record: Record, data: st.DataObject) -> None:
     line = record.to_line()
@@ -131,7 +124,7 @@ def test_a_line_that_is_nested_too_deeply_is_a_value_error() -> None:
         from_line("[" * 100_000)
 
 
-@few
+@examples(40)
 @given(before=records(), torn=records(), after=records(), data=st.data())
 def test_what_a_crash_left_of_a_line_costs_that_line_alone_and_one_warning(
     tmp_path: Path,
@@ -154,7 +147,7 @@ def test_what_a_crash_left_of_a_line_costs_that_line_alone_and_one_warning(
     assert f"{journal.FILE}:2 is no record" in said
 
 
-@few
+@examples(40)
 @given(record=records(), data=st.data())
 def test_any_bytes_in_a_line_cost_no_other_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], record: Record, data: st.DataObject

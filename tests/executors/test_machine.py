@@ -10,11 +10,8 @@ import os
 import random
 import traceback
 
-import pytest
-
-pytest.importorskip("hypothesis", reason="hypothesis is missing: make test-all")
-
 import hypothesis
+import pytest
 from hypothesis import HealthCheck, Phase, settings
 from hypothesis.errors import Flaky
 from hypothesis.stateful import run_state_machine_as_test

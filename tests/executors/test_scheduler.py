@@ -11,7 +11,7 @@ import signal
 from typing import Any
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from executors import _wire
@@ -22,6 +22,7 @@ from executors._task import PLAIN, Function, Functions, Options, Task
 from executors.pipes import PipePool
 from tests.executors import calls
 from tests.executors.conftest import in_pool, wait_for
+from tests.properties import examples
 
 STEP = st.sampled_from(["add", "put_back", "pop", "forget", "head", "clear"])
 
@@ -30,7 +31,7 @@ def task(future: Any = None, **options: Any) -> Task:
     return Task(Function(1, calls.add, b""), (), {}, future, Options(**options))
 
 
-@settings(max_examples=60, deadline=None, database=None, derandomize=True)
+@examples(60)
 @given(steps=st.lists(st.tuples(STEP, st.integers(0, 9)), max_size=30))
 def test_a_queue_is_a_list_from_which_what_is_gone_vanishes(steps: list[tuple[str, int]]) -> None:
     queue, model = Queue(), list[Task]()

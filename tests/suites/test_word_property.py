@@ -3,20 +3,14 @@
 from __future__ import annotations
 
 import pytest
-from hypothesis import HealthCheck, given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 import catalog
 from errors import UsageError
 from suites._word import MOST, case
+from tests.properties import examples
 
-few = settings(
-    max_examples=25,
-    deadline=None,
-    database=None,
-    derandomize=True,
-    suppress_health_check=list(HealthCheck),
-)
 SERVERS = catalog.servers()
 TASKS = sorted(catalog.tasks())
 PYTHONS = st.sampled_from(["3.14", "3.13t-gil", "pypy3.10", "python3"]) | st.text(
@@ -27,7 +21,7 @@ PIECES = st.sampled_from(
 )
 
 
-@few
+@examples(25)
 @given(data=st.data())
 def test_a_word_names_what_it_is_made_of_and_reads_back(data: st.DataObject) -> None:
     name = data.draw(st.sampled_from(sorted(SERVERS)))
@@ -45,7 +39,7 @@ def test_a_word_names_what_it_is_made_of_and_reads_back(data: st.DataObject) -> 
     assert case(found.name) == found
 
 
-@few
+@examples(25)
 @given(word=st.lists(PIECES | st.text(max_size=2), max_size=6).map("".join))
 def test_any_word_is_a_case_or_one_line(word: str) -> None:
     try:
