@@ -7,13 +7,13 @@ export PYTHONDONTWRITEBYTECODE =
 
 PYTEST = $(BIN)/python -m pytest
 # Tests mostly wait: more at once than a small machine has cores. Those that share a server stay
-# together until a process has nothing left to do. What fails is run once more: an R says so.
+# together until a process has nothing left to do.
 AT_ONCE = 6
-PARALLEL = -n $(AT_ONCE) --dist worksteal --reruns 1 -rR
+PARALLEL = -n $(AT_ONCE) --dist worksteal
 # More skips than these fail: 420 and 56 where only `make setup` has installed something.
 MOST_SKIPS = 450
 MOST_SKIPS_TIMING = 70
-# Those that ask how long something took run alone.
+# Tests that ask how long something took run alone; a failed one runs once more, and -rR reports it.
 TIMING = -m timing --reruns 1 -rR
 
 .PHONY: setup demo test test-quick test-all coverage mutants check format readme siege suites tools lock clean help
