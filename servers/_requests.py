@@ -13,7 +13,7 @@ import aiohttp
 import requests
 from fastapi import FastAPI, Request, Response
 
-from servers import _answer, _clock, _workers
+from servers import _answer, _clock, _probe, _workers
 from tasks._upstream import UPSTREAM_HTTP
 
 WAIT = f"{UPSTREAM_HTTP}/wait"
@@ -23,6 +23,8 @@ POOL = 16  # threads behind to_thread: as the published machine's 12 threads gav
 
 def application() -> FastAPI:
     """Make the application; each of its processes calls this once."""
+    task = os.environ["SERVER_TASK"]
+    _probe.facts.update(_probe.identity(), server="fastapi_requests", task=task)
     app = FastAPI(lifespan=_equipped, docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.get("/requests_async")
@@ -47,7 +49,7 @@ def application() -> FastAPI:
     @app.get("/{path:path}")
     def any_other(path: str, request: Request) -> Response:
         uri = f"/{path}?{request.url.query}"
-        answer = _answer.other(uri) or _answer.of(_clock.call(os.environ["SERVER_TASK"]))
+        answer = _answer.other(uri) or _answer.of(_clock.call(task))
         return Response(answer.body, answer.status, media_type=answer.content_type)
 
     return app
