@@ -65,6 +65,7 @@ check: .venv/developed
 	$(BIN)/python -m docutils --report=1 --halt=2 README.rst /dev/null
 	$(BIN)/python -m docutils --report=1 --halt=2 docs/gil.rst /dev/null
 	$(BIN)/python -m docutils --report=1 --halt=2 docs/executors.rst /dev/null
+	$(BIN)/python -m docutils --report=1 --halt=2 pipepool/README.rst /dev/null
 
 format: .venv/developed
 	$(BIN)/ruff check --fix .
@@ -73,7 +74,7 @@ format: .venv/developed
 .venv/bin/python:
 	@scripts/venv $(PYTHON)
 
-.venv/installed: .venv/bin/python requirements.txt requirements-servers.txt requirements.lock
+.venv/installed: .venv/bin/python requirements.txt requirements-servers.txt requirements.lock pipepool/pyproject.toml
 	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.txt -c requirements.lock
 	@touch $@
 
@@ -98,7 +99,7 @@ tools:
 	@scripts/install_tools
 
 lock: .venv/developed .venv/suited
-	$(BIN)/python -m pip freeze > requirements.lock
+	$(BIN)/python -m pip freeze --exclude-editable > requirements.lock
 
 clean:
 	rm -rf .venv .data .mypy_cache .ruff_cache .pytest_cache

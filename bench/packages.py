@@ -15,6 +15,7 @@ from bench import pythons
 from errors import MachineError
 
 NEEDED = catalog.ROOT / "requirements-servers.txt"
+POOL = catalog.ROOT / "pipepool" / "src"  # which is installed in our own interpreter only
 # Whose sources take minutes to build: only as wheels, or not at all.
 COMPILED = "lxml,cryptography,granian,uvloop,httptools"
 PATIENCE = 600.0  # s for one package
@@ -24,12 +25,15 @@ PIP = (24, 1)  # older ones give a free-threaded build the wheels of the one wit
 def environment(python: str, needs: Sequence[str] = ()) -> dict[str, str]:
     """Give what an interpreter must find in its environment so that servers start in it.
 
-    Nothing when it has Tornado itself, and what else a server `needs` by name. Otherwise the
-    packages are installed into a folder of its own under .pythons; those that cannot be had for it
-    are left out, and who needs one says so. Raise MachineError when nothing can be installed.
+    Only our process pool when it has Tornado itself, and what else a server `needs` by name.
+    Otherwise the packages are installed into a folder of its own under .pythons; those that cannot
+    be had for it are left out, and who needs one says so. Raise MachineError when nothing can
+    be installed.
     """
-    if python == sys.executable or _has(python, ("tornado", *needs)):
+    if python == sys.executable:
         return {}
+    if _has(python, ("tornado", *needs)):
+        return {"PYTHONPATH": str(POOL)}
     folder = _folder(python)
     tried = folder / "tried"
     known = tried.read_text().splitlines() if tried.exists() else []
@@ -37,7 +41,7 @@ def environment(python: str, needs: Sequence[str] = ()) -> dict[str, str]:
     if missing := [line for line in lines if line not in known]:
         _install(python, folder, missing)
         tried.write_text("\n".join([*known, *missing]))
-    return {"PYTHONPATH": str(folder)}
+    return {"PYTHONPATH": f"{POOL}:{folder}"}
 
 
 def _has(python: str, names: Sequence[str]) -> bool:

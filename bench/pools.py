@@ -1,4 +1,4 @@
-"""The pools of workers, measured in turn: the lines that `python -m executors` finds."""
+"""Measures pools of workers, by `python -m bench.pool_comparison`."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ def measure(
 ) -> list[Line]:
     """Measure every pool that is here, in a process of its own; raise RunError when it fails.
 
-    `more` are further words for `python -m executors`, and `more_s` what they take beside rounds.
+    `more` are further arguments, and `more_s` the seconds that they take beside rounds.
     """
     seconds, budget = BUDGET[quick]
     words = [f"--workers={workers}", f"--seconds={seconds}", f"--budget={budget}", *more]
     process = subprocess.Popen(
-        [sys.executable, "-m", "executors", *words, *(["--quick"] if quick else [])],
+        [sys.executable, "-m", "bench.pool_comparison", *words, *(["--quick"] if quick else [])],
         cwd=catalog.ROOT,
         stdout=subprocess.PIPE,
         process_group=0,
@@ -51,7 +51,7 @@ def measure(
                 tell(f"round {rounds}")
             found.append(line)
         if process.wait(PATIENCE):
-            raise RunError("python -m executors failed: see its own words")
+            raise RunError("the pool comparison failed: see its output above")
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
@@ -64,7 +64,7 @@ def _lines(process: subprocess.Popen[bytes], until: float) -> Iterator[Line]:
     data = b""
     while True:
         if not select.select([process.stdout], [], [], max(0.0, until - time.monotonic()))[0]:
-            raise RunError("python -m executors did not end in time: a pool of it hangs")
+            raise RunError("the pool comparison did not end in time: one of its pools hangs")
         piece = os.read(process.stdout.fileno(), 1 << 16)
         if not piece:
             return

@@ -111,7 +111,7 @@ def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
 
 @command("Maintain")
 def check_executors(context: Context, quick: bool = False) -> None:
-    """Judge the pools of executors/ by what they promise, with 2 workers each, in 22 minutes.
+    """Judge pipepool by what it promises, with 2 workers each, in 22 minutes.
 
     quick  in 4 minutes, with intervals too wide for most promises
     """

@@ -38,7 +38,7 @@ ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / ".data" / "mutants.jsonl"
 LONGEST = 240.0  # s for the tests of one mutant; one test may take 30
 NEEDLESS = ("Eq_Is", "NotEq_IsNot", "Is_Eq", "IsNot_NotEq", "Variable")  # mostly no change at all
-POOL = ("_dispatch", "_staff", "_queue", "_task", "_watch", "_departures", "_ledger")
+POOL = ("scheduler", "worker_manager", "worker_connection")
 CLAIMS = ("claims", "claimed", "judged")
 REPORTS = "tests/reports/test_[!c]*.py"
 AREAS = {  # what is mutated: its tests, the quicker ones first
@@ -52,8 +52,8 @@ AREAS = {  # what is mutated: its tests, the quicker ones first
     "reports/[a-z]*.py": (REPORTS,),
     "spelling.py": ("tests/test_spelling*.py",),
     **{
-        f"executors/{name}.py": tuple(
-            f"tests/executors/test_{tests}.py"
+        f"pipepool/src/pipepool/{name}.py": tuple(
+            f"pipepool/tests/test_{tests}.py"
             for tests in ("scheduler*", "pool", "faults", "executor")
         )
         for name in POOL

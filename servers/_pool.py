@@ -7,7 +7,7 @@ import signal
 
 import tasks
 from errors import Mendable, StartError
-from executors.pipes import BrokenWorker, PipePool
+from pipepool import BrokenWorker, PipePool
 from servers import _gil_state, _gil_word, _probe, _workers
 from servers._workers import DEADLINE, SIGNALS, give_up
 
@@ -30,7 +30,7 @@ class Pool(PipePool):
                 f"the workers do not start ({error}): ask for fewer, workers=1"
             ) from error
         _probe.facts["worker_pids"] = sorted(self.stats().pids)
-        _workers.note(self.told())
+        _workers.note(self.initializer_results())
 
 
 def begin(task: str) -> _workers.Told:

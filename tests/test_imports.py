@@ -23,8 +23,7 @@ MAY_IMPORT = {
     "values": BASE,
     "upstream": BASE,
     "tasks": BASE,
-    "executors": set(),
-    "servers": BASE | {"tasks", "executors"},
+    "servers": BASE | {"tasks"},
     "loads": BASE,
     "suites": BASE | {"loads"},
     "bench": BASE | {"suites", "loads", "upstream"},
@@ -67,8 +66,18 @@ def test_the_probe_needs_only_the_standard_library(name: str) -> None:
     assert imported(ROOT / "servers" / f"{name}.py") - {"servers"} <= sys.stdlib_module_names
 
 
+def test_the_process_pool_needs_only_the_standard_library() -> None:
+    for path in (ROOT / "pipepool" / "src").rglob("*.py"):
+        assert imported(path) - {"pipepool"} <= sys.stdlib_module_names, path
+
+
+@pytest.mark.parametrize("part", sorted({*PARTS} - {"servers", "bench"}))
+def test_only_servers_and_the_bench_use_the_process_pool(part: str) -> None:
+    assert not any("pipepool" in imported(path) for path in files(part))
+
+
 def test_third_party_servers_are_imported_inside_serve_only() -> None:
-    core = {"servers", "executors", "tasks", "catalog", "errors", "tornado"}
+    core = {"servers", "pipepool", "tasks", "catalog", "errors", "tornado"}
     for path in (p for p in files("servers") if p.stem in catalog.servers()):
         at_import = {
             name

@@ -1,0 +1,1 @@
+"""Compares pools of worker processes: python -m bench.pool_comparison."""

@@ -1,0 +1,136 @@
+"""The contenders of the benchmark: every pool that is here, called in its own way from a loop."""
+
+from __future__ import annotations
+
+import asyncio
+import importlib
+import multiprocessing
+from collections.abc import Awaitable, Callable
+from concurrent import futures
+from typing import Any
+
+from pipepool import PipeExecutor, PipePool
+
+Call = Callable[..., Any]
+
+
+class Standard:
+    """Anything that is a concurrent.futures.Executor, by the loop's own `run_in_executor`."""
+
+    def __init__(self, make: Callable[[int], futures.Executor]) -> None:
+        self._make = make
+
+    async def start(self, workers: int) -> None:
+        self._executor = self._make(workers)
+
+    def run(self, function: Call, *args: object) -> Awaitable[object]:
+        loop = asyncio.get_running_loop()
+        return loop.run_in_executor(self._executor, function, *args)
+
+    async def close(self) -> None:
+        self._executor.shutdown()
+
+
+class Pipes:
+    """PipePool; `leased` results are views and released at once, `lent` arguments are views too."""
+
+    def __init__(self, leased: bool = False, lent: bool = False) -> None:
+        self._leased, self._lent = leased, lent
+
+    async def start(self, workers: int) -> None:
+        self._pool = PipePool(workers)
+        await self._pool.start()
+
+    async def run(self, function: Call, *args: object) -> object:
+        if not self._leased:
+            return await self._pool.run(function, *args, zero_copy_args=self._lent)
+        found = await self._pool.run(function, *args, zero_copy_result=True)
+        if isinstance(found, memoryview):
+            found.release()
+        return None
+
+    async def close(self) -> None:
+        await self._pool.close()
+
+
+class Anyio:
+    """anyio's threads or processes, with as many tokens as workers."""
+
+    def __init__(self, module: str) -> None:
+        self._module = importlib.import_module(f"anyio.{module}")
+
+    async def start(self, workers: int) -> None:
+        self._limiter = importlib.import_module("anyio").CapacityLimiter(workers)
+
+    def run(self, function: Call, *args: object) -> Awaitable[object]:
+        found: Awaitable[object] = self._module.run_sync(function, *args, limiter=self._limiter)
+        return found
+
+    async def close(self) -> None:
+        """End nothing: anyio ends its workers with the loop."""
+
+
+class Multiprocessing:
+    """multiprocessing.Pool, whose callbacks come from a thread of its own."""
+
+    async def start(self, workers: int) -> None:
+        self._pool = multiprocessing.get_context("forkserver").Pool(workers)
+
+    def run(self, function: Call, *args: object) -> Awaitable[object]:
+        loop = asyncio.get_running_loop()
+        future: asyncio.Future[object] = loop.create_future()
+
+        def done(result: object) -> None:
+            loop.call_soon_threadsafe(future.set_result, result)
+
+        def failed(error: BaseException) -> None:
+            loop.call_soon_threadsafe(future.set_exception, error)
+
+        self._pool.apply_async(function, args, {}, done, failed)
+        return future
+
+    async def close(self) -> None:
+        self._pool.terminate()
+        self._pool.join()
+
+
+class Pebble:
+    """pebble.ProcessPool, whose futures are those of the standard library."""
+
+    async def start(self, workers: int) -> None:
+        context = multiprocessing.get_context("forkserver")
+        self._pool = importlib.import_module("pebble").ProcessPool(workers, context=context)
+
+    def run(self, function: Call, *args: object) -> Awaitable[object]:
+        return asyncio.wrap_future(self._pool.schedule(function, args))
+
+    async def close(self) -> None:
+        self._pool.close()
+        self._pool.join()
+
+
+def _processes(method: str) -> Callable[[int], futures.Executor]:
+    return lambda workers: futures.ProcessPoolExecutor(workers, multiprocessing.get_context(method))
+
+
+def _of(module: str, name: str) -> Standard:
+    return Standard(getattr(importlib.import_module(module), name))
+
+
+# In the order in which they are begun, each in a process of its own.
+CONTENDERS: dict[str, Callable[[], Any]] = {
+    "process fork": lambda: Standard(_processes("fork")),
+    "process": lambda: Standard(_processes("forkserver")),
+    "process spawn": lambda: Standard(_processes("spawn")),
+    "PipePool": Pipes,
+    "PipePool leased": lambda: Pipes(leased=True),
+    "PipePool lent": lambda: Pipes(lent=True),
+    "PipeExecutor": lambda: Standard(PipeExecutor),
+    "thread": lambda: Standard(futures.ThreadPoolExecutor),
+    "interpreter": lambda: _of("concurrent.futures", "InterpreterPoolExecutor"),
+    "anyio thread": lambda: Anyio("to_thread"),
+    "anyio process": lambda: Anyio("to_process"),
+    "loky": lambda: _of("loky.process_executor", "ProcessPoolExecutor"),
+    "multiprocessing.Pool": Multiprocessing,
+    "pebble": Pebble,
+}

@@ -1,1 +1,0 @@
-"""Executors that the standard library lacks: `executors.pipes`, which needs nothing but it."""

@@ -1,0 +1,65 @@
+"""Exceptions of the pool. Each message is one line that says what happened to one task."""
+
+from __future__ import annotations
+
+import signal
+from concurrent.futures.process import BrokenProcessPool
+
+
+class BrokenWorker(BrokenProcessPool):
+    """A worker process ended before it returned the result of a task, or none can be started.
+
+    `exit_code` is the exit code of the process, `signal` the number of the signal that killed it;
+    each is None where it is unknown or does not apply.
+    """
+
+    def __init__(self, message: str, status: int | None = None) -> None:
+        self.exit_code = status if status is not None and status >= 0 else None
+        self.signal = -status if status is not None and status < 0 else None
+        super().__init__(message)
+        self._arguments = (message, status)
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return BrokenWorker, self._arguments
+
+
+class QueueFull(RuntimeError):
+    """`max_queue` tasks wait already: reject the request, or retry later."""
+
+
+class TaskExit(RuntimeError):
+    """A task raised what would end a process, such as SystemExit or KeyboardInterrupt.
+
+    `code` is the code of SystemExit, None for all others.
+    """
+
+    def __init__(self, message: str, code: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class RemoteError(RuntimeError):
+    """A task raised an exception that cannot be pickled; this one has its type name and text."""
+
+
+class RemoteTraceback(Exception):
+    """The traceback in the worker, as the cause of the exception that a task raised."""
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0]}"""'
+
+
+def worker_ended(message: str, status: int | None) -> BrokenWorker:
+    """Return a BrokenWorker whose message includes the exit status, where that is known."""
+    return BrokenWorker(f"{message} ({_describe(status)})", status)
+
+
+def _describe(status: int | None) -> str:
+    if status is None:
+        return "its exit code is unknown"
+    if status >= 0:
+        return f"exit code {status}"
+    try:
+        return f"signal {-status}, {signal.Signals(-status).name}"
+    except ValueError:  # a real-time signal has no name
+        return f"signal {-status}"

@@ -1,0 +1,267 @@
+"""PipeExecutor: the same pool as a concurrent.futures executor, whose thread runs an event loop.
+
+The loop's thread holds the lock `turn` except while it waits for events. A call that comes then,
+and finds an idle worker, is sent by the caller's own thread under that lock; every other call is
+handed over to the loop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import itertools
+import os
+import selectors
+import threading
+import weakref
+from collections.abc import Callable, Iterable, Iterator
+from concurrent.futures import Executor, Future
+from typing import Any, TypeVar
+
+from pipepool.exceptions import BrokenWorker
+from pipepool.pool import configure
+from pipepool.scheduler import Scheduler
+from pipepool.worker_connection import DEFAULTS
+from pipepool.worker_manager import Config
+
+T = TypeVar("T")
+Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+
+_engines: weakref.WeakSet[_Engine] = weakref.WeakSet()
+_interpreter_ends = False
+
+
+class PipeExecutor(Executor):
+    """Replaces ProcessPoolExecutor; a worker that dies fails only the task that it ran.
+
+    `mp_context` is accepted and ignored: workers are always forked by a fresh process of one
+    thread, which imports the main module as multiprocessing's `forkserver` does.
+    """
+
+    def __init__(
+        self,
+        max_workers: int | None = None,
+        mp_context: object = None,
+        initializer: Callable[..., object] | None = None,
+        initargs: tuple[Any, ...] = (),
+        *,
+        max_tasks_per_child: int | None = None,
+    ) -> None:
+        self._engine = _Engine(configure(max_workers, initializer, initargs, max_tasks_per_child))
+        _engines.add(self._engine)
+        # The thread refers to the engine only: an executor that is collected ends as by shutdown.
+        weakref.finalize(self, self._engine.finish).atexit = False
+
+    def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        if _interpreter_ends:
+            raise RuntimeError("cannot schedule new futures after interpreter shutdown")
+        return self._engine.submit(fn, args, kwargs)
+
+    def map(
+        self,
+        fn: Callable[..., T],
+        *iterables: Iterable[Any],
+        timeout: float | None = None,
+        chunksize: int = 1,
+    ) -> Iterator[T]:
+        if chunksize < 1:
+            raise ValueError("chunksize must be >= 1.")
+        if chunksize == 1:
+            return super().map(fn, *iterables, timeout=timeout)
+        calls = zip(*iterables, strict=False)
+        chunks = iter(lambda: tuple(itertools.islice(calls, chunksize)), ())
+        return _flatten(super().map(_run_chunk, itertools.repeat(fn), chunks, timeout=timeout))
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        self._engine.finish(cancel_futures)
+        if wait:
+            self._engine.join()
+
+
+class _Engine:
+    """Runs a scheduler in a thread that starts with the first call and ends after `finish`."""
+
+    def __init__(self, config: Config) -> None:
+        self._config = config
+        self._create_locks()
+        self._calls: list[Call] = []  # handed over, and not submitted yet
+        self._thread: threading.Thread | None = None
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._scheduler: Scheduler | None = None
+        self._is_woken = self._is_finishing = self._is_cancelling = False
+        self._broken: str | None = None
+
+    def _create_locks(self) -> None:
+        self._lock = threading.RLock()  # the collector may finish an executor while it is held
+        self._turn = threading.RLock()  # its owner may use the scheduler
+
+    def was_forked(self) -> None:
+        """Start anew in a child if nothing was submitted before the fork; reject calls else."""
+        self._create_locks()
+        if self._thread is not None:
+            self._thread = self._loop = self._scheduler = None
+            self._calls = []
+            self._broken = "this executor belongs to the process that forked this one"
+
+    def submit(
+        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
+    ) -> Future[Any]:
+        """Submit a call; raise RuntimeError after `finish`, BrokenWorker without workers."""
+        future: Future[Any] = Future()
+        call = future, function, args, kwargs
+        if self._submit_at_once(call):
+            return future
+        with self._lock:
+            broken = self._broken or (self._scheduler and self._scheduler.broken)
+            if self._is_finishing:
+                raise RuntimeError("cannot schedule new futures after shutdown")
+            if broken:
+                raise BrokenWorker(broken)
+            if self._thread is None:
+                self._thread = threading.Thread(target=self._main, name="PipeExecutor")
+                try:
+                    self._thread.start()
+                except RuntimeError:  # the process cannot have more threads
+                    self._thread = None
+                    raise
+            self._calls.append(call)
+            self._wake()
+            return future
+
+    def _submit_at_once(self, call: Call) -> bool:
+        """Send a call from this thread; return whether that was possible."""
+        scheduler, turn = self._scheduler, self._turn
+        if scheduler is None or turn._is_owned():  # type: ignore[attr-defined] # a call in a call
+            return False
+        try:  # around acquire, too: Ctrl-C may come as soon as the lock is held
+            if not turn.acquire(blocking=False):
+                return False
+            if self._calls or self._is_finishing or scheduler.broken or not scheduler.is_at_rest:
+                return False
+            _submit(scheduler, call, at_once=True)
+            return True
+        finally:
+            if turn._is_owned():  # type: ignore[attr-defined]
+                turn.release()
+
+    def finish(self, cancel: bool = False) -> None:
+        """Reject new calls; the thread ends when the others have ended or are cancelled."""
+        with self._lock:
+            self._is_finishing = True
+            self._is_cancelling = self._is_cancelling or cancel
+            self._wake()
+
+    def join(self) -> None:
+        """Wait for the end of the thread, unless it is the current one."""
+        if self._thread is not None and self._thread is not threading.current_thread():
+            self._thread.join()
+
+    def _wake(self) -> None:
+        if self._loop is not None and not self._is_woken:
+            self._is_woken = True
+            self._loop.call_soon_threadsafe(self._take_calls)
+
+    def _main(self) -> None:
+        self._turn.acquire()
+        try:
+            with asyncio.Runner(loop_factory=self._new_loop) as runner:
+                runner.run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - whoever waits for a result must see it
+            self._break(f"no worker could be started: {error}")
+
+    def _new_loop(self) -> asyncio.AbstractEventLoop:
+        return asyncio.SelectorEventLoop(_YieldingSelector(self._turn))
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._end = asyncio.Event()
+        self._scheduler = Scheduler(loop, self._config, None, Future.set_running_or_notify_cancel)
+        with self._lock:
+            self._loop = loop
+        self._take_calls()
+        await self._end.wait()
+        try:
+            await self._scheduler.drain(None)
+            await self._scheduler.end()
+        finally:
+            with self._lock:
+                self._loop = None
+
+    def _take_calls(self) -> None:
+        with self._lock:
+            calls, self._calls, self._is_woken = self._calls, [], False
+            is_finishing, is_cancelling = self._is_finishing, self._is_cancelling
+        scheduler = self._scheduler
+        assert scheduler is not None, "the loop runs with a scheduler"
+        for call in calls:
+            _submit(scheduler, call)
+        if is_cancelling:
+            scheduler.cancel_queued()
+        if is_finishing:
+            self._end.set()
+
+    def _break(self, why: str) -> None:
+        with self._lock:
+            self._broken, self._loop = why, None
+            calls, self._calls = self._calls, []
+        for future, *_ in calls:
+            _fail(future, BrokenWorker(why))
+
+
+class _YieldingSelector(selectors.DefaultSelector):
+    """Releases the lock `turn` while it waits; the loop's thread holds it when the loop starts."""
+
+    def __init__(self, turn: threading.RLock) -> None:
+        super().__init__()
+        self._turn = turn
+
+    def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
+        self._turn.release()
+        try:
+            return super().select(timeout)
+        finally:
+            self._turn.acquire()
+
+
+def _submit(scheduler: Scheduler, call: Call, at_once: bool = False) -> None:
+    future, function, args, kwargs = call
+    try:
+        scheduler.submit(function, args, kwargs, future, DEFAULTS, at_once=at_once)
+    except Exception as error:  # noqa: BLE001 - what pickling the function raises
+        _fail(future, error)
+
+
+def _fail(future: Future[Any], error: Exception) -> None:
+    if future.set_running_or_notify_cancel():
+        future.set_exception(error)
+
+
+def _run_chunk(function: Callable[..., T], calls: tuple[tuple[Any, ...], ...]) -> list[T]:
+    return [function(*args) for args in calls]
+
+
+def _flatten(chunks: Iterator[list[T]]) -> Iterator[T]:
+    """Yield the results of chunks, and keep no reference to those that were yielded."""
+    for chunk in chunks:
+        chunk.reverse()
+        while chunk:
+            yield chunk.pop()
+
+
+def _finish_all() -> None:
+    global _interpreter_ends
+    _interpreter_ends = True
+    for engine in list(_engines):
+        engine.finish()
+    for engine in list(_engines):
+        engine.join()
+
+
+def _reset_in_fork() -> None:
+    for engine in list(_engines):
+        engine.was_forked()
+
+
+os.register_at_fork(after_in_child=_reset_in_fork)
+
+# Before the interpreter waits for threads, as the standard executors do; atexit would be too late.
+threading._register_atexit(_finish_all)  # type: ignore[attr-defined]

@@ -1,0 +1,426 @@
+"""The fork server: a process of one thread that imports modules and forks workers on request.
+
+It is a fresh interpreter, so no lock can be held by a thread that the fork does not copy. It reaps
+the workers, reports their exit status, and kills them when its parent ends or closes the socket.
+`ForkServerClient` is the parent's side.
+
+    to the fork server    FORK token (with two descriptors), KILL token
+    to the parent         READY threads pid, FAILED size (then a text), ENDED token status
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import ctypes
+import gc
+import importlib
+import multiprocessing
+import os
+import pickle
+import select
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import threading
+import time
+import traceback
+import warnings
+from collections import deque
+from multiprocessing import process, resource_tracker, spawn, util
+from pathlib import Path
+from typing import Any, NoReturn, Protocol
+
+from pipepool.shared_memory import SharedMemory
+from pipepool.worker import work
+from pipepool.worker_connection import detached
+
+REQUEST = struct.Struct("=cQ")
+REPORT = struct.Struct("=cQq")
+FORK, KILL = b"F", b"K"
+READY, FAILED, ENDED = b"R", b"E", b"X"
+
+PR_SET_PDEATHSIG = 1
+GRACE = 0.3  # s that workers have to end by themselves before they are killed
+FINALIZER_GRACE = 5.0  # s, where the pool has a finalizer for them to run
+
+
+END_TIMEOUT = 5.0  # s for the fork server to end its workers and itself
+
+# The path of this package serves its own import only: it must not hide the application's modules.
+START = (
+    "import sys; sys.path.insert(0, {0!r}); from pipepool.fork_server import main; "
+    "sys.path.remove({0!r}); main({1}, {2}, {3})"
+)
+ROOT = str(Path(__file__).resolve().parent.parent)
+
+
+class ForkServerListener(Protocol):
+    """Receives the reports of the fork server; workers are known by tokens."""
+
+    def worker_ended(self, token: int, status: int) -> None: ...
+    def fork_server_ended(self, why: str) -> None: ...
+
+
+class ForkServerClient:
+    """The parent's side of one fork server, started at once. Requests before it is ready wait."""
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        preload: tuple[str, ...],
+        grace: float,
+        listener: ForkServerListener,
+    ) -> None:
+        self._loop = loop
+        self._listener = listener
+        self.end_timeout = END_TIMEOUT + grace
+        self._waiting: list[tuple[int, socket.socket, int]] | None = []
+        self._unsent: deque[tuple[bytes, list[int]]] = deque()  # it owns the descriptors
+        self._data = b""
+        self._is_closing = False
+        self.ended = loop.create_future()
+        first = pickle.dumps((_preparation(), list(preload), grace))
+        self._control, theirs = socket.socketpair()
+        try:
+            self._process = _start_process(theirs.fileno())
+        except BaseException:
+            self._control.close()
+            raise
+        finally:
+            theirs.close()
+        with contextlib.suppress(OSError):
+            self._control.sendall(first)
+        self._control.setblocking(False)
+        detached(loop.add_reader, self._control, self._read)
+
+    def fork(self, token: int, sock: socket.socket, memory: int) -> None:
+        """Request a worker with one end of a socket pair and its memory; both are closed here."""
+        if self._waiting is not None:
+            self._waiting.append((token, sock, memory))
+            return
+        self._request(REQUEST.pack(FORK, token), [sock.detach(), memory])
+
+    def kill(self, token: int) -> None:
+        """Kill a worker; its end is reported like every other."""
+        self._request(REQUEST.pack(KILL, token), [])
+
+    def close(self) -> None:
+        """Close the connection: the fork server ends its workers and itself, and sets `ended`."""
+        if self._waiting is not None and not self._is_closing:
+            self._process.kill()  # it still imports, and has no worker
+        self._is_closing = True
+        for _, sock, memory in self._waiting or []:
+            sock.close()
+            os.close(memory)
+        self._waiting = []
+        self._drop_unsent()
+        with contextlib.suppress(OSError):
+            self._control.shutdown(socket.SHUT_WR)
+
+    def kill_server(self) -> None:
+        """Kill a fork server that has not ended, such as a stopped one, and so its workers."""
+        if not self.ended.done():
+            self._process.kill()
+            self._end("the fork server did not end")
+
+    def _request(self, data: bytes, descriptors: list[int]) -> None:
+        self._unsent.append((data, descriptors))
+        if len(self._unsent) == 1:
+            self._write()
+            if self._unsent:
+                detached(self._loop.add_writer, self._control, self._write)
+
+    def _write(self) -> None:
+        """Send requests as far as the socket takes them now; close descriptors that were sent."""
+        while self._unsent:
+            data, descriptors = self._unsent[0]
+            try:
+                socket.send_fds(self._control, [data], descriptors)
+            except BlockingIOError:
+                return
+            except OSError:  # the end of the fork server is noticed by `_read`
+                pass
+            self._unsent.popleft()
+            for each in descriptors:
+                os.close(each)
+        with contextlib.suppress(OSError, ValueError):
+            self._loop.remove_writer(self._control)
+
+    def _read(self) -> None:
+        try:
+            data = self._control.recv(1 << 16)
+        except BlockingIOError:
+            return
+        except ConnectionError:
+            data = b""
+        if not data:
+            self._end("the fork server ended: see its output above")
+            return
+        self._data += data
+        while len(self._data) >= REPORT.size:
+            report, token, number = REPORT.unpack_from(self._data)
+            size = REPORT.size + (token if report == FAILED else 0)
+            if len(self._data) < size:
+                return
+            text, self._data = self._data[REPORT.size : size], self._data[size:]
+            self._handle_report(report, token, number, text)
+
+    def _handle_report(self, report: bytes, token: int, number: int, text: bytes) -> None:
+        if report == READY:
+            waiting, self._waiting = self._waiting or [], None
+            for each in waiting:
+                self.fork(*each)
+            if token > 1:  # in a callback of its own, because a warning may be an error
+                what = f"an import before the workers were forked started {token - 1} threads"
+                self._loop.call_soon(_warn, f"{what}: a fork may deadlock")
+        elif report == ENDED:
+            self._listener.worker_ended(token, number)
+        elif report == FAILED:
+            self._end(f"an import before the workers were forked failed:\n{text.decode()}")
+
+    def _drop_unsent(self) -> None:
+        if self._unsent:
+            self._loop.remove_writer(self._control)
+        while self._unsent:
+            for each in self._unsent.popleft()[1]:
+                os.close(each)
+
+    def _end(self, why: str) -> None:
+        self._loop.remove_reader(self._control)
+        self._drop_unsent()
+        self._control.close()
+        try:
+            self._process.wait(END_TIMEOUT)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+        self.close()
+        if not self.ended.done():
+            self.ended.set_result(None)
+        self._listener.fork_server_ended(why)
+
+
+def _warn(what: str) -> None:
+    warnings.warn(what, RuntimeWarning, stacklevel=1)
+
+
+def _start_process(descriptor: int) -> subprocess.Popen[bytes]:
+    tracker = resource_tracker.getfd()  # one for all processes, as multiprocessing has it
+    assert tracker is not None, "getfd starts it"
+    program = START.format(ROOT, descriptor, os.getpid(), tracker)
+    flags: list[str] = util._args_from_interpreter_flags()  # type: ignore[attr-defined]
+    executable = os.fsdecode(spawn.get_executable() or sys.executable)
+    return subprocess.Popen(
+        [executable, *flags, "-c", program],
+        stdin=subprocess.DEVNULL,
+        pass_fds=[descriptor, tracker],
+    )
+
+
+def _preparation() -> dict[str, object]:
+    """Return how a child gets this process's path and main module, as multiprocessing does."""
+    method = multiprocessing.get_start_method(allow_none=True)
+    data = dict(spawn.get_preparation_data("fork server"))
+    if method is None:  # get_preparation_data chose one, which is the application's decision
+        multiprocessing.set_start_method(None, force=True)
+    data["authkey"] = bytes(data["authkey"])  # AuthenticationString refuses to be pickled
+    data["name"] = process.current_process().name  # the name of the workers' parent_process()
+    return data
+
+
+def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
+    """Serve the parent at the other end of a socket, and exit."""
+    _set_death_signal(signal.SIGKILL)  # imports may keep it from noticing that its parent ended
+    for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides when it ends
+        signal.signal(number, signal.SIG_IGN)
+    resource_tracker._resource_tracker._fd = tracker  # type: ignore[attr-defined]
+    control = socket.socket(fileno=descriptor)
+    with control.makefile("rb") as file:
+        prepared, preload, grace = pickle.load(file)  # noqa: S301 - from the parent
+    try:
+        _prepare(prepared, preload)
+    except BaseException:  # noqa: BLE001 - an import may raise anything
+        text = traceback.format_exc().encode()
+        control.sendall(REPORT.pack(FAILED, len(text), 0) + text)
+        os._exit(1)
+    _set_death_signal(0)
+    gc.collect()
+    gc.freeze()
+    with contextlib.suppress(BrokenPipeError):  # the parent has closed the pool meanwhile
+        control.sendall(REPORT.pack(READY, threading.active_count(), os.getpid()))
+        _ForkServer(control, parent, grace).serve()
+    os._exit(0)  # exit handlers of imported modules run in the workers
+
+
+def _set_death_signal(number: int) -> None:
+    """Request a signal for when the parent ends (Linux): its thread that forked this process."""
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
+
+
+def _prepare(prepared: dict[str, object], preload: list[str]) -> None:
+    """Import the parent's main module, as multiprocessing does, and the modules to preload."""
+    current = process.current_process()
+    current._inheriting = True  # type: ignore[attr-defined] # rejects a main without its guard
+    try:
+        spawn.prepare(prepared)
+        for name in preload:
+            importlib.import_module(name)
+    finally:
+        del current._inheriting  # type: ignore[attr-defined]
+
+
+class _ForkServer:
+    """Forks, kills and reaps the workers, which the parent knows by tokens."""
+
+    def __init__(self, control: socket.socket, parent: int, grace: float) -> None:
+        self._control = control
+        self._grace = grace
+        self._workers: dict[int, int] = {}  # token by pid
+        self._pid = os.getpid()
+        self._wakeup, self._wakeup_write = socket.socketpair()
+        for end in (self._wakeup, self._wakeup_write):
+            end.setblocking(False)
+        signal.signal(signal.SIGCHLD, lambda *_: None)
+        signal.set_wakeup_fd(self._wakeup_write.fileno())
+        self._poll = select.poll()
+        self._poll.register(control, select.POLLIN)
+        self._poll.register(self._wakeup, select.POLLIN)
+        self._parent_pid, self._parent_pidfd = parent, -1
+        if hasattr(os, "pidfd_open"):  # a process that the parent forked may keep its socket open
+            with contextlib.suppress(OSError):
+                self._parent_pidfd = os.pidfd_open(parent)
+                self._poll.register(self._parent_pidfd, select.POLLIN)
+
+    def serve(self) -> None:
+        """Handle requests and ended workers until the parent has gone."""
+        is_wanted = os.getppid() == self._parent_pid
+        while is_wanted:
+            ready = {descriptor for descriptor, _ in self._poll.poll()}
+            if self._wakeup.fileno() in ready:
+                self._reap()
+            if self._control.fileno() in ready:
+                is_wanted = self._handle_request()
+            is_wanted = is_wanted and self._parent_pidfd not in ready
+        self._end_workers()
+
+    def _handle_request(self) -> bool:
+        """Handle one request; return whether the parent is still there."""
+        try:
+            data, descriptors, _, _ = socket.recv_fds(self._control, REQUEST.size, 2)
+        except ConnectionError:
+            return False
+        if len(data) < REQUEST.size:
+            return False
+        request, token = REQUEST.unpack(data)
+        if request == KILL:
+            for pid in [pid for pid, each in self._workers.items() if each == token]:
+                os.kill(pid, signal.SIGKILL)  # it is not reaped yet, so its pid is still its own
+            return True
+        return self._fork(token, *descriptors)
+
+    def _fork(self, token: int, sock: int, memory: int) -> bool:
+        try:
+            pid = os.fork()
+        except OSError:  # no memory or no processes: report it as a worker that ended at once
+            os.close(sock)
+            os.close(memory)
+            return self._report(ENDED, token, 1)
+        if pid == 0:
+            self._run_worker(token, sock, memory)
+        os.close(sock)
+        os.close(memory)
+        self._workers[pid] = token
+        return True
+
+    def _run_worker(self, token: int, sock: int, memory: int) -> NoReturn:
+        code = 1
+        try:
+            signal.set_wakeup_fd(-1)
+            signal.signal(signal.SIGCHLD, signal.SIG_DFL)
+            _ignore_group_signals()
+            _set_death_signal(signal.SIGKILL)
+            if os.getppid() != self._pid:
+                os._exit(1)
+            for end in (self._control, self._wakeup, self._wakeup_write):
+                end.close()
+            self._set_process_names(token)
+            shared = SharedMemory(memory)
+            os.close(memory)
+            with socket.socket(fileno=sock) as ours:
+                work(ours, shared)
+            util._exit_function()  # type: ignore[attr-defined] # as multiprocessing's children do
+            code = 0
+        except BrokenPipeError:  # the parent has gone
+            pass
+        except BaseException:  # noqa: BLE001 - nothing may return to the loop of the fork server
+            traceback.print_exc()
+        finally:
+            with contextlib.suppress(Exception):
+                sys.stdout.flush()
+                sys.stderr.flush()
+            os._exit(code)
+
+    def _set_process_names(self, token: int) -> None:
+        """Name the process for multiprocessing, and set its parent: the application."""
+        current = process.current_process()
+        parent, current.name = current.name, f"PipeWorker-{token}"
+        if self._parent_pidfd >= 0:
+            known = process._ParentProcess(parent, self._parent_pid, self._parent_pidfd)  # type: ignore[attr-defined]
+            process._parent_process = known  # type: ignore[attr-defined]
+
+    def _reap(self) -> None:
+        with contextlib.suppress(BlockingIOError):
+            self._wakeup.recv(4096)
+        while True:
+            try:
+                pid, status = os.waitpid(-1, os.WNOHANG)
+            except ChildProcessError:
+                return
+            if pid == 0:
+                return
+            token = self._workers.pop(pid, None)
+            if token is not None:
+                self._report(ENDED, token, os.waitstatus_to_exitcode(status))
+
+    def _report(self, word: bytes, token: int, number: int) -> bool:
+        try:
+            self._control.sendall(REPORT.pack(word, token, number))
+        except OSError:
+            return False
+        return True
+
+    def _end_workers(self) -> None:
+        deadline = time.monotonic() + self._grace
+        self._poll.unregister(self._control)
+        if self._parent_pidfd >= 0:
+            self._poll.unregister(self._parent_pidfd)
+        while self._workers and (left := deadline - time.monotonic()) > 0:
+            self._poll.poll(1000 * left)
+            self._reap()
+        for pid in self._workers:
+            os.kill(pid, signal.SIGKILL)
+        signal.set_wakeup_fd(-1)  # its socket is closed next, and a last worker may still end
+
+
+def _ignore_group_signals() -> None:
+    """Ignore SIGINT and SIGTERM, which a whole process group receives: the parent ends workers.
+
+    Handlers do it instead of SIG_IGN, which programs that a task starts, and forks, would inherit.
+    """
+    worker = os.getpid()
+    defaults: dict[int, Any] = {
+        signal.SIGINT: signal.default_int_handler,
+        signal.SIGTERM: signal.SIG_DFL,
+    }
+
+    def ignore(number: int, _: object) -> None:
+        if os.getpid() != worker:
+            signal.signal(number, defaults[number])
+            os.kill(os.getpid(), number)
+
+    for number in defaults:
+        signal.signal(number, ignore)

@@ -1,0 +1,263 @@
+"""What crosses the socket of a worker: frames of small entries, with large buffers beside them.
+
+    frame    size of the envelope and of the blob (8 bytes each), envelope, blob
+    envelope one protocol-5 pickle of a list of tuples that hold plain values and bytes only
+    blob     the large buffers that did not fit into the shared memory, one after the other
+
+Each value is encoded by itself: a value that cannot be pickled harms no other entry, and two tasks
+never share an object. A buffer's place is (block, offset, size); block -1 means the blob.
+
+    to the worker    (sequence, function number, function or None, kind, payload)
+    to the parent    (sequence, kind, payload, run time in ns)
+"""
+
+from __future__ import annotations
+
+import pickle
+import socket
+import struct
+from collections.abc import Sequence
+from typing import Any
+
+from pipepool.exceptions import RemoteError, RemoteTraceback
+from pipepool.shared_memory import Arena, keep_freed_pages
+
+HEADER = struct.Struct("=QQ")
+LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; an estimate
+BUFFER = 64 << 10  # bytes of the receive buffer; a larger frame gets a buffer of its own
+SETUP = 0  # the sequence number of a worker's set-up, and of its answer
+
+# Kinds of an encoded value: as it is; bytes in the shared memory; a pickle; arguments with bytes in
+# the shared memory; a pickle whose buffers become views; an exception; a task that was not run.
+PLAIN, BYTES, PICKLED, WITH_BYTES, VIEWS, FAILED, SKIPPED = range(7)
+
+Place = tuple[int, int, int]
+Entry = tuple[Any, ...]
+Frame = tuple[list[Entry], memoryview]
+SMALL = frozenset((int, float, bool, type(None)))
+
+
+class Encoder:
+    """Collects entries; `frame` returns the buffers that hold all of them."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._blob: list[memoryview] = []
+        self._blob_size = 0
+        self.entries: list[Entry] = []
+
+    @property
+    def has_blob(self) -> bool:
+        """Whether the next frame has buffers that were not copied, so that they may change."""
+        return bool(self._blob)
+
+    def frame(self) -> list[bytes | memoryview]:
+        """Return the buffers to send for all entries since the last call."""
+        envelope = pickle.dumps(self.entries, 5)
+        head = HEADER.pack(len(envelope), self._blob_size) + envelope
+        self.entries.clear()
+        if not self._blob:
+            return [head]
+        blob, self._blob, self._blob_size = self._blob, [], 0
+        return [head, *blob]
+
+    def encode(self, value: object) -> tuple[int, Any]:
+        """Return kind and payload of a value; raise what pickle raises."""
+        kind = type(value)
+        if kind in SMALL:
+            return PLAIN, value
+        if kind is bytes or kind is str:
+            if len(value) < LARGE:  # type: ignore[arg-type]
+                return PLAIN, value
+            if kind is bytes:
+                return BYTES, self._place(memoryview(value))  # type: ignore[arg-type]
+        return self._pickle(value, PICKLED)
+
+    def encode_call(
+        self, args: tuple[Any, ...], kwargs: dict[str, Any], extra: object, as_views: bool = False
+    ) -> tuple[int, Any]:
+        """Return kind and payload of a call's arguments; large bytes are placed separately."""
+        is_bare = not kwargs and extra is None
+        if is_bare and _are_plain(args):
+            return PLAIN, args
+        large = [i for i, value in enumerate(args) if type(value) is bytes and len(value) >= LARGE]
+        rest = tuple(None if i in large else v for i, v in enumerate(args)) if large else args
+        if is_bare and _are_plain(rest):
+            kind, payload = PLAIN, rest
+        else:
+            kind, payload = self._pickle((rest, kwargs, extra), VIEWS if as_views else PICKLED)
+        if not large:
+            return kind, payload
+        places = [(i, self._place(memoryview(args[i]))) for i in large]
+        return WITH_BYTES, (kind, payload, as_views, places)
+
+    def _pickle(self, value: object, kind: int) -> tuple[int, Any]:
+        buffers: list[memoryview] = []
+
+        def keep(buffer: pickle.PickleBuffer) -> bool:
+            view = buffer.raw()
+            if view.nbytes < LARGE:
+                return True
+            buffers.append(view)
+            return False
+
+        data = pickle.dumps(value, 5, buffer_callback=keep)
+        body = data if len(data) < LARGE else self._place(memoryview(data))
+        return kind, (body, [self._place(view) for view in buffers])
+
+    def _place(self, data: memoryview) -> Place:
+        place = self._arena.put(data)
+        if place is None:
+            place = -1, self._blob_size, data.nbytes
+            self._blob.append(data)
+            self._blob_size += data.nbytes
+        return place
+
+
+class Decoder:
+    """Turns kinds and payloads into values, and frees the blocks that they came in."""
+
+    def __init__(self, arena: Arena) -> None:
+        self._arena = arena
+        self._keeps_pages = False
+
+    def decode(self, kind: int, payload: Any, blob: memoryview, as_views: bool = False) -> Any:
+        """Return the value; with `as_views` its large buffers are views of the shared memory."""
+        if kind == PLAIN:
+            return payload
+        if kind == BYTES:
+            return self._borrow(payload, blob) if as_views else self._copy(payload, blob, bytes)
+        if kind == WITH_BYTES:
+            return self._decode_call(payload, blob)
+        body, places = payload
+        if type(body) is tuple:
+            body = self._copy(body, blob, bytes)
+        if as_views or kind == VIEWS:
+            return pickle.loads(body, buffers=[self._borrow(place, blob) for place in places])  # noqa: S301
+        buffers = [self._copy(place, blob, bytearray) for place in places]
+        return pickle.loads(body, buffers=buffers)  # noqa: S301 - from our own child or parent
+
+    def _decode_call(self, payload: Any, blob: memoryview) -> Any:
+        kind, rest, as_views, places = payload
+        large = [
+            (i, self._borrow(place, blob) if as_views else self._copy(place, blob, bytes))
+            for i, place in places
+        ]
+        args, kwargs, extra = (rest, {}, None) if kind == PLAIN else self.decode(kind, rest, blob)
+        args = list(args)
+        for i, data in large:
+            args[i] = data
+        return args, kwargs, extra
+
+    def discard(self, kind: int, payload: Any) -> None:
+        """Free the blocks of a value that nobody waits for."""
+        places: Sequence[Place] = ()
+        if kind == BYTES:
+            places = [payload]
+        elif kind == WITH_BYTES:
+            inner, rest, _, large = payload
+            self.discard(inner, rest)
+            places = [place for _, place in large]
+        elif kind in {PICKLED, VIEWS}:
+            body, places = payload
+            places = [*places, body] if type(body) is tuple else places
+        for block, _, _ in places:
+            if block >= 0:
+                self._arena.free(block)
+
+    def _view(self, place: Place, blob: memoryview) -> memoryview:
+        block, offset, size = place
+        return blob[offset : offset + size] if block < 0 else self._arena.view(offset, size)
+
+    def _copy(self, place: Place, blob: memoryview, make: type[Any]) -> Any:
+        if not self._keeps_pages:
+            self._keeps_pages = True
+            keep_freed_pages()
+        data = make(self._view(place, blob))
+        if place[0] >= 0:
+            self._arena.free(place[0])
+        return data
+
+    def _borrow(self, place: Place, blob: memoryview) -> memoryview:
+        if place[0] < 0:
+            return self._view(place, blob).toreadonly()
+        return self._arena.borrow(*place)
+
+
+class FrameReader:
+    """Receives frames of any size from a socket, blocking or not."""
+
+    def __init__(self, sock: socket.socket) -> None:
+        self._socket = sock
+        self._own = memoryview(bytearray(BUFFER))
+        self._buffer = self._own
+        self._filled = 0
+        self._needed = 0  # bytes of a frame for which the buffer is too small
+
+    def receive(self) -> list[Frame] | None:
+        """Receive once; return the frames that are complete, perhaps none; None at the end.
+
+        The views of a frame are valid until the next call, those of a blob for ever. Raises
+        BlockingIOError when a non-blocking socket has nothing, MemoryError when a frame is larger
+        than the memory: frames that came before it were returned.
+        """
+        if self._needed:
+            self._grow()
+        try:
+            received = self._socket.recv_into(self._buffer[self._filled :])
+        except ConnectionResetError:
+            return None
+        if not received:
+            return None
+        self._filled += received
+        return self._parse()
+
+    def _parse(self) -> list[Frame]:
+        frames: list[Frame] = []
+        buffer, filled, at = self._buffer, self._filled, 0
+        while filled - at >= HEADER.size:
+            envelope, blob = HEADER.unpack_from(buffer, at)
+            begin = at + HEADER.size
+            middle, end = begin + envelope, begin + envelope + blob
+            if end > filled:
+                if end - at > len(buffer):
+                    self._needed = end - at
+                break
+            view = buffer[middle:end]
+            if blob and buffer is self._own:  # the next frame would overwrite it
+                view = memoryview(bytes(view))
+            frames.append((pickle.loads(buffer[begin:middle]), view))  # noqa: S301
+            at = end
+        if buffer is not self._own and at:
+            self._buffer = self._own
+            self._own[: filled - at] = buffer[at:filled]
+        elif at and at < filled:
+            buffer[: filled - at] = bytes(buffer[at:filled])
+        self._filled = filled - at
+        return frames
+
+    def _grow(self) -> None:
+        larger = memoryview(bytearray(self._needed))
+        larger[: self._filled] = self._buffer[: self._filled]
+        self._buffer, self._needed = larger, 0
+
+
+def load_exception(payload: tuple[bytes, str]) -> BaseException:
+    """Return the exception that a task raised, with its traceback in the worker as the cause."""
+    data, trace = payload
+    error: BaseException
+    try:
+        error = pickle.loads(data)  # noqa: S301 - from our own child
+        error.__cause__ = RemoteTraceback(trace)
+    except Exception as wrong:  # noqa: BLE001 - it loaded in the worker, but modules may differ
+        error = RemoteError(f"{wrong!r}, while loading an exception:\n{trace}")
+    return error
+
+
+def _are_plain(values: tuple[Any, ...]) -> bool:
+    """Whether values need no pickle of their own: short ones that cannot change."""
+    for value in values:
+        kind = type(value)
+        if kind not in SMALL and ((kind is not str and kind is not bytes) or len(value) >= LARGE):
+            return False
+    return True

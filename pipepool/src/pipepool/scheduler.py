@@ -1,0 +1,581 @@
+"""The scheduler: which worker runs which task when, and how each task ends.
+
+A worker holds more than one task only while the estimated run times of what it holds stay below
+BUDGET, and a function that never ran is not queued behind anything. So a short task waits for a
+microsecond's work at most, never for a long one. Where an estimate was wrong, the tasks behind it
+are revoked and go to other workers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import os
+import threading
+import weakref
+from collections import deque
+from collections.abc import Callable, Iterator
+from functools import partial
+from time import monotonic_ns
+from typing import Any
+
+from pipepool import shared_memory
+from pipepool.exceptions import BrokenWorker, QueueFull, worker_ended
+from pipepool.protocol import FAILED, PLAIN, SKIPPED, Decoder, Entry, load_exception
+from pipepool.worker_connection import (
+    Function,
+    Functions,
+    Future,
+    Options,
+    Task,
+    WorkerConnection,
+    WorkerState,
+    detached,
+    has_placeholders,
+)
+from pipepool.worker_manager import Config, WorkerManager, log
+
+BUDGET = 300_000.0  # ns of work, by estimate, that a worker may hold
+STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
+STUCK_CHECK = 0.01  # s between two checks for such a task
+VISIBLE = 0.002  # s after which each side sees what the other wrote, on any memory order
+MOST_DEATHS = 3  # of workers before they start a task that they hold, which then fails
+
+_schedulers: weakref.WeakSet[Scheduler] = weakref.WeakSet()
+
+
+class Scheduler:
+    """Runs tasks on the workers of one event loop, and completes their futures.
+
+    `claim` is called once before a task is first sent; it tells whether the future still wants it.
+    """
+
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        config: Config,
+        max_queue: int | None = None,
+        claim: Callable[[Any], bool] | None = None,
+    ) -> None:
+        self._loop = loop
+        self._max_queue = max_queue
+        self._claim = claim
+        self._functions = Functions()
+        self._flush_is_scheduled = self._check_is_scheduled = False
+        self.queue = Queue()
+        self.accounting = Accounting(loop)
+        self.running = 0  # tasks that some worker holds
+        self.broken: str | None = None  # why no worker can be started, for good
+        self.manager = WorkerManager(loop, config, self)
+        _schedulers.add(self)
+
+    # Submit
+
+    @property
+    def is_at_rest(self) -> bool:
+        """Whether an idle worker can take the next call, without any work for the loop."""
+        return bool(self.manager.idle) and not self.queue and not self.manager.counts_tasks
+
+    def submit(
+        self,
+        function: Callable[..., Any],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        future: Future,
+        options: Options,
+        variables: list[tuple[int, Any]] | None = None,
+        at_once: bool = False,
+    ) -> Task:
+        """Queue a call; raise QueueFull, BrokenWorker, or what pickling the function raises.
+
+        It is sent with others of the same turn of the loop, or `at_once`.
+        """
+        if self.broken is not None:
+            raise BrokenWorker(self.broken)
+        if type(function) is partial and not has_placeholders(function):
+            args, kwargs = (*function.args, *args), {**function.keywords, **kwargs}
+            function = function.func
+        known = self._functions.get(function)
+        if self._max_queue is not None and len(self.queue) >= self._max_queue:
+            self.flush()
+            if len(self.queue) >= self._max_queue and (self.queue or not self._choose(known)):
+                raise QueueFull(f"{len(self.queue)} tasks wait already: retry later")
+        task = Task(known, args, kwargs, future, options, variables)
+        self.queue.append(task)
+        self.accounting.pending += 1
+        if options.queue_timeout is not None:
+            self._limit_wait(task)
+        if at_once or not (self._flush_is_scheduled or self.running):
+            self.flush()  # no other task to share a frame with: save a turn of the loop
+        elif not self._flush_is_scheduled:
+            self._flush_is_scheduled = True
+            self._loop.call_soon(self.flush)
+        return task
+
+    def flush(self) -> None:
+        """Send workers what they may hold, in the order of the queue: one frame a worker."""
+        self._flush_is_scheduled = False
+        queue = self.queue
+        now = monotonic_ns()
+        touched: set[WorkerConnection] = set()
+        try:
+            while (task := queue.head()) is not None:
+                connection = self._choose(task.function)
+                if connection is None:
+                    break
+                queue.pop()
+                if self._assign(task, connection, now):
+                    touched.add(connection)
+        finally:  # also when Ctrl-C comes while an argument is pickled
+            for connection in touched:
+                connection.send()
+                if len(connection.tasks) > 1:
+                    self._schedule_check()
+
+    def _choose(self, function: Function) -> WorkerConnection | None:
+        """Return the worker for a function: an idle one, or the one with the least work."""
+        manager = self.manager
+        if manager.idle:
+            return next(reversed(manager.idle))
+        estimate = function.estimate
+        if estimate is None or estimate >= BUDGET:
+            return None
+        best, least = None, BUDGET - estimate
+        for connection in manager.open:
+            if connection.load < least and not connection.has_backlog:
+                best, least = connection, connection.load
+        return best
+
+    def _assign(self, task: Task, connection: WorkerConnection, now: int) -> bool:
+        """Give a task to a worker; return whether there is something to send."""
+        if not task.is_started and self._claim is not None and not self._claim(task.future):
+            self.accounting.drop(task)
+            return False
+        task.is_started = True
+        try:
+            connection.put(task, task.function.estimate or BUDGET, now)
+        except BaseException as error:  # what pickle raises for its arguments
+            is_ctrl_c = isinstance(error, KeyboardInterrupt) and _is_in_main_thread()
+            if is_ctrl_c:  # it is raised once, here
+                task.future.cancel()
+            self.accounting.fail(task, error)
+            if is_ctrl_c:
+                raise
+            return False
+        self.running += 1
+        self.accounting.queue_ns += now - task.submitted
+        manager = self.manager
+        manager.idle.pop(connection, None)
+        if connection.tasks_left <= manager.replace_at:
+            manager.tasks_used(connection)
+        if task.timer is not None or task.options.timeout is not None:
+            self._limit_run(task)
+        return True
+
+    # Results
+
+    def answered(
+        self, connection: WorkerConnection, entries: list[Entry], blob: memoryview
+    ) -> None:
+        """Handle the results of a frame."""
+        now = monotonic_ns()
+        tasks, accounting = connection.tasks, self.accounting
+        skipped: list[Task] = []
+        unhandled = iter(entries)
+        task = None
+        try:
+            for sequence, kind, payload, took in unhandled:
+                task = tasks.pop(sequence, None)
+                if task is None:
+                    self._handle_unexpected(connection, sequence, kind, payload, blob)
+                    continue
+                self.running -= 1
+                connection.load -= task.cost
+                if kind == SKIPPED:
+                    skipped.append(task)
+                    continue
+                task.function.add_run(took)
+                accounting.run_ns += took
+                accounting.transport_ns += now - task.sent - took
+                if kind == PLAIN and not task.future.done():
+                    accounting.finish(task, payload)
+                else:
+                    accounting.finish_with(task, connection.decoder, kind, payload, blob)
+        except BaseException as error:  # Ctrl-C: it costs one task, and none of those behind it
+            if task is not None:
+                accounting.interrupt(task, error)
+            if rest := list(unhandled):
+                detached(self._loop.call_soon, self.answered, connection, rest, blob)
+            raise
+        finally:
+            self._use_worker(connection, entries, skipped)
+
+    def _use_worker(
+        self, connection: WorkerConnection, entries: list[Entry], skipped: list[Task]
+    ) -> None:
+        """Give a worker that has answered what it may hold now."""
+        tasks = connection.tasks
+        if skipped:
+            self._put_back(skipped)
+        if not tasks:
+            connection.load = 0.0
+            if entries[0][0]:
+                self.manager.has_answered(connection)
+        if self.queue:
+            self.flush()
+
+    def _handle_unexpected(
+        self, connection: WorkerConnection, sequence: int, kind: int, payload: Any, blob: memoryview
+    ) -> None:
+        """Handle the answer to a worker's set-up, or a result that nobody waits for any more."""
+        if sequence:
+            connection.decoder.discard(kind, payload)
+        elif kind == FAILED:
+            self.manager.initializer_failed(connection, load_exception(payload))
+        else:
+            self.manager.worker_ready(connection, *connection.decoder.decode(kind, payload, blob))
+
+    # Cancel and fail
+
+    def cancel(self, task: Task) -> None:
+        """Drop a task from the queue, or its result when it comes; kill its worker if requested."""
+        if task.connection is None:
+            self.queue.discount(task)
+            self.accounting.drop(task)
+        elif task.options.kill_on_cancel:
+            self._stop(task)
+
+    def cancel_queued(self) -> None:
+        """Cancel the tasks that no worker has."""
+        for task in list(self.queue):
+            if task.future.cancel():
+                self.cancel(task)
+
+    def _give_up(self, task: Task, error: BaseException) -> None:
+        """Fail a task wherever it is: in the queue, or in a worker, which may be killed."""
+        if task.connection is None:
+            self.queue.discount(task)
+        self.accounting.fail(task, error)
+        self._stop(task)
+
+    def _stop(self, task: Task) -> None:
+        """Revoke what a task's worker holds, and kill the worker if it has started this task."""
+        connection = task.connection
+        if connection is not None and connection.tasks.get(task.sequence) is task:
+            connection.revoke()
+            detached(self._loop.call_later, VISIBLE, self._kill, connection, task)
+
+    def _kill(self, connection: WorkerConnection, task: Task) -> None:
+        """Kill a worker that still runs a task; it started no other one since the revocation."""
+        running = connection.running()
+        if running is not None and running[0] is task and connection.has_started(task):
+            del connection.tasks[task.sequence]
+            self.running -= 1
+            self.accounting.drop(task)
+            self.manager.kill(connection)
+
+    def _put_back(self, tasks: list[Task]) -> None:
+        """Queue again those of the tasks that somebody still waits for."""
+        for task in tasks:
+            if task.timer is not None:
+                task.timer.cancel()
+                task.timer = None
+            if task.future.done():
+                self.accounting.drop(task)
+        waiting = [task for task in tasks if not task.is_ended]
+        self.queue.put_back(waiting)
+        for task in waiting:
+            self._limit_wait(task)
+
+    def _requeue(self, tasks: list[Task]) -> None:
+        self.running -= len(tasks)
+        self._put_back(tasks)
+        self.flush()
+
+    def never_started(self, tasks: list[Task]) -> None:
+        """Queue again what a worker held and had not started when it died."""
+        for task in tasks:
+            task.deaths += 1
+            if task.deaths >= MOST_DEATHS:  # loading it may be what ends the workers
+                why = f"{MOST_DEATHS} workers ended before they started the task"
+                self.accounting.fail(task, BrokenWorker(why))
+        self._requeue(tasks)
+
+    def worker_died(self, tasks: list[Task], status: int | None) -> None:
+        """Fail what a worker ran when it died, or retry it once if it is idempotent."""
+        again: list[Task] = []
+        for task in tasks:
+            if task.options.idempotent and not task.is_retried:
+                task.is_retried = True
+                task.start_by = None  # it waits anew
+                again.append(task)
+            else:
+                self.running -= 1
+                self.accounting.crashed += 1
+                error = worker_ended("the worker ended before it returned the result", status)
+                self.accounting.fail(task, error)
+        if again:
+            self._requeue(again)
+
+    def out_of_memory(self, tasks: list[Task]) -> None:
+        """Fail tasks whose results do not fit into the memory."""
+        self.running -= len(tasks)
+        for task in tasks:
+            self.accounting.fail(task, MemoryError("the result does not fit into the memory"))
+
+    def fail_all(self, why: str) -> None:
+        """Fail every task that waits, and reject those to come."""
+        self.broken = self.broken or why
+        for task in self.queue.clear():
+            self.accounting.fail(task, BrokenWorker(why))
+
+    # Deadlines: times come from the status block, so that no message is needed
+
+    def _limit_wait(self, task: Task) -> None:
+        """Fail a queued task that no worker has taken in time, also when it is queued again."""
+        seconds = task.options.queue_timeout
+        if seconds is not None:
+            if task.start_by is None:
+                task.start_by = self._loop.time() + seconds
+            error = TimeoutError(f"no worker was free within queue_timeout={seconds:g} s")
+            task.timer = detached(self._loop.call_at, task.start_by, self._give_up, task, error)
+
+    def _limit_run(self, task: Task) -> None:
+        """Limit the run time of a task from now on, when it was given to a worker."""
+        if task.timer is not None:
+            task.timer.cancel()
+            task.timer = None
+        if task.options.timeout is not None:
+            timeout = task.options.timeout
+            task.timer = detached(self._loop.call_later, timeout, self._check_run_time, task)
+
+    def _check_run_time(self, task: Task) -> None:
+        timeout, connection = task.options.timeout, task.connection
+        if timeout is None or connection is None or task.is_ended:
+            return
+        running = connection.running()
+        left = timeout
+        if running is not None and running[0] is task:
+            left -= (monotonic_ns() - running[1]) / 1e9
+        if left > 0:
+            task.timer = detached(self._loop.call_later, left, self._check_run_time, task)
+        else:
+            error = TimeoutError(f"the task ran longer than timeout={timeout:g} s and was killed")
+            self._give_up(task, error)
+
+    def _schedule_check(self) -> None:
+        """Check for stuck tasks, for as long as workers hold more than one."""
+        if not self._check_is_scheduled:
+            self._check_is_scheduled = True
+            detached(self._loop.call_later, STUCK_CHECK, self._check_for_stuck)
+
+    def _check_for_stuck(self) -> None:
+        self._check_is_scheduled = False
+        now = monotonic_ns()
+        for connection in self.manager.at_work():
+            if len(connection.tasks) < 2:
+                continue
+            self._schedule_check()
+            running = connection.running()
+            if running is not None and (runs := now - running[1]) > STUCK:
+                task = running[0]
+                task.function.add_run(runs)  # so that none is queued behind another one of them
+                connection.load += runs - task.cost
+                task.cost = float(runs)
+                connection.revoke()
+                last = connection.sequence
+                detached(self._loop.call_later, VISIBLE, self._take_revoked, connection, task, last)
+
+    def _take_revoked(self, connection: WorkerConnection, task: Task, last: int) -> None:
+        """Requeue what was revoked; a worker that has gone on reports itself what it skips."""
+        if connection.status[shared_memory.RUNNING] != task.sequence:
+            return
+        behind = [each for each in connection.tasks if task.sequence < each <= last]
+        tasks = [connection.tasks.pop(each) for each in behind]
+        connection.load -= sum(each.cost for each in tasks)
+        self.manager.has_answered(connection)  # it is idle if the task has ended meanwhile
+        self._requeue(tasks)
+
+    # The end
+
+    async def drain(self, grace: float | None) -> None:
+        """Wait until no task is queued or running, at most `grace` seconds."""
+        await self.accounting.all_ended(grace)
+
+    async def end(self) -> None:
+        """Fail the tasks that are left, kill the workers that run them, and end all others."""
+        self.fail_all("the pool is closed")
+        self.manager.stop_replacing()
+        for connection in list(self.manager.connections.values()):
+            tasks = [*connection.tasks.values(), *connection.crashed]
+            connection.tasks, connection.crashed = {}, []
+            self.running -= len(tasks)
+            if tasks and connection.state is not WorkerState.DEAD:
+                self.manager.kill(connection)
+            for task in tasks:
+                self.accounting.fail(task, BrokenWorker("the pool was closed while the task ran"))
+        await self.manager.close()
+
+
+class Queue:
+    """Tasks that no worker has, oldest first. Ended tasks stay until their turn, uncounted."""
+
+    def __init__(self) -> None:
+        self._tasks: deque[Task] = deque()
+        self._ended = 0
+
+    def __len__(self) -> int:
+        return len(self._tasks) - self._ended
+
+    def __iter__(self) -> Iterator[Task]:
+        return (task for task in self._tasks if not task.is_ended)
+
+    def append(self, task: Task) -> None:
+        """Queue a new task."""
+        task.is_queued = True
+        self._tasks.append(task)
+
+    def put_back(self, tasks: list[Task]) -> None:
+        """Queue again tasks that were taken; the oldest is first, whoever comes back first."""
+        if not tasks:
+            return
+        newest = max(task.submitted for task in tasks)
+        merged = list(tasks)
+        while self._tasks and self._tasks[0].submitted < newest:
+            merged.append(self._tasks.popleft())
+        merged.sort(key=lambda task: task.submitted, reverse=True)
+        for task in tasks:
+            task.connection = None
+            task.is_queued = True
+        self._tasks.extendleft(merged)
+
+    def head(self) -> Task | None:
+        """Return the next task, and leave it in the queue."""
+        tasks = self._tasks
+        while tasks:
+            task = tasks[0]
+            if not task.is_ended:
+                return task
+            tasks.popleft().is_queued = False
+            self._ended -= 1
+        return None
+
+    def pop(self) -> None:
+        """Remove the task that `head` returned."""
+        self._tasks.popleft().is_queued = False
+
+    def discount(self, task: Task) -> None:
+        """Count a task no more that is about to end, if it is queued."""
+        if task.is_queued and not task.is_ended:
+            self._ended += 1
+
+    def clear(self) -> list[Task]:
+        """Remove and return all tasks."""
+        tasks = list(self)
+        self._tasks.clear()
+        self._ended = 0
+        return tasks
+
+
+class Accounting:
+    """Counts tasks from their submission to their one end; sums of times are in ns."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self.pending = self.done = self.failed = self.crashed = 0
+        self.queue_ns = self.run_ns = self.transport_ns = 0
+        self._empty = loop.create_future()
+        self._is_closing = False
+
+    def finish(self, task: Task, value: Any) -> None:
+        """End a task with its result."""
+        self.done += 1
+        self.pending -= 1
+        task.is_ended = True
+        try:
+            task.future.set_result(value)
+        except BaseException:  # noqa: BLE001
+            _contain(task)
+        if task.timer is not None:
+            task.timer.cancel()
+        if self._is_closing:
+            self._check()
+
+    def finish_with(
+        self, task: Task, decoder: Decoder, kind: int, payload: Any, blob: memoryview
+    ) -> None:
+        """End a task with what its worker sent."""
+        if kind == FAILED:
+            self.fail(task, load_exception(payload))
+        elif task.future.done():
+            decoder.discard(kind, payload)
+            self.drop(task)
+        else:
+            try:
+                value = decoder.decode(kind, payload, blob, task.options.zero_copy_result)
+            except BaseException as error:  # noqa: BLE001 - what loading a result raises
+                self.fail(task, error)
+            else:
+                self.finish(task, value)
+
+    def fail(self, task: Task, error: BaseException) -> None:
+        """End a task with an exception."""
+        if task.is_ended:
+            return
+        self.failed += 1
+        if not task.future.done():
+            if isinstance(error, StopIteration):  # no asyncio future accepts it
+                cause, error = error, RuntimeError(f"the task raised {error!r}")
+                error.__cause__ = cause
+            try:
+                task.future.set_exception(error)
+            except BaseException:  # noqa: BLE001
+                _contain(task)
+        self.drop(task)
+
+    def interrupt(self, task: Task, error: BaseException) -> None:
+        """End a task whose end was interrupted by an exception such as KeyboardInterrupt."""
+        if task.is_ended and not task.future.done():
+            self.done -= 1
+            self.failed += 1
+            task.future.set_exception(error)
+        self.fail(task, error)
+
+    def drop(self, task: Task) -> None:
+        """End a task that nobody waits for."""
+        if task.is_ended:
+            return
+        task.is_ended = True
+        if task.timer is not None:
+            task.timer.cancel()
+        self.pending -= 1
+        if self._is_closing:
+            self._check()
+
+    async def all_ended(self, seconds: float | None) -> None:
+        """Wait until every task has ended, at most so long."""
+        self._is_closing = True
+        self._check()
+        await asyncio.wait([self._empty], timeout=seconds)
+
+    def _check(self) -> None:
+        if not self.pending and not self._empty.done():
+            self._empty.set_result(None)
+
+
+def _contain(task: Task) -> None:
+    """Log what a done callback raised, such as sys.exit(): it must not end an executor's loop."""
+    if not isinstance(task.future, concurrent.futures.Future):
+        raise  # noqa: PLE0704 - Ctrl-C, on the application's own loop
+    log.exception("a done callback raised")
+
+
+def _is_in_main_thread() -> bool:
+    return threading.current_thread() is threading.main_thread()
+
+
+def _reject_in_fork() -> None:
+    for scheduler in _schedulers:
+        scheduler.broken = "this pool belongs to the process that forked this one: create another"
+
+
+os.register_at_fork(after_in_child=_reject_in_fork)

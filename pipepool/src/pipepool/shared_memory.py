@@ -1,0 +1,140 @@
+"""Memory shared by the parent and one worker: a status block, and two arenas for large buffers.
+
+    page 0   the status block: words of 8 bytes (RUNNING ... REVOKED); then one state byte a block
+    page 1   RESULTS: blocks that the worker fills and the parent frees
+    ...      ARGUMENTS: blocks that the parent fills and the worker frees
+
+Only the filling side allocates a block, and only the other side frees it, so no lock is needed: a
+state byte is set to 1 before the block is announced, and to 0 after its last use.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import mmap
+import os
+import tempfile
+
+# Words of the status block. The worker writes RUNNING, STARTED (ns of the monotonic clock) and
+# ENDED around each task; FIRST_SKIPPED and LAST_SKIPPED are the last range of tasks that it
+# skipped. The parent writes REVOKED: the worker starts no task up to that sequence number.
+RUNNING, STARTED, ENDED, FIRST_SKIPPED, LAST_SKIPPED, REVOKED = range(6)
+
+PAGE = 4096
+ARENA_SIZE = 64 << 20  # bytes of an arena by default; a page exists once it is used
+BLOCKS = 64  # state bytes of an arena
+RESULTS, ARGUMENTS = 0, 1
+STATES = (1024, 1024 + BLOCKS)  # where the state bytes of each arena begin
+MALLOC_THRESHOLD = 16 << 20  # bytes; glibc raises its thresholds to at most 32 MiB
+
+
+class _Mapping(ctypes.Array):  # type: ignore[type-arg]
+    """A whole mapping as an object that a zero-copy view keeps alive, and that ends with it.
+
+    It frees the block of the view in the process that created the view, never in a forked child.
+    """
+
+    _type_ = ctypes.c_char
+    _length_ = 0
+    states: memoryview | None = None
+    block = 0
+    pid = 0
+
+    def __del__(self) -> None:
+        if self.states is not None and self.pid == os.getpid():
+            self.states[self.block] = 0
+
+
+@functools.cache
+def _mapping_type(size: int) -> type[_Mapping]:
+    return type("_SizedMapping", (_Mapping,), {"_length_": size})
+
+
+def create(arena_size: int = ARENA_SIZE) -> tuple[int, SharedMemory]:
+    """Return a descriptor and a mapping of new memory: without a name, freed with its last user."""
+    if hasattr(os, "memfd_create"):
+        descriptor = os.memfd_create("pipepool", os.MFD_CLOEXEC)
+    else:
+        with tempfile.TemporaryFile() as file:
+            descriptor = os.dup(file.fileno())
+    try:
+        os.ftruncate(descriptor, PAGE + 2 * arena_size)
+        return descriptor, SharedMemory(descriptor)
+    except BaseException:
+        os.close(descriptor)
+        raise
+
+
+def keep_freed_pages() -> None:
+    """Make malloc reuse the pages of freed large blocks, about 32 MiB of them.
+
+    glibc raises its thresholds when one large block is freed; the block is never written to. With
+    the initial thresholds each large value needs fresh pages, which cost as much as copying it.
+    """
+    bytes(MALLOC_THRESHOLD)
+
+
+class SharedMemory:
+    """A mapping of the memory behind a descriptor, which may be closed afterwards."""
+
+    def __init__(self, descriptor: int) -> None:
+        size = os.fstat(descriptor).st_size
+        self._arena_size = (size - PAGE) // 2
+        self._map = mmap.mmap(descriptor, size)
+        self.status = memoryview(self._map)[: 8 * 8].cast("Q")
+
+    def arena(self, direction: int) -> Arena:
+        """Return one of the two arenas: RESULTS or ARGUMENTS."""
+        begin = PAGE + direction * self._arena_size
+        return Arena(self._map, STATES[direction], begin, self._arena_size)
+
+
+class Arena:
+    """The blocks of one direction. One side calls `put`, the other `view`, `free`, `borrow`."""
+
+    def __init__(self, memory: mmap.mmap, states: int, begin: int, size: int) -> None:
+        self._memory = memory
+        self._states = memoryview(memory)[states : states + BLOCKS]
+        self._begin = begin
+        self._size = size
+        self._view = memoryview(memory)[begin : begin + size]
+        self._mapping_type = _mapping_type(len(memory))
+        self._used: list[tuple[int, int, int]] = []  # (offset, end, block), sorted by offset
+
+    def put(self, data: memoryview) -> tuple[int, int, int] | None:
+        """Copy bytes into the first gap that is large enough; return (block, offset, size).
+
+        Return None when there is no such gap.
+        """
+        size = data.nbytes
+        states = self._states
+        self._used = used = [each for each in self._used if states[each[2]]]
+        if size > self._size or len(used) == BLOCKS:
+            return None
+        offset = position = 0
+        while position < len(used) and used[position][0] - offset < size:
+            offset = used[position][1]
+            position += 1
+        if self._size - offset < size:
+            return None
+        block = bytes(states).index(0)
+        self._view[offset : offset + size] = data
+        states[block] = 1
+        used.insert(position, (offset, -(-(offset + size) // PAGE) * PAGE, block))
+        return block, offset, size
+
+    def view(self, offset: int, size: int) -> memoryview:
+        """Return a view of a block, valid until the block is freed."""
+        return self._view[offset : offset + size]
+
+    def free(self, block: int) -> None:
+        """Return a block to the filling side."""
+        self._states[block] = 0
+
+    def borrow(self, block: int, offset: int, size: int) -> memoryview:
+        """Return a read-only view that frees its block when its last user releases it."""
+        mapping = self._mapping_type.from_buffer(self._memory)
+        mapping.states, mapping.block, mapping.pid = self._states, block, os.getpid()
+        begin = self._begin + offset
+        return memoryview(mapping).cast("B")[begin : begin + size].toreadonly()

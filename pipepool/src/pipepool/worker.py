@@ -1,0 +1,236 @@
+"""A worker: receive a frame of tasks, run them one after the other, send their results.
+
+Before each task it stores the task's sequence number and the time in the status block. So its
+parent knows after any kind of death which task was running, and since when, without a message.
+"""
+
+from __future__ import annotations
+
+import contextvars
+import importlib
+import os
+import pickle
+import select
+import socket
+import traceback
+from collections.abc import Callable
+from dataclasses import dataclass
+from time import monotonic_ns
+from typing import Any
+
+from pipepool import shared_memory
+from pipepool.exceptions import RemoteError, TaskExit
+from pipepool.protocol import (
+    FAILED,
+    PLAIN,
+    SETUP,
+    SKIPPED,
+    Decoder,
+    Encoder,
+    Entry,
+    FrameReader,
+)
+from pipepool.shared_memory import SharedMemory
+
+HOLD = 100_000  # ns that a result may wait for the next one, to share a frame with it
+FORGET = 0.9  # share of the longest run that is kept when a run was shorter
+BUSY_WAIT = 200_000  # ns: more than it costs to fall asleep and to be woken
+LONGEST_WAIT = 5 * BUSY_WAIT  # that one wait counts for, so that a pause is soon forgotten
+WAIT_WEIGHT = 0.25  # of the last wait in the usual one
+
+
+@dataclass(frozen=True)
+class Setup:
+    """What each worker starts with."""
+
+    initializer: Callable[..., object] | None
+    initargs: tuple[Any, ...]
+    finalizer: Callable[[], object] | None
+    variables: tuple[str, ...]
+    busy_wait: bool
+
+
+def work(sock: socket.socket, memory: SharedMemory) -> None:
+    """Run tasks for the parent at the other end of a socket until it closes the socket."""
+    shared_memory.keep_freed_pages()
+    reader = FrameReader(sock)
+    wait = AdaptiveWait(sock)
+    worker = _Worker(sock, memory, wait)
+    while True:
+        wait.for_data()
+        frames = reader.receive()
+        if frames is None:
+            break
+        while frames:  # keep no frame while waiting for the next
+            worker.run(*frames.pop(0))
+    worker.finish()
+
+
+class AdaptiveWait:
+    """Wait until a socket has data: awake for a moment where that pays, then asleep.
+
+    Waking a sleeping core takes longer than the rest of a hop, above all a virtual one. So a worker
+    whose waits are usually shorter than BUSY_WAIT polls for that long before it sleeps. A steady
+    stream of tasks finds it awake, and the end of a stream costs a few BUSY_WAIT once.
+    """
+
+    def __init__(self, sock: socket.socket) -> None:
+        poll = select.poll()
+        poll.register(sock, select.POLLIN)
+        # A blocking recv would be woken each time the parent reads a result; poll is not.
+        self._poll = poll.poll
+        self._usual = float(LONGEST_WAIT)
+        self.is_busy = False
+
+    def for_data(self) -> None:
+        """Return when the socket has data, or is closed at the other end."""
+        poll = self._poll
+        began = now = monotonic_ns()
+        if self.is_busy and self._usual < BUSY_WAIT:
+            while not poll(0) and now - began < BUSY_WAIT:
+                now = monotonic_ns()
+        poll()
+        waited = min(monotonic_ns() - began, LONGEST_WAIT)
+        self._usual += (waited - self._usual) * WAIT_WEIGHT
+
+
+class _Worker:
+    def __init__(self, sock: socket.socket, memory: SharedMemory, wait: AdaptiveWait) -> None:
+        self._socket = sock
+        self._wait = wait
+        self._status = memory.status
+        self._encoder = Encoder(memory.arena(shared_memory.RESULTS))
+        self._decoder = Decoder(memory.arena(shared_memory.ARGUMENTS))
+        self._functions: dict[int, Any] = {}
+        self._longest: dict[int, float] = {}
+        self._finalizer: Callable[[], object] | None = None
+        self._variables: list[contextvars.ContextVar[Any]] = []
+        self._context = contextvars.copy_context()  # each task runs in a copy of it
+
+    def run(self, entries: list[Entry], blob: memoryview) -> None:
+        """Run the tasks of one frame. Results are sent together, but none waits for long."""
+        status, out, longest = self._status, self._encoder.entries, self._longest
+        now = held_since = monotonic_ns()
+        for sequence, number, code, kind, payload in entries:
+            if out and now - held_since + longest.get(number, 0.0) > HOLD:
+                self._send()
+                now = monotonic_ns()  # the parent may have been slow to read it
+            if code is not None:
+                self._functions[number] = code
+            status[shared_memory.STARTED] = begin = now  # before RUNNING: it is read in reverse
+            status[shared_memory.RUNNING] = sequence
+            if SETUP < sequence <= status[shared_memory.REVOKED]:
+                self._skip(sequence)
+                self._decoder.discard(kind, payload)
+                continue
+            answer = self._answer(sequence, number, kind, payload, blob)
+            now = monotonic_ns()
+            status[shared_memory.ENDED] = sequence
+            if not out:
+                held_since = now
+            took = now - begin
+            longest[number] = max(took, longest.get(number, 0.0) * FORGET)
+            out.append((sequence, *answer, took))
+            if self._encoder.has_blob:  # the next task may write to what this one returned
+                self._send()
+                now = monotonic_ns()
+        self._send()
+
+    def finish(self) -> None:
+        """Run the finalizer; an exception that it raises is the caller's to print."""
+        if self._finalizer is not None:
+            self._finalizer()
+
+    def _skip(self, sequence: int) -> None:
+        """Report that a task was not run; results of tasks before it are sent first."""
+        status, out = self._status, self._encoder.entries
+        if status[shared_memory.LAST_SKIPPED] != sequence - 1 or not out:
+            self._send()
+            status[shared_memory.FIRST_SKIPPED] = sequence
+        status[shared_memory.LAST_SKIPPED] = sequence
+        out.append((sequence, SKIPPED, None, 0))
+
+    def _answer(
+        self, sequence: int, number: int, kind: int, payload: Any, blob: memoryview
+    ) -> tuple[int, Any]:
+        try:
+            if sequence == SETUP:
+                return self._set_up(self._decoder.decode(kind, payload, blob))
+            if kind == PLAIN:
+                function = self._function(number)
+                return self._encoder.encode(self._context.copy().run(function, *payload))
+            call = self._decoder.decode(kind, payload, blob)
+            return self._encoder.encode(self._call(number, *call))
+        except BaseException as error:  # noqa: BLE001 - it is passed to the caller
+            return FAILED, _dump_exception(error)
+
+    def _set_up(self, pickled: bytes) -> tuple[int, Any]:
+        """Resolve the context variables and run the initializer."""
+        setup: Setup = pickle.loads(pickled)  # noqa: S301 - from our parent
+        self._wait.is_busy = setup.busy_wait
+        for path in setup.variables:
+            module, _, name = path.partition(":")
+            self._variables.append(getattr(importlib.import_module(module), name))
+        result = None if setup.initializer is None else setup.initializer(*setup.initargs)
+        self._finalizer = setup.finalizer
+        self._context = contextvars.copy_context()  # with the values that the initializer set
+        try:
+            return self._encoder.encode((os.getpid(), result))
+        except Exception:  # noqa: BLE001 - the result is optional
+            return self._encoder.encode((os.getpid(), None))
+
+    def _function(self, number: int) -> Any:
+        function = self._functions[number]
+        if type(function) is bytes:  # its first task loads it, and gets an ImportError
+            function = self._functions[number] = pickle.loads(function)  # noqa: S301
+        return function
+
+    def _call(
+        self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], extra: Any
+    ) -> object:
+        function, values = (None, None) if extra is None else extra
+        if function is None:
+            function = self._function(number)
+        context = self._context.copy()
+        for position, value in values or ():
+            context.run(self._variables[position].set, value)
+        return context.run(function, *args, **kwargs)
+
+    def _send(self) -> None:
+        if not self._encoder.entries:
+            return
+        for part in self._encoder.frame():
+            self._socket.sendall(part)
+
+
+def _dump_exception(error: BaseException) -> tuple[bytes, str]:
+    """Return a pickle of an exception that is known to load, and its traceback as text."""
+    summary = type(error).__name__
+    try:
+        trace = _without_own_frames(error)
+        text = "".join(traceback.format_exception(type(error), error, trace))
+        summary = f"{summary}: {error}"
+    except BaseException:  # noqa: BLE001 - whatever its __str__ raises
+        summary = f"{summary}: (its text is unavailable)"
+        text = "".join([*traceback.format_tb(_without_own_frames(error)), summary, "\n"])
+    try:
+        if isinstance(error, SystemExit):
+            error = TaskExit(f"the task called sys.exit({error.code!r})", _plain(error.code))
+        elif not isinstance(error, Exception):
+            error = TaskExit(f"the task raised {summary}")
+        data = pickle.dumps(error, 5)
+        pickle.loads(data)  # noqa: S301
+    except BaseException:  # noqa: BLE001 - whatever its __repr__, __reduce__ or __init__ raise
+        data = pickle.dumps(RemoteError(summary), 5)
+    return data, text
+
+
+def _without_own_frames(error: BaseException) -> Any:
+    trace = error.__traceback__
+    while trace is not None and trace.tb_frame.f_code.co_filename == __file__:
+        trace = trace.tb_next
+    return trace
+
+
+def _plain(value: object) -> object:
+    return value if isinstance(value, int | str | None) else repr(value)

@@ -1,0 +1,341 @@
+"""Tasks, and the parent's end of the connection to one worker, which holds them."""
+
+from __future__ import annotations
+
+import asyncio
+import concurrent.futures
+import contextlib
+import contextvars
+import enum
+import functools
+import math
+import pickle
+import socket
+from collections import deque
+from collections.abc import Callable
+from dataclasses import dataclass
+from numbers import Real
+from time import monotonic_ns
+from types import BuiltinFunctionType, FunctionType, ModuleType
+from typing import Any, Protocol, TypeVar
+
+from pipepool import shared_memory
+from pipepool.protocol import SETUP, Decoder, Encoder, Entry, Frame, FrameReader
+
+T = TypeVar("T")
+Future = asyncio.Future[Any] | concurrent.futures.Future[Any]
+
+PLACEHOLDER = getattr(functools, "Placeholder", None)  # of a partial, since Python 3.14
+DECAY = 0.1  # weight of a shorter run in the next estimate, which decays in about ten runs
+
+
+def detached(call: Callable[..., T], *args: Any) -> T:
+    """Register a callback in an empty context, which keeps no request's variables alive."""
+    return contextvars.Context().run(call, *args)
+
+
+class Function:
+    """A function that workers know by its number, so that it is pickled once.
+
+    `estimate` is a decaying maximum of its run times in ns, None before the first run has ended.
+    Number 0 is a callable with a state, such as a bound method: it is pickled with every call.
+    """
+
+    __slots__ = ("callable", "code", "estimate", "number")
+
+    def __init__(self, number: int, callable_: Any, code: bytes | None) -> None:
+        self.number = number
+        self.callable = callable_
+        self.code = code
+        self.estimate: float | None = None
+
+    def add_run(self, took: float) -> None:
+        """Update the estimate with a run of `took` ns."""
+        estimate = self.estimate
+        if estimate is None or took > estimate:
+            self.estimate = float(took)
+        else:
+            self.estimate = estimate + (took - estimate) * DECAY
+
+
+class Functions:
+    """The functions of a pool, each pickled once."""
+
+    def __init__(self) -> None:
+        self._known: dict[Any, Function] = {}
+
+    def get(self, callable_: Any) -> Function:
+        """Return the function of a callable; raise what pickle raises, for a lambda for example."""
+        kind = type(callable_)
+        if kind is not FunctionType and kind is not type and not _is_builtin(callable_):
+            return Function(0, callable_, None)
+        known = self._known.get(callable_)
+        if known is None:
+            code = pickle.dumps(callable_, 5)
+            known = self._known[callable_] = Function(len(self._known) + 1, callable_, code)
+        return known
+
+
+def _is_builtin(callable_: Any) -> bool:
+    """Whether it belongs to a module, such as `len`: "x".upper has the same type."""
+    return type(callable_) is BuiltinFunctionType and type(callable_.__self__) is ModuleType
+
+
+def has_placeholders(function: functools.partial[Any]) -> bool:
+    """Whether a partial has places that later arguments fill."""
+    return PLACEHOLDER is not None and any(each is PLACEHOLDER for each in function.args)
+
+
+@dataclass(frozen=True, slots=True)
+class Options:
+    """The options of one call; times are in seconds."""
+
+    timeout: float | None = None
+    queue_timeout: float | None = None
+    idempotent: bool = False
+    zero_copy_result: bool = False
+    kill_on_cancel: bool = False
+    zero_copy_args: bool = False
+
+    def __post_init__(self) -> None:
+        for name in ("timeout", "queue_timeout"):
+            seconds = getattr(self, name)
+            is_number = isinstance(seconds, Real) and not math.isnan(seconds)
+            if seconds is not None and not is_number:
+                raise TypeError(f"{name} must be a number of seconds or None, not {seconds!r}")
+
+
+DEFAULTS = Options()
+
+
+class Task:
+    """One call: in the queue, or held by the worker of `connection` as `sequence`, or ended."""
+
+    is_queued = False
+    is_started = False  # it was sent once, so that its future cannot be cancelled any more
+    is_ended = False  # it has a result, or nobody waits for it
+    is_retried = False
+    deaths = 0  # of workers that held it and had not started it
+    cost = 0.0  # ns of its worker's load
+    sent = sequence = 0
+    connection: WorkerConnection | None = None
+    timer: asyncio.TimerHandle | None = None
+    start_by: float | None = None  # when a worker must have taken it, in the loop's time
+
+    def __init__(
+        self,
+        function: Function,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        future: Future,
+        options: Options,
+        variables: list[tuple[int, Any]] | None = None,
+    ) -> None:
+        self.function = function
+        self.args = args
+        self.kwargs = kwargs
+        self.future = future
+        self.options = options
+        # What is sent beside the arguments: the callable itself, values of context variables.
+        self.extra = (
+            (None if function.number else function.callable, variables)
+            if variables or not function.number
+            else None
+        )
+        self.submitted = monotonic_ns()
+
+
+class WorkerState(enum.Enum):
+    """The state of a worker; only an ACTIVE one is given tasks."""
+
+    STARTING = 1
+    SPARE = 2  # ready, and not needed yet
+    ACTIVE = 3
+    RETIRING = 4  # it runs what it holds, and then ends
+    DEAD = 5
+
+
+class Listener(Protocol):
+    """Receives the events of a connection."""
+
+    def answered(
+        self, connection: WorkerConnection, entries: list[Entry], blob: memoryview
+    ) -> None: ...
+    def closed_by_worker(self, connection: WorkerConnection) -> None: ...
+    def unreadable(self, connection: WorkerConnection) -> None: ...
+
+
+class WorkerConnection:
+    """One worker: `tasks` by sequence number, `load` the sum of their estimates in ns."""
+
+    def __init__(
+        self,
+        token: int,
+        loop: asyncio.AbstractEventLoop,
+        listener: Listener,
+        tasks_left: float,
+        arena_size: int,
+    ) -> None:
+        self.token = token
+        self.tasks_left = tasks_left  # until the worker is replaced
+        self.pid: int | None = None
+        self.initializer_result: Any = None
+        self.exit_status: int | None = None
+        self.state = WorkerState.STARTING
+        self.tasks: dict[int, Task] = {}
+        self.load = 0.0
+        self.sequence = 0
+        self.has_backlog = False  # bytes that the socket has not taken yet
+        self.crashed: list[Task] = []  # what it ran when it died, until its exit status is known
+        self._known_functions = {0}
+        self._loop = loop
+        self._listener = listener
+        self._frames: deque[Frame] = deque()  # received and not handled yet
+        self._unsent: deque[memoryview] = deque()
+        self._socket, self.worker_socket = socket.socketpair()
+        try:
+            self.memory_descriptor, memory = shared_memory.create(arena_size)
+        except BaseException:
+            self._socket.close()
+            self.worker_socket.close()
+            raise
+        self.status = memory.status
+        self._encoder = Encoder(memory.arena(shared_memory.ARGUMENTS))
+        self.decoder = Decoder(memory.arena(shared_memory.RESULTS))
+        self._reader = FrameReader(self._socket)
+        self._socket.setblocking(False)
+        self._descriptor = self._socket.fileno()
+        detached(loop.add_reader, self._descriptor, self.read)
+
+    def put(self, task: Task, cost: float, now: int) -> None:
+        """Add a task, which the next `send` sends; raise what pickle raises."""
+        kind, payload = self._encoder.encode_call(
+            task.args, task.kwargs, task.extra, task.options.zero_copy_args
+        )
+        function, code = task.function, None
+        if function.number not in self._known_functions:
+            self._known_functions.add(function.number)
+            code = function.code
+        self.sequence = sequence = self.sequence + 1
+        self._encoder.entries.append((sequence, function.number, code, kind, payload))
+        self.tasks[sequence] = task
+        task.connection, task.sequence, task.cost, task.sent = self, sequence, cost, now
+        self.load += cost
+        self.tasks_left -= 1
+
+    def set_up(self, setup: bytes) -> None:
+        """Send what the worker starts with, such as its initializer."""
+        self._encoder.entries.append((SETUP, 0, None, *self._encoder.encode(setup)))
+        self.send()
+
+    def send(self) -> None:
+        """Send all entries as far as the socket takes them now; the rest is sent when it can."""
+        if not self._encoder.entries:
+            return
+        frame = self._encoder.frame()
+        if not self.has_backlog and len(frame) == 1:
+            head = frame[0]
+            try:
+                sent = self._socket.send(head)
+            except BlockingIOError:
+                sent = 0
+            except OSError:  # it died: the end of the stream reports it, with its tasks
+                return
+            if sent == len(head):
+                return
+            frame = [memoryview(head)[sent:]]
+        self._unsent.extend(map(_immutable, frame))
+        if not self.has_backlog:
+            self.has_backlog = True
+            detached(self._loop.add_writer, self._descriptor, self._write)
+            self._write()
+
+    def _write(self) -> None:
+        try:
+            while self._unsent:
+                sent = self._socket.send(self._unsent[0])
+                self._unsent[0] = self._unsent[0][sent:]
+                if not self._unsent[0]:
+                    self._unsent.popleft()
+        except BlockingIOError:
+            return
+        except OSError:
+            self._unsent.clear()
+        self.has_backlog = False
+        self._loop.remove_writer(self._descriptor)
+
+    def read(self) -> None:
+        """Receive once, and pass the frames to the listener."""
+        try:
+            frames = self._reader.receive()
+        except BlockingIOError:
+            return
+        except MemoryError:
+            self._listener.unreadable(self)
+            return
+        if frames is None:
+            self._listener.closed_by_worker(self)
+            return
+        self._frames.extend(frames)
+        self._handle_frames()
+
+    def _handle_frames(self) -> None:
+        try:
+            while self._frames:
+                self._listener.answered(self, *self._frames.popleft())
+        finally:
+            if self._frames:  # an exception, such as KeyboardInterrupt, must not lose the rest
+                detached(self._loop.call_soon, self._handle_frames)
+
+    def read_all(self) -> None:
+        """Receive what a worker that has ended still sent."""
+        while self.state is not WorkerState.DEAD:
+            try:
+                frames = self._reader.receive()
+            except (BlockingIOError, MemoryError):
+                return
+            if frames is None:
+                return
+            self._frames.extend(frames)
+            self._handle_frames()
+
+    def running(self) -> tuple[Task, int] | None:
+        """Return the task that the worker runs, and since when in ns of the monotonic clock."""
+        sequence = self.status[shared_memory.RUNNING]
+        started = self.status[shared_memory.STARTED]
+        if self.status[shared_memory.ENDED] == sequence:
+            return None
+        task = self.tasks.get(sequence)
+        return None if task is None else (task, started)
+
+    def has_started(self, task: Task) -> bool:
+        """Whether the worker started a task that it holds, and did not skip it."""
+        status, sequence = self.status, task.sequence
+        first, last = status[shared_memory.FIRST_SKIPPED], status[shared_memory.LAST_SKIPPED]
+        return sequence <= status[shared_memory.RUNNING] and not first <= sequence <= last
+
+    def revoke(self) -> None:
+        """Make the worker skip whatever it was sent so far and has not started."""
+        self.status[shared_memory.REVOKED] = self.sequence
+
+    def stop_reading(self) -> None:
+        """Receive nothing more."""
+        self._loop.remove_reader(self._descriptor)
+
+    def close(self) -> None:
+        """Close the socket; a worker that is idle ends then."""
+        if self.state is WorkerState.DEAD:
+            return
+        self.state = WorkerState.DEAD
+        self.stop_reading()
+        if self.has_backlog:
+            self._loop.remove_writer(self._descriptor)
+        with contextlib.suppress(OSError):  # a process that the application forked holds it, too
+            self._socket.shutdown(socket.SHUT_RDWR)
+        self._socket.close()
+
+
+def _immutable(part: bytes | memoryview) -> memoryview:
+    """Return a view of bytes that cannot change before the socket takes them."""
+    view = memoryview(part)
+    return view if type(view.obj) is bytes else memoryview(bytes(view))

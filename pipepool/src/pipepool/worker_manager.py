@@ -1,0 +1,332 @@
+"""Starts, replaces and ends the workers of a pool, through the fork server."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import pickle
+from dataclasses import dataclass
+from multiprocessing import context, reduction, resource_sharer
+from typing import Any, Protocol
+
+from pipepool import fork_server
+from pipepool.fork_server import ForkServerClient
+from pipepool.protocol import Entry
+from pipepool.worker import Setup
+from pipepool.worker_connection import Task, WorkerConnection, WorkerState
+
+REPLACE_AT = 8  # a successor is started when 1/REPLACE_AT of a worker's tasks are left
+PAUSE = 0.1  # s before the second retry of a worker or fork server that failed to start
+LONGEST_PAUSE = 5.0  # s; the pause doubles with each further failure
+STATUS_TIMEOUT = 1.0  # s that the exit status of a worker may come after the end of its socket
+
+log = logging.getLogger("pipepool")
+
+
+@dataclass(frozen=True)
+class Config:
+    """The configuration of a pool, as `pool.configure` has checked it."""
+
+    workers: int
+    max_tasks: int | None  # of one worker, which is then replaced
+    preload: tuple[str, ...]
+    arena_size: int  # bytes of shared memory in each direction, for each worker
+    setup: Setup
+
+
+class Listener(Protocol):
+    """Receives the events of the workers."""
+
+    def answered(
+        self, connection: WorkerConnection, entries: list[Entry], blob: memoryview
+    ) -> None: ...
+    def flush(self) -> None: ...
+    def worker_died(self, tasks: list[Task], status: int | None) -> None: ...
+    def never_started(self, tasks: list[Task]) -> None: ...
+    def out_of_memory(self, tasks: list[Task]) -> None: ...
+    def fail_all(self, why: str) -> None: ...
+
+
+class WorkerManager:
+    """Keeps `config.workers` workers active. `open` are those that can be given a task."""
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, config: Config, listener: Listener) -> None:
+        self._loop = loop
+        self._config = config
+        self._listener = listener
+        self._setup = config.setup
+        self._pickled_setup = _pickle_once(self._setup)
+        # Raise what cannot be pickled here, before the fork server is started.
+        self._first_setup = None if self._pickled_setup else _pickle_for_child(self._setup)
+        self.counts_tasks = config.max_tasks is not None
+        self._quota = float("inf") if config.max_tasks is None else float(config.max_tasks)
+        self.replace_at = max(1.0, self._quota // REPLACE_AT) if config.max_tasks else -1.0
+        self._token = 0
+        self._is_closing = False
+        self._was_ready = False  # a worker was ready once: later failures are retried
+        self._is_retrying = self._is_restarting = False  # a timer runs for workers, fork server
+        self._pause = 0.0
+        self.connections: dict[int, WorkerConnection] = {}  # by token, until the status is known
+        self.open: list[WorkerConnection] = []
+        self.idle: dict[WorkerConnection, None] = {}  # those of `open` without a task, newest last
+        self.cause: BaseException | None = None
+        self.killed = self.restarts = 0
+        self.started = loop.create_future()
+        self._fork_server = self._start_fork_server()
+        self._start_workers()
+
+    def _start_fork_server(self) -> ForkServerClient:
+        grace = fork_server.FINALIZER_GRACE if self._setup.finalizer else fork_server.GRACE
+        return ForkServerClient(self._loop, self._config.preload, grace, self)
+
+    # Facts
+
+    def pids(self) -> list[int]:
+        """Return the pids of the live workers, spare ones included."""
+        connections = self.connections.values()
+        return [c.pid for c in connections if c.pid and c.state is not WorkerState.DEAD]
+
+    def at_work(self) -> list[WorkerConnection]:
+        """Return the workers that may hold tasks."""
+        return self._in_state(WorkerState.ACTIVE, WorkerState.RETIRING)
+
+    def _in_state(self, *states: WorkerState) -> list[WorkerConnection]:
+        return [each for each in self.connections.values() if each.state in states]
+
+    # Start and replace
+
+    def _start_workers(self) -> None:
+        """Start the missing workers, with a successor for each that ends soon."""
+        if self._is_closing or self._is_restarting or self._is_retrying:
+            return
+        ending = sum(each.tasks_left <= self.replace_at for each in self.open)
+        ending += len(self._in_state(WorkerState.RETIRING))
+        alive = [c for c in self.connections.values() if c.state is not WorkerState.DEAD]
+        for _ in range(self._config.workers + ending - len(alive)):
+            self._token += 1
+            try:
+                connection = WorkerConnection(
+                    self._token, self._loop, self, self._quota, self._config.arena_size
+                )
+            except (OSError, MemoryError) as error:
+                self._retry_later(f"no worker can be started: {error}", error)
+                return
+            self.connections[connection.token] = connection
+            self._fork_server.fork(
+                connection.token, connection.worker_socket, connection.memory_descriptor
+            )
+            setup = self._pickled_setup or self._first_setup or _pickle_for_child(self._setup)
+            connection.set_up(setup)
+            self._first_setup = None
+
+    def _activate_spares(self) -> None:
+        """Give the places that are free to spare workers, and start the missing ones."""
+        free = self._config.workers - len(self.at_work())
+        for connection in self._in_state(WorkerState.SPARE)[: max(0, free)]:
+            connection.state = WorkerState.ACTIVE
+            self.open.append(connection)
+            self.idle[connection] = None
+            free -= 1
+        if free <= 0 and not self.started.done():
+            self.started.set_result(None)
+        self._start_workers()
+
+    def worker_ready(self, connection: WorkerConnection, pid: int, result: Any) -> None:
+        """Handle that a worker has run its initializer, with its result."""
+        self._was_ready, self._pause = True, 0.0
+        connection.pid, connection.initializer_result = pid, result
+        connection.state = WorkerState.SPARE
+        self._activate_spares()
+        self._listener.flush()
+
+    def initializer_failed(self, connection: WorkerConnection, error: BaseException) -> None:
+        """Handle that a worker could not run its initializer."""
+        connection.close()
+        self._retry_later(f"the initializer of a worker failed: {error!r}", error)
+
+    def _retry_later(self, why: str, cause: BaseException | None = None) -> None:
+        """Start workers again after a pause, or fail when none was ever ready."""
+        if not self._was_ready:
+            self.fail(why, cause)
+        elif not self._is_retrying:
+            pause = self._next_pause()
+            log.warning("%s; the next attempt is in %.1f s", why, pause)
+            self._is_retrying = True
+            self._loop.call_later(pause, self._retry)
+
+    def _next_pause(self) -> float:
+        """Return the seconds before the next retry: 0 for the first after a success."""
+        pause, self._pause = self._pause, min(2 * self._pause + PAUSE, LONGEST_PAUSE)
+        return pause
+
+    def _retry(self) -> None:
+        self._is_retrying = False
+        self._start_workers()
+
+    def fail(self, why: str, cause: BaseException | None = None) -> None:
+        """Give up: no worker can be started."""
+        self.cause = self.cause or cause
+        if not self.started.done():
+            self.started.set_result(None)
+        self._listener.fail_all(why)
+
+    # Tasks
+
+    def tasks_used(self, connection: WorkerConnection) -> None:
+        """Handle that a worker was given its last task, or one of its last."""
+        if connection.tasks_left <= 0:
+            connection.state = WorkerState.RETIRING
+            self._withdraw(connection)
+        self._start_workers()
+
+    def has_answered(self, connection: WorkerConnection) -> None:
+        """Make a worker idle that holds no task, or end it when it is retiring."""
+        if connection.tasks:
+            return
+        if connection.state is WorkerState.ACTIVE:
+            self.idle[connection] = None
+        elif connection.state is WorkerState.RETIRING:
+            connection.close()
+            self._activate_spares()
+
+    def _withdraw(self, connection: WorkerConnection) -> None:
+        self.idle.pop(connection, None)
+        if connection in self.open:
+            self.open.remove(connection)
+
+    # Ends of workers
+
+    def answered(
+        self, connection: WorkerConnection, entries: list[Entry], blob: memoryview
+    ) -> None:
+        """Pass a frame on."""
+        self._listener.answered(connection, entries, blob)
+
+    def unreadable(self, connection: WorkerConnection) -> None:
+        """Handle a frame that is larger than the memory: its tasks fail, and the worker ends."""
+        connection.stop_reading()
+        tasks = [task for task in connection.tasks.values() if connection.has_started(task)]
+        for task in tasks:
+            del connection.tasks[task.sequence]
+        self._listener.out_of_memory(tasks)
+        self.kill(connection)
+
+    def kill(self, connection: WorkerConnection) -> None:
+        """Kill a worker and what it runs."""
+        connection.revoke()
+        connection.state = WorkerState.RETIRING
+        self._withdraw(connection)
+        self.killed += 1
+        self._fork_server.kill(connection.token)
+        self._start_workers()
+
+    def closed_by_worker(self, connection: WorkerConnection) -> None:
+        """Handle the end of a worker: tasks that it had not started go to others."""
+        if connection.state is WorkerState.DEAD:
+            return
+        was_starting = connection.state is WorkerState.STARTING
+        connection.close()
+        self._withdraw(connection)
+        held, connection.tasks = list(connection.tasks.values()), {}
+        connection.crashed = [task for task in held if connection.has_started(task)]
+        if was_starting:
+            self._retry_later("a worker ended before it was ready: see its output above")
+        else:
+            self.restarts += 1
+            self._activate_spares()
+        if connection.token in self.connections:
+            self._loop.call_later(STATUS_TIMEOUT, self._report_death, connection)
+        else:
+            self._report_death(connection)
+        self._listener.never_started([task for task in held if not connection.has_started(task)])
+
+    def _report_death(self, connection: WorkerConnection) -> None:
+        self.connections.pop(connection.token, None)
+        crashed, connection.crashed = connection.crashed, []
+        self._listener.worker_died(crashed, connection.exit_status)
+
+    def worker_ended(self, token: int, status: int) -> None:
+        """Handle the exit status of a worker."""
+        connection = self.connections.pop(token, None)
+        if connection is None:
+            return
+        connection.exit_status = status
+        if connection.state is not WorkerState.DEAD:  # a child of its own keeps its socket open
+            connection.read_all()
+        self.closed_by_worker(connection)
+        self._report_death(connection)
+
+    def fork_server_ended(self, why: str) -> None:
+        """Start another fork server; every worker has ended with this one."""
+        if self._is_closing:
+            return
+        if not self._was_ready:
+            self.fail(why)
+            return
+        self._is_restarting = True
+        for connection in list(self.connections.values()):
+            connection.read_all()  # what it sent before it ended
+            self.closed_by_worker(connection)
+        log.warning("%s; it is restarted", why)
+        self._loop.call_later(self._next_pause(), self._restart)
+
+    def _restart(self) -> None:
+        if self._is_closing:
+            return
+        try:
+            self._fork_server = self._start_fork_server()
+        except Exception as error:  # noqa: BLE001 - no process, descriptor or memory
+            log.warning("the fork server cannot be started: %s", error)
+            self._loop.call_later(max(PAUSE, self._next_pause()), self._restart)
+            return
+        self._is_restarting = False
+        self._start_workers()
+
+    # The end of the pool
+
+    def stop_replacing(self) -> None:
+        """Start no worker from now on."""
+        self._is_closing = True
+
+    async def close(self) -> None:
+        """End every worker and the fork server, within a bounded time."""
+        self._is_closing = True
+        if not self.started.done():
+            self.started.set_result(None)
+        for connection in list(self.connections.values()):
+            if connection.state is WorkerState.STARTING:  # its initializer may take long
+                self._fork_server.kill(connection.token)
+            connection.close()
+        self.open.clear()
+        self.idle.clear()
+        self._fork_server.close()
+        if not self._is_restarting:
+            await asyncio.wait([self._fork_server.ended], timeout=self._fork_server.end_timeout)
+            self._fork_server.kill_server()
+
+
+def _pickle_once(setup: Setup) -> bytes | None:
+    """Pickle what all workers start with; return None if each worker needs its own pickle."""
+    try:
+        return pickle.dumps(setup, 5)
+    except RuntimeError:  # a queue or a lock of multiprocessing
+        return None
+
+
+def _pickle_for_child(setup: Setup) -> bytes:
+    """Pickle what one worker starts with, as multiprocessing does for its own children."""
+    before = context.get_spawning_popen()
+    context.set_spawning_popen(_Child())  # type: ignore[arg-type] # it needs this much of a Popen
+    try:
+        return bytes(reduction.ForkingPickler.dumps(setup))
+    finally:
+        context.set_spawning_popen(before)
+
+
+class _Child:
+    """Stands for a child process, which fetches descriptors once it runs."""
+
+    def duplicate_for_child(self, descriptor: int) -> int:
+        return descriptor
+
+    DupFd = staticmethod(resource_sharer.DupFd)

@@ -1,0 +1,35 @@
+"""Fixtures of the pool's tests: no test may leave a descriptor open."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import gc
+from collections.abc import Iterator
+from multiprocessing import resource_tracker
+from pathlib import Path
+
+import pytest
+
+with contextlib.suppress(ModuleNotFoundError):
+    import uvloop
+
+    uvloop.run(asyncio.sleep(0))  # its first loop opens two descriptors for the process
+resource_tracker.ensure_running()  # it has one descriptor for all pools
+
+
+def descriptors() -> set[tuple[str, str]]:
+    """Return the open descriptors of this process, each with its target."""
+    found = set[tuple[str, str]]()
+    for path in Path("/proc/self/fd").iterdir():
+        with contextlib.suppress(FileNotFoundError):  # the one of the listing itself
+            found.add((path.name, str(path.readlink())))
+    return found
+
+
+@pytest.fixture(autouse=True)
+def _no_descriptor_is_left() -> Iterator[None]:
+    before = descriptors()
+    yield
+    gc.collect()  # a pool that a traceback refers to is in a cycle with it
+    assert descriptors() <= before

@@ -1,0 +1,318 @@
+"""What a pool does when something goes wrong: only the task at fault suffers."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import pickle
+import signal
+import subprocess
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipepool import BrokenWorker, PipePool, RemoteError, TaskExit
+from pool_tests import calls
+from pool_tests.helpers import ENVIRONMENT, LIMIT, in_pool, lives, read_line, wait_for, wait_until
+
+
+def test_a_worker_that_dies_fails_only_its_own_task_and_says_how() -> None:
+    async def test(pool: PipePool) -> None:
+        others = [asyncio.ensure_future(pool.run(calls.sleep, 0.01)) for _ in range(50)]
+        with pytest.raises(BrokenWorker, match="exit code 3") as exited:
+            await pool.run(calls.leave, 3)
+        with pytest.raises(BrokenWorker, match="SIGKILL") as killed:
+            await pool.run(calls.kill_self)
+        assert (exited.value.exit_code, exited.value.signal) == (3, None)
+        assert (killed.value.exit_code, killed.value.signal) == (None, signal.SIGKILL)
+        assert len(await asyncio.gather(*others)) == 50
+        assert (pool.stats().crashed, pool.stats().restarts) == (2, 2)
+
+    in_pool(test)
+
+
+@pytest.mark.timing
+def test_a_pool_has_all_its_workers_again_soon_after_one_was_killed() -> None:
+    async def test(pool: PipePool) -> None:
+        old = pool.stats().pids
+        os.kill(old[0], signal.SIGKILL)
+        begin = time.monotonic()
+        await wait_for(lambda: len(pool.stats().pids) == 2 and old[0] not in pool.stats().pids)
+        assert time.monotonic() - begin < 3 * 0.05
+
+    in_pool(test)
+
+
+def test_an_idempotent_task_is_tried_once_more_and_then_fails(tmp_path: Path) -> None:
+    async def test(pool: PipePool) -> None:
+        assert await pool.run(calls.die_once, str(tmp_path / "1"), idempotent=True) == "second"
+        with pytest.raises(BrokenWorker):
+            await pool.run(calls.die_once, str(tmp_path / "2"))
+        with pytest.raises(BrokenWorker):
+            await pool.run(calls.leave, 3, idempotent=True)
+        assert pool.stats().restarts == 4
+
+    in_pool(test)
+
+
+def is_retried(pool: PipePool) -> list[bool]:
+    """Say of each task, waiting or held, whether it has lost a worker already."""
+    assert pool._scheduler is not None
+    connections = pool._scheduler.manager.connections.values()
+    held = [
+        task
+        for connection in connections
+        for task in (*connection.tasks.values(), *connection.crashed)
+    ]
+    return [task.is_retried for task in (*pool._scheduler.queue, *held)]
+
+
+def test_killing_workers_all_the_time_loses_no_idempotent_task() -> None:
+    async def test(pool: PipePool) -> None:
+        async def client() -> int:
+            for n in range(30):
+                assert await pool.run(calls.same, n, idempotent=True) == n
+                await pool.run(calls.sleep, 0.002, idempotent=True)
+            return 1
+
+        clients = asyncio.gather(*(client() for _ in range(16)))
+        kills = 0
+        while not clients.done():
+            await asyncio.sleep(0.1)
+            await wait_for(lambda: not any(is_retried(pool)))  # none is promised a third try
+            if pids := pool.stats().pids:
+                os.kill(pids[kills % len(pids)], signal.SIGKILL)
+                kills += 1
+        assert sum(await clients) == 16
+        assert kills >= 3
+
+    in_pool(test)
+
+
+def test_tasks_that_were_not_begun_outlive_the_worker_that_held_them() -> None:
+    async def test(pool: PipePool) -> None:
+        await asyncio.gather(*(pool.run(calls.same, n) for n in range(64)))  # all are known short
+        tasks = [asyncio.ensure_future(pool.run(calls.same, n)) for n in range(20)]
+        last = asyncio.ensure_future(pool.run(calls.sleep, 0.0))
+        os.kill(pool.stats().pids[0], signal.SIGSTOP)
+        os.kill(pool.stats().pids[0], signal.SIGKILL)
+        assert await asyncio.gather(*tasks) == list(range(20))
+        await last
+
+    in_pool(test, 1)
+
+
+def test_a_timeout_kills_counts_from_the_start_and_leaves_others_alone() -> None:
+    async def test(pool: PipePool) -> None:
+        begin = time.monotonic()
+        first = asyncio.ensure_future(pool.run(calls.sleep, 0.3, timeout=5))
+        queued = asyncio.ensure_future(pool.run(calls.sleep, 0.1, timeout=0.3))
+        with pytest.raises(TimeoutError, match=r"timeout=0\.2 s"):
+            await pool.run(calls.sleep, 20, timeout=0.2)
+        await asyncio.gather(first, queued)
+        assert await pool.run(calls.add, 1) == 1
+        assert time.monotonic() - begin < 10
+        assert (pool.stats().killed, pool.stats().failed) == (1, 1)
+
+    in_pool(test, 1)
+
+
+def test_a_queue_timeout_gives_up_what_no_worker_took() -> None:
+    async def test(pool: PipePool) -> None:
+        busy = asyncio.ensure_future(pool.run(calls.sleep, 0.4))
+        await wait_for(lambda: pool.stats().running == 1)
+        with pytest.raises(TimeoutError, match="no worker was free"):
+            await pool.run(calls.sleep, 20, queue_timeout=0.1)
+        assert not busy.done()
+        await busy
+        assert (pool.stats().killed, pool.stats().queued) == (0, 0)
+
+    in_pool(test, 1)
+
+
+def test_a_cancelled_task_leaves_the_queue_and_kills_only_when_asked() -> None:
+    async def test(pool: PipePool) -> None:
+        pids = pool.stats().pids
+        running = asyncio.ensure_future(pool.run(calls.sleep, 0.2))
+        queued = asyncio.ensure_future(pool.run(calls.sleep, 20))
+        await wait_for(lambda: pool.stats().queued == 1)
+        running.cancel()
+        queued.cancel()
+        await asyncio.wait([running, queued])
+        assert pool.stats().queued == 0
+        assert await pool.run(calls.pid) == pids[0]
+        deadly = asyncio.ensure_future(pool.run(calls.sleep, 20, kill_on_cancel=True))
+        await asyncio.sleep(0.05)
+        deadly.cancel()
+        assert await pool.run(calls.pid) != pids[0]
+        assert pool.stats().killed == 1
+
+    in_pool(test, 1)
+
+
+@pytest.mark.parametrize(
+    ("kind", "error", "words"),
+    [
+        ("error", ValueError, "wrong"),
+        ("awkward", RemoteError, "Awkward: awkward 1 2"),
+        ("interrupt", TaskExit, "KeyboardInterrupt"),
+        ("generator", TaskExit, "GeneratorExit"),
+        ("stop", RuntimeError, "StopIteration"),
+        ("unpicklable", RemoteError, "ValueError"),
+        ("recursion", RecursionError, "maximum recursion depth"),
+        ("lambda", (pickle.PicklingError, AttributeError), "lambda"),
+        ("unloadable", ValueError, "no number"),
+    ],
+)
+def test_what_goes_wrong_in_a_task_is_raised_where_it_is_awaited(
+    kind: str, error: Any, words: str
+) -> None:
+    async def test(pool: PipePool) -> None:
+        pids = pool.stats().pids
+        with pytest.raises(error, match=words):
+            await pool.run(calls.fail, kind)
+        assert await pool.run(calls.pid) == pids[0]
+
+    in_pool(test, 1)
+
+
+def test_the_traceback_of_a_task_is_the_cause_of_its_exception() -> None:
+    async def test(pool: PipePool) -> None:
+        with pytest.raises(ValueError) as raised:
+            await pool.run(calls.fail, "error")
+        assert 'raise ValueError("wrong")' in str(raised.value.__cause__)
+
+    in_pool(test, 1)
+
+
+def test_sys_exit_in_a_task_is_an_error_that_ends_nobody() -> None:
+    async def test(pool: PipePool) -> None:
+        with pytest.raises(TaskExit) as raised:
+            await pool.run(calls.exit_with, 4)
+        assert raised.value.code == 4
+        assert pool.stats().restarts == 0
+
+    in_pool(test, 1)
+
+
+def test_arguments_that_do_not_pickle_or_load_fail_their_own_task() -> None:
+    async def test(pool: PipePool) -> None:
+        others = [asyncio.ensure_future(pool.run(calls.same, n)) for n in range(10)]
+        for argument in (lambda: None, calls.Unloadable()):
+            with pytest.raises((pickle.PicklingError, AttributeError, ValueError)):
+                await pool.run(calls.same, argument)
+        with pytest.raises((pickle.PicklingError, AttributeError)):
+            await pool.run(lambda: None)
+        with pytest.raises(BrokenWorker, match="exit code 5"):
+            await pool.run(calls.same, calls.Fatal())
+        assert await asyncio.gather(*others) == list(range(10))
+
+    in_pool(test, 1)
+
+
+@pytest.mark.parametrize(
+    ("settings", "words"),
+    [
+        ({"initializer": calls.begin_badly}, "no database"),
+        ({"initializer": calls.begin_deadly}, "before it was ready"),
+        ({"preload": ["no_such_module"]}, "No module named 'no_such_module'"),
+    ],
+)
+def test_a_pool_that_cannot_begin_says_why(settings: dict[str, Any], words: str) -> None:
+    with pytest.raises(BrokenWorker, match=words):
+        in_pool(lambda _: asyncio.sleep(0), **settings)
+
+
+def test_a_worker_whose_socket_a_child_holds_open_is_seen_to_end() -> None:
+    async def test(pool: PipePool) -> None:
+        begin = time.monotonic()
+        with pytest.raises(BrokenWorker, match="exit code 7"):
+            await pool.run(calls.leave_child_holding_on)
+        assert time.monotonic() - begin < 2
+
+    in_pool(test, 1)
+
+
+def test_a_pool_survives_the_end_of_its_zygote() -> None:
+    async def test(pool: PipePool) -> None:
+        pids = pool.stats().pids
+        fork_server = int(Path(f"/proc/{pids[0]}/stat").read_text().rpartition(")")[2].split()[1])
+        os.kill(fork_server, signal.SIGKILL)
+        await wait_for(lambda: not set(pids) & set(pool.stats().pids))
+        assert await pool.run(calls.add, 1) == 1
+        assert not any(lives(pid) for pid in pids)
+
+    in_pool(test)
+
+
+@pytest.mark.parametrize("busy", [False, True])
+def test_no_worker_outlives_a_killed_parent(busy: bool) -> None:
+    program = f"""
+import asyncio
+from pipepool import PipePool
+from pool_tests import calls
+async def main():
+    async with PipePool(2) as pool:
+        tasks = [asyncio.ensure_future(pool.run(calls.sleep, 60)) for _ in range(2 * {busy})]
+        await asyncio.sleep(0.05)
+        print(*pool.stats().pids, flush=True)
+        await asyncio.sleep(60)
+if __name__ == "__main__": asyncio.run(main())
+"""
+    command = [sys.executable, "-c", program]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=ENVIRONMENT) as parent:
+        try:
+            pids = [int(word) for word in read_line(parent.stdout).split()]
+        finally:
+            parent.kill()
+            parent.wait(LIMIT)
+        assert len(pids) == 2
+        asyncio.run(wait_for(lambda: not any(lives(pid) for pid in pids)))
+
+
+def test_a_pool_that_was_forked_refuses() -> None:
+    async def test(pool: PipePool) -> None:
+        reading, writing = os.pipe()
+        if (child := os.fork()) == 0:
+            try:
+                pool.run(calls.pid).send(None)
+            except RuntimeError as error:
+                os.write(writing, str(error).encode())
+            os._exit(0)
+        assert wait_until(lambda: os.waitpid(child, os.WNOHANG)[0])
+        assert b"belongs to the process" in os.read(reading, 200)
+        os.close(reading)
+        os.close(writing)
+
+    in_pool(test, 1)
+
+
+def test_close_with_a_grace_ends_what_does_not_end() -> None:
+    async def body() -> None:
+        pool = PipePool(1)
+        await pool.start()
+        tasks = [asyncio.ensure_future(pool.run(calls.sleep, 30)) for _ in range(2)]
+        await wait_for(lambda: pool.stats().running == 1)
+        await pool.close(0.1)
+        for task in tasks:
+            with pytest.raises(BrokenWorker, match="closed"):
+                await task
+
+    begin = time.monotonic()
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+    assert time.monotonic() - begin < 10
+
+
+@pytest.mark.parametrize(("limit", "tasks"), [(1, 12), (3, 30), (50, 150)])
+def test_workers_are_recycled_after_their_number_of_tasks(limit: int, tasks: int) -> None:
+    async def test(pool: PipePool) -> None:
+        pids = await asyncio.gather(*(pool.run(calls.sleep, 0.0) for _ in range(tasks)))
+        assert max(pids.count(pid) for pid in pids) <= limit
+        assert len({*pids}) >= tasks / limit
+        assert pool.stats().restarts == 0
+        await wait_for(lambda: sum(map(lives, set(pids))) <= 2)
+
+    in_pool(test, max_tasks_per_child=limit)

@@ -1,0 +1,50 @@
+"""An exception in a callback of the loop, such as KeyboardInterrupt, costs one task at most."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from typing import Any
+
+from pipepool import PipePool
+from pipepool.worker_connection import DEFAULTS
+from pool_tests import calls
+from pool_tests.helpers import assume_short, in_pool
+
+
+class InterruptedFuture(asyncio.Future[Any]):
+    """A future whose result comes together with Ctrl-C."""
+
+    def set_result(self, result: Any) -> None:
+        raise KeyboardInterrupt
+
+
+def test_ctrl_c_while_a_result_is_handled_loses_no_other_result() -> None:
+    async def test(pool: PipePool) -> None:
+        scheduler = pool._scheduler
+        assert scheduler is not None
+        assume_short(scheduler, calls.add)
+        [connection] = scheduler.manager.open
+        interrupted = InterruptedFuture()
+        futures = [asyncio.Future(), interrupted, asyncio.Future(), asyncio.Future()]
+        for number, future in enumerate(futures):
+            scheduler.submit(calls.add, (number,), {}, future, DEFAULTS)
+        loop = asyncio.get_running_loop()
+        loop.remove_reader(connection._descriptor)  # read by hand: Ctrl-C would end the loop
+        while not interrupted.done():
+            await asyncio.sleep(0.001)
+            with contextlib.suppress(KeyboardInterrupt):
+                connection.read()
+        others = [future for future in futures if future is not interrupted]
+        async with asyncio.timeout(5):
+            while not all(future.done() for future in others):
+                await asyncio.sleep(0.001)
+                connection.read()
+        assert [future.result() for future in others] == [0, 2, 3]
+        assert isinstance(interrupted.exception(), KeyboardInterrupt)
+        loop.add_reader(connection._descriptor, connection.read)
+        assert await pool.run(calls.add, 4) == 4
+        stats = pool.stats()
+        assert (stats.running, stats.done, stats.failed) == (0, 4, 1)
+
+    in_pool(test, 1)

@@ -1,0 +1,206 @@
+"""Nothing of one task reaches another, and nothing of a task stays behind."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import functools
+import gc
+import os
+import subprocess
+import sys
+import time
+import weakref
+from multiprocessing import get_context, resource_sharer, shared_memory
+from pathlib import Path
+from typing import Any
+
+import psutil
+
+from pipepool import PipeExecutor, PipePool
+from pool_tests import calls
+from pool_tests.helpers import ENVIRONMENT, LIMIT, assume_short, in_pool, wait_for
+
+
+def test_what_a_task_sets_in_its_context_ends_with_it() -> None:
+    async def test(pool: PipePool) -> None:
+        await pool.run(calls.set_variable)
+        assert await pool.run(calls.read_variable) == "unset"
+        await pool.run(functools.partial(calls.set_variable))
+        assert await pool.run(calls.read_variable) == "unset"
+
+    in_pool(test, 1)
+    in_pool(test, 1, context=["pool_tests.calls:variable"])
+
+
+def test_what_an_initializer_sets_is_there_for_every_task() -> None:
+    async def test(pool: PipePool) -> None:
+        assert await pool.run(calls.read_variable) == "leaked"
+        assert await pool.run(calls.read_variable) == "leaked"
+
+    in_pool(test, 1, initializer=calls.set_variable)
+
+
+def test_results_that_are_one_buffer_are_each_what_its_task_left_in_it() -> None:
+    async def test(pool: PipePool) -> None:
+        await pool.run(calls.stamp, 0)
+        assume_short(pool._scheduler, calls.stamp)  # so that all are in one worker's hands
+        results = await asyncio.gather(*(pool.run(calls.stamp, n) for n in (1, 2, 3)))
+        assert [result[0] for result in results] == [1, 2, 3]
+
+    in_pool(test, 1)
+
+
+def test_an_argument_that_is_changed_while_it_is_sent_is_sent_as_it_was() -> None:
+    async def test(pool: PipePool) -> None:
+        mine = bytearray(100 << 20)  # more than the shared memory takes, and the socket at once
+        calling = asyncio.ensure_future(pool.run(calls.total, mine))
+        await asyncio.sleep(0)  # in which it is pickled
+        mine[-1] = 1
+        assert await calling == 0
+
+    in_pool(test, 1)
+
+
+def test_an_idle_worker_keeps_no_argument() -> None:
+    async def test(pool: PipePool) -> None:
+        [pid] = pool.stats().pids
+        before = psutil.Process(pid).memory_info().rss
+        await pool.run(calls.length, bytearray(70 << 20))
+        await wait_for(lambda: psutil.Process(pid).memory_info().rss < before + (40 << 20))
+
+    in_pool(test, 1)
+
+
+def test_the_first_request_is_not_kept_alive_by_its_context() -> None:
+    class Request:
+        pass
+
+    request: contextvars.ContextVar[Any] = contextvars.ContextVar("request")
+    alive: list[weakref.ref[Request]] = []
+
+    async def body() -> None:
+        pool = PipePool(1)
+
+        async def first() -> None:
+            mine = Request()
+            alive.append(weakref.ref(mine))
+            request.set(mine)
+            await pool.start()
+            await pool.run(calls.sleep, 0.0, timeout=5)
+            await pool.run(calls.same, bytearray(1 << 20))
+
+        await asyncio.create_task(first())
+        await asyncio.sleep(0.05)
+        gc.collect()
+        assert alive[0]() is None
+        await pool.close()
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
+def test_partials_of_one_function_are_known_by_it() -> None:
+    async def test(pool: PipePool) -> None:
+        assert await pool.run(functools.partial(calls.add, 1), 2) == 3
+        assert await pool.run(functools.partial(calls.add, b=5), 1) == 6
+        for _ in range(3):
+            await asyncio.gather(*(pool.run(functools.partial(calls.add, n)) for n in range(20)))
+        functions = pool._scheduler._functions._known  # type: ignore[union-attr]
+        assert list(functions) == [calls.add]
+
+    in_pool(test, 1)
+
+
+def test_a_program_that_a_task_starts_can_be_interrupted() -> None:
+    async def test(pool: PipePool) -> None:
+        program = "import signal; print(signal.getsignal(2) is signal.default_int_handler)"
+        assert await pool.run(calls.output_of, sys.executable, "-c", program) == "True\n"
+
+    in_pool(test, 1)
+
+
+def test_sigterm_and_ctrl_c_leave_a_worker_at_its_task() -> None:
+    async def test(pool: PipePool) -> None:
+        running = asyncio.ensure_future(pool.run(calls.sleep, 0.4))
+        await asyncio.sleep(0.1)
+        for number in (2, 15):
+            os.kill(pool.stats().pids[0], number)
+        assert await running == pool.stats().pids[0]
+
+    in_pool(test, 1)
+
+
+def test_shared_memory_that_a_worker_attached_outlives_the_worker() -> None:
+    async def test(pool: PipePool) -> None:
+        mine = shared_memory.SharedMemory(create=True, size=100)
+        try:
+            pid = await pool.run(calls.write_to, mine.name)
+            os.kill(pid, 9)
+            await wait_for(lambda: pid not in pool.stats().pids)
+            for _ in range(10):  # for as long as a tracker of the worker's own would need
+                assert await pool.run(calls.write_to, mine.name) != pid
+                await asyncio.sleep(0.05)
+            assert bytes(mine.buf[:3]) == b"abc"
+        finally:
+            mine.close()
+            mine.unlink()
+
+    in_pool(test, 1)
+
+
+def test_a_queue_of_multiprocessing_can_be_given_to_the_workers() -> None:
+    queue = get_context("forkserver").Queue()
+    with PipeExecutor(2, initializer=calls.begin, initargs=(queue,)) as executor:
+        queue.put(4)
+        futures = [executor.submit(calls.put, n) for n in range(4)]
+        found = [queue.get(timeout=LIMIT) for _ in range(5)]
+        assert [future.result(LIMIT) for future in futures] == [None] * 4
+    assert sorted(found) == [0, 1, 2, 3, 4]
+    queue.close()
+    queue.join_thread()
+    resource_sharer.stop(LIMIT)  # which this process has begun for it
+
+
+def test_a_worker_knows_its_name_and_its_parent_as_multiprocessing_has_them() -> None:
+    async def test(pool: PipePool) -> None:
+        name, parent, is_alive = await pool.run(calls.who)
+        assert name.startswith("PipeWorker-")
+        assert (parent, is_alive) == (os.getpid(), True)
+
+    in_pool(test, 1)
+
+
+IMPORTING = """
+import sys
+from pipepool import PipeExecutor
+if __name__ == "__main__":
+    with PipeExecutor(1) as executor:
+        print(executor.submit(eval, "__import__('sys').path").result(20) == sys.path)
+"""
+
+
+def test_workers_import_from_where_the_application_does(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text(IMPORTING)
+    environment = ENVIRONMENT
+    command = [sys.executable, script]
+    done = subprocess.run(command, capture_output=True, timeout=LIMIT, env=environment)
+    assert (done.stdout, done.stderr) == (b"True\n", b"")
+
+
+def test_a_descriptor_that_a_fork_of_the_application_holds_keeps_no_worker_alive() -> None:
+    async def test(pool: PipePool) -> None:
+        old = set(pool.stats().pids)
+        held = os.fork()
+        if held == 0:
+            time.sleep(30)
+            os._exit(0)
+        try:
+            for _ in range(4):
+                await pool.run(calls.sleep, 0.01)
+            await wait_for(lambda: not any(map(psutil.pid_exists, old)), 5)
+        finally:
+            os.kill(held, 9)
+            os.waitpid(held, 0)
+
+    in_pool(test, 1, max_tasks_per_child=2)

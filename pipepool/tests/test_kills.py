@@ -1,0 +1,51 @@
+"""A timeout or a cancellation ends the task that it is of, and no other."""
+
+from __future__ import annotations
+
+import asyncio
+
+import pytest
+
+from pipepool import PipeExecutor, PipePool
+from pool_tests import calls
+from pool_tests.helpers import assume_short, in_pool
+
+
+def test_kill_on_cancel_frees_the_worker_also_when_it_has_only_just_been_sent() -> None:
+    async def test(pool: PipePool) -> None:
+        deadly = asyncio.ensure_future(pool.run(calls.sleep, 20, kill_on_cancel=True))
+        await asyncio.sleep(0)
+        await asyncio.sleep(0)
+        deadly.cancel()
+        async with asyncio.timeout(10):
+            assert await pool.run(calls.add, 1) == 1
+        with pytest.raises(asyncio.CancelledError):
+            await deadly
+
+    in_pool(test, 1)
+
+
+def test_a_timeout_kills_no_worker_that_has_gone_on_to_another_task() -> None:
+    async def test(pool: PipePool) -> None:
+        for _ in range(40):
+            assume_short(pool._scheduler, calls.sleep)
+            first = asyncio.ensure_future(pool.run(calls.sleep, 0.005, timeout=0.005))
+            rest = [pool.run(calls.sleep, 0.0) for _ in range(4)]
+            await asyncio.gather(*rest)  # none of them gets BrokenWorker
+            await asyncio.wait([first])
+            first.exception()
+
+    in_pool(test, 1)
+
+
+def test_no_call_waits_behind_a_long_one_after_tasks_were_recalled() -> None:
+    with PipeExecutor(2) as executor:
+        executor.submit(calls.sleep, 0.0).result(10)
+        assume_short(executor._engine._scheduler, calls.sleep)
+        long = executor.submit(calls.sleep, 0.3)
+        list(executor.map(calls.sleep, [0.0] * 60))
+        long.result(10)
+        busy = executor.submit(calls.sleep, 1.5)
+        for _ in range(10):
+            executor.submit(calls.add, 1).result(10)
+        assert not busy.done()

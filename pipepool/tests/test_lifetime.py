@@ -1,0 +1,215 @@
+"""However a pool begins and ends, it begins whole or says why, and leaves nothing."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipepool import BrokenWorker, PipeExecutor, PipePool
+from pool_tests import calls
+from pool_tests.helpers import ENVIRONMENT, LIMIT, in_pool, wait_for, wait_until
+
+ENDING = 1.5  # s; it is to be over in 0.5, on a machine that is not busy
+
+
+def counts(process: psutil.Process) -> bool:
+    """Whether a process runs, and is not multiprocessing's tracker."""
+    try:
+        return "multiprocessing.resource_tracker" not in " ".join(process.cmdline())
+    except psutil.Error:  # a zombie, or gone since
+        return False
+
+
+@pytest.fixture
+def left() -> Callable[[], set[int]]:
+    """List the processes that were begun since, but for multiprocessing's tracker."""
+
+    def children() -> set[int]:
+        return {each.pid for each in psutil.Process().children(recursive=True) if counts(each)}
+
+    before = children()
+    return lambda: children() - before
+
+
+def test_a_timeout_around_a_pool_ends_it_and_its_tasks(left: Callable[[], set[int]]) -> None:
+    async def body() -> float:
+        async with asyncio.timeout(LIMIT):
+            with pytest.raises(TimeoutError):
+                async with PipePool(2) as pool, asyncio.timeout(0.1):
+                    began = time.monotonic()
+                    await pool.run(calls.sleep, 30)
+        return time.monotonic() - began
+
+    assert asyncio.run(body()) < 0.1 + ENDING
+    assert left() == set()
+
+
+def test_a_start_that_is_cancelled_leaves_nothing(left: Callable[[], set[int]]) -> None:
+    async def body() -> None:
+        pool = PipePool(2, calls.sleep, (30,))
+        starting = asyncio.ensure_future(pool.start())
+        await asyncio.sleep(0.3)
+        began = time.monotonic()
+        starting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await starting
+        assert time.monotonic() - began < ENDING
+        assert left() == set()
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
+def test_a_close_that_is_cancelled_ends_what_still_runs(left: Callable[[], set[int]]) -> None:
+    async def body() -> None:
+        pool = PipePool(2)
+        await pool.start()
+        running = asyncio.ensure_future(pool.run(calls.sleep, 30))
+        await asyncio.sleep(0.1)
+        closing = asyncio.ensure_future(pool.close())
+        await asyncio.sleep(0.1)
+        began = time.monotonic()
+        closing.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert time.monotonic() - began < ENDING
+        assert left() == set()
+        with pytest.raises(BrokenWorker, match="closed"):
+            await running
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
+def test_a_pool_that_could_not_begin_gives_every_caller_the_cause() -> None:
+    async def body() -> None:
+        pool = PipePool(1, calls.begin_badly)
+        outcomes = await asyncio.gather(pool.start(), pool.start(), return_exceptions=True)
+        outcomes += await asyncio.gather(pool.start(), return_exceptions=True)
+        assert [type(each) for each in outcomes] == [BrokenWorker] * 3
+        assert all("no database" in str(each) for each in outcomes)
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
+def test_an_initializer_that_fails_once_after_the_fork_server_ended_is_tried_again(
+    tmp_path: Path,
+) -> None:
+    flag = tmp_path / "fails once"
+
+    async def test(pool: PipePool) -> None:
+        flag.touch()
+        pids = pool.stats().pids
+        os.kill(psutil.Process(pids[0]).ppid(), 9)
+        await wait_for(lambda: not flag.exists())
+        async with asyncio.timeout(LIMIT):
+            assert await pool.run(calls.add, 1, timeout=9) == 1
+
+    in_pool(test, 1, initializer=calls.begin_unless, initargs=(str(flag),))
+
+
+PRELOADED = """
+import threading
+threading.Thread(target=threading.Event().wait, daemon=True).start()
+"""
+STARTING = """
+import asyncio
+from pipepool import PipePool
+async def main():
+    async with PipePool(1, preload=["begins_a_thread"]) as pool:
+        print(await pool.run(len, "abc"))
+if __name__ == "__main__":
+    asyncio.run(asyncio.wait_for(main(), 15))
+"""
+
+
+def test_a_warning_that_is_an_error_keeps_no_worker_from_being_begun(tmp_path: Path) -> None:
+    (tmp_path / "begins_a_thread.py").write_text(PRELOADED)
+    environment = ENVIRONMENT | {"PYTHONPATH": f"{ENVIRONMENT['PYTHONPATH']}:{tmp_path}"}
+    command = [sys.executable, "-W", "error::RuntimeWarning", "-c", STARTING]
+    done = subprocess.run(command, capture_output=True, timeout=LIMIT, env=environment)
+    assert (done.returncode, done.stdout) == (0, b"3\n")
+    assert b"a fork may deadlock" in done.stderr
+
+
+def test_an_executor_that_was_made_before_a_fork_works_in_the_child_and_in_the_parent() -> None:
+    with PipeExecutor(1) as executor:
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            code = b"-"
+            try:
+                with executor:
+                    code = str(executor.submit(calls.add, 40, 2).result(LIMIT)).encode()
+            finally:
+                os.write(writing, code)
+                os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as file:
+            assert file.read() == b"42"
+        os.waitpid(child, 0)
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
+
+
+def test_an_executor_that_was_used_before_a_fork_refuses_in_the_child() -> None:
+    with PipeExecutor(1) as executor:
+        executor.submit(calls.add, 1).result(LIMIT)
+        reading, writing = os.pipe()
+        child = os.fork()
+        if child == 0:
+            try:
+                executor.submit(calls.add, 1)
+            except RuntimeError as error:
+                os.write(writing, str(error).encode())
+            finally:
+                os._exit(0)
+        os.close(writing)
+        with os.fdopen(reading, "rb") as file:
+            assert b"belongs to the process that forked this one" in file.read()
+        os.waitpid(child, 0)
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
+
+
+def test_a_start_after_one_that_was_cancelled_says_that_the_pool_is_closed() -> None:
+    async def body() -> None:
+        pool = PipePool(1, calls.sleep, (30,))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(pool.start(), 0.3)
+        with pytest.raises(BrokenWorker, match="closed"):
+            await pool.start()
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
+def test_a_close_survives_that_all_tasks_are_cancelled(left: Callable[[], set[int]]) -> None:
+    async def body() -> None:
+        pool = PipePool(2)
+        await pool.start()
+        closing = asyncio.ensure_future(pool.close(0))
+        for _ in range(3):
+            await asyncio.sleep(0)
+            for each in asyncio.all_tasks() - {asyncio.current_task()}:
+                each.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await closing
+        assert left() == set()
+
+    asyncio.run(body())
+
+
+def test_a_pool_whose_fork_server_is_stopped_can_be_closed(left: Callable[[], set[int]]) -> None:
+    async def body() -> None:
+        pool = PipePool(1)
+        await pool.start()
+        os.kill(psutil.Process(pool.stats().pids[0]).ppid(), signal.SIGSTOP)
+        await pool.close(0)
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+    assert wait_until(lambda: not left())

@@ -1,0 +1,170 @@
+"""What waits behind a task that is unexpectedly long is recalled, and nothing else changes."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipepool import PipePool, scheduler, shared_memory
+from pool_tests import calls
+from pool_tests.helpers import LIMIT, assume_short, in_pool, wait_for
+
+
+class Calls:
+    """Calls of one function that is known as short; `long` is the first, and not."""
+
+    def __init__(self, pool: PipePool, folder: Path, seconds: float, behind: int, **options: Any):
+        assume_short(pool._scheduler, calls.fickle)
+        path = str(folder / "ran")
+        self.long = asyncio.ensure_future(pool.run(calls.fickle, path, 0, seconds))
+        self.short = [
+            asyncio.ensure_future(pool.run(calls.fickle, path, number, **options))
+            for number in range(1, behind + 1)
+        ]
+
+
+def test_tasks_behind_one_that_is_unexpectedly_long_go_to_other_workers(tmp_path: Path) -> None:
+    async def test(pool: PipePool) -> None:
+        tasks = Calls(pool, tmp_path, 1.0, 40)
+        assert await asyncio.gather(*tasks.short) == [*range(1, 41)]
+        assert not tasks.long.done()
+        assert await tasks.long == 0
+        assert pool.stats().done == 41
+
+    in_pool(test)
+
+
+@pytest.mark.parametrize("behind", [1, 2, 10])
+def test_a_task_that_was_recalled_is_run_by_its_worker_when_there_is_no_other(
+    behind: int, tmp_path: Path
+) -> None:
+    async def test(pool: PipePool) -> None:
+        tasks = Calls(pool, tmp_path, 0.3, behind)
+        await wait_for(lambda: pool.stats().queued == behind)
+        assert pool.stats().running == 1
+        assert await asyncio.gather(tasks.long, *tasks.short) == [*range(behind + 1)]
+        assert (tmp_path / "ran").read_text().split() == [str(n) for n in range(behind + 1)]
+
+    in_pool(test, 1)
+
+
+def test_a_function_counts_as_long_while_its_first_long_run_goes_on(tmp_path: Path) -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool._scheduler is not None
+        known = pool._scheduler._functions.get(calls.fickle)
+        tasks = Calls(pool, tmp_path, 0.3, 3)
+        await wait_for(lambda: pool.stats().queued == 3)
+        assert known.estimate is not None and known.estimate > scheduler.STUCK
+        assert not tasks.long.done()
+        await asyncio.gather(tasks.long, *tasks.short)
+
+    in_pool(test, 1)
+
+
+def test_a_task_that_was_recalled_can_be_cancelled(tmp_path: Path) -> None:
+    async def test(pool: PipePool) -> None:
+        tasks = Calls(pool, tmp_path, 0.3, 10)
+        await wait_for(lambda: pool.stats().queued == 10)
+        tasks.short[4].cancel()
+        await asyncio.sleep(0)
+        assert pool.stats().queued == 9
+        await asyncio.wait([tasks.long, *tasks.short])
+        assert (tmp_path / "ran").read_text().split() == [str(n) for n in range(11) if n != 5]
+
+    in_pool(test, 1)
+
+
+def test_what_is_recalled_too_late_is_left_to_the_worker(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "STUCK", 10**15)  # so that nothing is recalled but by us
+
+    async def test(pool: PipePool) -> None:
+        assert pool._scheduler is not None
+        [connection] = pool._scheduler.manager.open
+        path = str(tmp_path / "ran")
+        assume_short(pool._scheduler, calls.fickle)
+        args = [(path, 0, 0.2), (path, 1, 0.5), (path, 2)]
+        tasks = [asyncio.ensure_future(pool.run(calls.fickle, *each)) for each in args]
+        await wait_for(lambda: len(connection.tasks) == 3)
+        first = min(connection.tasks.values(), key=lambda task: task.sequence)
+        await wait_for(lambda: connection.status[shared_memory.RUNNING] == first.sequence + 1)
+        pool._scheduler._take_revoked(
+            connection, first, connection.sequence
+        )  # it has gone on meanwhile
+        assert await asyncio.gather(*tasks) == [0, 1, 2]
+        assert sorted((tmp_path / "ran").read_text().split()) == ["0", "1", "2"]
+
+    in_pool(test, 1)
+
+
+async def recalled(pool: PipePool, folder: Path) -> None:
+    """Have a worker's tasks recalled, and the worker say that it skipped them."""
+    tasks = Calls(pool, folder, 0.5, 20)
+    await asyncio.gather(*tasks.short)
+    assert not tasks.long.done()
+    await tasks.long
+    assert pool._scheduler is not None
+    connections = pool._scheduler.manager.open
+    await wait_for(
+        lambda: all(each.status[shared_memory.RUNNING] == each.sequence for each in connections)
+    )
+    await asyncio.sleep(0.1)  # it sends one answer after the other
+
+
+def test_a_worker_whose_tasks_were_recalled_is_idle_once(tmp_path: Path) -> None:
+    async def test(pool: PipePool) -> None:
+        await recalled(pool, tmp_path)
+        assert pool._scheduler is not None
+        idle = pool._scheduler.manager.idle
+        assert len(idle) == len({*idle}) == 2
+
+    in_pool(test)
+
+
+def test_a_worker_that_is_killed_after_a_recall_takes_no_task_with_it(tmp_path: Path) -> None:
+    async def test(pool: PipePool) -> None:
+        await recalled(pool, tmp_path)
+        old = pool.stats().pids
+        for pid in old:
+            os.kill(pid, signal.SIGKILL)
+        await wait_for(lambda: not {*old} & {*pool.stats().pids} and len(pool.stats().pids) == 2)
+        tasks = [asyncio.ensure_future(pool.run(calls.add, 1, timeout=0.2)) for _ in range(6)]
+        done, _ = await asyncio.wait(tasks, timeout=3.0)
+        for task in tasks:
+            task.cancel()
+        assert len(done) == 6
+
+    async def body() -> None:
+        pool = PipePool(2)
+        await pool.start()
+        try:
+            await test(pool)
+        finally:
+            await pool.close(0)
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
+def test_tasks_behind_a_long_one_of_a_worker_that_retires_go_to_others(tmp_path: Path) -> None:
+    async def test(pool: PipePool) -> None:
+        tasks = Calls(pool, tmp_path, 1.0, 15)
+        await asyncio.gather(*tasks.short)
+        assert not tasks.long.done()
+
+    in_pool(test, max_tasks_per_child=8)
+
+
+def test_a_task_that_was_recalled_waits_no_longer_than_it_may(tmp_path: Path) -> None:
+    async def test(pool: PipePool) -> None:
+        tasks = Calls(pool, tmp_path, 1.0, 1, queue_timeout=0.1)
+        await asyncio.wait(tasks.short)
+        assert isinstance(tasks.short[0].exception(), TimeoutError)
+        assert not tasks.long.done()
+
+    in_pool(test, 1)

@@ -1,0 +1,319 @@
+"""The parts of the scheduler: queue, estimates of functions, accounting, who gets how much."""
+
+from __future__ import annotations
+
+import asyncio
+import functools
+import math
+import os
+import pickle
+import signal
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from pipepool import PipePool, protocol
+from pipepool.exceptions import RemoteError, RemoteTraceback
+from pipepool.protocol import load_exception
+from pipepool.scheduler import Accounting, Queue
+from pipepool.worker_connection import DEFAULTS, Function, Functions, Options, Task
+from pool_tests import calls
+from pool_tests.helpers import examples, in_pool, wait_for
+
+STEP = st.sampled_from(["add", "put_back", "pop", "forget", "head", "clear"])
+
+
+def task(future: Any = None, **options: Any) -> Task:
+    return Task(Function(1, calls.add, b""), (), {}, future, Options(**options))
+
+
+@examples(60)
+@given(steps=st.lists(st.tuples(STEP, st.integers(0, 9)), max_size=30))
+def test_a_queue_is_a_list_sorted_by_age_without_ended_tasks(steps: list[tuple[str, int]]) -> None:
+    queue, model, taken = Queue(), list[Task](), list[Task]()
+    for step, number in steps:
+        if step == "add":
+            model.append(task())
+            queue.append(model[-1])
+        elif step == "put_back":
+            back, taken = taken[: number % 3], taken[number % 3 :]
+            queue.put_back(back)
+            model = sorted(model + back, key=lambda each: each.submitted)
+        elif step == "forget" and model:
+            gone = model.pop(number % len(model))
+            queue.discount(gone)
+            gone.is_ended = True
+            queue.discount(gone)  # once more changes nothing
+        elif step == "pop" and model:
+            taken.append(model.pop(0))
+            assert queue.head() is taken[-1]
+            queue.pop()
+        elif step == "clear":
+            assert queue.clear() == model
+            model.clear()
+        assert queue.head() is (model[0] if model else None)
+        assert (len(queue), list(queue), bool(queue)) == (len(model), model, bool(model))
+
+
+def test_an_estimate_rises_at_once_and_decays_by_a_tenth() -> None:
+    function = Function(1, calls.add, b"")
+    assert function.estimate is None
+    for took, estimate in [(100, 100.0), (300, 300.0), (100, 280.0), (280, 280.0), (281, 281.0)]:
+        function.add_run(took)
+        assert function.estimate == pytest.approx(estimate)
+
+
+def test_functions_are_numbered_and_pickled_once_and_what_has_a_state_is_not() -> None:
+    known = Functions()
+    assert [known.get(f).number for f in (calls.add, calls.same, calls.add, len)] == [1, 2, 1, 3]
+    assert known.get(Function).number == 4
+    assert pickle.loads(known.get(calls.same).code or b"") is calls.same
+    for stateful in (functools.partial(calls.add, 1), "x".upper, calls.begun.append):
+        assert (known.get(stateful).number, known.get(stateful).code) == (0, None)
+    with pytest.raises((pickle.PicklingError, AttributeError)):
+        known.get(lambda: 1)
+
+
+def test_a_task_carries_its_callable_only_where_workers_do_not_keep_it() -> None:
+    by_name, partial = Function(1, calls.add, b""), Function(0, calls.add, None)
+    values = [(0, "value")]
+    assert Task(by_name, (), {}, None, DEFAULTS).extra is None
+    assert Task(by_name, (), {}, None, DEFAULTS, values).extra == (None, values)
+    assert Task(partial, (), {}, None, DEFAULTS).extra == (calls.add, None)
+
+
+@pytest.mark.parametrize("name", ["timeout", "queue_timeout"])
+def test_a_time_that_is_none_is_a_type_error_that_names_it(name: str) -> None:
+    for right in (None, 0, 1.5, -1, math.inf):
+        assert getattr(Options(**{name: right}), name) == right
+    for wrong in ("1", math.nan, [], 1j):
+        with pytest.raises(TypeError, match=f"^{name} must be a number of seconds"):
+            Options(**{name: wrong})
+
+
+def test_the_ledger_counts_every_end_once() -> None:
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        accounting = Accounting(loop)
+        done, failed, dropped, cancelled = (task(loop.create_future()) for _ in range(4))
+        for each in (done, failed, dropped):
+            each.timer = loop.call_later(60, print)
+        accounting.pending = 4
+        waiting = asyncio.ensure_future(accounting.all_ended(20))
+        await asyncio.sleep(0)
+        accounting.finish(done, 3)
+        for _ in range(2):
+            accounting.fail(failed, ValueError("a word"))
+            accounting.drop(dropped)
+        cancelled.future.cancel()
+        assert (accounting.pending, waiting.done()) == (1, False)
+        accounting.fail(cancelled, ValueError("nobody waits for it"))
+        assert (accounting.pending, accounting.done, accounting.failed) == (0, 1, 2)
+        await asyncio.wait_for(waiting, 5)
+        assert all(each.is_ended for each in (done, failed, dropped, cancelled))
+        timers = [each.timer for each in (done, failed, dropped)]
+        assert all(timer is not None and timer.cancelled() for timer in timers)
+        assert done.future.result() == 3
+        assert str(failed.future.exception()) == "a word"
+        assert not dropped.future.done()
+
+    asyncio.run(body())
+
+
+def test_waiting_for_an_empty_ledger_ends_in_time_and_at_once_when_it_is() -> None:
+    async def body() -> None:
+        accounting = Accounting(asyncio.get_running_loop())
+        await asyncio.wait_for(accounting.all_ended(None), 5)
+        other = Accounting(asyncio.get_running_loop())
+        other.pending = 1
+        await asyncio.wait_for(other.all_ended(0.01), 5)
+        assert other.pending == 1
+
+    asyncio.run(body())
+
+
+def test_a_stop_iteration_of_a_task_becomes_a_runtime_error() -> None:
+    async def body() -> None:
+        accounting, one = Accounting(asyncio.get_running_loop()), task(asyncio.Future())
+        accounting.fail(one, StopIteration(7))
+        error = one.future.exception()
+        assert isinstance(error, RuntimeError)
+        assert isinstance(error.__cause__, StopIteration)
+        assert "StopIteration(7)" in str(error)
+
+    asyncio.run(body())
+
+
+def test_an_exception_of_a_worker_has_its_traceback_there() -> None:
+    error = load_exception((pickle.dumps(KeyError("a")), "lines there"))
+    assert isinstance(error, KeyError)
+    assert isinstance(error.__cause__, RemoteTraceback)
+    assert "lines there" in str(error.__cause__)
+    odd = load_exception((b"no pickle", "lines there"))
+    assert isinstance(odd, RemoteError)
+    assert str(odd).endswith("while loading an exception:\nlines there")
+
+
+def held(workers: int, estimate: float | None, count: int) -> tuple[int, int]:
+    """Submit tasks to workers that are stopped; give how many these hold, and how many wait."""
+    found: list[tuple[int, int]] = []
+
+    async def test(pool: PipePool) -> None:
+        assert pool._scheduler
+        pool._scheduler._functions.get(calls.add).estimate = estimate
+        pids = pool.stats().pids
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        try:
+            asked = [asyncio.ensure_future(pool.run(calls.add, n)) for n in range(count)]
+            await wait_for(lambda: pool.stats().running + pool.stats().queued == count)
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            found.append((pool.stats().running, pool.stats().queued))
+        finally:
+            for pid in pids:
+                os.kill(pid, signal.SIGCONT)
+        assert await asyncio.gather(*asked) == list(range(count))
+
+    in_pool(test, workers)
+    return found[0]
+
+
+@pytest.mark.parametrize(
+    ("workers", "estimate", "expected"),
+    [
+        (1, None, (1, 9)),  # it never ran: nothing is queued behind it
+        (2, None, (2, 8)),
+        (1, 300_000.0, (1, 9)),  # as long as the budget
+        (1, 299_999.0, (1, 9)),
+        (1, 149_999.0, (2, 8)),
+        (1, 100_000.0, (2, 8)),  # 100 us are held: with two more it would be the whole budget
+        (2, 99_999.0, (6, 4)),
+        (2, 1_000.0, (10, 0)),
+    ],
+)
+def test_a_worker_holds_tasks_of_less_than_the_budget(
+    workers: int, estimate: float | None, expected: tuple[int, int]
+) -> None:
+    assert held(workers, estimate, 10) == expected
+
+
+def test_times_in_the_queue_in_a_task_and_on_the_way_are_sums_over_tasks() -> None:
+    async def test(pool: PipePool) -> None:
+        await asyncio.gather(*(pool.run(calls.sleep, 0.05) for _ in range(3)))
+        stats = pool.stats()
+        assert 0.15 <= stats.run_s < 1.5
+        assert 0.10 <= stats.queue_s < 3  # the second waits for one, the third for two
+        assert 0 < stats.transport_s < 1.5
+
+    in_pool(test, 1)
+
+
+def test_a_deadline_that_passes_while_its_task_waits_again_is_no_error() -> None:
+    errors: list[dict[str, Any]] = []
+
+    async def test(pool: PipePool) -> None:
+        asyncio.get_running_loop().set_exception_handler(lambda _, context: errors.append(context))
+        assert pool._scheduler
+        pool._scheduler._functions.get(calls.sleep).estimate = 1000.0
+        long = asyncio.ensure_future(pool.run(calls.sleep, 0.4))
+        await asyncio.sleep(0)
+        behind = asyncio.ensure_future(pool.run(calls.sleep, 0, timeout=0.2))
+        await wait_for(lambda: pool.stats().running == 2)
+        await wait_for(lambda: (pool.stats().running, pool.stats().queued) == (1, 1))
+        assert await behind == await long
+        assert pool.stats().killed == 0
+
+    in_pool(test, 1)
+    assert errors == []
+
+
+def test_a_deadline_counts_from_when_the_task_began_and_not_from_when_it_was_sent() -> None:
+    async def test(pool: PipePool) -> None:
+        [pid] = pool.stats().pids
+        os.kill(pid, signal.SIGSTOP)
+        asked = asyncio.ensure_future(pool.run(calls.same, 3, timeout=0.5))
+        await asyncio.sleep(0.7)
+        os.kill(pid, signal.SIGCONT)
+        assert await asked == 3
+        assert (pool.stats().killed, pool.stats().restarts) == (0, 0)
+
+    in_pool(test, 1)
+
+
+def test_tasks_that_a_worker_skipped_are_all_given_again() -> None:
+    async def test(pool: PipePool) -> None:
+        scheduler = pool._scheduler
+        assert scheduler
+        scheduler._functions.get(calls.same).estimate = 1000.0
+        [connection] = scheduler.manager.open
+        assert connection.pid
+        os.kill(connection.pid, signal.SIGSTOP)
+        asked = [asyncio.ensure_future(pool.run(calls.same, n)) for n in range(4)]
+        await wait_for(lambda: pool.stats().running == 4)
+        skipped = [(sequence, protocol.SKIPPED, None, 0) for sequence in list(connection.tasks)[1:]]
+        scheduler.answered(connection, skipped, memoryview(b""))
+        assert (pool.stats().running, pool.stats().queued) == (4, 0)  # they are sent once more
+        assert connection.load == sum(each.cost for each in connection.tasks.values()) == 4000.0
+        os.kill(connection.pid, signal.SIGCONT)
+        assert await asyncio.gather(*asked) == [0, 1, 2, 3]
+        assert pool.stats().done == 4
+
+    in_pool(test, 1)
+
+
+def test_a_result_that_nobody_waits_for_costs_no_other_of_its_frame() -> None:
+    async def test(pool: PipePool) -> None:
+        scheduler = pool._scheduler
+        assert scheduler
+        [connection] = scheduler.manager.open
+        assert connection.pid
+        os.kill(connection.pid, signal.SIGSTOP)
+        asked = asyncio.ensure_future(pool.run(calls.same, 3))
+        await wait_for(lambda: connection.tasks)
+        frame = [(999, protocol.PLAIN, 7, 0), (*connection.tasks, protocol.PLAIN, 4, 0)]
+        scheduler.answered(connection, frame, memoryview(b""))
+        assert await asyncio.wait_for(asked, 5) == 4
+        os.kill(connection.pid, signal.SIGCONT)
+        assert await pool.run(calls.same, 5) == 5  # its own answer, 3, came late
+        assert pool.stats().done == 2
+
+    in_pool(test, 1)
+
+
+def test_the_load_of_a_worker_is_what_its_tasks_cost_also_when_one_takes_longer() -> None:
+    async def test(pool: PipePool) -> None:
+        scheduler = pool._scheduler
+        assert scheduler
+        scheduler._functions.get(calls.sleep).estimate = 1000.0
+        [connection] = scheduler.manager.open
+        assert scheduler.is_at_rest is True
+        long = asyncio.ensure_future(pool.run(calls.sleep, 0.6))
+        await asyncio.sleep(0.05)  # as long as nothing waits behind it nobody looks
+        assert scheduler.is_at_rest is False
+        others = [asyncio.ensure_future(pool.run(calls.sleep, 0)) for _ in range(3)]
+        await wait_for(lambda: pool.stats().running == 4)
+        await wait_for(lambda: (pool.stats().running, pool.stats().queued) == (1, 3))
+        [held] = connection.tasks.values()
+        assert connection.load == pytest.approx(held.cost)
+        assert held.cost > 5e6  # ns: what it had run when that was seen
+        assert await asyncio.gather(long, *others) == [connection.pid] * 4
+
+    in_pool(test, 1)
+
+
+def test_a_claim_that_is_refused_costs_no_worker_a_task() -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool._scheduler
+        pool._scheduler._claim = lambda future: False
+        loop = asyncio.get_running_loop()
+        pool._scheduler.submit(calls.add, (1,), {}, loop.create_future(), DEFAULTS)
+        await asyncio.sleep(0)
+        stats = pool.stats()
+        assert (stats.running, stats.queued, stats.done, stats.failed) == (0, 0, 0, 0)
+        pool._scheduler._claim = None
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1)

@@ -1,0 +1,157 @@
+"""The benchmark of the pools: every pool that is asked for has its moment in every cell."""
+
+from __future__ import annotations
+
+import json
+import operator
+import os
+import signal
+import subprocess
+import sys
+from collections import Counter
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import psutil
+import pytest
+
+import catalog
+from bench.pool_comparison import contender_process
+from bench.pool_comparison.contender_main import ENDING
+from bench.pool_comparison.contender_process import ContenderProcess
+from bench.pool_comparison.slices import children
+from tests.waiting import read_line, wait_until
+
+pytestmark = [pytest.mark.server, pytest.mark.timeout(150)]
+
+BEGIN = 30.0  # s for one pool to begin, or for the whole benchmark to end
+
+POOLS = (
+    "event loop",
+    "PipePool leased",
+    "PipePool lent",
+    "PipeExecutor",
+    "multiprocessing.Pool",
+    "process",
+    "PipePool",
+)
+FEW = ("event loop", "PipePool leased", "process", "PipePool")  # in make test
+ENDS = "process fork"  # is measured in the same way as "process"
+COMMAND = (sys.executable, "-m", "bench.pool_comparison", "--seconds=0", "--budget=0", "--quick")
+
+
+def runs(pid: int) -> bool:
+    """Whether a process runs: a zombie does not."""
+    try:
+        return psutil.Process(pid).status() != psutil.STATUS_ZOMBIE
+    except psutil.NoSuchProcess:
+        return False
+
+
+@contextmanager
+def begun(pools: tuple[str, ...], *words: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """Begin a benchmark; give it and the pids of its pools."""
+    command = [*COMMAND, f"--pools={','.join(pools)}", *words]
+    pipe = subprocess.PIPE
+    with subprocess.Popen(
+        command, cwd=catalog.ROOT, stdout=pipe, stderr=pipe, text=True
+    ) as running:
+        try:
+            yield running, [json.loads(read_line(running.stdout, BEGIN))["pid"] for _ in pools]
+        finally:
+            running.kill()
+            running.communicate(timeout=BEGIN)
+
+
+def of_kind(kind: str, said: str) -> list[dict[str, Any]]:
+    return [line for line in map(json.loads, said.splitlines()) if line["kind"] == kind]
+
+
+@pytest.fixture(scope="module")
+def pools(request: pytest.FixtureRequest) -> tuple[str, ...]:
+    return POOLS if request.config.getoption("--all") else FEW
+
+
+@pytest.fixture(scope="module")
+def said(pools: tuple[str, ...]) -> str:
+    """Give what one benchmark said of pools, of which one ends when all have begun."""
+    with begun((*pools, ENDS), "--mixture=0.05", "--storm=1") as (running, pids):
+        os.kill(pids[-1], signal.SIGKILL)
+        out, error = running.communicate(timeout=100)
+    assert (running.returncode, error) == (0, "")
+    return out
+
+
+def test_a_pool_that_is_not_known_is_refused() -> None:
+    command = [*COMMAND, "--pools=PipePool,no such pool"]
+    done = subprocess.run(command, cwd=catalog.ROOT, capture_output=True, text=True, timeout=30)
+    assert (done.returncode, done.stderr) == (2, "no pool is called 'no such pool'\n")
+
+
+def test_each_pool_is_measured_in_each_cell_of_each_round(
+    said: str, pools: tuple[str, ...]
+) -> None:
+    slices = of_kind("slice", said)
+    assert {line["round"] for line in slices} == {*range(15)}  # 3 of each amount of bytes
+    amounts = [line["bytes"] for line in sorted(slices, key=operator.itemgetter("round"))]
+    assert amounts == sorted(amounts)
+    cells = {"event loop": 1, "PipePool leased": 9, "PipePool lent": 2}  # of 15
+    for number in range(3):
+        counted = Counter(line["pool"] for line in slices if line["round"] % 3 == number)
+        assert counted == {pool: cells.get(pool, 15) for pool in pools}
+    assert all(line["rate"] > 0 and line["cpu_us"] > 0 for line in slices)
+
+
+def test_a_pool_whose_process_ends_is_missing_and_loses_no_other(
+    said: str, pools: tuple[str, ...]
+) -> None:
+    assert [line["pool"] for line in of_kind("missing", said)] == [ENDS]
+    assert {line["pool"] for line in of_kind("slice", said)} == {*pools}
+
+
+def test_a_mixture_asks_all_pools_for_the_same(said: str) -> None:
+    mixtures = of_kind("mixture", said)
+    asked = Counter((line["round"], line["n"]) for line in mixtures)
+    assert (len(mixtures), set(asked.values())) == (20, {2})
+
+
+def test_a_storm_loses_nothing_that_is_retried(said: str) -> None:
+    retried, not_retried = of_kind("storm", said)
+    assert (retried["failed"], retried["restarts"]) == (0, retried["kills"])
+    assert not_retried["failed"] <= not_retried["held"]
+    assert retried["calm_failed"] == not_retried["calm_failed"] == 0
+
+
+def test_each_pool_has_its_own_process_and_none_outlives_a_benchmark_that_is_killed() -> None:
+    before = children()
+    pools = ("process", "PipePool", "socket pair", "PipeExecutor", "multiprocessing.Pool", ENDS)
+    with begun((*pools, "event loop"), "--seconds=60") as (running, pids):
+        found = children() - before
+        assert len({running.pid, *pids} & found) == len(pools) + 2
+        in_groups = Counter(os.getpgid(pid) for pid in found)
+        assert all(in_groups[pid] > 1 for pid in pids[:-1])
+        running.kill()
+        assert wait_until(lambda: not any(map(runs, found)), 6 * ENDING)
+
+
+@pytest.mark.parametrize(
+    "seconds",
+    [
+        pytest.param(0.5, id="by us"),
+        pytest.param(10.0, marks=pytest.mark.slow, id="by itself, when its alarm rings"),
+    ],
+)
+def test_a_pool_that_does_not_end_is_killed_with_its_processes(
+    seconds: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(contender_process, "ENDING", seconds)
+    before = children()
+    contender = ContenderProcess("process fork", 2)
+    pid = contender.ask("begin")["pid"]
+    workers = children() - before - {pid}
+    for worker in workers:
+        os.kill(worker, signal.SIGSTOP)
+    contender.close()
+    assert len(workers) == 2
+    assert wait_until(lambda: not any(map(runs, (pid, *workers))))
