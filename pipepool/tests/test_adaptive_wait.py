@@ -71,7 +71,7 @@ def test_awake_are_workers_that_leave_a_core_beside_the_parents(
     workers: int, spare: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "available_cpus", lambda: 4)
-    assert pool.configure(workers, None, (), None).setup.busy_wait == spare
+    assert pool.configure(workers).setup.busy_wait == spare
 
 
 def test_workers_that_have_nothing_to_do_take_no_cpu() -> None:

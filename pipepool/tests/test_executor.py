@@ -282,12 +282,6 @@ def test_a_failing_initializer_breaks_the_executor(initializer: object) -> None:
             executor.submit(calls.pid)
 
 
-def test_initargs_that_do_not_pickle_break_the_executor() -> None:
-    executor = PipeExecutor(1, initializer=calls.begin, initargs=(lambda: None,))
-    with executor, pytest.raises(BrokenProcessPool, match="no worker could be started"):
-        executor.submit(calls.pid).result(LIMIT)
-
-
 def test_bad_settings_are_refused_in_the_words_of_the_standard_library() -> None:
     with pytest.raises(ValueError, match="max_workers must be greater than 0"):
         PipeExecutor(0)

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import pickle
 import sys
 import threading
 from concurrent.futures import Future
@@ -12,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from pipepool import PipeExecutor, PipePool, RemoteError
+from pipepool import PipeExecutor, PipePool, RemoteError, TaskExit
 from pool_tests import calls
 from pool_tests.helpers import LIMIT, in_pool
 
@@ -75,8 +74,9 @@ def test_an_exit_while_an_argument_is_pickled_fails_that_call_alone() -> None:
         busy = executor.submit(calls.sleep, 0.2)
         exiting = executor.submit(calls.same, Raising(SystemExit(3)))
         after = executor.submit(calls.add, 1)
-        with pytest.raises(SystemExit):
+        with pytest.raises(TaskExit, match="raised SystemExit") as caught:
             exiting.result(LIMIT)
+        assert caught.value.code == 3
         assert (busy.result(LIMIT) > 0, after.result(LIMIT)) == (True, 1)
         assert executor.submit(calls.add, 2).result(LIMIT) == 2
 
@@ -123,15 +123,13 @@ def test_an_executor_that_is_collected_while_its_lock_is_held_ends() -> None:
 
 def test_a_result_that_exits_when_it_is_loaded_ends_nobody() -> None:
     with PipeExecutor(1) as executor:
-        with pytest.raises(SystemExit):
+        with pytest.raises(TaskExit, match="raised SystemExit"):
             executor.submit(calls.leave_when_loaded).result(LIMIT)
         assert executor.submit(calls.add, 1).result(LIMIT) == 1
 
 
 def test_an_initializer_that_cannot_be_pickled_leaves_nothing() -> None:
-    async def body() -> None:
-        pool = PipePool(1, calls.begin, (get_context("forkserver").Lock(), lambda: None))
-        with pytest.raises((pickle.PicklingError, AttributeError)):
-            await pool.start()
-
-    asyncio.run(asyncio.wait_for(body(), LIMIT))
+    lock = get_context("forkserver").Lock()
+    with pytest.raises(TypeError, match="cannot be pickled"):
+        PipePool(1, calls.begin, (lock, lambda: None))
+    in_pool(lambda pool: pool.run(calls.add, 1), 1, initializer=calls.begin, initargs=(lock,))

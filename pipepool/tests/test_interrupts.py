@@ -6,7 +6,7 @@ import asyncio
 import contextlib
 from typing import Any
 
-from pipepool import PipePool
+from pipepool import PipePool, TaskExit
 from pipepool.worker_connection import DEFAULTS
 from pool_tests import calls
 from pool_tests.helpers import assume_short, in_pool
@@ -41,7 +41,7 @@ def test_ctrl_c_while_a_result_is_handled_loses_no_other_result() -> None:
                 await asyncio.sleep(0.001)
                 connection.read()
         assert [future.result() for future in others] == [0, 2, 3]
-        assert isinstance(interrupted.exception(), KeyboardInterrupt)
+        assert isinstance(interrupted.exception(), TaskExit)
         loop.add_reader(connection._descriptor, connection.read)
         assert await pool.run(calls.add, 4) == 4
         stats = pool.stats()

@@ -80,8 +80,8 @@ def test_a_task_carries_its_callable_only_where_workers_do_not_keep_it() -> None
     by_name, partial = Function(1, calls.add, b""), Function(0, calls.add, None)
     values = [(0, "value")]
     assert Task(by_name, (), {}, None, DEFAULTS).extra is None
-    assert Task(by_name, (), {}, None, DEFAULTS, values).extra == (None, values)
-    assert Task(partial, (), {}, None, DEFAULTS).extra == (calls.add, None)
+    assert Task(by_name, (), {}, None, DEFAULTS, values).extra == (None, values, None)
+    assert Task(partial, (), {}, None, DEFAULTS).extra == (calls.add, None, None)
 
 
 @pytest.mark.parametrize("name", ["timeout", "queue_timeout"])

@@ -8,6 +8,7 @@ if sys.platform == "win32":
 from pipepool.exceptions import BrokenWorker, QueueFull, RemoteError, TaskExit
 from pipepool.executor import PipeExecutor
 from pipepool.pool import PipePool, Stats
+from pipepool.scheduler import TaskMetrics
 
 __all__ = [
     "BrokenWorker",
@@ -17,5 +18,6 @@ __all__ = [
     "RemoteError",
     "Stats",
     "TaskExit",
+    "TaskMetrics",
 ]
 __version__ = "0.1.0"

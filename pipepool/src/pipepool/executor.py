@@ -12,19 +12,30 @@ import itertools
 import os
 import selectors
 import threading
+import time
 import weakref
-from collections.abc import Callable, Iterable, Iterator
+from collections import deque
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
 from typing import Any, TypeVar
 
 from pipepool.exceptions import BrokenWorker
-from pipepool.pool import configure
-from pipepool.scheduler import Scheduler
-from pipepool.worker_connection import DEFAULTS
+from pipepool.pool import ContextVariables, configure
+from pipepool.scheduler import Scheduler, TaskMetrics
+from pipepool.shared_memory import ARENA_SIZE
+from pipepool.worker_connection import DEFAULTS, Options
 from pipepool.worker_manager import Config
 
 T = TypeVar("T")
-Call = tuple[Future[Any], Callable[..., Any], tuple[Any, ...], dict[str, Any]]
+# future, function, args, kwargs, options, values of context variables
+Call = tuple[
+    Future[Any],
+    Callable[..., Any],
+    tuple[Any, ...],
+    dict[str, Any],
+    Options,
+    list[tuple[int, Any]] | None,
+]
 
 _engines: weakref.WeakSet[_Engine] = weakref.WeakSet()
 _interpreter_ends = False
@@ -34,7 +45,9 @@ class PipeExecutor(Executor):
     """Replaces ProcessPoolExecutor; a worker that dies fails only the task that it ran.
 
     `mp_context` is accepted and ignored: workers are always forked by a fresh process of one
-    thread, which imports the main module as multiprocessing's `forkserver` does.
+    thread, which imports the main module as multiprocessing's `forkserver` does. The parameters
+    after it are those of PipePool; `metrics` is called in the executor's thread. With `max_queue`
+    it is the future of a call that raises QueueFull.
     """
 
     def __init__(
@@ -44,17 +57,68 @@ class PipeExecutor(Executor):
         initializer: Callable[..., object] | None = None,
         initargs: tuple[Any, ...] = (),
         *,
+        preload: Sequence[str] = (),
         max_tasks_per_child: int | None = None,
+        max_queue: int | None = None,
+        context: Sequence[str] = (),
+        finalizer: Callable[[], object] | None = None,
+        start_timeout: float | None = None,
+        busy_wait: bool | None = None,
+        shared_memory: int = ARENA_SIZE,
+        metrics: Callable[[TaskMetrics], object] | None = None,
     ) -> None:
-        self._engine = _Engine(configure(max_workers, initializer, initargs, max_tasks_per_child))
+        config = configure(
+            max_workers,
+            initializer,
+            initargs,
+            preload=preload,
+            max_tasks_per_child=max_tasks_per_child,
+            max_queue=max_queue,
+            context=context,
+            finalizer=finalizer,
+            start_timeout=start_timeout,
+            busy_wait=busy_wait,
+            shared_memory=shared_memory,
+            metrics=metrics,
+        )
+        self._engine = _Engine(config)
+        self._variables = ContextVariables(context)
         _engines.add(self._engine)
         # The thread refers to the engine only: an executor that is collected ends as by shutdown.
         weakref.finalize(self, self._engine.finish).atexit = False
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
+        return self._submit(fn, args, kwargs, DEFAULTS)
+
+    def submit_with(
+        self,
+        fn: Callable[..., T],
+        /,
+        *args: Any,
+        kwargs: Mapping[str, Any] | None = None,
+        timeout: float | None = None,
+        queue_timeout: float | None = None,
+        idempotent: bool = False,
+        zero_copy_result: bool = False,
+        zero_copy_args: bool = False,
+    ) -> Future[T]:
+        """Submit a call with the options of `PipePool.run`."""
+        options = Options(
+            timeout, queue_timeout, idempotent, zero_copy_result, False, zero_copy_args
+        )
+        return self._submit(fn, args, dict(kwargs or ()), options)
+
+    def _submit(
+        self,
+        function: Callable[..., T],
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        options: Options,
+    ) -> Future[T]:
         if _interpreter_ends:
             raise RuntimeError("cannot schedule new futures after interpreter shutdown")
-        return self._engine.submit(fn, args, kwargs)
+        values = self._variables.values() if self._variables else None
+        return self._engine.submit((Future(), function, args, kwargs, options, values))
 
     def map(
         self,
@@ -62,19 +126,66 @@ class PipeExecutor(Executor):
         *iterables: Iterable[Any],
         timeout: float | None = None,
         chunksize: int = 1,
+        buffersize: int | None = None,
     ) -> Iterator[T]:
         if chunksize < 1:
             raise ValueError("chunksize must be >= 1.")
+        if buffersize is not None and not isinstance(buffersize, int):
+            raise TypeError("buffersize must be an integer or None")
+        if buffersize is not None and buffersize < 1:
+            raise ValueError("buffersize must be None or > 0")
         if chunksize == 1:
-            return super().map(fn, *iterables, timeout=timeout)
+            return self._map(fn, iterables, timeout, buffersize)
         calls = zip(*iterables, strict=False)
         chunks = iter(lambda: tuple(itertools.islice(calls, chunksize)), ())
-        return _flatten(super().map(_run_chunk, itertools.repeat(fn), chunks, timeout=timeout))
+        chunked = (itertools.repeat(fn), chunks)
+        return _flatten(self._map(_run_chunk, chunked, timeout, buffersize))
+
+    def _map(
+        self,
+        fn: Callable[..., T],
+        iterables: Iterable[Iterable[Any]],
+        timeout: float | None,
+        buffersize: int | None,
+    ) -> Iterator[T]:
+        if buffersize is None:
+            return super().map(fn, *iterables, timeout=timeout)
+        end = None if timeout is None else time.monotonic() + timeout
+        calls = zip(*iterables, strict=False)
+        futures = deque(self.submit(fn, *args) for args in itertools.islice(calls, buffersize))
+        return self._buffered(fn, calls, futures, end)
+
+    def _buffered(
+        self,
+        fn: Callable[..., T],
+        calls: Iterator[tuple[Any, ...]],
+        futures: deque[Future[T]],
+        end: float | None,
+    ) -> Iterator[T]:
+        """Yield the results of futures, and submit a call for each that the consumer takes."""
+        try:
+            while futures:
+                left = None if end is None else end - time.monotonic()
+                result = futures[0].result(left)
+                futures.popleft()
+                for args in itertools.islice(calls, 1):
+                    futures.append(self.submit(fn, *args))
+                yield result
+                del result  # it is the consumer's alone
+        finally:
+            for future in futures:
+                future.cancel()
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         self._engine.finish(cancel_futures)
         if wait:
             self._engine.join()
+
+    def kill_workers(self) -> None:
+        """Kill the workers and shut down at once; tasks that have not ended raise BrokenWorker."""
+        self._engine.finish(cancel=True, grace=0.0)
+
+    terminate_workers = kill_workers  # workers ignore SIGTERM, which process groups receive
 
 
 class _Engine:
@@ -88,6 +199,7 @@ class _Engine:
         self._loop: asyncio.AbstractEventLoop | None = None
         self._scheduler: Scheduler | None = None
         self._is_woken = self._is_finishing = self._is_cancelling = False
+        self._grace: float | None = None  # s; None: until all calls have ended
         self._broken: str | None = None
 
     def _create_locks(self) -> None:
@@ -102,12 +214,9 @@ class _Engine:
             self._calls = []
             self._broken = "this executor belongs to the process that forked this one"
 
-    def submit(
-        self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]
-    ) -> Future[Any]:
+    def submit(self, call: Call) -> Future[Any]:
         """Submit a call; raise RuntimeError after `finish`, BrokenWorker without workers."""
-        future: Future[Any] = Future()
-        call = future, function, args, kwargs
+        future = call[0]
         if self._submit_at_once(call):
             return future
         with self._lock:
@@ -132,6 +241,8 @@ class _Engine:
         scheduler, turn = self._scheduler, self._turn
         if scheduler is None or turn._is_owned():  # type: ignore[attr-defined] # a call in a call
             return False
+        if call[4] is not DEFAULTS:  # a timer, which only the loop's own thread may start
+            return False
         try:  # around acquire, too: Ctrl-C may come as soon as the lock is held
             if not turn.acquire(blocking=False):
                 return False
@@ -143,10 +254,14 @@ class _Engine:
             if turn._is_owned():  # type: ignore[attr-defined]
                 turn.release()
 
-    def finish(self, cancel: bool = False) -> None:
-        """Reject new calls; the thread ends when the others have ended or are cancelled."""
+    def finish(self, cancel: bool = False, grace: float | None = None) -> None:
+        """Reject new calls; the thread ends when the others have ended or are cancelled.
+
+        With `grace` the calls that have not ended after so many seconds fail.
+        """
         with self._lock:
             self._is_finishing = True
+            self._grace = grace if self._grace is None else self._grace
             self._is_cancelling = self._is_cancelling or cancel
             self._wake()
 
@@ -174,17 +289,30 @@ class _Engine:
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
         self._end = asyncio.Event()
-        self._scheduler = Scheduler(loop, self._config, None, Future.set_running_or_notify_cancel)
+        self._scheduler = Scheduler(loop, self._config, Future.set_running_or_notify_cancel)
         with self._lock:
             self._loop = loop
         self._take_calls()
         await self._end.wait()
         try:
-            await self._scheduler.drain(None)
+            await self._drain()
             await self._scheduler.end()
         finally:
             with self._lock:
                 self._loop = None
+
+    async def _drain(self) -> None:
+        """Wait until all calls have ended, or the grace that was set meanwhile is over."""
+        assert self._scheduler is not None
+        drained = asyncio.ensure_future(self._scheduler.drain(None))
+        while not drained.done() and self._grace is None:
+            self._end.clear()
+            ended = asyncio.ensure_future(self._end.wait())
+            await asyncio.wait([drained, ended], return_when=asyncio.FIRST_COMPLETED)
+            ended.cancel()
+        if not drained.done():
+            await asyncio.wait([drained], timeout=self._grace)
+            drained.cancel()
 
     def _take_calls(self) -> None:
         with self._lock:
@@ -223,9 +351,9 @@ class _YieldingSelector(selectors.DefaultSelector):
 
 
 def _submit(scheduler: Scheduler, call: Call, at_once: bool = False) -> None:
-    future, function, args, kwargs = call
+    future, function, args, kwargs, options, values = call
     try:
-        scheduler.submit(function, args, kwargs, future, DEFAULTS, at_once=at_once)
+        scheduler.submit(function, args, kwargs, future, options, values, at_once=at_once)
     except Exception as error:  # noqa: BLE001 - what pickling the function raises
         _fail(future, error)
 

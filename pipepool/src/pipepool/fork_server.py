@@ -226,6 +226,8 @@ def _preparation() -> dict[str, object]:
     data = dict(spawn.get_preparation_data("fork server"))
     if method is None:  # get_preparation_data chose one, which is the application's decision
         multiprocessing.set_start_method(None, force=True)
+    if not Path(str(data.get("init_main_from_path", __file__))).is_file():
+        del data["init_main_from_path"]  # such as the name of a program that is not on disk
     data["authkey"] = bytes(data["authkey"])  # AuthenticationString refuses to be pickled
     data["name"] = process.current_process().name  # the name of the workers' parent_process()
     return data

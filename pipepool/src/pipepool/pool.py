@@ -5,51 +5,82 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import importlib
+import itertools
 import math
 import operator
 import os
-from collections.abc import Callable, Sequence
+from collections import deque
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar
+from typing import Any, TypeVar, TypeVarTuple, cast
 
 from pipepool.exceptions import BrokenWorker
-from pipepool.scheduler import Scheduler
-from pipepool.shared_memory import ARENA_SIZE
+from pipepool.scheduler import Scheduler, TaskMetrics
+from pipepool.shared_memory import ARENA_SIZE, PAGE
 from pipepool.worker import Setup
-from pipepool.worker_connection import DEFAULTS, Options
-from pipepool.worker_manager import Config
+from pipepool.worker_connection import DEFAULTS, Options, check_seconds
+from pipepool.worker_manager import Config, check_picklable
 
 T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
 
 CGROUP = Path("/sys/fs/cgroup")
+AHEAD = 8  # tasks a worker that `map` submits ahead of its consumer
 
 
 def configure(
-    max_workers: int | None,
-    initializer: Callable[..., object] | None,
-    initargs: tuple[Any, ...],
-    max_tasks_per_child: int | None,
+    max_workers: int | None = None,
+    initializer: Callable[..., object] | None = None,
+    initargs: tuple[Any, ...] = (),
+    *,
     preload: Sequence[str] = (),
-    variables: Sequence[str] = (),
+    max_tasks_per_child: int | None = None,
+    max_queue: int | None = None,
+    context: Sequence[str] = (),
+    finalizer: Callable[[], object] | None = None,
+    start_timeout: float | None = None,
+    busy_wait: bool | None = None,
+    shared_memory: int = ARENA_SIZE,
+    metrics: Callable[[TaskMetrics], object] | None = None,
 ) -> Config:
-    """Check a pool's parameters; errors have the texts of the standard executors."""
+    """Check the parameters of a pool; errors have the texts of the standard executors."""
     if max_workers is None:
         max_workers = available_cpus()
     max_workers = operator.index(max_workers)
     if max_workers <= 0:
         raise ValueError("max_workers must be greater than 0")
-    if initializer is not None and not callable(initializer):
-        raise TypeError("initializer must be a callable")
+    for name, function in (("initializer", initializer), ("finalizer", finalizer)):
+        if function is not None and not callable(function):
+            raise TypeError(f"{name} must be a callable")
     if max_tasks_per_child is not None:
         if not isinstance(max_tasks_per_child, int):
             raise TypeError("max_tasks_per_child must be an integer")
         if max_tasks_per_child <= 0:
             raise ValueError("max_tasks_per_child must be >= 1")
-    has_spare_cores = max_workers + 2 <= available_cpus()  # for workers that wait awake
-    setup = Setup(initializer, initargs, None, tuple(variables), has_spare_cores)
-    return Config(max_workers, max_tasks_per_child, tuple(preload), ARENA_SIZE, setup)
+    if max_queue is not None and operator.index(max_queue) < 0:
+        raise ValueError("max_queue must be at least 0, or None for any number")
+    if operator.index(shared_memory) < PAGE:
+        raise ValueError(f"shared_memory must be at least {PAGE} bytes")
+    check_seconds("start_timeout", start_timeout)
+    if isinstance(preload, str) or isinstance(context, str):
+        raise TypeError("preload and context must be lists of names, not one string")
+    if busy_wait is None:
+        busy_wait = max_workers + 2 <= available_cpus()  # where it takes no core from others
+    setup = Setup(initializer, initargs, finalizer, tuple(context), busy_wait)
+    check_picklable(setup)
+    size = -(-shared_memory // PAGE) * PAGE
+    return Config(
+        max_workers,
+        max_tasks_per_child,
+        tuple(preload),
+        size,
+        start_timeout,
+        max_queue,
+        metrics,
+        setup,
+    )
 
 
 def available_cpus() -> int:
@@ -82,9 +113,17 @@ def _cgroup_quota() -> float | None:
 class PipePool:
     """Worker processes of one event loop: `async with PipePool(2) as pool: await pool.run(f, x)`.
 
-    `preload` names modules that are imported once, before the workers are forked. `max_queue` is
-    the number of tasks that may wait. `context` names context variables, "module:name", whose
-    values are sent with each task.
+    * `initializer(*initargs)` runs in each worker before its first task, `finalizer()` at its end.
+    * `preload` names modules that are imported once, before the workers are forked.
+    * `max_tasks_per_child` is the number of tasks after which a worker is replaced.
+    * `max_queue` is the number of tasks that may wait for a worker.
+    * `context` names context variables, "module:name", whose values are sent with each task.
+    * `start_timeout` limits the start of the first workers, in seconds.
+    * `busy_wait` makes workers wait awake between tasks of a dense stream; None: where the
+      available CPUs are two more than the workers.
+    * `shared_memory` is the size of the memory for large arguments, and of that for large results,
+      in bytes, for each worker. Pages exist once they are used.
+    * `metrics` is called on the loop with a TaskMetrics at the end of each task.
     """
 
     def __init__(
@@ -97,14 +136,27 @@ class PipePool:
         max_tasks_per_child: int | None = None,
         max_queue: int | None = None,
         context: Sequence[str] = (),
+        finalizer: Callable[[], object] | None = None,
+        start_timeout: float | None = None,
+        busy_wait: bool | None = None,
+        shared_memory: int = ARENA_SIZE,
+        metrics: Callable[[TaskMetrics], object] | None = None,
     ) -> None:
         self._config = configure(
-            max_workers, initializer, initargs, max_tasks_per_child, preload, context
+            max_workers,
+            initializer,
+            initargs,
+            preload=preload,
+            max_tasks_per_child=max_tasks_per_child,
+            max_queue=max_queue,
+            context=context,
+            finalizer=finalizer,
+            start_timeout=start_timeout,
+            busy_wait=busy_wait,
+            shared_memory=shared_memory,
+            metrics=metrics,
         )
-        self._variables = [_context_variable(path) for path in context]
-        if max_queue is not None and max_queue < 0:
-            raise ValueError("max_queue must be at least 0, or None for any number")
-        self._max_queue = max_queue
+        self._variables = ContextVariables(context)
         self._scheduler: Scheduler | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._is_closed = False
@@ -130,7 +182,7 @@ class PipePool:
             if self._is_closed:
                 raise RuntimeError("cannot start a pool that was closed")
             self._loop = asyncio.get_running_loop()
-            self._scheduler = Scheduler(self._loop, self._config, self._max_queue)
+            self._scheduler = Scheduler(self._loop, self._config)
         scheduler = self._scheduler
         self._check_loop()
         try:
@@ -144,9 +196,10 @@ class PipePool:
 
     async def run(
         self,
-        function: Callable[..., T],
+        function: Callable[[*Ts], T] | Callable[..., T],
         /,
-        *args: object,
+        *args: *Ts,
+        kwargs: Mapping[str, Any] | None = None,
         timeout: float | None = None,
         queue_timeout: float | None = None,
         idempotent: bool = False,
@@ -154,20 +207,16 @@ class PipePool:
         zero_copy_args: bool = False,
         kill_on_cancel: bool = False,
     ) -> T:
-        """Run `function(*args)` in a worker; return its result or raise its exception.
+        """Run `function(*args, **kwargs)` in a worker; return its result or raise its exception.
 
         `timeout` in seconds counts from the start of the task, whose worker is killed;
         `queue_timeout` limits the wait for a worker; both raise TimeoutError. An `idempotent` task
         is retried once when its worker dies; every other one raises BrokenWorker. With
-        `zero_copy_result` large buffers of the result are read-only views of shared memory, freed
-        when released or collected (bytes become a memoryview); with `zero_copy_args` those of the
-        arguments are, for as long as the worker keeps them. Raises QueueFull at once when
-        `max_queue` tasks wait, TypeError for a time that is not a number.
+        `zero_copy_result` bytes and large buffers of the result are read-only memoryviews of shared
+        memory, freed when released or collected; with `zero_copy_args` those of the arguments are,
+        for as long as the worker keeps them. Raises QueueFull at once when `max_queue` tasks wait,
+        TypeError for a time that is not a number.
         """
-        scheduler, loop = self._scheduler, self._loop
-        if scheduler is None or loop is None or self._is_closed:
-            raise RuntimeError("a pool runs tasks between start() and close()")
-        self._check_loop()
         options = DEFAULTS
         if (
             timeout is not None
@@ -180,24 +229,147 @@ class PipePool:
             options = Options(
                 timeout, queue_timeout, idempotent, zero_copy_result, kill_on_cancel, zero_copy_args
             )
-        variables = self._values() if self._variables else None
-        future: asyncio.Future[T] = loop.create_future()
-        task = scheduler.submit(function, args, {}, future, options, variables)
+        scheduler, future = self._open(), self._new_future()
+        values = self._variables.values() if self._variables else None
+        task = scheduler.submit(function, args, dict(kwargs or ()), future, options, values)
         try:
-            return await future
+            return cast(T, await future)
         except asyncio.CancelledError:
             scheduler.cancel(task)
             raise
+
+    async def map(
+        self,
+        function: Callable[..., T],
+        /,
+        *iterables: Iterable[Any],
+        limit: int | None = None,
+        **options: Any,
+    ) -> AsyncIterator[T]:
+        """Yield the results of `function` for the items of iterables, in their order.
+
+        At most `limit` tasks (default: 8 a worker) are submitted ahead of the consumer. `options`
+        are those of `run`. An exception is raised at its place; leaving the loop cancels the rest:
+        use `contextlib.aclosing` to have that done at once.
+        """
+        ahead: deque[asyncio.Future[T]] = deque()
+        calls = zip(*iterables, strict=False)
+        limit = self._limit(limit)
+        try:
+            while True:
+                for args in itertools.islice(calls, limit - len(ahead)):
+                    ahead.append(asyncio.ensure_future(self.run(function, *args, **options)))
+                if not ahead:
+                    return
+                result = await ahead[0]
+                ahead.popleft()
+                yield result
+                del result  # it is the consumer's alone
+        finally:
+            await _cancel_all(ahead)
+
+    async def as_completed(
+        self,
+        function: Callable[..., T],
+        /,
+        *iterables: Iterable[Any],
+        limit: int | None = None,
+        **options: Any,
+    ) -> AsyncIterator[T]:
+        """Yield results as `map` does, but in the order in which they come."""
+        pending: set[asyncio.Future[T]] = set()
+        calls = zip(*iterables, strict=False)
+        limit = self._limit(limit)
+        try:
+            while True:
+                for args in itertools.islice(calls, limit - len(pending)):
+                    pending.add(asyncio.ensure_future(self.run(function, *args, **options)))
+                if not pending:
+                    return
+                done, _ = await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
+                for future in done:
+                    pending.discard(future)
+                    yield future.result()
+        finally:
+            await _cancel_all(pending)
+
+    async def stream(
+        self,
+        function: Callable[..., Iterable[T]],
+        /,
+        *args: object,
+        kwargs: Mapping[str, Any] | None = None,
+        limit: int = 16,
+        timeout: float | None = None,
+        queue_timeout: float | None = None,
+        zero_copy_result: bool = False,
+        kill_on_cancel: bool = False,
+    ) -> AsyncIterator[T]:
+        """Yield the items of the iterable that `function` returns, such as a generator's.
+
+        The worker sends each item at once, and is at most `limit` items ahead of the consumer. It
+        is busy until the iterable has ended; leaving the loop ends the iterable at its next item
+        (use `contextlib.aclosing` to have that done at once). `timeout` is for the whole stream.
+        """
+        if operator.index(limit) < 1:
+            raise ValueError("limit must be at least 1")
+        options = Options(timeout, queue_timeout, False, zero_copy_result, kill_on_cancel, False)
+        scheduler, future = self._open(), self._new_future()
+        values = self._variables.values() if self._variables else None
+        items: deque[T] = deque()
+        wakeup = asyncio.Event()
+        keywords = dict(kwargs or ())
+        task = scheduler.submit(function, args, keywords, future, options, values, credit=limit)
+
+        def receive(item: T) -> None:
+            items.append(item)
+            wakeup.set()
+
+        task.on_item = receive
+        future.add_done_callback(lambda _: wakeup.set())
+        taken = 0
+        try:
+            while items or not future.done():
+                if not items:
+                    wakeup.clear()
+                    await wakeup.wait()
+                    continue
+                yield items.popleft()
+                taken += 1
+                if taken * 2 >= limit:
+                    scheduler.grant(task, taken)
+                    taken = 0
+            await future
+        finally:
+            if not future.done():
+                scheduler.stop_stream(task)
+                future.cancel()
+                scheduler.cancel(task)
+
+    def _open(self) -> Scheduler:
+        """Return the scheduler of an open pool on the running loop."""
+        scheduler = self._scheduler
+        if scheduler is None or self._is_closed:
+            raise RuntimeError("a pool runs tasks between start() and close()")
+        self._check_loop()
+        return scheduler
+
+    def _new_future(self) -> asyncio.Future[Any]:
+        assert self._loop is not None
+        return self._loop.create_future()
+
+    def _limit(self, limit: int | None) -> int:
+        if limit is None:
+            return AHEAD * self._config.workers
+        if operator.index(limit) < 1:
+            raise ValueError("limit must be at least 1, or None")
+        return limit
 
     def _check_loop(self) -> None:
         if asyncio._get_running_loop() is not self._loop:  # None in a forked child, too
             if self._scheduler is not None and self._scheduler.broken is not None:
                 raise BrokenWorker(self._scheduler.broken)
             raise RuntimeError("this pool belongs to the loop that it was started on")
-
-    def _values(self) -> list[tuple[int, Any]]:
-        context = contextvars.copy_context()
-        return [(i, context[v]) for i, v in enumerate(self._variables) if v in context]
 
     def stats(self) -> Stats:
         """Return counts of tasks and workers so far."""
@@ -295,9 +467,32 @@ def _pss(pid: int) -> int:
     return next(int(line.split()[1]) * 1024 for line in lines if line.startswith("Pss:"))
 
 
-def _context_variable(path: str) -> contextvars.ContextVar[Any]:
+class ContextVariables:
+    """The context variables whose values are sent with each task."""
+
+    def __init__(self, paths: Sequence[str]) -> None:
+        self._variables = [_find_variable(path) for path in paths]
+
+    def __bool__(self) -> bool:
+        return bool(self._variables)
+
+    def values(self) -> list[tuple[int, Any]]:
+        """Return (position, value) of those that are set in the current context."""
+        context = contextvars.copy_context()
+        return [(i, context[v]) for i, v in enumerate(self._variables) if v in context]
+
+
+def _find_variable(path: str) -> contextvars.ContextVar[Any]:
     module, _, name = path.partition(":")
     found = getattr(importlib.import_module(module), name, None)
     if not isinstance(found, contextvars.ContextVar):
         raise ValueError(f"context={path!r} is not the 'module:name' of a context variable")
     return found
+
+
+async def _cancel_all(futures: Iterable[asyncio.Future[Any]]) -> None:
+    """Cancel tasks that were submitted, and wait until each has been."""
+    futures = list(futures)
+    for future in futures:
+        future.cancel()
+    await asyncio.gather(*futures, return_exceptions=True)

@@ -28,8 +28,10 @@ BUFFER = 64 << 10  # bytes of the receive buffer; a larger frame gets a buffer o
 SETUP = 0  # the sequence number of a worker's set-up, and of its answer
 
 # Kinds of an encoded value: as it is; bytes in the shared memory; a pickle; arguments with bytes in
-# the shared memory; a pickle whose buffers become views; an exception; a task that was not run.
-PLAIN, BYTES, PICKLED, WITH_BYTES, VIEWS, FAILED, SKIPPED = range(7)
+# the shared memory; a pickle whose buffers become views; an exception; a task that was not run; an
+# item of a stream, whose payload is the kind and the payload of the item.
+PLAIN, BYTES, PICKLED, WITH_BYTES, VIEWS, FAILED, SKIPPED, ITEM = range(8)
+CREDIT = -1  # in the place of a function number: a stream may send so many more items; 0 ends it
 
 Place = tuple[int, int, int]
 Entry = tuple[Any, ...]
@@ -122,9 +124,9 @@ class Decoder:
         self._keeps_pages = False
 
     def decode(self, kind: int, payload: Any, blob: memoryview, as_views: bool = False) -> Any:
-        """Return the value; with `as_views` its large buffers are views of the shared memory."""
+        """Return the value; with `as_views` bytes and large buffers are memoryviews."""
         if kind == PLAIN:
-            return payload
+            return memoryview(payload) if as_views and type(payload) is bytes else payload
         if kind == BYTES:
             return self._borrow(payload, blob) if as_views else self._copy(payload, blob, bytes)
         if kind == WITH_BYTES:
@@ -158,6 +160,8 @@ class Decoder:
             inner, rest, _, large = payload
             self.discard(inner, rest)
             places = [place for _, place in large]
+        elif kind == ITEM:
+            self.discard(*payload)
         elif kind in {PICKLED, VIEWS}:
             body, places = payload
             places = [*places, body] if type(body) is tuple else places
@@ -248,7 +252,8 @@ def load_exception(payload: tuple[bytes, str]) -> BaseException:
     error: BaseException
     try:
         error = pickle.loads(data)  # noqa: S301 - from our own child
-        error.__cause__ = RemoteTraceback(trace)
+        # Past a __setattr__ of its own, such as that of a frozen dataclass.
+        BaseException.__setattr__(error, "__cause__", RemoteTraceback(trace))
     except Exception as wrong:  # noqa: BLE001 - it loaded in the worker, but modules may differ
         error = RemoteError(f"{wrong!r}, while loading an exception:\n{trace}")
     return error

@@ -15,13 +15,14 @@ import threading
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterator
+from dataclasses import dataclass
 from functools import partial
 from time import monotonic_ns
-from typing import Any
+from typing import Any, Literal
 
 from pipepool import shared_memory
-from pipepool.exceptions import BrokenWorker, QueueFull, worker_ended
-from pipepool.protocol import FAILED, PLAIN, SKIPPED, Decoder, Entry, load_exception
+from pipepool.exceptions import BrokenWorker, QueueFull, TaskExit, worker_ended
+from pipepool.protocol import FAILED, ITEM, PLAIN, SKIPPED, Decoder, Entry, load_exception
 from pipepool.worker_connection import (
     Function,
     Functions,
@@ -41,7 +42,25 @@ STUCK_CHECK = 0.01  # s between two checks for such a task
 VISIBLE = 0.002  # s after which each side sees what the other wrote, on any memory order
 MOST_DEATHS = 3  # of workers before they start a task that they hold, which then fails
 
+Outcome = Literal["done", "failed", "cancelled"]
+
+Observer = Callable[["TaskMetrics"], object]
+
 _schedulers: weakref.WeakSet[Scheduler] = weakref.WeakSet()
+
+
+@dataclass(frozen=True)
+class TaskMetrics:
+    """What a pool passes to its `metrics` callback at the end of each task.
+
+    `queue_s` is the time until the task was sent to a worker, None if it never was; `run_s` its run
+    time in the worker, None if the worker returned no result.
+    """
+
+    function: str
+    outcome: Outcome
+    queue_s: float | None
+    run_s: float | None
 
 
 class Scheduler:
@@ -54,16 +73,15 @@ class Scheduler:
         self,
         loop: asyncio.AbstractEventLoop,
         config: Config,
-        max_queue: int | None = None,
         claim: Callable[[Any], bool] | None = None,
     ) -> None:
         self._loop = loop
-        self._max_queue = max_queue
+        self._max_queue = config.max_queue
         self._claim = claim
         self._functions = Functions()
         self._flush_is_scheduled = self._check_is_scheduled = False
         self.queue = Queue()
-        self.accounting = Accounting(loop)
+        self.accounting = Accounting(loop, config.metrics)
         self.running = 0  # tasks that some worker holds
         self.broken: str | None = None  # why no worker can be started, for good
         self.manager = WorkerManager(loop, config, self)
@@ -85,10 +103,12 @@ class Scheduler:
         options: Options,
         variables: list[tuple[int, Any]] | None = None,
         at_once: bool = False,
+        credit: int | None = None,
     ) -> Task:
         """Queue a call; raise QueueFull, BrokenWorker, or what pickling the function raises.
 
-        It is sent with others of the same turn of the loop, or `at_once`.
+        It is sent with others of the same turn of the loop, or `at_once`. With `credit` the result
+        is an iterable, of which the worker may send so many items before it waits.
         """
         if self.broken is not None:
             raise BrokenWorker(self.broken)
@@ -100,7 +120,7 @@ class Scheduler:
             self.flush()
             if len(self.queue) >= self._max_queue and (self.queue or not self._choose(known)):
                 raise QueueFull(f"{len(self.queue)} tasks wait already: retry later")
-        task = Task(known, args, kwargs, future, options, variables)
+        task = Task(known, args, kwargs, future, options, variables, credit)
         self.queue.append(task)
         self.accounting.pending += 1
         if options.queue_timeout is not None:
@@ -189,6 +209,10 @@ class Scheduler:
                 if task is None:
                     self._handle_unexpected(connection, sequence, kind, payload, blob)
                     continue
+                if kind == ITEM:
+                    tasks[sequence] = task
+                    self._handle_item(connection, task, payload, blob)
+                    continue
                 self.running -= 1
                 connection.load -= task.cost
                 if kind == SKIPPED:
@@ -197,7 +221,10 @@ class Scheduler:
                 task.function.add_run(took)
                 accounting.run_ns += took
                 accounting.transport_ns += now - task.sent - took
-                if kind == PLAIN and not task.future.done():
+                if accounting.observer is not None:
+                    task.run_ns = took
+                is_plain = kind == PLAIN and not task.options.zero_copy_result
+                if is_plain and not task.future.done():
                     accounting.finish(task, payload)
                 else:
                     accounting.finish_with(task, connection.decoder, kind, payload, blob)
@@ -235,6 +262,34 @@ class Scheduler:
         else:
             self.manager.worker_ready(connection, *connection.decoder.decode(kind, payload, blob))
 
+    def _handle_item(
+        self, connection: WorkerConnection, task: Task, payload: Any, blob: memoryview
+    ) -> None:
+        """Pass an item of a stream on; one that cannot be loaded ends the stream."""
+        if task.future.done() or task.on_item is None:
+            connection.decoder.discard(*payload)
+            return
+        kind, item = payload
+        try:
+            item = connection.decoder.decode(kind, item, blob, task.options.zero_copy_result)
+        except BaseException as error:  # noqa: BLE001 - what loading a value raises
+            self.accounting.fail(task, error)
+            connection.stop_stream(task)
+        else:
+            task.on_item(item)
+
+    def grant(self, task: Task, items: int) -> None:
+        """Allow a stream to send so many more items."""
+        connection = task.connection
+        if connection is not None and connection.tasks.get(task.sequence) is task:
+            connection.grant(task, items)
+
+    def stop_stream(self, task: Task) -> None:
+        """End a stream whose consumer has gone."""
+        connection = task.connection
+        if connection is not None and connection.tasks.get(task.sequence) is task:
+            connection.stop_stream(task)
+
     # Cancel and fail
 
     def cancel(self, task: Task) -> None:
@@ -246,8 +301,9 @@ class Scheduler:
             self._stop(task)
 
     def cancel_queued(self) -> None:
-        """Cancel the tasks that no worker has."""
-        for task in list(self.queue):
+        """Cancel the queued tasks, but one for each worker that is starting."""
+        self.flush()
+        for task in list(self.queue)[self.manager.count_starting() :]:
             if task.future.cancel():
                 self.cancel(task)
 
@@ -480,7 +536,12 @@ class Queue:
 class Accounting:
     """Counts tasks from their submission to their one end; sums of times are in ns."""
 
-    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        loop: asyncio.AbstractEventLoop,
+        observer: Callable[[TaskMetrics], object] | None = None,
+    ) -> None:
+        self.observer = observer
         self.pending = self.done = self.failed = self.crashed = 0
         self.queue_ns = self.run_ns = self.transport_ns = 0
         self._empty = loop.create_future()
@@ -499,6 +560,8 @@ class Accounting:
             task.timer.cancel()
         if self._is_closing:
             self._check()
+        if self.observer is not None:
+            self._observe(task, "done")
 
     def finish_with(
         self, task: Task, decoder: Decoder, kind: int, payload: Any, blob: memoryview
@@ -522,7 +585,13 @@ class Accounting:
         if task.is_ended:
             return
         self.failed += 1
+        outcome: Outcome = "cancelled" if task.future.done() else "failed"
         if not task.future.done():
+            if not isinstance(error, Exception):  # it would end the application
+                code = error.code if isinstance(error, SystemExit) else None
+                exit_error = TaskExit(f"the task, or pickling for it, raised {_name(error)}", code)
+                exit_error.__cause__ = error
+                error = exit_error
             if isinstance(error, StopIteration):  # no asyncio future accepts it
                 cause, error = error, RuntimeError(f"the task raised {error!r}")
                 error.__cause__ = cause
@@ -530,17 +599,17 @@ class Accounting:
                 task.future.set_exception(error)
             except BaseException:  # noqa: BLE001
                 _contain(task)
-        self.drop(task)
+        self.drop(task, outcome)
 
     def interrupt(self, task: Task, error: BaseException) -> None:
         """End a task whose end was interrupted by an exception such as KeyboardInterrupt."""
         if task.is_ended and not task.future.done():
             self.done -= 1
-            self.failed += 1
-            task.future.set_exception(error)
+            self.pending += 1
+            task.is_ended = False
         self.fail(task, error)
 
-    def drop(self, task: Task) -> None:
+    def drop(self, task: Task, outcome: Outcome = "cancelled") -> None:
         """End a task that nobody waits for."""
         if task.is_ended:
             return
@@ -550,6 +619,18 @@ class Accounting:
         self.pending -= 1
         if self._is_closing:
             self._check()
+        if self.observer is not None:
+            self._observe(task, outcome)
+
+    def _observe(self, task: Task, outcome: Outcome) -> None:
+        assert self.observer is not None
+        waited = (task.sent - task.submitted) / 1e9 if task.sent else None
+        ran = None if task.run_ns is None else task.run_ns / 1e9
+        name = getattr(task.function.callable, "__qualname__", repr(task.function.callable))
+        try:
+            self.observer(TaskMetrics(name, outcome, waited, ran))
+        except Exception:  # noqa: BLE001 - it must not harm the pool
+            log.exception("the metrics callback raised")
 
     async def all_ended(self, seconds: float | None) -> None:
         """Wait until every task has ended, at most so long."""
@@ -560,6 +641,13 @@ class Accounting:
     def _check(self) -> None:
         if not self.pending and not self._empty.done():
             self._empty.set_result(None)
+
+
+def _name(error: BaseException) -> str:
+    try:
+        return repr(error)
+    except Exception:  # noqa: BLE001 - whatever a __repr__ raises
+        return type(error).__name__
 
 
 def _contain(task: Task) -> None:

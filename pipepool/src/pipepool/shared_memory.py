@@ -1,6 +1,6 @@
 """Memory shared by the parent and one worker: a status block, and two arenas for large buffers.
 
-    page 0   the status block: words of 8 bytes (RUNNING ... REVOKED); then one state byte a block
+    page 0   the status block: words of 8 bytes (RUNNING ... STOPPED); then one state byte a block
     page 1   RESULTS: blocks that the worker fills and the parent frees
     ...      ARGUMENTS: blocks that the parent fills and the worker frees
 
@@ -18,8 +18,9 @@ import tempfile
 
 # Words of the status block. The worker writes RUNNING, STARTED (ns of the monotonic clock) and
 # ENDED around each task; FIRST_SKIPPED and LAST_SKIPPED are the last range of tasks that it
-# skipped. The parent writes REVOKED: the worker starts no task up to that sequence number.
-RUNNING, STARTED, ENDED, FIRST_SKIPPED, LAST_SKIPPED, REVOKED = range(6)
+# skipped. The parent writes REVOKED, up to which the worker starts no task, and STOPPED, the stream
+# that is to end.
+RUNNING, STARTED, ENDED, FIRST_SKIPPED, LAST_SKIPPED, REVOKED, STOPPED = range(7)
 
 PAGE = 4096
 ARENA_SIZE = 64 << 20  # bytes of an arena by default; a page exists once it is used

@@ -13,6 +13,7 @@ import pickle
 import select
 import socket
 import traceback
+from collections import deque
 from collections.abc import Callable
 from dataclasses import dataclass
 from time import monotonic_ns
@@ -21,13 +22,16 @@ from typing import Any
 from pipepool import shared_memory
 from pipepool.exceptions import RemoteError, TaskExit
 from pipepool.protocol import (
+    CREDIT,
     FAILED,
+    ITEM,
     PLAIN,
     SETUP,
     SKIPPED,
     Decoder,
     Encoder,
     Entry,
+    Frame,
     FrameReader,
 )
 from pipepool.shared_memory import SharedMemory
@@ -53,16 +57,11 @@ class Setup:
 def work(sock: socket.socket, memory: SharedMemory) -> None:
     """Run tasks for the parent at the other end of a socket until it closes the socket."""
     shared_memory.keep_freed_pages()
-    reader = FrameReader(sock)
     wait = AdaptiveWait(sock)
     worker = _Worker(sock, memory, wait)
-    while True:
-        wait.for_data()
-        frames = reader.receive()
-        if frames is None:
-            break
-        while frames:  # keep no frame while waiting for the next
-            worker.run(*frames.pop(0))
+    while worker.frames or worker.receive():
+        while worker.frames:  # keep no frame while waiting for the next
+            worker.run(*worker.frames.popleft())
     worker.finish()
 
 
@@ -97,7 +96,9 @@ class AdaptiveWait:
 class _Worker:
     def __init__(self, sock: socket.socket, memory: SharedMemory, wait: AdaptiveWait) -> None:
         self._socket = sock
+        self._reader = FrameReader(sock)
         self._wait = wait
+        self.frames: deque[Frame] = deque()  # received and not run yet
         self._status = memory.status
         self._encoder = Encoder(memory.arena(shared_memory.RESULTS))
         self._decoder = Decoder(memory.arena(shared_memory.ARGUMENTS))
@@ -107,11 +108,22 @@ class _Worker:
         self._variables: list[contextvars.ContextVar[Any]] = []
         self._context = contextvars.copy_context()  # each task runs in a copy of it
 
+    def receive(self) -> bool:
+        """Wait for frames and receive them; return False when the parent closed the socket."""
+        self._wait.for_data()
+        frames = self._reader.receive()
+        if frames is None:
+            return False
+        self.frames.extend(frames)
+        return True
+
     def run(self, entries: list[Entry], blob: memoryview) -> None:
         """Run the tasks of one frame. Results are sent together, but none waits for long."""
         status, out, longest = self._status, self._encoder.entries, self._longest
         now = held_since = monotonic_ns()
         for sequence, number, code, kind, payload in entries:
+            if number == CREDIT:  # of a stream that has ended
+                continue
             if out and now - held_since + longest.get(number, 0.0) > HOLD:
                 self._send()
                 now = monotonic_ns()  # the parent may have been slow to read it
@@ -160,7 +172,7 @@ class _Worker:
                 function = self._function(number)
                 return self._encoder.encode(self._context.copy().run(function, *payload))
             call = self._decoder.decode(kind, payload, blob)
-            return self._encoder.encode(self._call(number, *call))
+            return self._encoder.encode(self._call(sequence, number, *call))
         except BaseException as error:  # noqa: BLE001 - it is passed to the caller
             return FAILED, _dump_exception(error)
 
@@ -186,15 +198,58 @@ class _Worker:
         return function
 
     def _call(
-        self, number: int, args: tuple[Any, ...], kwargs: dict[str, Any], extra: Any
+        self,
+        sequence: int,
+        number: int,
+        args: tuple[Any, ...],
+        kwargs: dict[str, Any],
+        extra: Any,
     ) -> object:
-        function, values = (None, None) if extra is None else extra
+        function, values, credit = (None, None, None) if extra is None else extra
         if function is None:
             function = self._function(number)
         context = self._context.copy()
         for position, value in values or ():
             context.run(self._variables[position].set, value)
-        return context.run(function, *args, **kwargs)
+        result = context.run(function, *args, **kwargs)
+        if credit is None:
+            return result
+        self._stream(sequence, context, result, credit)
+        return None
+
+    def _stream(self, sequence: int, context: contextvars.Context, items: Any, credit: int) -> None:
+        """Send the items of an iterable one by one, never more than the parent has allowed."""
+        status, end = self._status, object()
+        iterator = iter(items)
+        try:
+            while status[shared_memory.STOPPED] != sequence:
+                if not credit and not (credit := self._wait_for_credit(sequence)):
+                    return
+                item = context.run(next, iterator, end)
+                if item is end:
+                    return
+                entry = (sequence, ITEM, self._encoder.encode(item), 0)
+                self._encoder.entries.append(entry)
+                self._send()
+                credit -= 1
+        finally:
+            if hasattr(iterator, "close"):
+                context.run(iterator.close)
+
+    def _wait_for_credit(self, sequence: int) -> int:
+        """Return how many more items the parent allows, 0 for no more; keep its other frames."""
+        grants: list[int] = []
+        while not grants:
+            frames = self._reader.receive()
+            if frames is None:
+                raise BrokenPipeError
+            for entries, blob in frames:
+                first, number, *_, items = entries[0]
+                if number != CREDIT:
+                    self.frames.append((entries, blob))
+                elif first == sequence:
+                    grants.append(items)
+        return 0 if 0 in grants else sum(grants)
 
     def _send(self) -> None:
         if not self._encoder.entries:

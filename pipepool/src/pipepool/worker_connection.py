@@ -20,7 +20,7 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Protocol, TypeVar
 
 from pipepool import shared_memory
-from pipepool.protocol import SETUP, Decoder, Encoder, Entry, Frame, FrameReader
+from pipepool.protocol import CREDIT, PLAIN, SETUP, Decoder, Encoder, Entry, Frame, FrameReader
 
 T = TypeVar("T")
 Future = asyncio.Future[Any] | concurrent.futures.Future[Any]
@@ -86,6 +86,13 @@ def has_placeholders(function: functools.partial[Any]) -> bool:
     return PLACEHOLDER is not None and any(each is PLACEHOLDER for each in function.args)
 
 
+def check_seconds(name: str, seconds: object) -> None:
+    """Raise TypeError unless a parameter is a number of seconds or None."""
+    is_number = isinstance(seconds, Real) and not math.isnan(seconds)
+    if seconds is not None and not is_number:
+        raise TypeError(f"{name} must be a number of seconds or None, not {seconds!r}")
+
+
 @dataclass(frozen=True, slots=True)
 class Options:
     """The options of one call; times are in seconds."""
@@ -98,11 +105,8 @@ class Options:
     zero_copy_args: bool = False
 
     def __post_init__(self) -> None:
-        for name in ("timeout", "queue_timeout"):
-            seconds = getattr(self, name)
-            is_number = isinstance(seconds, Real) and not math.isnan(seconds)
-            if seconds is not None and not is_number:
-                raise TypeError(f"{name} must be a number of seconds or None, not {seconds!r}")
+        check_seconds("timeout", self.timeout)
+        check_seconds("queue_timeout", self.queue_timeout)
 
 
 DEFAULTS = Options()
@@ -121,6 +125,8 @@ class Task:
     connection: WorkerConnection | None = None
     timer: asyncio.TimerHandle | None = None
     start_by: float | None = None  # when a worker must have taken it, in the loop's time
+    on_item: Callable[[Any], None] | None = None  # receives the items of a stream
+    run_ns: int | None = None  # its run time, where metrics are wanted
 
     def __init__(
         self,
@@ -130,16 +136,18 @@ class Task:
         future: Future,
         options: Options,
         variables: list[tuple[int, Any]] | None = None,
+        credit: int | None = None,
     ) -> None:
         self.function = function
         self.args = args
         self.kwargs = kwargs
         self.future = future
         self.options = options
-        # What is sent beside the arguments: the callable itself, values of context variables.
+        # What is sent beside the arguments: the callable itself, values of context variables, and
+        # for a stream the number of items that the worker may send.
         self.extra = (
-            (None if function.number else function.callable, variables)
-            if variables or not function.number
+            (None if function.number else function.callable, variables, credit)
+            if variables or not function.number or credit is not None
             else None
         )
         self.submitted = monotonic_ns()
@@ -185,6 +193,7 @@ class WorkerConnection:
         self.tasks: dict[int, Task] = {}
         self.load = 0.0
         self.sequence = 0
+        self.is_killed = False  # by the pool
         self.has_backlog = False  # bytes that the socket has not taken yet
         self.crashed: list[Task] = []  # what it ran when it died, until its exit status is known
         self._known_functions = {0}
@@ -222,6 +231,16 @@ class WorkerConnection:
         task.connection, task.sequence, task.cost, task.sent = self, sequence, cost, now
         self.load += cost
         self.tasks_left -= 1
+
+    def grant(self, task: Task, items: int) -> None:
+        """Allow the stream of a task to send so many more items."""
+        self._encoder.entries.append((task.sequence, CREDIT, None, PLAIN, items))
+        self.send()
+
+    def stop_stream(self, task: Task) -> None:
+        """Make the worker end a stream at its next item."""
+        self.status[shared_memory.STOPPED] = task.sequence
+        self.grant(task, 0)  # for a worker that waits, or that another stream's end is written for
 
     def set_up(self, setup: bytes) -> None:
         """Send what the worker starts with, such as its initializer."""

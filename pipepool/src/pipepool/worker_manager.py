@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import logging
 import pickle
+from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import context, reduction, resource_sharer
 from typing import Any, Protocol
@@ -13,11 +14,12 @@ from pipepool import fork_server
 from pipepool.fork_server import ForkServerClient
 from pipepool.protocol import Entry
 from pipepool.worker import Setup
-from pipepool.worker_connection import Task, WorkerConnection, WorkerState
+from pipepool.worker_connection import Task, WorkerConnection, WorkerState, detached
 
 REPLACE_AT = 8  # a successor is started when 1/REPLACE_AT of a worker's tasks are left
 PAUSE = 0.1  # s before the second retry of a worker or fork server that failed to start
 LONGEST_PAUSE = 5.0  # s; the pause doubles with each further failure
+SLOW_START = 10.0  # s after which a start without a ready worker is logged
 STATUS_TIMEOUT = 1.0  # s that the exit status of a worker may come after the end of its socket
 
 log = logging.getLogger("pipepool")
@@ -31,6 +33,9 @@ class Config:
     max_tasks: int | None  # of one worker, which is then replaced
     preload: tuple[str, ...]
     arena_size: int  # bytes of shared memory in each direction, for each worker
+    start_timeout: float | None  # s for the first workers to be ready
+    max_queue: int | None  # tasks that may wait
+    metrics: Callable[[Any], object] | None  # is called at the end of each task
     setup: Setup
 
 
@@ -72,8 +77,27 @@ class WorkerManager:
         self.cause: BaseException | None = None
         self.killed = self.restarts = 0
         self.started = loop.create_future()
+        self._timers = [detached(loop.call_later, SLOW_START, self._warn_of_slow_start)]
+        if config.start_timeout is not None:
+            timer = detached(loop.call_later, config.start_timeout, self._start_timed_out)
+            self._timers.append(timer)
         self._fork_server = self._start_fork_server()
         self._start_workers()
+
+    def _warn_of_slow_start(self) -> None:
+        log.warning(
+            "no worker is ready after %g s: an import or the initializer is slow", SLOW_START
+        )
+
+    def _start_timed_out(self) -> None:
+        why = f"the workers were not ready within start_timeout={self._config.start_timeout:g} s"
+        self.fail(why, TimeoutError(why))
+
+    def _set_started(self) -> None:
+        for timer in self._timers:
+            timer.cancel()
+        if not self.started.done():
+            self.started.set_result(None)
 
     def _start_fork_server(self) -> ForkServerClient:
         grace = fork_server.FINALIZER_GRACE if self._setup.finalizer else fork_server.GRACE
@@ -89,6 +113,10 @@ class WorkerManager:
     def at_work(self) -> list[WorkerConnection]:
         """Return the workers that may hold tasks."""
         return self._in_state(WorkerState.ACTIVE, WorkerState.RETIRING)
+
+    def count_starting(self) -> int:
+        """Count the workers that are not ready yet."""
+        return len(self._in_state(WorkerState.STARTING))
 
     def _in_state(self, *states: WorkerState) -> list[WorkerConnection]:
         return [each for each in self.connections.values() if each.state in states]
@@ -127,8 +155,8 @@ class WorkerManager:
             self.open.append(connection)
             self.idle[connection] = None
             free -= 1
-        if free <= 0 and not self.started.done():
-            self.started.set_result(None)
+        if free <= 0:
+            self._set_started()
         self._start_workers()
 
     def worker_ready(self, connection: WorkerConnection, pid: int, result: Any) -> None:
@@ -152,7 +180,7 @@ class WorkerManager:
             pause = self._next_pause()
             log.warning("%s; the next attempt is in %.1f s", why, pause)
             self._is_retrying = True
-            self._loop.call_later(pause, self._retry)
+            detached(self._loop.call_later, pause, self._retry)
 
     def _next_pause(self) -> float:
         """Return the seconds before the next retry: 0 for the first after a success."""
@@ -166,8 +194,7 @@ class WorkerManager:
     def fail(self, why: str, cause: BaseException | None = None) -> None:
         """Give up: no worker can be started."""
         self.cause = self.cause or cause
-        if not self.started.done():
-            self.started.set_result(None)
+        self._set_started()
         self._listener.fail_all(why)
 
     # Tasks
@@ -216,6 +243,7 @@ class WorkerManager:
         connection.revoke()
         connection.state = WorkerState.RETIRING
         self._withdraw(connection)
+        connection.is_killed = True
         self.killed += 1
         self._fork_server.kill(connection.token)
         self._start_workers()
@@ -235,7 +263,7 @@ class WorkerManager:
             self.restarts += 1
             self._activate_spares()
         if connection.token in self.connections:
-            self._loop.call_later(STATUS_TIMEOUT, self._report_death, connection)
+            detached(self._loop.call_later, STATUS_TIMEOUT, self._report_death, connection)
         else:
             self._report_death(connection)
         self._listener.never_started([task for task in held if not connection.has_started(task)])
@@ -243,6 +271,8 @@ class WorkerManager:
     def _report_death(self, connection: WorkerConnection) -> None:
         self.connections.pop(connection.token, None)
         crashed, connection.crashed = connection.crashed, []
+        if connection.exit_status and not connection.is_killed and not self._is_closing:
+            log.warning("worker %s ended with status %s", connection.pid, connection.exit_status)
         self._listener.worker_died(crashed, connection.exit_status)
 
     def worker_ended(self, token: int, status: int) -> None:
@@ -268,7 +298,7 @@ class WorkerManager:
             connection.read_all()  # what it sent before it ended
             self.closed_by_worker(connection)
         log.warning("%s; it is restarted", why)
-        self._loop.call_later(self._next_pause(), self._restart)
+        detached(self._loop.call_later, self._next_pause(), self._restart)
 
     def _restart(self) -> None:
         if self._is_closing:
@@ -277,7 +307,7 @@ class WorkerManager:
             self._fork_server = self._start_fork_server()
         except Exception as error:  # noqa: BLE001 - no process, descriptor or memory
             log.warning("the fork server cannot be started: %s", error)
-            self._loop.call_later(max(PAUSE, self._next_pause()), self._restart)
+            detached(self._loop.call_later, max(PAUSE, self._next_pause()), self._restart)
             return
         self._is_restarting = False
         self._start_workers()
@@ -291,8 +321,7 @@ class WorkerManager:
     async def close(self) -> None:
         """End every worker and the fork server, within a bounded time."""
         self._is_closing = True
-        if not self.started.done():
-            self.started.set_result(None)
+        self._set_started()
         for connection in list(self.connections.values()):
             if connection.state is WorkerState.STARTING:  # its initializer may take long
                 self._fork_server.kill(connection.token)
@@ -303,6 +332,15 @@ class WorkerManager:
         if not self._is_restarting:
             await asyncio.wait([self._fork_server.ended], timeout=self._fork_server.end_timeout)
             self._fork_server.kill_server()
+
+
+def check_picklable(setup: Setup) -> None:
+    """Raise TypeError where the workers cannot be sent what they start with."""
+    try:
+        if _pickle_once(setup) is None:
+            _pickle_for_child(setup)
+    except Exception as error:
+        raise TypeError(f"initializer, initargs or finalizer cannot be pickled: {error}") from error
 
 
 def _pickle_once(setup: Setup) -> bytes | None:

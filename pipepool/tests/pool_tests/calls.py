@@ -9,6 +9,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from multiprocessing import process, shared_memory
 from pathlib import Path
 from typing import Any, NoReturn
@@ -304,3 +305,40 @@ class Leaving:
 
 def leave_when_loaded() -> Leaving:
     return Leaving()
+
+
+def sleep_for(seconds: float) -> float:
+    time.sleep(seconds)
+    return seconds
+
+
+def count(number: int, seconds: float = 0.0) -> Iterator[int]:
+    for each in range(number):
+        yield each
+        time.sleep(seconds)
+
+
+def large_items(number: int, size: int) -> Iterator[bytes]:
+    for each in range(number):
+        yield bytes([each]) * size
+
+
+def noted_items(path: str, number: int) -> Iterator[int]:
+    try:
+        for each in range(number):
+            note(path, str(each))
+            yield each
+    finally:
+        note(path, "closed")
+
+
+def two_items_then(kind: str) -> Iterator[int]:
+    yield 0
+    yield 1
+    if kind == "exit":
+        os._exit(4)
+    raise ValueError("after two")
+
+
+def finalize() -> None:
+    note(os.environ["FINALIZED"], str(os.getpid()))

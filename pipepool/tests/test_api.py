@@ -1,0 +1,344 @@
+"""What users expect of a pool beside `run`: map, streams, metrics, logging, start and end."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipepool import BrokenWorker, PipeExecutor, PipePool, QueueFull, TaskMetrics
+from pool_tests import calls
+from pool_tests.helpers import LIMIT, in_pool, wait_for, wait_until
+
+
+def test_keywords_of_a_function_go_in_kwargs_and_those_of_the_pool_stay() -> None:
+    async def test(pool: PipePool) -> None:
+        assert await pool.run(calls.add, 1, kwargs={"b": 2}, timeout=5) == 3
+        assert await pool.run(dict, kwargs={"timeout": 1, "kwargs": 2}) == {
+            "timeout": 1,
+            "kwargs": 2,
+        }
+
+    in_pool(test, 1)
+
+
+def test_map_yields_in_order_and_submits_no_more_than_its_limit_ahead() -> None:
+    taken: list[int] = []
+
+    def numbers() -> Any:
+        for number in range(40):
+            taken.append(number)
+            yield number
+
+    async def test(pool: PipePool) -> None:
+        found = []
+        async for result in pool.map(calls.add, numbers(), range(40), limit=5):
+            found.append(result)
+            assert len(taken) <= len(found) + 5
+        assert found == [2 * n for n in range(40)]
+        assert [r async for r in pool.map(calls.add, [])] == []
+
+    in_pool(test)
+
+
+def test_map_raises_at_its_place_and_cancels_the_rest(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+
+    async def test(pool: PipePool) -> None:
+        results = pool.map(divmod, [1] * 100, [1, 1, 0] + [1] * 97, limit=100)
+        assert [await anext(results), await anext(results)] == [(1, 0), (1, 0)]
+        with pytest.raises(ZeroDivisionError):
+            await anext(results)
+        slow = pool.map(calls.note, [str(ran)] * 50, "a" * 50, [0.05] * 50, limit=50)
+        async with contextlib.aclosing(slow):
+            await anext(slow)
+        await wait_for(lambda: pool.stats().running == pool.stats().queued == 0)
+        assert len(ran.read_text().split()) < 10
+
+    in_pool(test)
+
+
+@pytest.mark.parametrize("limit", [0, -1])
+def test_a_limit_that_lets_nothing_run_is_an_error(limit: int) -> None:
+    async def test(pool: PipePool) -> None:
+        for results in (pool.map, pool.as_completed):
+            with pytest.raises(ValueError, match="limit must be at least 1"):
+                await anext(results(calls.add, [1], limit=limit))
+        with pytest.raises(ValueError, match="limit must be at least 1"):
+            await anext(pool.stream(calls.count, 3, limit=limit))
+
+    in_pool(test, 1)
+
+
+def test_results_come_as_they_are_completed() -> None:
+    async def test(pool: PipePool) -> None:
+        found = [r async for r in pool.as_completed(calls.sleep_for, [0.6, 0.0, 0.1], limit=3)]
+        assert found == [0.0, 0.1, 0.6]
+
+    in_pool(test, 2)
+
+
+def test_a_stream_yields_the_items_of_a_generator_while_it_runs() -> None:
+    async def test(pool: PipePool) -> None:
+        began = time.monotonic()
+        stream = pool.stream(calls.count, 3, kwargs={"seconds": 0.5})
+        assert await anext(stream) == 0
+        assert time.monotonic() - began < 1.2  # of at least 1.5 s for all
+        assert [item async for item in stream] == [1, 2]
+        assert [item async for item in pool.stream(calls.count, 500)] == [*range(500)]
+        assert [item async for item in pool.stream(range, 5)] == [*range(5)]
+        large = [item async for item in pool.stream(calls.large_items, 20, 1 << 20)]
+        assert [item[:1] for item in large] == [bytes([n]) for n in range(20)]
+        assert (pool.stats().running, pool.stats().failed) == (0, 0)
+
+    in_pool(test, 1)
+
+
+def test_a_stream_is_never_further_ahead_of_its_consumer_than_its_limit(tmp_path: Path) -> None:
+    async def test(pool: PipePool) -> None:
+        ran = tmp_path / "ran"
+        stream = pool.stream(calls.noted_items, str(ran), 100, limit=4)
+        for number in range(30):
+            assert await anext(stream) == number
+            if number % 10 == 0:
+                await asyncio.sleep(0.05)
+                assert len(ran.read_text().split()) <= number + 1 + 4
+        await stream.aclose()  # type: ignore[attr-defined]
+        assert await pool.run(calls.add, 1) == 1  # the generator has ended, the worker is free
+        assert ran.read_text().split()[-1] == "closed"
+
+    in_pool(test, 1)
+
+
+def test_a_stream_that_nobody_began_to_read_and_one_that_is_left_end() -> None:
+    async def test(pool: PipePool) -> None:
+        for _ in range(3):
+            async with contextlib.aclosing(pool.stream(calls.count, 10**9)) as stream:
+                assert await anext(stream) == 0
+        unread = pool.stream(calls.count, 10**9)
+        await unread.aclose()  # type: ignore[attr-defined]
+        async with asyncio.timeout(5):
+            assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1)
+
+
+def test_what_a_generator_raises_and_its_worker_dying_end_a_stream() -> None:
+    async def test(pool: PipePool) -> None:
+        found = []
+        with pytest.raises(ValueError, match="after two"):
+            async for item in pool.stream(calls.two_items_then, "raise"):
+                found.append(item)
+        with pytest.raises(BrokenWorker):
+            async for item in pool.stream(calls.two_items_then, "exit"):
+                found.append(item)
+        assert found == [0, 1, 0, 1]
+        with pytest.raises(TypeError):
+            await anext(pool.stream(calls.add, 1))  # an int is no iterable
+        with pytest.raises(TimeoutError):
+            [
+                item
+                async for item in pool.stream(
+                    calls.count, 100, kwargs={"seconds": 0.1}, timeout=0.3
+                )
+            ]
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1)
+
+
+def test_other_tasks_are_run_while_a_stream_waits_for_its_consumer() -> None:
+    async def test(pool: PipePool) -> None:
+        stream = pool.stream(calls.count, 100, limit=1)
+        assert await anext(stream) == 0
+        async with asyncio.timeout(5):
+            assert await asyncio.gather(*(pool.run(calls.add, n) for n in range(20))) == [
+                *range(20)
+            ]
+        assert [item async for item in stream] == [*range(1, 100)]
+
+    in_pool(test, 2)
+
+
+def test_every_zero_copy_result_of_bytes_is_a_view() -> None:
+    async def test(pool: PipePool) -> None:
+        for size in (0, 1, 1000, 1 << 20):
+            view = await pool.run(calls.data, size, zero_copy_result=True)
+            assert (type(view), view.readonly, len(view)) == (memoryview, True, size)
+            assert await pool.run(calls.data, size) == b"x" * size
+
+    in_pool(test, 1)
+
+
+def test_metrics_are_passed_at_the_end_of_each_task(caplog: pytest.LogCaptureFixture) -> None:
+    found: list[TaskMetrics] = []
+
+    def fail(_: object) -> None:
+        raise OSError("a collector that is down")
+
+    async def test(pool: PipePool) -> None:
+        await pool.run(calls.sleep, 0.1)
+        with pytest.raises(ValueError, match="wrong"):
+            await pool.run(calls.fail, "error")
+        task = asyncio.ensure_future(pool.run(calls.sleep, 0.2))
+        await asyncio.sleep(0.05)
+        task.cancel()
+        await wait_for(lambda: len(found) == 3)
+
+    in_pool(test, 1, metrics=found.append)
+    assert [(m.function, m.outcome) for m in found] == [
+        ("sleep", "done"), ("fail", "failed"), ("sleep", "cancelled")
+    ]  # fmt: skip
+    assert 0.1 <= (found[0].run_s or 0) < 5
+    assert all(0 <= (m.queue_s if m.queue_s is not None else -1) < 5 for m in found)
+
+    async def test_again(pool: PipePool) -> None:
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test_again, 1, metrics=fail)
+    assert "the metrics callback raised" in caplog.text
+    caplog.clear()  # its traceback refers to the pool
+
+
+def test_a_worker_that_dies_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    async def test(pool: PipePool) -> None:
+        with pytest.raises(BrokenWorker):
+            await pool.run(calls.leave, 7)
+        with pytest.raises(TimeoutError):
+            await pool.run(calls.sleep, 9, timeout=0.05)  # which the pool kills itself
+        assert await pool.run(calls.add, 1) == 1
+
+    with caplog.at_level(logging.WARNING, "pipepool"):
+        in_pool(test, 1)
+    said = [record.getMessage() for record in caplog.records]
+    assert len(said) == 1
+    assert said[0].startswith("worker ") and said[0].endswith(" ended with status 7")
+
+
+def test_a_slow_start_fails_after_its_timeout() -> None:
+    async def body() -> None:
+        pool = PipePool(1, time.sleep, (60,), start_timeout=0.2)
+        with pytest.raises(BrokenWorker, match="not ready within start_timeout") as caught:
+            await pool.start()
+        assert isinstance(caught.value.__cause__, TimeoutError)
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+    with PipeExecutor(1, None, time.sleep, (60,), start_timeout=0.2) as executor:
+        future = executor.submit(calls.add, 1)
+        assert "start_timeout" in str(future.exception(LIMIT))
+
+
+def test_a_finalizer_runs_in_each_worker_that_ends(tmp_path: Path, monkeypatch: Any) -> None:
+    path = tmp_path / "ended"
+    monkeypatch.setenv("FINALIZED", str(path))
+
+    async def test(pool: PipePool) -> None:
+        await asyncio.gather(*(pool.run(calls.add, n) for n in range(10)))
+
+    in_pool(test, 2, finalizer=calls.finalize)
+    assert len({*path.read_text().split()}) == 2
+
+
+def test_the_size_of_the_shared_memory_can_be_chosen() -> None:
+    async def test(pool: PipePool) -> None:
+        for size in (1 << 10, 100_000, 1 << 20):  # the last does not fit
+            assert await pool.run(calls.length, bytes(size)) == ("bytes", size)
+            assert len(await pool.run(calls.data, size)) == size
+            assert len(await pool.run(calls.data, size, zero_copy_result=True)) == size
+
+    in_pool(test, 1, shared_memory=200_000)
+
+
+@pytest.mark.parametrize("face", [PipePool, PipeExecutor])
+@pytest.mark.parametrize(
+    ("settings", "error", "words"),
+    [
+        ({"max_workers": 0}, ValueError, "max_workers must be greater than 0"),
+        ({"max_workers": 2.5}, TypeError, "'float' object cannot be interpreted as an integer"),
+        ({"max_workers": "4"}, TypeError, "'str' object cannot be interpreted as an integer"),
+        ({"initializer": 3}, TypeError, "initializer must be a callable"),
+        ({"initializer": lambda: None}, TypeError, "initializer, initargs or finalizer cannot be"),
+        ({"initializer": len, "initargs": (lambda: 0,)}, TypeError, "cannot be pickled"),
+        ({"finalizer": lambda: None}, TypeError, "cannot be pickled"),
+        ({"start_timeout": "1s"}, TypeError, "start_timeout must be a number of seconds"),
+        ({"start_timeout": float("nan")}, TypeError, "start_timeout must be a number of seconds"),
+        ({"preload": "shop"}, TypeError, "must be lists of names"),
+        ({"max_queue": -1}, ValueError, "max_queue must be at least 0"),
+        ({"shared_memory": 0}, ValueError, "shared_memory must be at least 4096 bytes"),
+    ],
+)
+def test_wrong_parameters_are_one_error_at_the_call(
+    face: type[Any], settings: dict[str, Any], error: type[Exception], words: str
+) -> None:
+    with pytest.raises(error, match=words):
+        face(**settings)
+
+
+def test_an_executor_takes_the_options_of_a_pool() -> None:
+    with PipeExecutor(1, preload=["pool_tests.calls"], max_queue=2) as executor:
+        assert executor.submit_with(calls.add, 1, kwargs={"b": 2}).result(LIMIT) == 3
+        with pytest.raises(TimeoutError, match="the task ran longer"):
+            executor.submit_with(calls.sleep, 9, timeout=0.1).result(LIMIT)
+        view = executor.submit_with(calls.data, 1 << 20, zero_copy_result=True).result(LIMIT)
+        assert type(view) is memoryview
+        view.release()
+        with pytest.raises(TypeError, match="timeout must be a number"):
+            executor.submit_with(calls.add, 1, timeout="1s")  # type: ignore[arg-type]
+        slow = [executor.submit(calls.sleep, 0.3) for _ in range(6)]
+        refused = [f for f in slow if isinstance(f.exception(LIMIT), QueueFull)]
+        assert len(refused) == 3
+
+
+def test_an_executor_sends_context_variables() -> None:
+    token = calls.variable.set("mine")
+    try:
+        with PipeExecutor(1, context=["pool_tests.calls:variable"]) as executor:
+            assert executor.submit(calls.read_variable).result(LIMIT) == "mine"
+    finally:
+        calls.variable.reset(token)
+
+
+@pytest.mark.parametrize("chunksize", [1, 3])
+def test_map_of_an_executor_takes_no_more_items_than_its_buffer(chunksize: int) -> None:
+    taken: list[int] = []
+
+    def numbers() -> Any:
+        for number in range(60):
+            taken.append(number)
+            yield number
+
+    with PipeExecutor(2) as executor:
+        results = executor.map(calls.add, numbers(), chunksize=chunksize, buffersize=4)
+        assert len(taken) == 4 * chunksize
+        for seen, result in enumerate(results):
+            assert result == seen
+            assert len(taken) <= seen + 1 + 5 * chunksize
+        for wrong, error in ((0, ValueError), (1.5, TypeError)):
+            with pytest.raises(error, match="buffersize"):
+                executor.map(calls.add, [1], buffersize=wrong)  # type: ignore[arg-type]
+
+
+@pytest.mark.parametrize("name", ["kill_workers", "terminate_workers"])
+def test_the_workers_of_an_executor_can_be_killed(name: str) -> None:
+    executor = PipeExecutor(2)
+    pids = [executor.submit(os.getpid).result(LIMIT) for _ in range(2)]
+    slow = [executor.submit(time.sleep, 60) for _ in range(5)]
+    assert wait_until(lambda: sum(future.running() for future in slow) == 2)
+    getattr(executor, name)()
+    ended = [
+        future.cancelled() or isinstance(future.exception(LIMIT), BrokenWorker) for future in slow
+    ]
+    assert all(ended)
+    executor.shutdown()
+    for pid in pids:
+        with pytest.raises(ProcessLookupError):
+            os.kill(pid, signal.SIGCONT)
+    with pytest.raises(RuntimeError, match="after shutdown"):
+        executor.submit(calls.add, 1)
