@@ -36,6 +36,7 @@ class Peer:
     name: str
     files: tuple[str, ...]
     sample: tuple[str, ...]  # ids of tests that a plain `make test` runs, too
+    options: tuple[str, ...] = ()  # of pytest
     better: Mapping[str, str] = field(default_factory=dict)
     left_out: Mapping[str, str] = field(default_factory=dict)
     not_run: Mapping[str, str] = field(default_factory=dict)
@@ -122,9 +123,9 @@ def _pytest(peer: Peer, source: Path, words: list[str], limit: float) -> Report:
             "PEER_REPORT": str(report),
         }
         options = ["-q", "-p", "peer_report", "-p", f"peer_{peer.name}", "-p", "no:cacheprovider"]
-        options += ["-p", "no:xdist", "-p", "no:timeout", "-p", "no:rerunfailures"]
+        options += ["-p", "no:xdist", "-p", "no:timeout", "-p", "no:rerunfailures", "--show-capture=no"]
         options += [f"--rootdir={source}", "-c", os.devnull, f"--basetemp={scratch}/tmp"]
-        command = [sys.executable, "-m", "pytest", *options, *words]
+        command = [sys.executable, str(INSIDE / "run_tests.py"), *options, *peer.options, *words]
         with output.open("wb") as file:
             process = psutil.Popen(
                 command, cwd=source, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=file
@@ -137,7 +138,7 @@ def _pytest(peer: Peer, source: Path, words: list[str], limit: float) -> Report:
             finally:
                 _kill(process)
         lines = [json.loads(line) for line in report.read_text().splitlines()]
-        text = output.read_text(errors="replace")[-60000:]
+        text = output.read_text(errors="replace")[-6000:]
         if is_over_time:
             text += f"\n(killed after {limit:g} s)"
         return Report(lines, text, is_over_time)

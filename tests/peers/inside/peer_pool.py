@@ -56,7 +56,7 @@ class Worker:
 
 
 class Workers(Mapping[int, Worker]):
-    """The workers of an executor by pid, as they are now; after its end, those seen last."""
+    """The workers of an executor by pid, as they are now; after its end, those left of them."""
 
     def __init__(self, executor: Executor) -> None:
         self._engine = executor._engine
@@ -75,7 +75,7 @@ class Workers(Mapping[int, Worker]):
                     break
             assert time.monotonic() < deadline, "the workers have not started"
             time.sleep(0.001)
-        return dict(self._seen)
+        return {pid: each for pid, each in self._seen.items() if is_alive(pid)}
 
     def __getitem__(self, pid: int) -> Worker:
         return self._now()[pid]
