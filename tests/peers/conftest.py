@@ -1,4 +1,4 @@
-"""Parametrize the tests of this folder: all of a peer's tests with --all, else a sample."""
+"""Parametrize the tests of this folder: a sample of each peer's tests, with --all every one."""
 
 from __future__ import annotations
 
@@ -11,13 +11,17 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "peer_test" not in metafunc.fixturenames:
         return
     peer: running.Peer = metafunc.module.PEER
-    if not metafunc.config.getoption("--all"):
-        metafunc.parametrize("peer_test", peer.sample)
-        return
-    try:
-        tests = peer.expected()
-    except sources.Unavailable as error:
-        skipped = pytest.param("", marks=pytest.mark.skip(reason=str(error)), id="all")
-        metafunc.parametrize("peer_test", [skipped])
-        return
-    metafunc.parametrize("peer_test", tests)
+    tests = list(peer.sample)
+    if metafunc.config.getoption("--all"):
+        try:
+            tests = peer.expected()
+        except sources.Unavailable as error:
+            marks = pytest.mark.skip(reason=str(error))
+            metafunc.parametrize("peer_test", [pytest.param("", marks=marks, id="all")])
+            return
+    metafunc.parametrize("peer_test", [_parameter(peer, test) for test in tests])
+
+
+def _parameter(peer: running.Peer, test: str) -> object:
+    marks = [] if test in peer.sample else [pytest.mark.slow]
+    return pytest.param(test, marks=marks, id=test.partition("::")[2])

@@ -11,9 +11,7 @@ from typing import Any
 import pytest
 from peer_pool import PipePool
 
-_pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, PipePool] = (
-    weakref.WeakKeyDictionary()
-)
+_pools: weakref.WeakKeyDictionary[asyncio.AbstractEventLoop, PipePool] = weakref.WeakKeyDictionary()
 
 
 async def run_sync(
@@ -33,7 +31,7 @@ async def run_sync(
 
 
 def _evaluate(expression: str) -> Any:
-    return eval(expression, {"sys": sys})  # noqa: S307 - of a test
+    return eval(expression, {"sys": sys})
 
 
 def install() -> None:

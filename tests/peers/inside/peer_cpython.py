@@ -13,7 +13,6 @@ from typing import Any
 import pytest
 from peer_pool import Executor, RemoteTraceback
 
-
 STARTED_TOGETHER = ["test_processes_terminate"]  # it counts the workers after the first calls
 
 

@@ -166,7 +166,8 @@ class Results:
         return self
 
     def cancel(self) -> bool:
-        return any([future.cancel() for future in self._futures])
+        cancelled = [future.cancel() for future in self._futures]  # each of them
+        return any(cancelled)
 
     def __iter__(self) -> Results:
         return self
@@ -179,11 +180,19 @@ class Results:
 
     def _each(self) -> Iterator[tuple[BaseException | None, Any]]:
         for future in self._futures:
-            try:
-                outcomes = future.result()
-            except BaseException as error:  # noqa: BLE001 - an outcome like others
-                outcomes = [(error, None)]
-            yield from outcomes
+            yield from _outcomes(future)
+
+
+def _outcomes(future: Future[Any]) -> list[tuple[BaseException | None, Any]]:
+    """List what the calls of a chunk returned or raised.
+
+    No generator may be in the traceback of an error: unittest clears the frames of what it expects.
+    """
+    try:
+        outcomes: list[tuple[BaseException | None, Any]] = future.result()
+    except BaseException as error:  # noqa: BLE001 - an outcome like others
+        return [(error, None)]
+    return outcomes
 
 
 def _run_chunk(
