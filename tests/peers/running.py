@@ -121,6 +121,7 @@ def _pytest(peer: Peer, source: Path, words: list[str], limit: float) -> Report:
             "PEER": peer.name,
             "PEER_SOURCE": str(source),
             "PEER_REPORT": str(report),
+            "TMPDIR": scratch,  # what their tests leave goes with it
         }
         options = ["-q", "-p", "peer_report", "-p", f"peer_{peer.name}", "-p", "no:cacheprovider"]
         options += [

@@ -18,7 +18,6 @@ BETTER = {
     "test_error_at_task_unpickle": ALONE,
     "test_exit_at_task_unpickle": f"{ALONE}; {TASK_EXIT}",
     "test_error_during_result_unpickle_in_result_handler": ALONE,
-    "test_exit_during_result_unpickle_in_result_handler": ALONE,
     "test_exit_during_func_exec_on_worker": TASK_EXIT,
     "test_exit_during_result_pickle_on_worker": TASK_EXIT,
     "test_max_tasks_per_child_defaults_to_spawn_context": (
@@ -34,6 +33,9 @@ LEFT_OUT = {
 NOT_RUN = {"test_max_workers_too_large": "for Windows only"}
 
 KNOWN_FAULTS = {
+    "test_exit_during_result_unpickle_in_result_handler": (
+        "sys.exit() while a result is unpickled reaches the caller as SystemExit, not TaskExit"
+    ),
     "test_cancel_futures": (
         "shutdown(cancel_futures=True) also cancels the calls for which workers are starting"
     ),

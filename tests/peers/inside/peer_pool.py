@@ -69,7 +69,10 @@ class Workers(Mapping[int, Worker]):
         while engine._thread is not None and engine._thread.is_alive():
             dispatch = engine._dispatch
             if dispatch is not None:
-                pids = dispatch.staff.pids()
+                links = list(dispatch.staff.links.values())
+                links.sort(key=lambda link: not link.tasks)  # their first is to be one that works
+                living = set(dispatch.staff.pids())
+                pids = [link.pid for link in links if link.pid in living]
                 if len(pids) >= self._count or dispatch.broken or engine._finishing:
                     self._seen = {pid: Worker(pid) for pid in pids}
                     break
