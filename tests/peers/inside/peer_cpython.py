@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import builtins
-import concurrent.futures
+import concurrent.futures.process
 import multiprocessing
 import os
 import sys
@@ -11,7 +11,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from peer_pool import Executor, RemoteTraceback
+from peer_pool import Executor, RemoteTraceback, forbid
 
 STARTED_TOGETHER = ["test_processes_terminate"]  # it counts the workers after the first calls
 
@@ -31,6 +31,7 @@ def install() -> None:
     """Replace the executor, and let their module be imported as a part of the package `test`."""
     import test
 
+    forbid(concurrent.futures.process.ProcessPoolExecutor)
     concurrent.futures.ProcessPoolExecutor = ProcessPoolExecutor  # type: ignore[misc]
     concurrent.futures.process._RemoteTraceback = RemoteTraceback  # type: ignore[misc]
     folder = str(Path(os.environ["PEER_SOURCE"]) / "test")

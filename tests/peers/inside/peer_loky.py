@@ -13,7 +13,7 @@ from typing import Any
 
 import cloudpickle
 import psutil
-from peer_pool import BrokenWorker, Executor, Future, RemoteTraceback
+from peer_pool import BrokenWorker, Executor, Future, RemoteTraceback, forbid
 
 LOKY_EXIT = re.compile(r"EXIT\\\((\d+)\\\)")
 
@@ -117,6 +117,7 @@ def install() -> None:
     import loky
     from loky import process_executor, reusable_executor
 
+    forbid(process_executor.ProcessPoolExecutor)
     for module in (loky, process_executor):
         module.ProcessPoolExecutor = ProcessPoolExecutor
     for module in (loky, reusable_executor):

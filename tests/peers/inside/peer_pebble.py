@@ -11,7 +11,7 @@ import types
 from collections.abc import Callable, Iterable, Iterator
 from typing import Any
 
-from peer_pool import BrokenWorker, Future, PipePool
+from peer_pool import BrokenWorker, Future, PipePool, forbid
 
 
 class ProcessExpired(OSError):
@@ -211,5 +211,6 @@ def install() -> None:
     """Replace pebble's process pool and the error of a worker that died."""
     import pebble
 
+    forbid(pebble.ProcessPool)
     pebble.ProcessPool = ProcessPool
     pebble.ProcessExpired = ProcessExpired

@@ -13,14 +13,23 @@ from concurrent.futures import Future
 from typing import Any
 
 from executors._errors import RemoteTraceback
-from executors.pipes import BrokenWorker, PipeExecutor, PipePool, TaskExit
+from executors.pipes import BrokenWorker, PipeExecutor, PipePool
 
-__all__ = ["BrokenWorker", "Executor", "Future", "PipePool", "RemoteTraceback", "TaskExit"]
+__all__ = ["BrokenWorker", "Executor", "Future", "PipePool", "RemoteTraceback", "forbid"]
 
 # The tests of the standard library read the text of a remote traceback by this name.
 RemoteTraceback.tb = property(lambda self: self.args[0])  # type: ignore[attr-defined]
 
 PATIENCE = 30.0  # s for workers to start or to end
+
+
+def forbid(kind: type) -> None:
+    """Have every use of a peer's own pool fail: its tests must run on ours."""
+
+    def refuse(*_: object, **__: object) -> None:
+        raise AssertionError(f"the test uses {kind.__module__}.{kind.__name__} and not our pool")
+
+    kind.__init__ = refuse  # type: ignore[misc]
 
 
 def is_alive(pid: int) -> bool:
