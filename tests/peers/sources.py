@@ -71,8 +71,8 @@ def _once(name: str, get: Callable[[Path], None]) -> Path:
         try:
             get(partial)
         except (Unavailable, OSError, subprocess.SubprocessError, tarfile.TarError) as error:
-            line = f"the tests of {name} cannot be fetched: {str(error).strip() or error!r}"
-            failure.write_text(line.splitlines()[0])
+            why = (str(error).strip() or repr(error)).splitlines()[0]
+            failure.write_text(f"the tests of {name} cannot be fetched: {why}")
             raise Unavailable(failure.read_text()) from error
         else:
             partial.rename(folder)
