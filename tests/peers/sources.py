@@ -146,4 +146,4 @@ def _run(command: list[str]) -> None:
     ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=env)
     if ended.returncode:
         lines = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
-        raise Unavailable(f"{command[0]}: {lines[-1]}")
+        raise Unavailable(f"{Path(command[0]).name}: {lines[-1]}")
