@@ -16,7 +16,7 @@ MOST_SKIPS_TIMING = 70
 # Tests that ask how long something took run alone; a failed one runs once more, and -rR reports it.
 TIMING = -m timing --reruns 1 -rR
 
-.PHONY: setup demo test test-quick test-all coverage mutants check format readme siege suites tools lock clean help
+.PHONY: setup demo test test-quick test-all test-peers coverage mutants check format readme siege suites tools lock clean help
 
 help:
 	@echo "make setup   set up alone: .venv and siege"
@@ -24,6 +24,7 @@ help:
 	@echo "make suites  set up for every suite: their servers, load tools and nginx, too"
 	@echo "make test    set up, then run the tests (5 minutes); test-quick: those without servers"
 	@echo "make test-all  set up for every suite, then run the slow tests, too"
+	@echo "make test-peers  run the tests of CPython, loky, pebble and anyio on our pool (15 minutes)"
 	@echo "make coverage  run the tests and print which branches they do not reach"
 	@echo "make mutants   whether the tests notice 300 small changes of what they test (1 hour)"
 	@echo "make check   set up, then check format, lint, types and README"
@@ -43,6 +44,10 @@ test-quick: .venv/developed
 test-all: .venv/developed suites
 	$(PYTEST) --all $(PARALLEL) -m "not timing"
 	$(PYTEST) --all $(TIMING)
+
+# Their sources are downloaded. Each test starts processes of its own: no more at once than cores.
+test-peers: .venv/developed
+	$(PYTEST) --all -n 2 --dist worksteal tests/peers
 
 # Branches over all processes, those of servers, workers and commands, too.
 coverage: .venv/developed siege

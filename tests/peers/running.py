@@ -1,0 +1,203 @@
+"""Run the tests of a peer, each in its own process, and compare the outcomes with its tables."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import subprocess
+import sys
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import psutil
+import pytest
+
+import catalog
+from tests.peers import sources
+
+INSIDE = Path(__file__).parent / "inside"
+LIMIT = 100.0  # s for one of their tests, with the start of its process
+LISTING = 200.0  # s for listing all tests of a peer
+
+
+@dataclass(frozen=True)
+class Peer:
+    """Which files of a peer run against our pool, and what is expected of tests that do not pass.
+
+    A key of a table is a file, a class, a test, "Class::test", or one of these with its parameters.
+    The tests of `better`, `left_out` and `faults` run and must fail; those of `not_run` do not run.
+    """
+
+    name: str
+    files: tuple[str, ...]
+    sample: tuple[str, ...]  # ids of tests that a plain `make test` runs, too
+    options: tuple[str, ...] = ()  # of pytest
+    better: Mapping[str, str] = field(default_factory=dict)
+    left_out: Mapping[str, str] = field(default_factory=dict)
+    not_run: Mapping[str, str] = field(default_factory=dict)
+    faults: Mapping[str, str] = field(default_factory=dict)
+
+    def reason(self, table: Mapping[str, str], test: str) -> str | None:
+        """Return why a test is in a table, None where it is not."""
+        return next((table[key] for key in forms(test) if key in table), None)
+
+    def expected(self) -> list[str]:
+        """List the tests that run."""
+        return [test for test in tests_of(self) if self.reason(self.not_run, test) is None]
+
+
+def forms(test: str) -> list[str]:
+    """List the keys that may stand for a test in a table, the most special first."""
+    bare = test.partition("[")[0]
+    parts = bare.split("::")
+    suffixes = ["::".join(parts[i:]) for i in range(1, len(parts))]
+    parameters = test[len(bare) :]
+    return [*(each + parameters for each in suffixes), *suffixes, *parts[:-1][::-1]]
+
+
+def tests_of(peer: Peer) -> list[str]:
+    """List the tests of a peer's files; the list is kept as long as the adapters are the same."""
+    source = sources.fetch(peer.name)
+    state = hashlib.sha256(repr((sys.version, peer.files)).encode())
+    for path in sorted(INSIDE.glob("*.py")):
+        state.update(path.read_bytes())
+    kept = sources.FOLDER / f"{source.name}-{state.hexdigest()[:16]}.json"
+    with (sources.FOLDER / f"{source.name}.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not kept.is_file():
+            files = [str(path) for path in _paths(peer, source)]
+            report = _pytest(peer, source, ["--collect-only", *files], LISTING)
+            listed = [each["listed"] for each in report.lines if "listed" in each]
+            if not listed:
+                raise RuntimeError(f"no tests of {peer.name} were found:\n{report.text}")
+            kept.write_text(json.dumps(listed))
+    return list(json.loads(kept.read_text()))
+
+
+def _paths(peer: Peer, source: Path) -> list[Path]:
+    found = [source / name for name in peer.files]
+    return [path for path in found if path.exists()]
+
+
+@dataclass
+class Report:
+    """What one run of pytest on their files has reported."""
+
+    lines: list[dict[str, str]]
+    text: str
+    is_over_time: bool = False
+
+    @property
+    def outcome(self) -> str:
+        """Return passed, failed or skipped, of one test."""
+        outcomes = [each["outcome"] for each in self.lines if "outcome" in each]
+        if self.is_over_time or not outcomes or "failed" in outcomes:
+            return "failed"
+        return "skipped" if "skipped" in outcomes else "passed"
+
+
+def run(peer: Peer, test: str) -> Report:
+    """Run one test of a peer against our pool."""
+    source = sources.fetch(peer.name)
+    file, _, name = test.partition("::")
+    path = next((path for path in _paths(peer, source) if path.name == file), None)
+    if path is None:
+        raise sources.Unavailable(f"{file} is not among the tests of this version: make test-peers")
+    return _pytest(peer, source, [f"{path}::{name}"], LIMIT)
+
+
+def _pytest(peer: Peer, source: Path, words: list[str], limit: float) -> Report:
+    folder = source / sources.SDISTS[peer.name].folder if peer.name in sources.SDISTS else source
+    with tempfile.TemporaryDirectory(prefix="peer-") as scratch:
+        report, output = Path(scratch) / "report", Path(scratch) / "output"
+        report.touch()
+        paths = [INSIDE, *([folder] if peer.name in sources.SDISTS else []), catalog.ROOT]
+        env = {
+            **{key: value for key, value in os.environ.items() if not key.startswith("PYTEST")},
+            "PYTHONPATH": os.pathsep.join(str(path.resolve()) for path in paths),
+            "PEER": peer.name,
+            "PEER_SOURCE": str(source),
+            "PEER_REPORT": str(report),
+            "TMPDIR": scratch,  # what their tests leave goes with it
+        }
+        options = ["-q", "-p", "peer_report", "-p", f"peer_{peer.name}", "-p", "no:cacheprovider"]
+        options += [
+            "-p",
+            "no:xdist",
+            "-p",
+            "no:timeout",
+            "-p",
+            "no:rerunfailures",
+            "--show-capture=no",
+        ]
+        options += [f"--rootdir={source}", "-c", os.devnull, f"--basetemp={scratch}/tmp"]
+        command = [sys.executable, str(INSIDE / "run_tests.py"), *options, *peer.options, *words]
+        with output.open("wb") as file:
+            process = psutil.Popen(
+                command, cwd=source, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=file
+            )
+            try:
+                process.wait(limit)
+                is_over_time = False
+            except psutil.TimeoutExpired:
+                is_over_time = True
+            finally:
+                _kill(process)
+        lines = [json.loads(line) for line in report.read_text().splitlines()]
+        text = output.read_text(errors="replace")[-6000:]
+        if is_over_time:
+            text += f"\n(killed after {limit:g} s)"
+        return Report(lines, text, is_over_time)
+
+
+def _kill(process: psutil.Popen) -> None:
+    """Kill a process that still runs and all that it has started."""
+    with contextlib.suppress(psutil.Error):
+        descendants = process.children(recursive=True)
+        process.kill()
+        for each in descendants:
+            with contextlib.suppress(psutil.Error):
+                each.kill()
+    process.wait(10)
+
+
+def check(peer: Peer, test: str) -> None:
+    """Run one test: it passes, or fails as a table says."""
+    tables = (peer.better, peer.left_out, peer.faults)
+    is_to_pass = all(peer.reason(table, test) is None for table in tables)
+    try:
+        report = run(peer, test)
+        if is_to_pass and report.outcome == "failed":  # they have short time limits of their own
+            report = run(peer, test)
+    except sources.Unavailable as error:
+        pytest.skip(str(error))
+    for name, table in (("better", peer.better), ("left out", peer.left_out)):
+        if (reason := peer.reason(table, test)) is not None:
+            assert report.outcome != "passed", f"it passes, but is in a table ({name}): {reason}"
+            return
+    if (reason := peer.reason(peer.faults, test)) is not None:
+        assert report.outcome == "failed", f"it passes, so the fault is fixed: {reason}"
+        pytest.xfail(reason)
+    if report.outcome == "skipped":
+        pytest.fail(f"skipped by the peer, so it belongs in a table:\n{report.text}")
+    if report.outcome != "passed":
+        pytest.fail(report.text)
+
+
+def check_tables(peer: Peer) -> None:
+    """Find every key of the tables and every test of the sample among the tests of the peer."""
+    try:
+        tests = tests_of(peer)
+    except sources.Unavailable as error:
+        pytest.skip(str(error))
+    known = {form for test in tests for form in forms(test)}
+    tables = (peer.better, peer.left_out, peer.not_run, peer.faults)
+    keys = [key for table in tables for key in table]
+    assert len(keys) == len(set(keys)), "a key is in two tables"
+    assert [key for key in keys if key not in known] == []
+    assert [test for test in peer.sample if test not in tests] == []

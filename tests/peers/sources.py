@@ -1,0 +1,149 @@
+"""Fetch the sources of the peers' tests into .data/peers, once for each pinned version.
+
+A failure raises Unavailable with one line, and is remembered for a while: the processes of one test
+run then agree on which tests there are.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import importlib.util
+import os
+import shutil
+import subprocess
+import sys
+import tarfile
+import time
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import catalog
+
+FOLDER = catalog.ROOT / ".data" / "peers"
+REMEMBER = 600.0  # s for which a failure to fetch is not tried again
+PATIENCE = 240.0  # s for one command that downloads
+
+# Releases of Debian that have the tests of a Python.
+SUITES = {(3, 11): "bookworm", (3, 13): "trixie", (3, 14): "sid"}
+
+
+@dataclass(frozen=True)
+class Sdist:
+    """A source distribution at an exact version: the tables name tests of this version."""
+
+    name: str
+    version: str
+    folder: str  # of what is imported from it
+    reason: str
+
+
+SDISTS = {
+    "loky": Sdist("loky", "3.7.0", ".", "the first with tests of cancelled items and falsy errors"),
+    "pebble": Sdist("pebble", "5.2.3", ".", "the first with tests of a dead manager thread"),
+    "anyio": Sdist("anyio", "4.16.0", "src", "the first with tests of entry points and of stderr"),
+}
+
+
+class Unavailable(Exception):
+    """Say in one line why the tests of a peer cannot be had."""
+
+
+def fetch(peer: str) -> Path:
+    """Return the folder with the sources of a peer; download them first when they are missing."""
+    if peer == "cpython":
+        return _own_tests() or _once(f"cpython-{_version()}", _debian_tests)
+    sdist = SDISTS[peer]
+    return _once(f"{sdist.name}-{sdist.version}", lambda folder: _download(sdist, folder))
+
+
+def _once(name: str, get: Callable[[Path], None]) -> Path:
+    folder, failure = FOLDER / name, FOLDER / f"{name}.failed"
+    with _locked(name):
+        if folder.is_dir():
+            return folder
+        if failure.is_file() and time.time() - failure.stat().st_mtime < REMEMBER:
+            raise Unavailable(failure.read_text())
+        partial = FOLDER / f"{name}.partial"
+        shutil.rmtree(partial, ignore_errors=True)
+        partial.mkdir()
+        try:
+            get(partial)
+        except (Unavailable, OSError, subprocess.SubprocessError, tarfile.TarError) as error:
+            why = (str(error).strip() or repr(error)).splitlines()[0]
+            failure.write_text(f"the tests of {name} cannot be fetched: {why}")
+            raise Unavailable(failure.read_text()) from error
+        else:
+            partial.rename(folder)
+            return folder
+        finally:
+            shutil.rmtree(partial, ignore_errors=True)
+
+
+@contextlib.contextmanager
+def _locked(name: str) -> Iterator[None]:
+    FOLDER.mkdir(parents=True, exist_ok=True)
+    with (FOLDER / f"{name}.lock").open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        yield
+
+
+def _download(sdist: Sdist, folder: Path) -> None:
+    pip = [sys.executable, "-m", "pip", "download", "-q", "--disable-pip-version-check"]
+    pinned = f"{sdist.name}=={sdist.version}"
+    _run([*pip, "--no-deps", "--no-binary", sdist.name, "-d", str(folder), pinned])
+    [archive] = folder.glob("*.tar.gz")
+    with tarfile.open(archive) as tar:
+        tar.extractall(folder, filter="data")
+    archive.unlink()
+    [inner] = folder.iterdir()
+    for each in inner.iterdir():
+        each.rename(folder / each.name)
+    inner.rmdir()
+
+
+def _version() -> str:
+    return ".".join(map(str, sys.version_info[:2]))
+
+
+def _own_tests() -> Path | None:
+    """Return the library folder of an interpreter that comes with these tests."""
+    spec = importlib.util.find_spec("test.test_concurrent_futures")
+    if spec is None or spec.origin is None:
+        return None
+    origin = Path(spec.origin)
+    return origin.parents[2] if origin.name == "__init__.py" else origin.parents[1]
+
+
+def _debian_tests(folder: Path) -> None:
+    suite = SUITES.get(sys.version_info[:2])
+    if suite is None:
+        raise Unavailable(f"no release of Debian is known that has Python {_version()}")
+    if importlib.util.find_spec("test.support") is None:
+        raise Unavailable("this Python has no test.support")
+    for tool in ("apt-get", "dpkg-deb"):
+        if shutil.which(tool) is None:
+            raise Unavailable(f"{tool} is not installed")
+    package = f"libpython{_version()}-testsuite"
+    script = (
+        '. "$1/scripts/private_apt"; private_apt "$2/apt" "deb $DEBIAN $3 main"; '
+        'apt update && cd "$2/apt" && apt download "$4"'
+    )
+    _run(["sh", "-c", script, "sh", str(catalog.ROOT), str(folder), suite, package])
+    [deb] = (folder / "apt").glob("*.deb")
+    _run(["dpkg-deb", "-x", str(deb), str(folder / "all")])
+    [tests] = (folder / "all").glob("usr/lib/python3*/test")
+    (folder / "test").mkdir()
+    for each in tests.glob("test_concurrent_futures*"):
+        each.rename(folder / "test" / each.name)
+    shutil.rmtree(folder / "apt")
+    shutil.rmtree(folder / "all")
+
+
+def _run(command: list[str]) -> None:
+    env = {**os.environ, "PIP_NO_INPUT": "1"}
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=env)
+    if ended.returncode:
+        lines = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
+        raise Unavailable(f"{Path(command[0]).name}: {lines[-1]}")
