@@ -49,6 +49,7 @@ def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: in
         while len([*Path(folder.name).iterdir()]) < processes or not _listens(port):
             if time.monotonic() > until:
                 _ready.fail(f"its processes were not ready within {READY:.0f} s", 4)
+                folder.cleanup()
                 leave(4)
             time.sleep(POLL)
     _ready.announce(port)

@@ -10,12 +10,6 @@ LEFT_OUT = {
     "test_exec_while_pruning": "reads the private sets of workers of anyio; ours keeps its workers",
 }
 
-KNOWN_FAULTS = {
-    "test_nonexistent_main_module": (
-        "no worker starts when the file of the main module does not exist (nor in multiprocessing)"
-    ),
-}
-
 pytestmark = pytest.mark.server
 
 PEER = running.Peer(
@@ -28,7 +22,6 @@ PEER = running.Peer(
         "test_to_process.py::test_entrypoint_main_module[asyncio]",
     ),
     left_out=LEFT_OUT,
-    faults=KNOWN_FAULTS,
 )
 
 

@@ -26,6 +26,7 @@ BETTER = {
     "test_error_during_result_unpickle_in_result_handler": ALONE,
     "test_exit_during_func_exec_on_worker": TASK_EXIT,
     "test_exit_during_result_pickle_on_worker": TASK_EXIT,
+    "test_exit_during_result_unpickle_in_result_handler": TASK_EXIT,
     "test_max_tasks_per_child_defaults_to_spawn_context": (
         "max_tasks_per_child needs no context: mp_context is not used"
     ),
@@ -42,15 +43,6 @@ LEFT_OUT = {
 }
 
 NOT_RUN = {"test_max_workers_too_large": "for Windows only"}
-
-KNOWN_FAULTS = {
-    "test_exit_during_result_unpickle_in_result_handler": (
-        "sys.exit() while a result is unpickled reaches the caller as SystemExit, not TaskExit"
-    ),
-    "test_cancel_futures": (
-        "shutdown(cancel_futures=True) right after submit cancels all calls: no worker has one yet"
-    ),
-}
 
 pytestmark = pytest.mark.server
 
@@ -77,7 +69,6 @@ PEER = running.Peer(
     better=BETTER,
     left_out=LEFT_OUT,
     not_run=NOT_RUN,
-    faults=KNOWN_FAULTS,
 )
 
 

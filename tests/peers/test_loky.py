@@ -18,8 +18,6 @@ WINDOWS = "for Windows only"
 PHYSICAL = "the pool does not tell physical cores from others"
 GOES_ON = "a worker that dies fails only the task that it ran; the pool goes on"
 TASK_EXIT = "sys.exit() in a task raises TaskExit: SystemExit would end the caller"
-EXIT_IN_RESULT = "sys.exit() while a result is unpickled reaches the caller as SystemExit"
-EXIT_IN_PICKLE = "sys.exit() while an argument is pickled reaches the caller as SystemExit"
 
 
 def _both(case: str, reason: str) -> dict[str, str]:
@@ -33,6 +31,9 @@ BETTER = {
     **_both("id-args2-BrokenProcessPool-SystemExit", f"{ALONE}; {TASK_EXIT}"),
     **_both("id-args4-BrokenProcessPool-UnpicklingError", ALONE),
     **_both("exit-args7-SystemExit-None", TASK_EXIT),
+    **_both("id-args0-PicklingError-None", TASK_EXIT),
+    **_both("return_instance-args14-BrokenProcessPool-SystemExit", TASK_EXIT),
+    "test_shutdown_with_sys_exit_at_pickle": TASK_EXIT,
     **_both("return_instance-args11-SystemExit-None", TASK_EXIT),
     **_both("return_instance-args15-BrokenProcessPool-UnpicklingError", ALONE),
     "test_informative_error_when_fail_at_unpickle": ALONE,
@@ -43,6 +44,9 @@ BETTER = {
 }
 
 LEFT_OUT = {
+    "test_call_item_gc_crash_or_exit": (
+        "a destructor of an argument ends the worker: it runs before the result is sent"
+    ),
     "test_worker_timeout": NO_IDLE_TIMEOUT,
     "test_worker_timeout_mock": f"{NO_IDLE_TIMEOUT}; replaces the private _result_queue",
     "test_worker_timeout_with_slowly_pickling_objects": NO_IDLE_TIMEOUT,
@@ -101,15 +105,6 @@ NOT_RUN = {
     "test_no_deprecation_warning_is_raised_on_fork": "needs _testcapi, which pyenv does not build",
 }
 
-KNOWN_FAULTS = {
-    **_both("id-args0-PicklingError-None", EXIT_IN_PICKLE),
-    **_both("return_instance-args14-BrokenProcessPool-SystemExit", EXIT_IN_RESULT),
-    "test_call_item_gc_crash_or_exit": (
-        "a worker that dies while it frees an argument loses the result of the finished task"
-    ),
-    "test_shutdown_with_sys_exit_at_pickle": EXIT_IN_PICKLE,
-}
-
 pytestmark = pytest.mark.server
 
 PEER = running.Peer(
@@ -129,7 +124,6 @@ PEER = running.Peer(
     better=BETTER,
     left_out=LEFT_OUT,
     not_run=NOT_RUN,
-    faults=KNOWN_FAULTS,
 )
 
 

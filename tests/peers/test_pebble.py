@@ -29,12 +29,6 @@ LEFT_OUT = {
     ),
 }
 
-KNOWN_FAULTS = {
-    "test_process_pool_frozen_error": (
-        "an exception that is a frozen dataclass arrives as RemoteError: its cause cannot be set"
-    ),
-}
-
 pytestmark = pytest.mark.server
 
 PEER = running.Peer(
@@ -49,7 +43,6 @@ PEER = running.Peer(
     ),
     better=BETTER,
     left_out=LEFT_OUT,
-    faults=KNOWN_FAULTS,
 )
 
 

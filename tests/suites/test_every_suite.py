@@ -68,6 +68,7 @@ ASKED = [suite for suite in SUITES if any(case.request for case in suite.CASES)]
 
 
 @pytest.mark.suites
+@pytest.mark.timing  # several processes of Django have 10 s to start
 @pytest.mark.parametrize("suite", ASKED, ids=lambda suite: suite.__name__)
 def test_the_requests_of_a_claim_are_answered_with_the_same_content(suite: ModuleType) -> None:
     cases = [case.quick() for case in suite.CASES if case.python is None]

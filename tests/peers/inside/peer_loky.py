@@ -27,14 +27,14 @@ class _Flags:
     @property
     def shutdown(self) -> bool:
         """Whether the executor takes no more calls."""
-        return bool(self._engine._finishing)
+        return bool(self._engine._is_finishing)
 
     @property
     def broken(self) -> str | None:
         """Say why the executor is broken; its end is not counted."""
-        if self.shutdown or self._engine._dispatch is None:
+        if self.shutdown or self._engine._scheduler is None:
             return None
-        why: str | None = self._engine._dispatch.broken
+        why: str | None = self._engine._scheduler.broken
         return why
 
 

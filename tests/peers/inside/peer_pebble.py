@@ -123,7 +123,7 @@ class ProcessPool:
         pids: list[int] = []
         if self._status is not Status.STOPPED:
             self._started.result()
-            pids = self._pool._dispatch.staff.pids()
+            pids = self._pool._scheduler.manager.pids()
         return types.SimpleNamespace(worker_manager=types.SimpleNamespace(workers=pids))
 
     @property

@@ -12,8 +12,8 @@ from collections.abc import Iterator, Mapping
 from concurrent.futures import Future
 from typing import Any
 
-from executors._errors import RemoteTraceback
-from executors.pipes import BrokenWorker, PipeExecutor, PipePool
+from pipepool import BrokenWorker, PipeExecutor, PipePool
+from pipepool.exceptions import RemoteTraceback
 
 __all__ = ["BrokenWorker", "Executor", "Future", "PipePool", "RemoteTraceback", "forbid"]
 
@@ -76,13 +76,15 @@ class Workers(Mapping[int, Worker]):
         engine = self._engine
         deadline = time.monotonic() + PATIENCE
         while engine._thread is not None and engine._thread.is_alive():
-            dispatch = engine._dispatch
-            if dispatch is not None:
-                links = list(dispatch.staff.links.values())
-                links.sort(key=lambda link: not link.tasks)  # their first is to be one that works
-                living = set(dispatch.staff.pids())
-                pids = [link.pid for link in links if link.pid in living]
-                if len(pids) >= self._count or dispatch.broken or engine._finishing:
+            scheduler = engine._scheduler
+            if scheduler is not None:
+                connections = list(scheduler.manager.connections.values())
+                connections.sort(
+                    key=lambda each: not each.tasks
+                )  # their first is to be one that works
+                living = set(scheduler.manager.pids())
+                pids = [each.pid for each in connections if each.pid in living]
+                if len(pids) >= self._count or scheduler.broken or engine._is_finishing:
                     self._seen = {pid: Worker(pid) for pid in pids}
                     break
             assert time.monotonic() < deadline, "the workers have not started"
@@ -115,14 +117,14 @@ class Executor(PipeExecutor):
         self, max_workers: int | None = None, mp_context: Any = None, *args: Any, **kwargs: Any
     ) -> None:
         super().__init__(max_workers, mp_context, *args, **kwargs)
-        self._max_workers = self._engine._plan.workers
+        self._max_workers = self._engine._config.workers
         self._mp_context = mp_context
         self._processes = Workers(self)
 
     @property
     def _broken(self) -> str | None:
-        dispatch = self._engine._dispatch
-        return self._engine._broken or (dispatch.broken if dispatch is not None else None)
+        scheduler = self._engine._scheduler
+        return self._engine._broken or (scheduler.broken if scheduler is not None else None)
 
     @property
     def _executor_manager_thread(self) -> Any:
