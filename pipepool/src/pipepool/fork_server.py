@@ -253,7 +253,8 @@ def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
     gc.freeze()
     with contextlib.suppress(BrokenPipeError):  # the parent has closed the pool meanwhile
         control.sendall(REPORT.pack(READY, threading.active_count(), os.getpid()))
-        _ForkServer(control, parent, grace).serve()
+        server = _ForkServer(control, parent, grace)  # kept: its sockets are not to be collected
+        server.serve()
     os._exit(0)  # exit handlers of imported modules run in the workers
 
 

@@ -79,9 +79,7 @@ class Workers(Mapping[int, Worker]):
             scheduler = engine._scheduler
             if scheduler is not None:
                 connections = list(scheduler.manager.connections.values())
-                connections.sort(
-                    key=lambda each: not each.tasks
-                )  # their first is to be one that works
+                connections.sort(key=lambda each: not each.tasks)  # one that works is first
                 living = set(scheduler.manager.pids())
                 pids = [each.pid for each in connections if each.pid in living]
                 if len(pids) >= self._count or scheduler.broken or engine._is_finishing:

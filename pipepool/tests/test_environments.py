@@ -1,0 +1,215 @@
+"""A pool under settings of the interpreter and of the system that applications use."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import psutil
+import pytest
+
+from pipepool import BrokenWorker, PipePool
+from pool_tests import calls
+from pool_tests.helpers import ENVIRONMENT, in_pool, read_line, wait_for
+
+PROGRAM = """
+import asyncio, sys
+from pipepool import BrokenWorker, PipeExecutor, PipePool
+from pool_tests import calls
+
+async def main():
+    async with PipePool(2, max_tasks_per_child=50, preload=["pool_tests.calls"]) as pool:
+        assert await asyncio.gather(*(pool.run(calls.add, n, 1) for n in range(300))) == [
+            n + 1 for n in range(300)
+        ]
+        assert len(await pool.run(calls.data, 2_000_000)) == 2_000_000
+        try:
+            await pool.run(calls.leave, 3)
+        except BrokenWorker:
+            pass
+        try:
+            await pool.run(calls.sleep, 30, timeout=0.1)
+        except TimeoutError:
+            pass
+        task = asyncio.ensure_future(pool.run(calls.sleep, 30, kill_on_cancel=True))
+        await asyncio.sleep(0.1)
+        task.cancel()
+        await asyncio.wait([task])
+        assert [x async for x in pool.stream(calls.count, 40)] == list(range(40))
+
+if __name__ == "__main__":
+    if "uvloop" in sys.argv:
+        import uvloop
+        uvloop.run(main())
+    else:
+        asyncio.run(main())
+    with PipeExecutor(1) as executor:
+        assert executor.submit(calls.add, 1).result(20) == 1
+    print("done")
+"""
+DEATH = "worker "  # the line that is logged for the worker that leaves
+
+
+@pytest.mark.parametrize(
+    ("flags", "variables", "words"),
+    [
+        (["-W", "error"], {}, []),
+        (["-X", "dev"], {}, []),
+        ([], {"PYTHONASYNCIODEBUG": "1"}, []),
+        (["-W", "error"], {}, ["uvloop"]),
+        (["-O"], {"PYTHONHASHSEED": "1"}, []),
+    ],
+    ids=["warnings are errors", "development mode", "debug mode of asyncio", "uvloop", "optimized"],
+)
+def test_a_pool_works_under_any_settings_of_the_interpreter(
+    flags: list[str], variables: dict[str, str], words: list[str], tmp_path: Path
+) -> None:
+    if words:
+        pytest.importorskip("uvloop")
+    (tmp_path / "program.py").write_text(PROGRAM)
+    done = subprocess.run(
+        [sys.executable, *flags, "program.py", *words],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        cwd=tmp_path,
+        env=ENVIRONMENT | variables,
+    )
+    said = [line for line in done.stderr.splitlines() if not line.startswith(DEATH)]
+    slow = [line for line in said if not line.startswith("Executing ")]  # of asyncio's debug mode
+    assert (done.returncode, done.stdout, slow) == (0, "done\n", [])
+
+
+SERVICE = """
+import asyncio, signal
+from pipepool import PipePool
+from pool_tests import calls
+
+async def main():
+    stopped = asyncio.Event()
+    asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+    async with PipePool(2) as pool:
+        tasks = [asyncio.ensure_future(pool.run(calls.sleep, 0.5)) for _ in range(4)]
+        while pool.stats().running < 2:
+            await asyncio.sleep(0.01)
+        print("running", flush=True)
+        await stopped.wait()
+        await asyncio.gather(*tasks)
+        print("drained", flush=True)
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def test_sigterm_to_the_whole_group_lets_an_application_drain(tmp_path: Path) -> None:
+    (tmp_path / "service.py").write_text(SERVICE)
+    with subprocess.Popen(
+        [sys.executable, "service.py"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+        start_new_session=True,
+    ) as service:
+        try:
+            assert read_line(service.stdout) == "running\n"
+            os.killpg(service.pid, signal.SIGTERM)
+            out, err = service.communicate(timeout=20)
+        finally:
+            service.kill()
+    assert (service.returncode, out, err) == (0, b"drained\n", b"")
+
+
+def test_a_worker_without_memory_fails_its_task_alone() -> None:
+    async def test(pool: PipePool) -> None:
+        with pytest.raises(MemoryError):
+            await pool.run(calls.data, 3 << 30)
+        with pytest.raises((MemoryError, BrokenWorker)):  # its own buffer may not fit
+            await pool.run(calls.length, bytes(400 << 20))
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1, initializer=calls.limit_memory, initargs=(600 << 20,))
+
+
+def test_a_result_that_the_application_has_no_memory_for_fails_its_task_alone(
+    tmp_path: Path,
+) -> None:
+    program = """
+import asyncio, resource
+from pipepool import PipePool
+from pool_tests import calls
+
+async def main():
+    async with PipePool(1) as pool:
+        await pool.run(calls.add, 1)
+        in_use = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+        resource.setrlimit(resource.RLIMIT_AS, (in_use + (300 << 20), -1))
+        try:
+            await asyncio.wait_for(pool.run(calls.data, 600 << 20), 20)
+        except MemoryError as error:
+            print("MemoryError")
+        resource.setrlimit(resource.RLIMIT_AS, (-1, -1))
+        print(await asyncio.wait_for(pool.run(calls.add, 2), 20))
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+    (tmp_path / "program.py").write_text(program)
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+    )
+    assert (done.stdout, done.stderr) == ("MemoryError\n2\n", "")
+
+
+@pytest.mark.slow
+def test_bursts_of_large_values_leave_the_memory_as_it_was() -> None:
+    async def test(pool: PipePool) -> None:
+        own = psutil.Process()
+        size = 128 << 20
+
+        async def burst() -> int:
+            for _ in range(3):
+                assert len(await pool.run(calls.same, bytes(size))) == size
+            await asyncio.gather(*(pool.run(calls.add, n) for n in range(50)))
+            return own.memory_info().rss + sum(psutil.Process(p).memory_info().rss for p in pids)
+
+        pids = pool.stats().pids
+        await burst()
+        second, last = await burst(), 0
+        for _ in range(4):
+            last = await burst()
+        assert last < second + (64 << 20)
+
+    in_pool(test, 2)
+
+
+def test_a_storm_of_deaths_while_workers_are_recycled_leaves_the_pool_whole() -> None:
+    async def test(pool: PipePool) -> None:
+        async def client(number: int) -> int:
+            lost = 0
+            for each in range(30):
+                try:
+                    await pool.run(calls.leave if each % 10 == 3 else calls.add, number)
+                except BrokenWorker:
+                    lost += 1
+            return lost
+
+        lost = await asyncio.gather(*(client(n) for n in range(6)))
+        assert sum(lost) >= 18
+        assert [await pool.run(calls.add, n) for n in range(10)] == [*range(10)]
+        await wait_for(lambda: len(pool.stats().pids) in {2, 3, 4})
+        stats = pool.stats()
+        assert (stats.queued, stats.running) == (0, 0)
+        assert stats.restarts >= 18
+
+    in_pool(test, 2, max_tasks_per_child=3)

@@ -1,0 +1,102 @@
+"""The wheel of pipepool: small, complete, and alone in an empty environment it passes its tests."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import sys
+import venv
+import zipfile
+from pathlib import Path
+
+import pytest
+
+import catalog
+
+SOURCE = catalog.ROOT / "pipepool"
+LARGEST = 100_000  # bytes
+
+pytestmark = pytest.mark.server
+
+EXAMPLE = """
+import asyncio, operator, sys
+import pipepool
+async def main():
+    async with pipepool.PipePool(2) as pool:
+        print(await pool.run(operator.add, 1, 2), *[x async for x in pool.map(abs, [-1, -2])])
+if __name__ == "__main__":
+    asyncio.run(main())
+    with pipepool.PipeExecutor(1) as executor:
+        print(executor.submit(pow, 2, 3).result(20))
+    print(pipepool.__file__)
+"""
+
+
+@pytest.fixture(scope="module")
+def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Build the wheel, which needs hatchling from a package index."""
+    folder = tmp_path_factory.mktemp("wheel")
+    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, SOURCE]
+    built = subprocess.run(command, capture_output=True, text=True, timeout=100)
+    if built.returncode and "hatchling" in built.stderr:
+        pytest.skip("hatchling cannot be downloaded: make test-all, with a network")
+    assert built.returncode == 0, built.stderr
+    [path] = folder.glob("pipepool-*.whl")
+    return path
+
+
+@pytest.fixture(scope="module")
+def empty(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
+    """Install the wheel into an environment of its own; return that environment's Python."""
+    folder = tmp_path_factory.mktemp("environment")
+    venv.create(folder, with_pip=True)
+    python = folder / "bin" / "python"
+    pip(python, "--no-deps", "--no-index", str(wheel))
+    return python
+
+
+def pip(python: Path, *words: str) -> None:
+    command = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *words]
+    subprocess.run(command, check=True, timeout=200, env=environment())
+
+
+def environment() -> dict[str, str]:
+    return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
+
+
+def test_the_wheel_is_small_and_has_nothing_but_the_package(wheel: Path) -> None:
+    assert wheel.stat().st_size < LARGEST
+    names = zipfile.ZipFile(wheel).namelist()
+    package = {name for name in names if name.startswith("pipepool/")}
+    sources = {f"pipepool/{path.name}" for path in (SOURCE / "src" / "pipepool").glob("*.py")}
+    assert package == sources | {"pipepool/py.typed"}
+    assert all(".dist-info/" in name for name in {*names} - package)
+
+
+@pytest.mark.timeout(200)
+def test_the_wheel_runs_in_an_empty_environment(empty: Path, tmp_path: Path) -> None:
+    (tmp_path / "example.py").write_text(EXAMPLE)
+    command = [str(empty), "-W", "error", "example.py"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=60, cwd=tmp_path, env=environment()
+    )
+    assert done.stderr == ""
+    first, second, place = done.stdout.splitlines()
+    assert (first, second) == ("3 1 2", "8")
+    assert Path(place).is_relative_to(empty.parents[1])
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+def test_the_wheel_passes_its_own_tests(empty: Path, tmp_path: Path) -> None:
+    pip(empty, "pytest", "pytest-timeout", "hypothesis", "psutil", "uvloop", "tornado")
+    shutil.copytree(SOURCE / "tests", tmp_path / "tests")
+    for name in ("pyproject.toml", "README.rst"):
+        shutil.copy(SOURCE / name, tmp_path)
+    command = [str(empty), "-m", "pytest", "tests", "-p", "no:cacheprovider"]
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=600, cwd=tmp_path, env=environment()
+    )
+    assert done.returncode == 0, done.stdout[-5000:]
+    assert " passed" in done.stdout
