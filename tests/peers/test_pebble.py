@@ -24,9 +24,6 @@ LEFT_OUT = {
     "TestProcessPoolDeadlockOnNewFutures": PRIVATE,
     "TestProcessPoolDeadlockOnResult": PRIVATE,
     "test_process_pool_map_broken_pool": "sets the private attribute _context.status",
-    "test_process_pool_expired_worker": (
-        "reads the pid of the worker that died: BrokenWorker has its exit code and signal only"
-    ),
 }
 
 pytestmark = pytest.mark.server

@@ -9,15 +9,16 @@ from concurrent.futures.process import BrokenProcessPool
 class BrokenWorker(BrokenProcessPool):
     """A worker process ended before it returned the result of a task, or none can be started.
 
-    `exit_code` is the exit code of the process, `signal` the number of the signal that killed it;
-    each is None where it is unknown or does not apply.
+    `pid` is that of the process, `exit_code` its exit code, `signal` the number of the signal that
+    killed it; each is None where it is unknown or does not apply.
     """
 
-    def __init__(self, message: str, status: int | None = None) -> None:
+    def __init__(self, message: str, status: int | None = None, pid: int | None = None) -> None:
+        self.pid = pid
         self.exit_code = status if status is not None and status >= 0 else None
         self.signal = -status if status is not None and status < 0 else None
         super().__init__(message)
-        self._arguments = (message, status)
+        self._arguments = (message, status, pid)
 
     def __reduce__(self) -> tuple[object, ...]:
         return BrokenWorker, self._arguments
@@ -49,9 +50,9 @@ class RemoteTraceback(Exception):
         return f'\n"""\n{self.args[0]}"""'
 
 
-def worker_ended(message: str, status: int | None) -> BrokenWorker:
+def worker_ended(message: str, status: int | None, pid: int | None) -> BrokenWorker:
     """Return a BrokenWorker whose message includes the exit status, where that is known."""
-    return BrokenWorker(f"{message} ({_describe(status)})", status)
+    return BrokenWorker(f"{message} ({_describe(status)})", status, pid)
 
 
 def _describe(status: int | None) -> str:

@@ -357,7 +357,7 @@ class Scheduler:
                 self.accounting.fail(task, BrokenWorker(why))
         self._requeue(tasks)
 
-    def worker_died(self, tasks: list[Task], status: int | None) -> None:
+    def worker_died(self, tasks: list[Task], status: int | None, pid: int | None) -> None:
         """Fail what a worker ran when it died, or retry it once if it is idempotent."""
         again: list[Task] = []
         for task in tasks:
@@ -368,7 +368,7 @@ class Scheduler:
             else:
                 self.running -= 1
                 self.accounting.crashed += 1
-                error = worker_ended("the worker ended before it returned the result", status)
+                error = worker_ended("the worker ended before it returned the result", status, pid)
                 self.accounting.fail(task, error)
         if again:
             self._requeue(again)

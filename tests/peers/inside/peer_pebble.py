@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import enum
 import functools
 import itertools
@@ -21,6 +22,9 @@ class ProcessExpired(OSError):
         super().__init__(str(error))
         self.exitcode = error.exit_code if error.signal is None else -error.signal
         self.pid = getattr(error, "pid", None)
+
+
+STARTED = 30.0  # s for the workers to start
 
 
 class Status(enum.Enum):
@@ -68,6 +72,8 @@ class ProcessPool:
         timeout: float | None = None,
     ) -> Future[Any]:
         self._start()
+        with contextlib.suppress(Exception):  # what it is, is_broken reports
+            self._started.result(STARTED)
         if self._status is not Status.RUNNING or self._is_broken:
             raise RuntimeError("the pool takes no tasks")
         call = functools.partial(function, *args, **kwargs or {})
