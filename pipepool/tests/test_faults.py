@@ -21,12 +21,14 @@ from pool_tests.helpers import ENVIRONMENT, LIMIT, in_pool, lives, read_line, wa
 
 def test_a_worker_that_dies_fails_only_its_own_task_and_says_how() -> None:
     async def test(pool: PipePool) -> None:
+        before = {*pool.stats().pids}
         others = [asyncio.ensure_future(pool.run(calls.sleep, 0.01)) for _ in range(50)]
         with pytest.raises(BrokenWorker, match="exit code 3") as exited:
             await pool.run(calls.leave, 3)
         with pytest.raises(BrokenWorker, match="SIGKILL") as killed:
             await pool.run(calls.kill_self)
         assert (exited.value.exit_code, exited.value.signal) == (3, None)
+        assert exited.value.pid in before and killed.value.pid != exited.value.pid
         assert (killed.value.exit_code, killed.value.signal) == (None, signal.SIGKILL)
         assert len(await asyncio.gather(*others)) == 50
         assert (pool.stats().crashed, pool.stats().restarts) == (2, 2)

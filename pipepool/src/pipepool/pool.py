@@ -229,9 +229,14 @@ class PipePool:
             options = Options(
                 timeout, queue_timeout, idempotent, zero_copy_result, kill_on_cancel, zero_copy_args
             )
-        scheduler, future = self._open(), self._new_future()
+        scheduler, loop = self._scheduler, self._loop
+        if loop is None or asyncio._get_running_loop() is not loop or self._is_closed:
+            scheduler = self._open()
+        assert scheduler is not None and loop is not None
+        future: asyncio.Future[Any] = loop.create_future()
         values = self._variables.values() if self._variables else None
-        task = scheduler.submit(function, args, dict(kwargs or ()), future, options, values)
+        keywords = dict(kwargs) if kwargs else {}
+        task = scheduler.submit(function, args, keywords, future, options, values)
         try:
             return cast(T, await future)
         except asyncio.CancelledError:

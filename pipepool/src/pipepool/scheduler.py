@@ -118,7 +118,8 @@ class Scheduler:
         known = self._functions.get(function)
         if self._max_queue is not None and len(self.queue) >= self._max_queue:
             self.flush()
-            if len(self.queue) >= self._max_queue and (self.queue or not self._choose(known)):
+            has_room = self.manager.idle or self._least_busy(known) is not None
+            if len(self.queue) >= self._max_queue and (self.queue or not has_room):
                 raise QueueFull(f"{len(self.queue)} tasks wait already: retry later")
         task = Task(known, args, kwargs, future, options, variables, credit)
         self.queue.append(task)
@@ -135,12 +136,12 @@ class Scheduler:
     def flush(self) -> None:
         """Send workers what they may hold, in the order of the queue: one frame a worker."""
         self._flush_is_scheduled = False
-        queue = self.queue
+        queue, idle = self.queue, self.manager.idle
         now = monotonic_ns()
         touched: set[WorkerConnection] = set()
         try:
             while (task := queue.head()) is not None:
-                connection = self._choose(task.function)
+                connection = next(reversed(idle)) if idle else self._least_busy(task.function)
                 if connection is None:
                     break
                 queue.pop()
@@ -152,23 +153,20 @@ class Scheduler:
                 if len(connection.tasks) > 1:
                     self._schedule_check()
 
-    def _choose(self, function: Function) -> WorkerConnection | None:
-        """Return the worker for a function: an idle one, or the one with the least work."""
-        manager = self.manager
-        if manager.idle:
-            return next(reversed(manager.idle))
+    def _least_busy(self, function: Function) -> WorkerConnection | None:
+        """Return the worker with the least work that may hold one task more of a function."""
         estimate = function.estimate
         if estimate is None or estimate >= BUDGET:
             return None
         best, least = None, BUDGET - estimate
-        for connection in manager.open:
+        for connection in self.manager.open:
             if connection.load < least and not connection.has_backlog:
                 best, least = connection, connection.load
         return best
 
     def _assign(self, task: Task, connection: WorkerConnection, now: int) -> bool:
         """Give a task to a worker; return whether there is something to send."""
-        if not task.is_started and self._claim is not None and not self._claim(task.future):
+        if self._claim is not None and not task.is_started and not self._claim(task.future):
             self.accounting.drop(task)
             return False
         task.is_started = True
@@ -185,7 +183,8 @@ class Scheduler:
         self.running += 1
         self.accounting.queue_ns += now - task.submitted
         manager = self.manager
-        manager.idle.pop(connection, None)
+        if connection in manager.idle:
+            del manager.idle[connection]
         if connection.tasks_left <= manager.replace_at:
             manager.tasks_used(connection)
         if task.timer is not None or task.options.timeout is not None:
@@ -200,6 +199,7 @@ class Scheduler:
         """Handle the results of a frame."""
         now = monotonic_ns()
         tasks, accounting = connection.tasks, self.accounting
+        run_ns = transport_ns = 0
         skipped: list[Task] = []
         unhandled = iter(entries)
         task = None
@@ -219,8 +219,8 @@ class Scheduler:
                     skipped.append(task)
                     continue
                 task.function.add_run(took)
-                accounting.run_ns += took
-                accounting.transport_ns += now - task.sent - took
+                run_ns += took
+                transport_ns += now - task.sent - took
                 if accounting.observer is not None:
                     task.run_ns = took
                 is_plain = kind == PLAIN and not task.options.zero_copy_result
@@ -235,6 +235,8 @@ class Scheduler:
                 detached(self._loop.call_soon, self.answered, connection, rest, blob)
             raise
         finally:
+            accounting.run_ns += run_ns
+            accounting.transport_ns += transport_ns
             self._use_worker(connection, entries, skipped)
 
     def _use_worker(

@@ -218,9 +218,11 @@ class WorkerConnection:
 
     def put(self, task: Task, cost: float, now: int) -> None:
         """Add a task, which the next `send` sends; raise what pickle raises."""
-        kind, payload = self._encoder.encode_call(
-            task.args, task.kwargs, task.extra, task.options.zero_copy_args
-        )
+        kind, payload = PLAIN, task.args
+        if payload or task.kwargs or task.extra:
+            kind, payload = self._encoder.encode_call(
+                task.args, task.kwargs, task.extra, task.options.zero_copy_args
+            )
         function, code = task.function, None
         if function.number not in self._known_functions:
             self._known_functions.add(function.number)
