@@ -194,6 +194,7 @@ class WorkerConnection:
         self.load = 0.0
         self.sequence = 0
         self.is_killed = False  # by the pool
+        self.is_reported = False  # its death
         self.has_backlog = False  # bytes that the socket has not taken yet
         self.crashed: list[Task] = []  # what it ran when it died, until its exit status is known
         self._known_functions = {0}

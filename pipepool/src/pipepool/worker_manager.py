@@ -270,6 +270,9 @@ class WorkerManager:
 
     def _report_death(self, connection: WorkerConnection) -> None:
         self.connections.pop(connection.token, None)
+        if connection.is_reported:
+            return
+        connection.is_reported = True
         crashed, connection.crashed = connection.crashed, []
         if connection.exit_status and not connection.is_killed and not self._is_closing:
             log.warning("worker %s ended with status %s", connection.pid, connection.exit_status)
