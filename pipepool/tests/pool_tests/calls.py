@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import functools
 import os
+import pickle
 import resource
 import signal
 import subprocess
@@ -208,10 +209,10 @@ def make_buffer() -> None:
     one_buffer()
 
 
-def stamp(number: int) -> bytearray:
-    """Write a number into the one buffer that every call returns."""
+def stamp(number: int) -> pickle.PickleBuffer:
+    """Write a number into the one buffer that every call returns, which pickle does not copy."""
     one_buffer()[0] = number
-    return one_buffer()
+    return pickle.PickleBuffer(one_buffer())
 
 
 def total(value: bytes) -> int:
