@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 import pipepool
-from pool_tests.helpers import free_port
+from pool_tests.helpers import PATHS, free_port
 
 pytestmark = pytest.mark.server
 
@@ -41,7 +41,7 @@ def code_of(block: str) -> str:
 def alone(tmp_path: Path) -> dict[str, str]:
     """Copy the package to a folder where nothing else of the project is."""
     shutil.copytree(Path(pipepool.__file__).parent, tmp_path / "pipepool")
-    return {**os.environ, "PYTHONPATH": str(tmp_path)}
+    return {**os.environ, "PYTHONPATH": ":".join([str(tmp_path), *PATHS[2:]])}
 
 
 def test_the_first_example_runs_where_the_package_stands_alone(

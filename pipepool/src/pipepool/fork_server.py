@@ -253,7 +253,9 @@ def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
     gc.freeze()
     with contextlib.suppress(BrokenPipeError):  # the parent has closed the pool meanwhile
         control.sendall(REPORT.pack(READY, threading.active_count(), os.getpid()))
-        server = _ForkServer(control, parent, grace)  # kept: its sockets are not to be collected
+        server = _ForkServer(
+            control, parent, os.dup(tracker), grace
+        )  # kept: its sockets are not to be collected
         server.serve()
     os._exit(0)  # exit handlers of imported modules run in the workers
 
@@ -279,8 +281,9 @@ def _prepare(prepared: dict[str, object], preload: list[str]) -> None:
 class _ForkServer:
     """Forks, kills and reaps the workers, which the parent knows by tokens."""
 
-    def __init__(self, control: socket.socket, parent: int, grace: float) -> None:
+    def __init__(self, control: socket.socket, parent: int, tracker: int, grace: float) -> None:
         self._control = control
+        self._tracker = tracker
         self._grace = grace
         self._workers: dict[int, int] = {}  # token by pid
         self._pid = os.getpid()
@@ -350,6 +353,8 @@ class _ForkServer:
                 os._exit(1)
             for end in (self._control, self._wakeup, self._wakeup_write):
                 end.close()
+            # Since Python 3.14 a fork closes the descriptor that multiprocessing knows.
+            resource_tracker._resource_tracker._fd = self._tracker  # type: ignore[attr-defined]
             self._set_process_names(token)
             shared = SharedMemory(memory)
             os.close(memory)

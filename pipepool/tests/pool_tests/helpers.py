@@ -20,7 +20,8 @@ from pipepool.scheduler import Scheduler
 LIMIT = 20.0  # s for one test, which none comes near
 TESTS = Path(__file__).resolve().parents[1]
 SOURCE = Path(pipepool.__file__).resolve().parents[1]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": f"{TESTS}:{SOURCE}"}  # of a script that uses both
+PATHS = [str(TESTS), str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
+ENVIRONMENT = {**os.environ, "PYTHONPATH": ":".join(PATHS)}  # of a script that uses both
 
 
 def in_pool(test: Callable[[PipePool], Awaitable[None]], workers: int = 2, **settings: Any) -> None:
