@@ -17,6 +17,8 @@ from pipepool import BrokenWorker, PipeExecutor, PipePool, QueueFull, TaskMetric
 from pool_tests import calls
 from pool_tests.helpers import LIMIT, in_pool, wait_for, wait_until
 
+pytestmark = pytest.mark.server  # starts worker processes
+
 
 def test_keywords_of_a_function_go_in_kwargs_and_those_of_the_pool_stay() -> None:
     async def test(pool: PipePool) -> None:

@@ -23,6 +23,8 @@ from pipepool import BrokenWorker, PipePool, RemoteError, TaskExit
 from pool_tests import calls
 from pool_tests.helpers import lives, wait_until
 
+pytestmark = pytest.mark.server  # starts worker processes
+
 SECONDS = float(os.environ.get("CHAOS", "0"))
 CLIENTS = 24
 MIB = 1 << 20

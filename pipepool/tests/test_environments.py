@@ -16,6 +16,8 @@ from pipepool import BrokenWorker, PipePool
 from pool_tests import calls
 from pool_tests.helpers import ENVIRONMENT, in_pool, read_line, wait_for
 
+pytestmark = pytest.mark.server  # starts worker processes
+
 PROGRAM = """
 import asyncio, sys
 from pipepool import BrokenWorker, PipeExecutor, PipePool

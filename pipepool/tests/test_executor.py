@@ -22,6 +22,8 @@ from pipepool import BrokenWorker, PipeExecutor
 from pool_tests import calls
 from pool_tests.helpers import ENVIRONMENT, wait_until
 
+pytestmark = pytest.mark.server  # starts worker processes
+
 LIMIT = 10.0  # s for any one wait
 
 

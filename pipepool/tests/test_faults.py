@@ -18,6 +18,8 @@ from pipepool import BrokenWorker, PipePool, RemoteError, TaskExit
 from pool_tests import calls
 from pool_tests.helpers import ENVIRONMENT, LIMIT, in_pool, lives, read_line, wait_for, wait_until
 
+pytestmark = pytest.mark.server  # starts worker processes
+
 
 def test_a_worker_that_dies_fails_only_its_own_task_and_says_how() -> None:
     async def test(pool: PipePool) -> None:

@@ -15,6 +15,8 @@ from pipepool import PipeExecutor, PipePool, RemoteError, TaskExit
 from pool_tests import calls
 from pool_tests.helpers import LIMIT, in_pool
 
+pytestmark = pytest.mark.server  # starts worker processes
+
 
 @pytest.mark.parametrize(
     ("kind", "error", "words"),

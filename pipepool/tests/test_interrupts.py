@@ -6,10 +6,14 @@ import asyncio
 import contextlib
 from typing import Any
 
+import pytest
+
 from pipepool import PipePool, TaskExit
 from pipepool.worker_connection import DEFAULTS
 from pool_tests import calls
 from pool_tests.helpers import assume_short, in_pool
+
+pytestmark = pytest.mark.server  # starts worker processes
 
 
 class InterruptedFuture(asyncio.Future[Any]):

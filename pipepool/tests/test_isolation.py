@@ -16,10 +16,13 @@ from pathlib import Path
 from typing import Any
 
 import psutil
+import pytest
 
 from pipepool import PipeExecutor, PipePool
 from pool_tests import calls
 from pool_tests.helpers import ENVIRONMENT, LIMIT, assume_short, in_pool, wait_for
+
+pytestmark = pytest.mark.server  # starts worker processes
 
 
 def test_what_a_task_sets_in_its_context_ends_with_it() -> None:

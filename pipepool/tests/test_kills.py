@@ -10,6 +10,8 @@ from pipepool import PipeExecutor, PipePool
 from pool_tests import calls
 from pool_tests.helpers import assume_short, in_pool
 
+pytestmark = pytest.mark.server  # starts worker processes
+
 
 def test_kill_on_cancel_frees_the_worker_also_when_it_has_only_just_been_sent() -> None:
     async def test(pool: PipePool) -> None:

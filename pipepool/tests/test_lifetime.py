@@ -18,6 +18,8 @@ from pipepool import BrokenWorker, PipeExecutor, PipePool
 from pool_tests import calls
 from pool_tests.helpers import ENVIRONMENT, LIMIT, in_pool, wait_for, wait_until
 
+pytestmark = pytest.mark.server  # starts worker processes
+
 ENDING = 1.5  # s; it is to be over in 0.5, on a machine that is not busy
 
 

@@ -20,6 +20,8 @@ from pipepool import PipePool, QueueFull
 from pool_tests import calls
 from pool_tests.helpers import ENVIRONMENT, LIMIT, in_pool, wait_for
 
+pytestmark = pytest.mark.server  # starts worker processes
+
 
 def test_a_result_is_what_the_function_returns() -> None:
     async def test(pool: PipePool) -> None:

@@ -14,6 +14,8 @@ from pipepool import PipePool, scheduler, shared_memory
 from pool_tests import calls
 from pool_tests.helpers import LIMIT, assume_short, in_pool, wait_for
 
+pytestmark = pytest.mark.server  # starts worker processes
+
 
 class Calls:
     """Calls of one function that is known as short; `long` is the first, and not."""

@@ -20,6 +20,8 @@ from pool_tests import invariants as known
 from pool_tests.invariants import Patience
 from pool_tests.machine import Machine
 
+pytestmark = pytest.mark.server  # starts worker processes
+
 STEPS = int(os.environ.get("STEPS", "0"))
 SEED = int(os.environ.get("SEED", "0"))
 EACH = 10  # steps of one example

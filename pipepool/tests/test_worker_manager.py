@@ -16,6 +16,8 @@ from pipepool import PipePool, scheduler, shared_memory
 from pool_tests import calls
 from pool_tests.helpers import assume_short, in_pool, wait_for
 
+pytestmark = pytest.mark.server  # starts worker processes
+
 BEYOND = 70 << 20  # bytes: more than the shared memory and a socket take
 
 

@@ -25,6 +25,7 @@ class ProcessExpired(OSError):
 
 
 STARTED = 30.0  # s for the workers to start
+ENDED = 90.0  # s for all tasks of a test to end
 
 
 class Status(enum.Enum):
@@ -57,7 +58,7 @@ class ProcessPool:
 
     def __exit__(self, *_: object) -> None:
         self.close()
-        self.join()
+        self.join(ENDED)
 
     @property
     def active(self) -> bool:
@@ -121,7 +122,7 @@ class ProcessPool:
         self._closing.result()
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._end.set)
-            self._thread.join()
+            self._thread.join(ENDED)
 
     @property
     def _pool_manager(self) -> Any:
@@ -143,7 +144,7 @@ class ProcessPool:
             is_ready = threading.Event()
             self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(is_ready)))
             self._thread.start()
-            is_ready.wait()
+            is_ready.wait(STARTED)
             self._started = asyncio.run_coroutine_threadsafe(self._pool.start(), self._loop)
             self._status = Status.RUNNING
 
