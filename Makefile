@@ -2,18 +2,18 @@
 PYTHON ?= python3
 BIN = .venv/bin
 
-# Servers and commands start often: keep what they import compiled, whatever the environment says.
+# Servers and commands start often: write compiled files even if the environment forbids it.
 export PYTHONDONTWRITEBYTECODE =
 
 PYTEST = $(BIN)/python -m pytest
-# Tests mostly wait: more at once than a small machine has cores. Those that share a server stay
-# together until a process has nothing left to do.
+# Tests mostly wait, so run more at once than a small machine has cores. worksteal keeps tests that
+# share a server in one process, until another one is idle.
 AT_ONCE = 6
 PARALLEL = -n $(AT_ONCE) --dist worksteal
-# More skips than these fail: 420 and 56 where only `make setup` has installed something.
+# A run with more skips than these fails; after `make setup` alone 420 and 56 tests are skipped.
 MOST_SKIPS = 450
 MOST_SKIPS_TIMING = 70
-# Tests that ask how long something took run alone; a failed one runs once more, and -rR reports it.
+# Tests that measure time run alone; a failed one is retried once, and -rR reports it.
 TIMING = -m timing --reruns 1 -rR
 
 .PHONY: setup demo test test-quick test-all test-peers coverage mutants check format readme siege suites tools lock clean help
@@ -26,7 +26,7 @@ help:
 	@echo "make test-all  set up for every suite, then run the slow tests, too"
 	@echo "make test-peers  run the tests of CPython, loky, pebble and anyio on our pool (15 minutes)"
 	@echo "make coverage  run the tests and print which branches they do not reach"
-	@echo "make mutants   whether the tests notice 300 small changes of what they test (1 hour)"
+	@echo "make mutants   check that the tests notice 300 small changes of the code (1 hour)"
 	@echo "make check   set up, then check format, lint, types and README"
 
 setup: .venv/installed siege
@@ -45,11 +45,11 @@ test-all: .venv/developed suites
 	$(PYTEST) --all $(PARALLEL) -m "not timing"
 	$(PYTEST) --all $(TIMING)
 
-# Their sources are downloaded. Each test starts processes of its own: no more at once than cores.
+# The tests are downloaded. Each starts its own processes: run no more at once than there are cores.
 test-peers: .venv/developed
 	$(PYTEST) --all -n 2 --dist worksteal tests/peers
 
-# Branches over all processes, those of servers, workers and commands, too.
+# Branch coverage of all processes, including servers, workers and commands.
 coverage: .venv/developed siege
 	rm -f .coverage .coverage.*
 	-$(BIN)/coverage run -m pytest $(PARALLEL) -m "not timing" $(COVERED)

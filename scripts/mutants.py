@@ -1,7 +1,7 @@
-"""Mutation testing: whether the tests notice small changes of what they test.
+"""Mutation testing: check that the tests fail when the code is changed.
 
-Places are drawn at random from the files of AREAS, one of cosmic-ray's operators for each; a mutant
-is killed when a test of its area fails. All of it happens in a copy of the project.
+Places in the files of AREAS are chosen at random, and one of cosmic-ray's operators for each. A
+mutant is killed when a test of its area fails. Everything runs in copies of the project.
 """
 
 from __future__ import annotations
@@ -37,11 +37,11 @@ except ModuleNotFoundError:
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / ".data" / "mutants.jsonl"
 LONGEST = 240.0  # s for the tests of one mutant; one test may take 30
-NEEDLESS = ("Eq_Is", "NotEq_IsNot", "Is_Eq", "IsNot_NotEq", "Variable")  # mostly no change at all
+NEEDLESS = ("Eq_Is", "NotEq_IsNot", "Is_Eq", "IsNot_NotEq", "Variable")  # mostly equivalent mutants
 POOL = ("scheduler", "worker_manager", "worker_connection")
 CLAIMS = ("claims", "claimed", "judged")
 REPORTS = "tests/reports/test_[!c]*.py"
-AREAS = {  # what is mutated: its tests, the quicker ones first
+AREAS = {  # files to mutate: their tests, the fastest first
     "bench/stats/[a-z]*.py": ("tests/stats/test_*.py",),
     "bench/record.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
     "bench/journal.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
@@ -64,7 +64,7 @@ _stamps = itertools.count(1)
 
 @dataclass
 class Mutant:
-    """A change at one place of a file, and what came of it."""
+    """A change at one place of a file, and its outcome."""
 
     path: str
     line: int
@@ -82,7 +82,7 @@ class Mutant:
 
 
 def places() -> list[list[Mutant]]:
-    """List what can be changed at each place, without annotations, which nothing evaluates."""
+    """List the possible mutants at each place, except in annotations, which nothing evaluates."""
     operators = {
         name: plugins.get_operator(name)()
         for name in sorted(plugins.operator_names())
@@ -113,7 +113,7 @@ def _annotations(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
 
 
 def run_all(mutants: list[Mutant], results: Path, jobs: int) -> None:
-    """Test mutants, `jobs` at once, each job in a copy of its own; add what comes of them."""
+    """Test mutants, `jobs` at once, each job in its own copy; append the outcomes to `results`."""
     ignored = shutil.ignore_patterns(".git", ".venv", ".data", ".pythons", ".*_cache")
     copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, results.open("a") as file:
@@ -136,7 +136,7 @@ def run_all(mutants: list[Mutant], results: Path, jobs: int) -> None:
                 print(f"{number} of {len(mutants)}: {_shown(mutant)}", flush=True)
 
 
-GONE = "nothing: its line is there no more"
+GONE = "nothing: its line no longer exists"
 
 
 def _test(mutant: Mutant, copy: Path) -> None:
@@ -149,7 +149,7 @@ def _test(mutant: Mutant, copy: Path) -> None:
     try:
         path.write_text(changed)
         stamp = next(_stamps)
-        os.utime(path, (stamp, stamp))  # so that no compiled file of another is taken for it
+        os.utime(path, (stamp, stamp))  # so that no compiled file of another mutant is used
         mutant.killed_by = _failure(copy, mutant.tests)
     finally:
         path.write_text(source)
@@ -157,7 +157,7 @@ def _test(mutant: Mutant, copy: Path) -> None:
 
 
 def _changed(source: str, mutant: Mutant) -> str | None:
-    """Change a source; a mutant that was tested before is found by its line, wherever that is."""
+    """Return the changed source; find a mutant of an earlier run by the text of its line."""
     operator = plugins.get_operator(mutant.operator)()
     is_new = not mutant.before
     for occurrence in itertools.count(mutant.occurrence if is_new else 0):
@@ -173,23 +173,23 @@ def _changed(source: str, mutant: Mutant) -> str | None:
 
 
 def _failure(copy: Path, tests: tuple[str, ...]) -> str | None:
-    """Run tests; name the first that fails, None when all pass. What is vague is tried again."""
+    """Run tests; return the first that fails, None if all pass. Retry once if none is named."""
     files = [str(f) for pattern in tests for f in sorted(copy.glob(pattern))]
     options = ["-x", "-q", "-rfE", "-p", "no:cacheprovider", "-o", "timeout=30", "--reruns", "2"]
-    options += ["-m", "not timing"]  # which fail by themselves in company
-    said = ""
+    options += ["-m", "not timing"]  # which fail when several jobs run
+    output = ""
     for _ in range(2):
-        code, said = _run([sys.executable, "-m", "pytest", *options, *dict.fromkeys(files)], copy)
+        code, output = _run([sys.executable, "-m", "pytest", *options, *dict.fromkeys(files)], copy)
         if code == 0:
             return None
-        for line in said.splitlines():
+        for line in output.splitlines():
             if line.startswith(("FAILED ", "ERROR ")):
                 return line.split()[1].removeprefix("tests/")
-    return " ".join(said.splitlines()[-1:]) or f"exit code {code}"
+    return " ".join(output.splitlines()[-1:]) or f"exit code {code}"
 
 
 def _run(command: list[str], folder: Path) -> tuple[int | None, str]:
-    """Run a command to its end or for LONGEST, and end all that it started."""
+    """Run a command, for LONGEST seconds at most, and kill all processes that it started."""
     mark = uuid.uuid4().hex
     process = subprocess.Popen(
         command,
@@ -203,8 +203,8 @@ def _run(command: list[str], folder: Path) -> tuple[int | None, str]:
         start_new_session=True,
     )
     try:
-        said, _ = process.communicate(timeout=LONGEST)
-        return process.returncode, said
+        output, _ = process.communicate(timeout=LONGEST)
+        return process.returncode, output
     except subprocess.TimeoutExpired:
         return None, f"ERROR longer-than-{LONGEST:g}-s"
     finally:
@@ -238,19 +238,19 @@ def report(mutants: list[Mutant]) -> None:
 
 
 def read(results: Path) -> list[Mutant]:
-    """Read what came of mutants, the last of each."""
+    """Read the last outcome of each mutant."""
     lines = [Mutant(**json.loads(line)) for line in results.read_text().splitlines()]
     return list({(m.path, m.operator, m.occurrence): m for m in lines}.values())
 
 
 def main() -> None:
-    """Draw mutants and test them, or test again those that survived."""
+    """Choose mutants and test them, or test the survivors again."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=14)
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--jobs", type=int, default=2)
-    parser.add_argument("--again", action="store_true", help="those that survived, once more")
+    parser.add_argument("--again", action="store_true", help="test the survivors again")
     given = parser.parse_args()
     given.results.parent.mkdir(parents=True, exist_ok=True)
     if given.again:

@@ -1,4 +1,4 @@
-"""The commands as tests give them: by the real `fab`, or in this process where words matter."""
+"""Run commands in tests: by the real `fab`, or in this process where only output matters."""
 
 from __future__ import annotations
 
@@ -19,20 +19,20 @@ import catalog
 from tests.waiting import read_line
 
 FAB = str(Path(sys.executable).with_name("fab"))
-SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)  # a command takes some for itself
+SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)  # a command installs handlers for some
 
-Said = subprocess.CompletedProcess[str]
+CompletedCommand = subprocess.CompletedProcess[str]
 
 
-def fab(*words: str, cwd: Path = catalog.ROOT, timeout: float = 60) -> Said:
+def fab(*words: str, cwd: Path = catalog.ROOT, timeout: float = 60) -> CompletedCommand:
     """Run `fab` as a user does."""
     return subprocess.run([FAB, *words], cwd=cwd, capture_output=True, text=True, timeout=timeout)
 
 
-def fab_here(*words: str) -> Said:
-    """Run `fab` in this process, in the project's folder: in 10 ms where a process takes 400.
+def fab_here(*words: str) -> CompletedCommand:
+    """Run `fab` in this process, in the project's folder: 10 ms instead of 400 ms.
 
-    For what a command prints and its exit code, where nothing else is started or interrupted.
+    For tests of output and exit codes, of commands that start and interrupt nothing else.
     """
     out, err, code = io.StringIO(), io.StringIO(), 0
     handlers = [signal.getsignal(number) for number in SIGNALS]
@@ -48,18 +48,18 @@ def fab_here(*words: str) -> Said:
         finally:
             for number, handler in zip(SIGNALS, handlers, strict=True):
                 signal.signal(number, handler)
-    return Said(words, code, out.getvalue(), err.getvalue())
+    return CompletedCommand(words, code, out.getvalue(), err.getvalue())
 
 
 def free_port() -> int:
-    """Give a port that nobody listens on now."""
+    """Return a port that is free now."""
     with socket.socket() as probe:
         probe.bind(("127.0.0.1", 0))
         return int(probe.getsockname()[1])
 
 
 def can_listen(port: int) -> bool:
-    """Whether nobody holds a port any more."""
+    """Whether a port is free."""
     with socket.socket() as again:
         again.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
@@ -71,7 +71,7 @@ def can_listen(port: int) -> bool:
 
 @contextmanager
 def served(*words: str, cwd: Path = catalog.ROOT) -> Iterator[subprocess.Popen[str]]:
-    """Start `fab run_server...` as a user does, and give it when it says that it serves."""
+    """Start `fab run_server...` as a user does; yield its process once it serves."""
     process = subprocess.Popen([FAB, *words], cwd=cwd, stderr=subprocess.PIPE, text=True)
     try:
         assert "serves" in read_line(process.stderr)

@@ -1,4 +1,4 @@
-"""What tests share: real servers, and a way to find every process that one of them left."""
+"""Shared fixtures: real servers, and a list of the processes that a test left behind."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Keep runs of tests out of results/, for this process and for those it starts."""
+    """Write results into a temporary folder, in this process and in those that it starts."""
     folder = tmp_path_factory.mktemp("results")
     monkeypatch.setenv("RESULTS", str(folder))
     monkeypatch.setattr("bench.journal.RESULTS", folder)
@@ -34,7 +34,7 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
 
 @pytest.fixture(scope="session", autouse=True)
 def _few_octopuses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
-    """Have the Django servers answer from a database of a thousand rows."""
+    """Let the Django servers use a database of 1,000 rows."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("OCTOPUS_DB", str(tmp_path_factory.mktemp("octopus") / "few.sqlite3"))
         database.build(1000)
@@ -63,7 +63,7 @@ def start() -> Iterator[Callable[..., server.Server]]:
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[psutil.Process]]:
-    """Mark every process started from here on; calling it lists those that still live."""
+    """Mark the processes that are started from now on; the result lists those that are alive."""
     word = f"MARK_{uuid.uuid4().hex}"
     monkeypatch.setenv(word, "1")
 

@@ -1,4 +1,4 @@
-"""Servers by kind, and the reason why one cannot run here: its tests are skipped, not left out."""
+"""Servers by kind, and what each one lacks here: tests of those that cannot run are skipped."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ MISSING = {
 }
 EVERY = list(MISSING)
 FOREIGN = [name for name, entry in catalog.servers().items() if "FOREIGN" in entry.constants]
-OWN = [name for name in EVERY if name not in FOREIGN]  # they answer in their own process
+OWN = [name for name in EVERY if name not in FOREIGN]  # servers that run tasks in their own process
 POOLS = [name for name in OWN if "workers" in catalog.find_server(name).settings]
 SERVERS = [name for name in OWN if not MISSING[name]]  # those that can run here
 
 
 def require(server: str) -> None:
-    """Skip the test where a server cannot run; all from here, so that a reason is one line."""
+    """Skip the test if a server cannot run here; the reason names what is missing."""
     if MISSING[server]:
         python = ".".join(map(str, catalog.find_server(server).needs_python))
         how = f"make test-all PYTHON=python{python}" if python else "make test-all"

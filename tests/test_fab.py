@@ -20,8 +20,8 @@ import pytest
 import catalog
 from bench import journal, running
 from errors import MachineError
-from tests.asking import get, together
 from tests.commands import FAB, can_listen, fab, fab_here, free_port, served
+from tests.http_clients import get, in_threads
 from tests.installed import OWN, require
 from tests.waiting import wait_until
 
@@ -109,7 +109,7 @@ def test_kill_9_of_what_the_user_started_leaves_nothing(
     monkeypatch.setenv("UPSTREAM_FOLDER", str(tmp_path))
     port = free_port()
     with served(f"run_server:{name},{task},port={port}") as process:
-        answers = together(4, lambda: get(f"http://127.0.0.1:{port}/"))
+        answers = in_threads(4, lambda: get(f"http://127.0.0.1:{port}/"))
         assert [status for status, _ in answers] == [200] * 4
         assert running.find()["port"] == port
         process.kill()

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench import journal
-from tests.commands import Said, fab
+from tests.commands import CompletedCommand, fab
 
 # In the lane of timing, for what it measures is this machine.
 pytestmark = [pytest.mark.timing, pytest.mark.slow, pytest.mark.timeout(600)]
@@ -28,14 +28,14 @@ def results(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return tmp_path_factory.mktemp("results")
 
 
-def run(words: str, results: Path) -> Said:
+def run(words: str, results: Path) -> CompletedCommand:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("RESULTS", str(results))
         return fab(words, timeout=580)
 
 
 @pytest.fixture(scope="module")
-def sleeping(results: Path) -> Said:
+def sleeping(results: Path) -> CompletedCommand:
     return run("gil:sleep_short_sync,workers=2", results)
 
 
@@ -47,7 +47,7 @@ def computing(results: Path) -> dict[str, Any]:
     return json.loads(said.stdout)
 
 
-def figures(said: Said) -> dict[str, float | None]:
+def figures(said: CompletedCommand) -> dict[str, float | None]:
     """Give the first number of each line of the table."""
     found = {}
     for line in said.stdout.splitlines():
@@ -57,7 +57,9 @@ def figures(said: Said) -> dict[str, float | None]:
     return found
 
 
-def test_every_figure_has_its_line_and_the_rest_is_worded(sleeping: Said, results: Path) -> None:
+def test_every_figure_has_its_line_and_the_rest_is_worded(
+    sleeping: CompletedCommand, results: Path
+) -> None:
     assert sleeping.returncode == 0, sleeping.stderr
     assert sleeping.stdout.startswith("sleep_short_sync, 2 workers, Python 3.")
     assert len(figures(sleeping)) == 11
@@ -68,7 +70,7 @@ def test_every_figure_has_its_line_and_the_rest_is_worded(sleeping: Said, result
     assert [record.suite for record in records].count("gil") >= 1
 
 
-def test_sleeping_threads_do_as_much_as_they_are(sleeping: Said) -> None:
+def test_sleeping_threads_do_as_much_as_they_are(sleeping: CompletedCommand) -> None:
     found = figures(sleeping)
     assert found["S threads"] == pytest.approx(2, abs=0.5)
     assert found["S processes"] == pytest.approx(2, abs=0.5)
@@ -95,7 +97,7 @@ def test_computing_threads_wait_for_each_other(computing: dict[str, Any]) -> Non
 
 
 def test_the_meter_tells_a_task_that_sleeps_from_one_that_computes(
-    sleeping: Said, computing: dict[str, Any]
+    sleeping: CompletedCommand, computing: dict[str, Any]
 ) -> None:
     if computing["h"] is None:
         pytest.skip(f"the GIL meter is not available now: {computing['unavailable']}")

@@ -1,4 +1,4 @@
-"""A run of the tests fails for what it leaves behind, for too many skips, and says why."""
+"""A test run fails if it leaves something behind or skips too many tests, and reports why."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.server
 
 
 def run(folder: Path, code: str, *words: str) -> tuple[int, str]:
-    """Run a test file of one's own with the plugins: its exit code, and what it prints."""
+    """Run a test file with the plugins; return the exit code and the output."""
     (folder / "test_own.py").write_text(code)
     plugins = ["-p", "tests.plugins.lanes", "-p", "tests.plugins.leftovers"]
     command = [sys.executable, "-m", "pytest", *plugins, "-p", "no:cacheprovider"]
@@ -32,7 +32,7 @@ def run(folder: Path, code: str, *words: str) -> tuple[int, str]:
     return done.returncode, done.stdout + done.stderr
 
 
-def test_what_a_run_leaves_behind_fails_it_and_is_named(tmp_path: Path) -> None:
+def test_a_run_that_leaves_something_behind_fails_and_lists_it(tmp_path: Path) -> None:
     code = (
         "import subprocess, sys, tempfile\n"
         "def test():\n"
@@ -40,12 +40,12 @@ def test_what_a_run_leaves_behind_fails_it_and_is_named(tmp_path: Path) -> None:
         "    own = {'start_new_session': True, 'stdout': -3, 'stderr': -3}\n"
         "    subprocess.Popen([sys.executable, '-c', 'import time; time.sleep(50)'], **own)\n"
     )
-    done, said = run(tmp_path, code)
-    pids = re.findall(r"left behind: process (\d+): .*time\.sleep\(50\)", said)
-    assert len(pids) == 1, said
+    done, output = run(tmp_path, code)
+    pids = re.findall(r"left behind: process (\d+): .*time\.sleep\(50\)", output)
+    assert len(pids) == 1, output
     os.kill(int(pids[0]), signal.SIGKILL)
-    [path] = re.findall(r"left behind: temporary file: (\S+mine-\S+)", said)
-    assert (done, "1 passed" in said, Path(path).exists()) == (1, True, False)
+    [path] = re.findall(r"left behind: temporary file: (\S+mine-\S+)", output)
+    assert (done, "1 passed" in output, Path(path).exists()) == (1, True, False)
 
 
 SKIPPING = """
@@ -69,7 +69,9 @@ def test_unit(): pass
         (["-m", "unit and not slow"], 0, "1 passed, 2 skipped, 2 deselected"),
     ],
 )
-def test_lanes_and_skips(words: list[str], code: int, line: str, tmp_path: Path) -> None:
-    done, said = run(tmp_path, SKIPPING, *words)
-    assert (done, line in said, "no cat" in said) == (code, True, True), said
-    assert "left behind" not in said
+def test_a_run_with_too_many_skips_fails_and_reasons_are_printed(
+    words: list[str], code: int, line: str, tmp_path: Path
+) -> None:
+    done, output = run(tmp_path, SKIPPING, *words)
+    assert (done, line in output, "no cat" in output) == (code, True, True), output
+    assert "left behind" not in output

@@ -13,8 +13,8 @@ import pytest
 
 import catalog
 from bench import journal
-from tests.asking import get
 from tests.commands import FAB, fab, fab_here, free_port, served
+from tests.http_clients import get
 from tests.suites.test_mistakes import GOOD
 from tests.waiting import read_line
 

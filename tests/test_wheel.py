@@ -1,4 +1,4 @@
-"""The wheel of pipepool: small, complete, and alone in an empty environment it passes its tests."""
+"""The wheel of pipepool is small and complete, and passes its tests in an empty environment."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def environment() -> dict[str, str]:
     return {key: value for key, value in os.environ.items() if key != "PYTHONPATH"}
 
 
-def test_the_wheel_is_small_and_has_nothing_but_the_package(wheel: Path) -> None:
+def test_the_wheel_is_small_and_contains_only_the_package(wheel: Path) -> None:
     assert wheel.stat().st_size < LARGEST
     names = zipfile.ZipFile(wheel).namelist()
     package = {name for name in names if name.startswith("pipepool/")}

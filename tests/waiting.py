@@ -1,4 +1,4 @@
-"""Waiting, always with a deadline: for a fact, for a line."""
+"""Waits with a deadline: for a condition, for a line of output."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ import time
 from collections.abc import Callable
 from typing import IO
 
-SECONDS = 20.0  # for what takes a moment, on a busy machine too
+SECONDS = 20.0  # default timeout; enough on a busy machine
 
 
 def wait_until(fact: Callable[[], object], seconds: float = SECONDS) -> bool:
-    """Ask for a fact until it is true, or return False when the time is up."""
+    """Poll a condition until it is true; return False after `seconds`."""
     deadline = time.monotonic() + seconds
     while not fact():
         if time.monotonic() > deadline:
@@ -22,10 +22,10 @@ def wait_until(fact: Callable[[], object], seconds: float = SECONDS) -> bool:
 
 
 def read_line(stream: IO[str] | IO[bytes] | None, seconds: float = SECONDS) -> str:
-    """Read one line of a process's output; what there is of it when the stream ends.
+    """Read one line of a process's output, or the rest if the stream ends.
 
-    Reads single bytes and past no line's end, so that the stream itself can be read afterwards.
-    Raises TimeoutError when no whole line has come in time.
+    Reads byte by byte and never past the line, so that the stream can be read afterwards. Raises
+    TimeoutError after `seconds` without a whole line.
     """
     assert stream is not None
     line, deadline = b"", time.monotonic() + seconds

@@ -1,8 +1,9 @@
-"""The storm: one worker after the other is killed while 64 tasks are at work."""
+"""Chaos test: one worker after the other is killed while 64 tasks are in progress."""
 
 from __future__ import annotations
 
 import asyncio
+import logging
 import os
 import random
 import signal
@@ -13,19 +14,18 @@ from dataclasses import dataclass
 from bench.pool_comparison.payloads import noop
 from pipepool import BrokenWorker, PipePool
 
-EVERY = 0.1  # s between two kills
+KILL_INTERVAL = 0.1  # s between two kills
 AT_ONCE = 64
-CALM = 1 / 3  # of the storm's seconds, before it
-NOTICED = 10.0  # s after it in which the last deaths must be noticed
+CALM_SHARE = 1 / 3  # seconds without kills before, as a share of those with kills
+RESTART_TIMEOUT = 10.0  # s for the pool to restart the last workers
 
 
 @dataclass(frozen=True)
-class Storm:
-    """What a storm did: tasks a second that ended well, second by second, before it and in it.
+class ChaosResult:
+    """Throughput in each second, in tasks/s: `calm` before the kills, `rates` during them.
 
-    `failed` tasks were lost in it, which may be no more than the killed workers `held` at the time,
-    and `calm_failed` before it, where nothing may be. Every one of the `kills` has to be followed
-    by one of the `restarts`.
+    `failed` tasks must be at most the tasks that the killed workers `held`; `calm_failed`, those
+    before the kills, must be 0. There must be as many `restarts` as `kills`.
     """
 
     idempotent: bool
@@ -39,21 +39,24 @@ class Storm:
     restarts: int
 
 
-async def measure(workers: int, idempotent: bool, seconds: int) -> Storm:
-    """Begin a pool, and kill one of its workers every 100 ms for so many seconds."""
+async def measure(workers: int, idempotent: bool, seconds: int) -> ChaosResult:
+    """Start a pool, and kill one of its workers every 100 ms for `seconds`."""
+    logging.getLogger("pipepool").setLevel(logging.ERROR)  # it reports each death
     async with PipePool(workers) as pool:
-        calm, calm_failed = await _load(pool, idempotent, max(1, round(seconds * CALM)))
-        storm = asyncio.create_task(_kill(pool, seconds))
+        calm, calm_failed = await _load(pool, idempotent, max(1, round(seconds * CALM_SHARE)))
+        killing = asyncio.create_task(_kill(pool, seconds))
         rates, failed = await _load(pool, idempotent, seconds)
-        kills, held = await storm
-        await _noticed(pool, kills)
+        kills, held = await killing
+        await _wait_for_restarts(pool, kills)
         done = round(sum(rates))
         restarts = pool.stats().restarts
-        return Storm(idempotent, calm, calm_failed, rates, done, failed, held, kills, restarts)
+        return ChaosResult(
+            idempotent, calm, calm_failed, rates, done, failed, held, kills, restarts
+        )
 
 
 async def _load(pool: PipePool, idempotent: bool, seconds: int) -> tuple[list[float], int]:
-    """Keep tasks at work; give how many ended well in each second, and how many failed."""
+    """Run 64 tasks at once; return how many completed in each second, and how many failed."""
     done, failed = [0] * seconds, 0
     begin = time.monotonic()
 
@@ -71,12 +74,12 @@ async def _load(pool: PipePool, idempotent: bool, seconds: int) -> tuple[list[fl
 
 
 async def _kill(pool: PipePool, seconds: float) -> tuple[int, int]:
-    """Kill one worker after the other, each once; give how many, and what they held."""
+    """Kill one worker after the other; return how many, and how many tasks they held."""
     killed: set[int] = set()
     held = 0
-    end = time.monotonic() + seconds - EVERY
+    end = time.monotonic() + seconds - KILL_INTERVAL
     while time.monotonic() < end:
-        await asyncio.sleep(EVERY)
+        await asyncio.sleep(KILL_INTERVAL)
         if living := [pid for pid in pool.stats().pids if pid not in killed]:
             one = random.choice(living)  # noqa: S311 - no secret
             with suppress(ProcessLookupError):
@@ -87,14 +90,14 @@ async def _kill(pool: PipePool, seconds: float) -> tuple[int, int]:
 
 
 def _held(pool: PipePool, pid: int) -> int:
-    dispatch = pool._scheduler
-    links = () if dispatch is None else dispatch.manager.connections.values()
-    return sum(len(link.tasks) for link in links if link.pid == pid)
+    assert pool._scheduler is not None
+    connections = pool._scheduler.manager.connections.values()
+    return sum(len(each.tasks) for each in connections if each.pid == pid)
 
 
-async def _noticed(pool: PipePool, kills: int) -> None:
-    """Wait until the pool has followed every kill by a restart; its count tells if it did not."""
+async def _wait_for_restarts(pool: PipePool, kills: int) -> None:
+    """Wait until the pool has restarted as many workers as were killed, or the time is up."""
     with suppress(TimeoutError):
-        async with asyncio.timeout(NOTICED):
+        async with asyncio.timeout(RESTART_TIMEOUT):
             while pool.stats().restarts < kills:
-                await asyncio.sleep(EVERY)
+                await asyncio.sleep(KILL_INTERVAL)

@@ -1,7 +1,7 @@
-"""The turns of a contender, in a process of its own: it begins its pool and measures it when asked.
+"""The process of a contender: it starts its pool, and measures it when the parent requests it.
 
-The parent asks through a socket pair, of which the event loop of the pool reads this end: between
-two turns nothing runs here but what the pool itself has to do.
+The pool's event loop reads requests from a socket pair, so that between two requests nothing runs
+in this process but the pool itself.
 """
 
 from __future__ import annotations
@@ -23,58 +23,58 @@ from bench.pool_comparison.limits import LIMITS
 from bench.pool_comparison.payloads import call, nap
 from bench.pool_comparison.slices import children, measure, memory
 
-NAP = 0.1  # s: longer than a worker takes to fetch a task, so that each gets one
-ENDING = 5  # s for the pool to end before its processes are killed, and this one
+NAP = 0.1  # s: long enough that each worker gets one task
+CLOSE_TIMEOUT = 5  # s for the pool to end before its processes are killed, and this one
 
 
 def main() -> None:
-    """Take turns until the parent lets go or ends."""
+    """Serve requests until the parent closes the connection or ends."""
     name, workers, descriptor = sys.argv[1:]
     signal.signal(signal.SIGALRM, lambda *_: os.killpg(os.getpid(), signal.SIGKILL))
     line: Connection[Any, Any] = Connection(int(descriptor))
-    os.register_at_fork(after_in_child=line.close)  # so that the parent sees when this one ends
+    os.register_at_fork(after_in_child=line.close)  # else the parent misses the end
     with contextlib.suppress(asyncio.CancelledError):
-        asyncio.run(_take(_Turns(name, int(workers)), line))
+        asyncio.run(_serve(_Contender(name, int(workers)), line))
 
 
-async def _take(turns: _Turns, line: Connection[Any, Any]) -> None:
-    """Answer what is asked: with None and what was found, or with why there is nothing."""
+async def _serve(contender: _Contender, line: Connection[Any, Any]) -> None:
+    """Answer each request with (None, result), or with (error message, None)."""
     loop, this = asyncio.get_running_loop(), asyncio.current_task()
-    asked: asyncio.Queue[Any] = asyncio.Queue()
-    known: dict[str, Callable[..., Awaitable[Any]]]
-    known = {"begin": turns.begin, "slice": turns.slice, "mixture": turns.mixture}
+    requests: asyncio.Queue[Any] = asyncio.Queue()
+    handlers: dict[str, Callable[..., Awaitable[Any]]]
+    handlers = {"start": contender.start, "slice": contender.slice, "mixture": contender.mixture}
 
     def read() -> None:
         try:
-            asked.put_nowait(line.recv())
+            requests.put_nowait(line.recv())
         except (OSError, EOFError):
             loop.remove_reader(line.fileno())
-            signal.alarm(ENDING)
+            signal.alarm(CLOSE_TIMEOUT)
             assert this is not None
             this.cancel()
 
     loop.add_reader(line.fileno(), read)
     try:
         while True:
-            what, *details = await asked.get()
+            what, *details = await requests.get()
             try:
-                answer: tuple[str | None, Any] = None, await known[what](*details)
+                answer: tuple[str | None, Any] = None, await handlers[what](*details)
             except Exception as error:  # noqa: BLE001 - a pool may raise anything
                 answer = str(error) or repr(error), None
             with contextlib.suppress(OSError):  # a parent that is gone is noticed by `read`
                 line.send(answer)
     finally:
-        await turns.close()
+        await contender.close()
 
 
-class _Turns:
+class _Contender:
     def __init__(self, name: str, workers: int) -> None:
         self._name, self._workers = name, workers
         self._pool: Any = None
         self._pids: set[int] = set()
 
-    async def begin(self) -> dict[str, object]:
-        """Begin the pool; give what that took in s, its processes' memory in MiB and this pid."""
+    async def start(self) -> dict[str, object]:
+        """Start the pool; return the time in s, its processes' memory in MiB and this pid."""
         began = time.perf_counter()
         pool = {**CONTENDERS, **LIMITS}[self._name]()
         await pool.start(self._workers)
@@ -88,14 +88,14 @@ class _Turns:
     async def slice(
         self, size: str, flight: int, seconds: float
     ) -> tuple[array[float], float, float | None]:
-        """Measure a slice: see there."""
+        """Measure a slice: see `slices.measure`."""
         return await measure(self._pool, call(size), flight, seconds, self._pids)
 
     async def mixture(self, seconds: float, seed: int) -> array[float]:
-        """Measure a mixture: see there."""
+        """Measure a mixture: see `mixture.measure`."""
         return await mixture.measure(self._pool, self._workers, seconds, seed)
 
     async def close(self) -> None:
-        """End the pool, where there is one."""
+        """End the pool, if it was started."""
         if self._pool is not None:
             await self._pool.close()

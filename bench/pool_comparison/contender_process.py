@@ -1,4 +1,4 @@
-"""A contender apart: the parent's end of the process of its own that each one is measured in."""
+"""The parent's end of a contender, which is measured in its own process."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 
 # Without a main module, which workers would import.
 START = "from bench.pool_comparison.contender_main import main; main()"
-PATIENCE = 60.0  # s for an answer, beyond what was asked for; a guess: none takes a third of it
-ENDING = 10.0  # s for a contender to end its pool and itself
+ANSWER_TIMEOUT = 60.0  # s for an answer, beyond the measured time; a guess: none takes a third
+CLOSE_TIMEOUT = 10.0  # s for a contender to end its pool and itself
 
 
 class ContenderLost(Exception):
-    """A contender that is not here or has failed: why."""
+    """Why a contender is not installed, or has failed."""
 
 
 class ContenderProcess:
-    """One contender, which idles between its turns, and ends with the parent however that ends.
+    """One contender. It is idle between requests, and ends with the parent, however that ends.
 
-    Its process leads a group, so that none of the pool's processes can be left behind.
+    Its process leads a process group, so that all processes of its pool can be killed.
     """
 
     def __init__(self, name: str, workers: int) -> None:
@@ -33,29 +33,29 @@ class ContenderProcess:
             self._process = subprocess.Popen(
                 [sys.executable, "-c", START, *words],
                 stdin=subprocess.DEVNULL,
-                stdout=2,  # what a pool prints is no finding
+                stdout=2,  # stdout is for results: what a pool prints goes to stderr
                 pass_fds=[theirs.fileno()],
                 process_group=0,
             )
 
-    def ask(self, what: str, *details: object, seconds: float = 0.0) -> Any:
-        """Give it a turn of so many seconds, and return its answer; raise ContenderLost."""
+    def request(self, what: str, *details: object, seconds: float = 0.0) -> Any:
+        """Send a request that takes `seconds`, and return its result; raise ContenderLost."""
         try:
             self._line.send((what, *details))
-            if not self._line.poll(seconds + PATIENCE):
-                raise ContenderLost(f"no answer in {seconds + PATIENCE:g} s")
+            if not self._line.poll(seconds + ANSWER_TIMEOUT):
+                raise ContenderLost(f"no answer in {seconds + ANSWER_TIMEOUT:g} s")
             why, found = self._line.recv()
         except (OSError, EOFError):
-            raise ContenderLost("its process ended: see its own words") from None
+            raise ContenderLost("its process ended: see its output") from None
         if why is not None:
             raise ContenderLost(why)
         return found
 
     def close(self) -> None:
-        """Let it go and wait for its end; kill what is left where that is not a good one."""
+        """Close the connection and wait for the process; kill its group unless it exits with 0."""
         self._line.close()
         with contextlib.suppress(subprocess.TimeoutExpired):
-            if self._process.wait(ENDING) == 0:
+            if self._process.wait(CLOSE_TIMEOUT) == 0:
                 return
         with contextlib.suppress(ProcessLookupError):
             os.killpg(self._process.pid, signal.SIGKILL)

@@ -1,4 +1,4 @@
-"""The contenders of the benchmark: every pool that is here, called in its own way from a loop."""
+"""The contenders of the benchmark: every pool, called from an event loop in its own way."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Call = Callable[..., Any]
 
 
 class Standard:
-    """Anything that is a concurrent.futures.Executor, by the loop's own `run_in_executor`."""
+    """Any concurrent.futures.Executor, called by the loop's `run_in_executor`."""
 
     def __init__(self, make: Callable[[int], futures.Executor]) -> None:
         self._make = make
@@ -32,18 +32,18 @@ class Standard:
 
 
 class Pipes:
-    """PipePool; `leased` results are views and released at once, `lent` arguments are views too."""
+    """PipePool; with `zero_copy_result` results are views that are released at once."""
 
-    def __init__(self, leased: bool = False, lent: bool = False) -> None:
-        self._leased, self._lent = leased, lent
+    def __init__(self, zero_copy_result: bool = False, zero_copy_args: bool = False) -> None:
+        self._zero_copy_result, self._zero_copy_args = zero_copy_result, zero_copy_args
 
     async def start(self, workers: int) -> None:
         self._pool = PipePool(workers)
         await self._pool.start()
 
     async def run(self, function: Call, *args: object) -> object:
-        if not self._leased:
-            return await self._pool.run(function, *args, zero_copy_args=self._lent)
+        if not self._zero_copy_result:
+            return await self._pool.run(function, *args, zero_copy_args=self._zero_copy_args)
         found = await self._pool.run(function, *args, zero_copy_result=True)
         if isinstance(found, memoryview):
             found.release()
@@ -67,11 +67,11 @@ class Anyio:
         return found
 
     async def close(self) -> None:
-        """End nothing: anyio ends its workers with the loop."""
+        """Do nothing: anyio ends its workers with the loop."""
 
 
 class Multiprocessing:
-    """multiprocessing.Pool, whose callbacks come from a thread of its own."""
+    """multiprocessing.Pool, whose callbacks run in one of its threads."""
 
     async def start(self, workers: int) -> None:
         self._pool = multiprocessing.get_context("forkserver").Pool(workers)
@@ -117,14 +117,14 @@ def _of(module: str, name: str) -> Standard:
     return Standard(getattr(importlib.import_module(module), name))
 
 
-# In the order in which they are begun, each in a process of its own.
+# In the order in which they are started, each in its own process.
 CONTENDERS: dict[str, Callable[[], Any]] = {
     "process fork": lambda: Standard(_processes("fork")),
     "process": lambda: Standard(_processes("forkserver")),
     "process spawn": lambda: Standard(_processes("spawn")),
     "PipePool": Pipes,
-    "PipePool leased": lambda: Pipes(leased=True),
-    "PipePool lent": lambda: Pipes(lent=True),
+    "PipePool leased": lambda: Pipes(zero_copy_result=True),
+    "PipePool lent": lambda: Pipes(zero_copy_args=True),
     "PipeExecutor": lambda: Standard(PipeExecutor),
     "thread": lambda: Standard(futures.ThreadPoolExecutor),
     "interpreter": lambda: _of("concurrent.futures", "InterpreterPoolExecutor"),

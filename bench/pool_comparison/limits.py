@@ -1,4 +1,4 @@
-"""The limits that the benchmark shows beside the pools: a socket pair alone, and a loop alone."""
+"""Upper limits to compare the pools with: a socket pair alone, and an event loop alone."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from collections.abc import Awaitable
 class SocketPair:
     """32 bytes to a forked process that sleeps, and back by `add_reader`.
 
-    No hop to a sleeping worker can be shorter; one to a worker that waits awake can.
+    No round trip to a sleeping worker can be shorter; one to a worker that polls can.
     """
 
     flights = (1,)
@@ -24,7 +24,7 @@ class SocketPair:
             self._socket.close()
             ready = select.poll()
             ready.register(theirs, select.POLLIN)
-            while ready.poll() and (data := theirs.recv(64)):  # as a worker of ours waits
+            while ready.poll() and (data := theirs.recv(64)):  # in the way pipepool's workers wait
                 theirs.send(data)
             os._exit(0)
         theirs.close()
@@ -47,12 +47,12 @@ class SocketPair:
 
 
 class EventLoop:
-    """A future that the loop's next turn ends: no pool does more a second."""
+    """A future that the loop completes in its next iteration: no pool has a higher rate."""
 
     flights = (64,)
 
     async def start(self, workers: int) -> None:
-        """Begin nothing."""
+        """Do nothing."""
 
     def run(self, *_: object) -> Awaitable[None]:
         loop = asyncio.get_running_loop()
@@ -61,7 +61,7 @@ class EventLoop:
         return future
 
     async def close(self) -> None:
-        """End nothing."""
+        """Do nothing."""
 
 
 LIMITS: dict[str, type[SocketPair] | type[EventLoop]] = {

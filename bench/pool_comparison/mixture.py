@@ -1,4 +1,4 @@
-"""The mixture: short tasks that come among long ones, whether or not a worker is free."""
+"""The mixture: short tasks among long ones, at a fixed average rate (an open loop)."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from array import array
 from typing import Any
 
 SHORT, LONG = 0.001, 0.05  # s
-SHARE = 0.1  # of the tasks that are long
-BUSY = 0.6  # of the workers' time
+SHARE = 0.1  # of the tasks are long
+BUSY = 0.6  # target utilization of the workers
 
 
 def short() -> None:
@@ -24,21 +24,21 @@ def long() -> None:
 
 
 async def measure(pool: Any, workers: int, seconds: float, seed: int) -> array[float]:
-    """Give what each short task took in s, since it was due; the same seed asks for the same."""
+    """Return the latency of each short task in s, since it was due; a seed fixes the tasks."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     rate = BUSY * workers / (SHORT * (1 - SHARE) + LONG * SHARE)
     loop = asyncio.get_running_loop()
     times = array("d")
 
-    async def ask(is_long: bool, due: float) -> None:
+    async def run(is_long: bool, due: float) -> None:
         await pool.run(long if is_long else short)
         if not is_long:
             times.append(loop.time() - due)
 
-    async with asyncio.TaskGroup() as asked:
+    async with asyncio.TaskGroup() as group:
         due = loop.time()
         end = due + seconds
         while (due := due + rng.expovariate(rate)) < end:
             await asyncio.sleep(due - loop.time())
-            asked.create_task(ask(rng.random() < SHARE, due))
+            group.create_task(run(rng.random() < SHARE, due))
     return times

@@ -1,4 +1,4 @@
-"""The payloads of the benchmark: what a worker is asked to do, which is next to nothing."""
+"""The payloads of the benchmark: functions that do almost nothing, and their arguments."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 MIB = 1 << 20
-SIZES = {  # an argument or a result crosses one way, the others both
+SIZES = {  # bytes; an argument or a result is sent one way, the others both ways
     "no-op": 0,
     "1 KB": 1000,
     "100 KB": 100_000,
@@ -18,11 +18,11 @@ SIZES = {  # an argument or a result crosses one way, the others both
     "1 MB result": MIB,
     "10 MB": 10 * MIB,
 }
-LENT = {"1 MB argument"}  # whose arguments can be lent: what is sent back must be bytes again
-LEASED = {*SIZES} - {"no-op", "1 KB"} - LENT  # whose results are large enough to be leased
-FLIGHTS = (1, 64)  # tasks at once: what a hop takes, and how many a second
+ARGUMENT_VIEW_SIZES = {"1 MB argument"}  # sizes with zero_copy_args: echo must return bytes
+RESULT_VIEW_SIZES = {*SIZES} - {"no-op", "1 KB"} - ARGUMENT_VIEW_SIZES  # large results only
+FLIGHTS = (1, 64)  # tasks at once: for latency, and for throughput
 
-_made: dict[int, bytes] = {}
+_buffers: dict[int, bytes] = {}
 
 
 def noop() -> None:
@@ -30,30 +30,30 @@ def noop() -> None:
 
 
 def echo(data: Any) -> Any:
-    """Give back what came."""
+    """Return the argument."""
     return data
 
 
 def take(data: Any) -> int:
-    """Count what came."""
+    """Return the length of the argument."""
     return len(data)
 
 
 def make(size: int) -> bytes:
-    """Give so many bytes, which only the first call makes."""
-    if size not in _made:
-        _made[size] = os.urandom(size)
-    return _made[size]
+    """Return `size` bytes, the same object in each call."""
+    if size not in _buffers:
+        _buffers[size] = os.urandom(size)
+    return _buffers[size]
 
 
 def nap(seconds: float) -> None:
-    """Keep a worker, so that the next call needs another."""
+    """Keep a worker busy, so that the next call needs another one."""
     time.sleep(seconds)
 
 
-@functools.cache  # for to free large arguments would raise the thresholds of malloc
+@functools.cache  # freeing large arguments would raise the malloc thresholds
 def call(size: str) -> tuple[Any, tuple[Any, ...]]:
-    """Give the function and the arguments of a size, the same each time."""
+    """Return the function and the arguments of a size, the same objects each time."""
     if size == "no-op":
         return noop, ()
     if size.endswith("result"):

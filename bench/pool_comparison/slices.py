@@ -14,22 +14,22 @@ from typing import Any
 async def measure(
     pool: Any, call: tuple[Any, tuple[Any, ...]], flight: int, seconds: float, pids: Iterable[int]
 ) -> tuple[array[float], float, float | None]:
-    """Keep `flight` tasks at work; give the time of each, of all, and the CPU they took, in s.
+    """Run `flight` tasks at once; return the latency of each, the elapsed and the CPU time, in s.
 
-    The CPU is that of this process and of `pids`, the pool's own; None where it is not told.
+    The CPU time is that of this process and of `pids`, the pool's processes; None if unknown.
     """
     function, args = call
-    await pool.run(function, *args)  # which brings the function to a worker
+    await pool.run(function, *args)  # so that a worker has the function
     times = array("d")
     pids = [os.getpid(), *pids]
     cpu, begin = _cpu(pids), time.perf_counter()
 
     async def user() -> None:
-        asked = begin
-        while not times or asked - begin < seconds:
-            asked = time.perf_counter()
+        started = begin
+        while not times or started - begin < seconds:
+            started = time.perf_counter()
             await pool.run(function, *args)
-            times.append(time.perf_counter() - asked)
+            times.append(time.perf_counter() - started)
 
     await asyncio.gather(*(user() for _ in range(flight)))
     took, after = time.perf_counter() - begin, _cpu(pids)
@@ -37,13 +37,13 @@ async def measure(
 
 
 def quantile(times: Iterable[float], share: float) -> float:
-    """Give the nearest-rank quantile."""
+    """Return a quantile by nearest rank; `share` is from 0 to 1."""
     found = sorted(times)
     return found[min(len(found) - 1, int(share * len(found)))]
 
 
 def _cpu(pids: Iterable[int]) -> float | None:
-    """Sum up the clocks of processes; a process's clock is numbered by its pid (Linux)."""
+    """Return the CPU time of processes in s; a clock's number is made of the pid (Linux)."""
     try:
         return sum(time.clock_gettime_ns(~pid << 3 | 2) for pid in pids) / 1e9
     except OSError:
@@ -65,7 +65,7 @@ def children() -> set[int]:
 
 
 def memory(pids: Iterable[int]) -> float | None:
-    """Sum up the PSS of processes in MiB; None where it is not told."""
+    """Return the sum of the PSS of processes in MiB; None if unknown."""
     try:
         lines = [
             line

@@ -15,7 +15,7 @@ with contextlib.suppress(ModuleNotFoundError):
     import uvloop
 
     uvloop.run(asyncio.sleep(0))  # its first loop opens two descriptors for the process
-resource_tracker.ensure_running()  # it has one descriptor for all pools
+resource_tracker.ensure_running()  # its one descriptor is shared by all pools
 
 
 def descriptors() -> set[tuple[str, str]]:

@@ -1,4 +1,4 @@
-"""How workers wait: awake for a moment in a stream of tasks, asleep else."""
+"""How workers wait: they poll for a moment in a stream of tasks, and sleep otherwise."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from pipepool import PipePool, pool, worker
 from pipepool.worker import AdaptiveWait
 
 
-def waits(gap_s: float, number: int, spin: bool) -> float:
-    """Wait for so many bytes that come after a gap each; give the CPU time of the waits in s."""
+def cpu_of_waits(gap_s: float, number: int, polls: bool) -> float:
+    """Wait for `number` bytes, each after a gap; return the CPU time of the waits in s."""
     here, there = socket.socketpair()
     go = threading.Semaphore(0)
 
@@ -28,12 +28,12 @@ def waits(gap_s: float, number: int, spin: bool) -> float:
     sender = threading.Thread(target=send)
     sender.start()
     waiting = AdaptiveWait(here)
-    waiting.is_busy = spin
+    waiting.is_busy = polls
     used = 0.0
     for _ in range(number):
         go.release()
         began = time.thread_time()
-        waiting.for_data()
+        waiting.wait_for_data()
         used += time.thread_time() - began
         assert here.recv(2) == b"x"
     sender.join(10)
@@ -43,38 +43,39 @@ def waits(gap_s: float, number: int, spin: bool) -> float:
 
 
 @pytest.mark.parametrize(
-    ("gap_s", "spin", "is_awake"), [(0.001, True, True), (0.001, False, False), (0.02, True, False)]
+    ("gap_s", "polls", "is_awake"),
+    [(0.001, True, True), (0.001, False, False), (0.02, True, False)],
 )
-def test_a_worker_waits_awake_where_waits_are_short_and_there_is_a_core(
-    gap_s: float, spin: bool, is_awake: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_worker_polls_only_if_waits_are_short_and_busy_wait_is_on(
+    gap_s: float, polls: bool, is_awake: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(worker, "BUSY_WAIT", 8_000_000)
     monkeypatch.setattr(worker, "LONGEST_WAIT", 40_000_000)
     number = 60
-    used = waits(gap_s, number, spin)
-    assert (used > number * 0.0003) == is_awake  # s: to spin for the gap, or to sleep
+    used = cpu_of_waits(gap_s, number, polls)
+    assert (used > number * 0.0003) == is_awake  # s: it polls in the gap, or sleeps
 
 
-def test_the_end_of_the_stream_ends_a_wait() -> None:
+def test_a_wait_ends_when_the_socket_is_closed() -> None:
     here, there = socket.socketpair()
     waiting = AdaptiveWait(here)
     waiting.is_busy = True
     there.close()
     for _ in range(50):
-        waiting.for_data()
+        waiting.wait_for_data()
     assert here.recv(1) == b""
     here.close()
 
 
 @pytest.mark.parametrize(("workers", "spare"), [(1, True), (2, True), (3, False), (4, False)])
-def test_awake_are_workers_that_leave_a_core_beside_the_parents(
+def test_busy_wait_is_on_if_there_are_two_more_cpus_than_workers(
     workers: int, spare: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(pool, "available_cpus", lambda: 4)
     assert pool.configure(workers).setup.busy_wait == spare
 
 
-def test_workers_that_have_nothing_to_do_take_no_cpu() -> None:
+def test_idle_workers_use_no_cpu() -> None:
     async def test() -> float:
         async with PipePool(1) as pool:
             for _ in range(2000):

@@ -1,4 +1,4 @@
-"""What users expect of a pool beside `run`: map, streams, metrics, logging, start and end."""
+"""The rest of the API beside `run`: map, streams, metrics, logging, start and end."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from pool_tests.helpers import LIMIT, in_pool, wait_for, wait_until
 pytestmark = pytest.mark.server  # starts worker processes
 
 
-def test_keywords_of_a_function_go_in_kwargs_and_those_of_the_pool_stay() -> None:
+def test_kwargs_are_keyword_arguments_of_the_function_not_of_the_pool() -> None:
     async def test(pool: PipePool) -> None:
         assert await pool.run(calls.add, 1, kwargs={"b": 2}, timeout=5) == 3
         assert await pool.run(dict, kwargs={"timeout": 1, "kwargs": 2}) == {
@@ -50,7 +50,7 @@ def test_map_yields_in_order_and_submits_no_more_than_its_limit_ahead() -> None:
     in_pool(test)
 
 
-def test_map_raises_at_its_place_and_cancels_the_rest(tmp_path: Path) -> None:
+def test_map_raises_in_place_of_a_result_and_cancels_the_rest(tmp_path: Path) -> None:
     ran = tmp_path / "ran"
 
     async def test(pool: PipePool) -> None:
@@ -68,7 +68,7 @@ def test_map_raises_at_its_place_and_cancels_the_rest(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize("limit", [0, -1])
-def test_a_limit_that_lets_nothing_run_is_an_error(limit: int) -> None:
+def test_a_limit_below_1_is_an_error(limit: int) -> None:
     async def test(pool: PipePool) -> None:
         for results in (pool.map, pool.as_completed):
             with pytest.raises(ValueError, match="limit must be at least 1"):
@@ -79,7 +79,7 @@ def test_a_limit_that_lets_nothing_run_is_an_error(limit: int) -> None:
     in_pool(test, 1)
 
 
-def test_results_come_as_they_are_completed() -> None:
+def test_as_completed_yields_in_the_order_of_completion() -> None:
     async def test(pool: PipePool) -> None:
         found = [r async for r in pool.as_completed(calls.sleep_for, [0.6, 0.0, 0.1], limit=3)]
         assert found == [0.0, 0.1, 0.6]
@@ -119,7 +119,7 @@ def test_a_stream_is_never_further_ahead_of_its_consumer_than_its_limit(tmp_path
     in_pool(test, 1)
 
 
-def test_a_stream_that_nobody_began_to_read_and_one_that_is_left_end() -> None:
+def test_an_unread_stream_and_an_abandoned_stream_end() -> None:
     async def test(pool: PipePool) -> None:
         for _ in range(3):
             async with contextlib.aclosing(pool.stream(calls.count, 10**9)) as stream:
@@ -132,7 +132,7 @@ def test_a_stream_that_nobody_began_to_read_and_one_that_is_left_end() -> None:
     in_pool(test, 1)
 
 
-def test_what_a_generator_raises_and_its_worker_dying_end_a_stream() -> None:
+def test_an_exception_or_the_death_of_the_worker_ends_a_stream() -> None:
     async def test(pool: PipePool) -> None:
         found = []
         with pytest.raises(ValueError, match="after two"):
@@ -212,16 +212,15 @@ def test_metrics_are_passed_at_the_end_of_each_task(caplog: pytest.LogCaptureFix
 def test_a_worker_that_dies_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def test(pool: PipePool) -> None:
         with pytest.raises(BrokenWorker):
-            await pool.run(calls.leave, 7)
+            await pool.run(calls.exit_process, 7)
         with pytest.raises(TimeoutError):
             await pool.run(calls.sleep, 9, timeout=0.05)  # which the pool kills itself
         assert await pool.run(calls.add, 1) == 1
 
     with caplog.at_level(logging.WARNING, "pipepool"):
         in_pool(test, 1)
-    said = [record.getMessage() for record in caplog.records]
-    assert len(said) == 1
-    assert said[0].startswith("worker ") and said[0].endswith(" ended with status 7")
+    [message] = [record.getMessage() for record in caplog.records]
+    assert message.startswith("worker ") and message.endswith(" ended with status 7")
 
 
 def test_a_slow_start_fails_after_its_timeout() -> None:
@@ -248,7 +247,7 @@ def test_a_finalizer_runs_in_each_worker_that_ends(tmp_path: Path, monkeypatch: 
     assert len({*path.read_text().split()}) == 2
 
 
-def test_the_size_of_the_shared_memory_can_be_chosen() -> None:
+def test_the_size_of_the_shared_memory_can_be_set() -> None:
     async def test(pool: PipePool) -> None:
         for size in (1 << 10, 100_000, 1 << 20):  # the last does not fit
             assert await pool.run(calls.length, bytes(size)) == ("bytes", size)
@@ -258,7 +257,7 @@ def test_the_size_of_the_shared_memory_can_be_chosen() -> None:
     in_pool(test, 1, shared_memory=200_000)
 
 
-@pytest.mark.parametrize("face", [PipePool, PipeExecutor])
+@pytest.mark.parametrize("pool_class", [PipePool, PipeExecutor])
 @pytest.mark.parametrize(
     ("settings", "error", "words"),
     [
@@ -276,14 +275,14 @@ def test_the_size_of_the_shared_memory_can_be_chosen() -> None:
         ({"shared_memory": 0}, ValueError, "shared_memory must be at least 4096 bytes"),
     ],
 )
-def test_wrong_parameters_are_one_error_at_the_call(
-    face: type[Any], settings: dict[str, Any], error: type[Exception], words: str
+def test_wrong_parameters_raise_at_the_call(
+    pool_class: type[Any], settings: dict[str, Any], error: type[Exception], words: str
 ) -> None:
     with pytest.raises(error, match=words):
-        face(**settings)
+        pool_class(**settings)
 
 
-def test_an_executor_takes_the_options_of_a_pool() -> None:
+def test_an_executor_accepts_the_options_of_a_pool() -> None:
     with PipeExecutor(1, preload=["pool_tests.calls"], max_queue=2) as executor:
         assert executor.submit_with(calls.add, 1, kwargs={"b": 2}).result(LIMIT) == 3
         with pytest.raises(TimeoutError, match="the task ran longer"):

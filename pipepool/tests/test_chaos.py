@@ -21,7 +21,7 @@ import pytest
 
 from pipepool import BrokenWorker, PipePool, RemoteError, TaskExit
 from pool_tests import calls
-from pool_tests.helpers import lives, wait_until
+from pool_tests.helpers import is_alive, wait_until
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -108,7 +108,7 @@ class Chaos:
 
     async def crash(self, _: int) -> None:
         call = self.random.choice(
-            [lambda: self.pool.run(calls.leave, 3), lambda: self.pool.run(calls.kill_self)]
+            [lambda: self.pool.run(calls.exit_process, 3), lambda: self.pool.run(calls.kill_self)]
         )
         await self.outcome("crash", call(), ...)
 
@@ -222,7 +222,7 @@ def check(seconds: float) -> None:
     assert chaos.wrong == []
     assert chaos.outcomes["echo: right"] > 0
     children = {child.pid for child in psutil.Process().children(recursive=True)} - before
-    assert wait_until(lambda: not any(map(lives, children)))
+    assert wait_until(lambda: not any(map(is_alive, children)))
     half = len(chaos.memory) // 2
     if half > 20:
         assert max(chaos.memory[half:]) < max(chaos.memory[:half]) + GROWTH

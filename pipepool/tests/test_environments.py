@@ -1,4 +1,4 @@
-"""A pool under settings of the interpreter and of the system that applications use."""
+"""A pool under interpreter and system settings that applications use."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ async def main():
         ]
         assert len(await pool.run(calls.data, 2_000_000)) == 2_000_000
         try:
-            await pool.run(calls.leave, 3)
+            await pool.run(calls.exit_process, 3)
         except BrokenWorker:
             pass
         try:
@@ -81,9 +81,9 @@ def test_a_pool_works_under_any_settings_of_the_interpreter(
         cwd=tmp_path,
         env=ENVIRONMENT | variables,
     )
-    said = [line for line in done.stderr.splitlines() if not line.startswith(DEATH)]
-    slow = [line for line in said if not line.startswith("Executing ")]  # of asyncio's debug mode
-    assert (done.returncode, done.stdout, slow) == (0, "done\n", [])
+    expected = (DEATH, "Executing ")  # the latter is of asyncio's debug mode
+    errors = [line for line in done.stderr.splitlines() if not line.startswith(expected)]
+    assert (done.returncode, done.stdout, errors) == (0, "done\n", [])
 
 
 SERVICE = """
@@ -195,13 +195,13 @@ def test_bursts_of_large_values_leave_the_memory_as_it_was() -> None:
     in_pool(test, 2)
 
 
-def test_a_storm_of_deaths_while_workers_are_recycled_leaves_the_pool_whole() -> None:
+def test_a_pool_works_after_many_crashes_while_workers_are_recycled() -> None:
     async def test(pool: PipePool) -> None:
         async def client(number: int) -> int:
             lost = 0
             for each in range(30):
                 try:
-                    await pool.run(calls.leave if each % 10 == 3 else calls.add, number)
+                    await pool.run(calls.exit_process if each % 10 == 3 else calls.add, number)
                 except BrokenWorker:
                     lost += 1
             return lost

@@ -1,4 +1,4 @@
-"""The executor keeps the promises of concurrent.futures, as the standard library's tests ask."""
+"""PipeExecutor behaves as concurrent.futures documents and its tests require."""
 
 from __future__ import annotations
 
@@ -28,33 +28,35 @@ LIMIT = 10.0  # s for any one wait
 
 
 @pytest.fixture(scope="module")
-def at_rest() -> Iterator[PipeExecutor]:
-    """Give one to all tests that harm none of its workers."""
+def shared_executor() -> Iterator[PipeExecutor]:
+    """One executor for all tests that do no harm to its workers."""
     with PipeExecutor(2) as made:
         list(made.map(time.sleep, [0.05, 0.05], timeout=LIMIT))
         yield made
 
 
-@pytest.fixture(params=["new", "at rest"])
-def executor(request: pytest.FixtureRequest, at_rest: PipeExecutor) -> Iterator[PipeExecutor]:
-    """Give one that has no thread yet, and one whose workers wait for what the caller sends."""
+@pytest.fixture(params=["new", "idle"])
+def executor(
+    request: pytest.FixtureRequest, shared_executor: PipeExecutor
+) -> Iterator[PipeExecutor]:
+    """An executor that has no thread yet, and one whose workers are idle."""
     if request.param == "new":
         with PipeExecutor(2) as made:
             yield made
     else:
-        assert wait_until(lambda: waits(at_rest))
-        yield at_rest
+        assert wait_until(lambda: is_idle(shared_executor))
+        yield shared_executor
 
 
-def waits(executor: PipeExecutor) -> bool:
-    """Whether its loop waits for events, and a worker for what the caller sends."""
+def is_idle(executor: PipeExecutor) -> bool:
+    """Whether its loop waits for events, and a worker is idle."""
     engine = executor._engine
-    if engine._scheduler is None or not engine._turn.acquire(blocking=False):
+    if engine._scheduler is None or not engine._loop_lock.acquire(blocking=False):
         return False
     try:
-        return engine._scheduler.is_at_rest
+        return engine._scheduler.can_send_at_once
     finally:
-        engine._turn.release()
+        engine._loop_lock.release()
 
 
 def divide(a: int, b: int) -> tuple[int, int]:
@@ -65,14 +67,14 @@ def capture(*args: object, **kwargs: object) -> tuple[object, object]:
     return args, kwargs
 
 
-def test_submit_gives_a_future_of_the_result(executor: PipeExecutor) -> None:
+def test_submit_returns_a_future_of_the_result(executor: PipeExecutor) -> None:
     assert executor.submit(pow, 2, 8).result(LIMIT) == 256
     assert executor.submit(capture, 1, self=2, fn=3).result(LIMIT) == ((1,), {"self": 2, "fn": 3})
     with pytest.raises(TypeError):
         executor.submit()  # type: ignore[call-arg]
 
 
-def test_map_gives_results_in_order_and_raises_where_the_call_did(executor: PipeExecutor) -> None:
+def test_map_yields_in_order_and_raises_in_place_of_a_result(executor: PipeExecutor) -> None:
     assert list(executor.map(pow, range(10), range(10))) == list(map(pow, range(10), range(10)))
     results = executor.map(divide, [1, 1, 1, 1], [2, 3, 0, 5])
     assert [next(results), next(results)] == [(0, 1), (0, 1)]
@@ -86,7 +88,7 @@ def test_map_takes_chunks_of_any_size(chunksize: int, executor: PipeExecutor) ->
     assert list(executor.map(pow, range(40), range(40), chunksize=chunksize)) == expected
 
 
-def test_map_refuses_chunks_of_no_size(executor: PipeExecutor) -> None:
+def test_map_rejects_a_chunksize_of_0(executor: PipeExecutor) -> None:
     with pytest.raises(ValueError, match="chunksize"):
         executor.map(pow, [1], [2], chunksize=0)
 
@@ -101,18 +103,18 @@ def test_map_times_out(executor: PipeExecutor) -> None:
 
 
 @pytest.mark.parametrize("chunksize", [1, 2])
-def test_map_holds_no_result_that_was_given(chunksize: int, executor: PipeExecutor) -> None:
-    given = 0
+def test_map_keeps_no_reference_to_a_yielded_result(chunksize: int, executor: PipeExecutor) -> None:
+    count = 0
     for each in executor.map(calls.result, range(4), timeout=LIMIT, chunksize=chunksize):
         reference = weakref.ref(each)
-        assert each.number == given
+        assert each.number == count
         del each
         assert is_gone(reference)
-        given += 1
-    assert given == 4
+        count += 1
+    assert count == 4
 
 
-def test_a_result_is_held_by_its_future_alone(executor: PipeExecutor) -> None:
+def test_only_its_future_refers_to_a_result(executor: PipeExecutor) -> None:
     futures = [executor.submit(calls.result, number) for number in range(5)]
     given = [weakref.ref(future.result(LIMIT)) for future in futures]
     assert all(reference() is not None for reference in given)
@@ -123,7 +125,7 @@ def test_a_result_is_held_by_its_future_alone(executor: PipeExecutor) -> None:
 
 
 def is_gone(reference: weakref.ref[calls.Result]) -> bool:
-    """Whether nobody holds it, when the pool's thread has left what it was about: no collector."""
+    """Wait until there is no reference left, without garbage collection."""
     return wait_until(lambda: reference() is None, 2.0)
 
 
@@ -166,7 +168,7 @@ def test_a_callback_may_submit(executor: PipeExecutor) -> None:
     assert second.result(LIMIT) == 42
 
 
-def test_what_cannot_be_pickled_is_an_error_of_its_future(executor: PipeExecutor) -> None:
+def test_a_pickling_error_is_raised_by_the_future(executor: PipeExecutor) -> None:
     with pytest.raises(Exception, match="lambda"):
         executor.submit(lambda: None).result(LIMIT)
     with pytest.raises(Exception, match="lambda"):
@@ -184,13 +186,13 @@ def test_the_traceback_of_the_worker_is_the_cause(executor: PipeExecutor) -> Non
 def test_a_worker_that_dies_breaks_its_future_only(tasks: int) -> None:
     with PipeExecutor(2) as executor:
         list(executor.map(calls.sleep, [0.05] * tasks, timeout=LIMIT))
-        assert not tasks or wait_until(lambda: waits(executor))
+        assert not tasks or wait_until(lambda: is_idle(executor))
         with pytest.raises(BrokenProcessPool, match="exit code 3"):
-            executor.submit(calls.leave, 3).result(LIMIT)
+            executor.submit(calls.exit_process, 3).result(LIMIT)
         assert executor.submit(calls.add, 1).result(LIMIT) == 1
 
 
-def test_shutdown_lets_all_that_was_submitted_end() -> None:
+def test_shutdown_waits_for_all_submitted_calls() -> None:
     executor = PipeExecutor(1)
     futures = [executor.submit(calls.sleep, 0.05) for _ in range(5)]
     executor.shutdown()
@@ -199,7 +201,7 @@ def test_shutdown_lets_all_that_was_submitted_end() -> None:
         executor.submit(calls.pid)
 
 
-def test_shutdown_without_waiting_returns_and_work_goes_on() -> None:
+def test_shutdown_without_wait_returns_while_tasks_continue() -> None:
     executor = PipeExecutor(1)
     future = executor.submit(calls.sleep, 0.4)
     executor.shutdown(wait=False)
@@ -208,7 +210,7 @@ def test_shutdown_without_waiting_returns_and_work_goes_on() -> None:
     executor.shutdown()
 
 
-def test_shutdown_cancels_what_waits_when_asked() -> None:
+def test_shutdown_with_cancel_futures_cancels_waiting_calls() -> None:
     executor = PipeExecutor(1)
     futures = [executor.submit(calls.sleep, 0.2) for _ in range(20)]
     assert wait_until(futures[0].running)
@@ -217,7 +219,7 @@ def test_shutdown_cancels_what_waits_when_asked() -> None:
     assert all(future.done() for future in futures)
 
 
-def test_shutdown_of_what_never_began_and_twice() -> None:
+def test_shutdown_works_before_the_first_call_and_twice() -> None:
     executor = PipeExecutor(1)
     executor.shutdown()
     executor.shutdown()
@@ -225,7 +227,7 @@ def test_shutdown_of_what_never_began_and_twice() -> None:
         executor.submit(divide, 7, 2)
 
 
-def test_an_executor_that_nobody_holds_ends_its_thread() -> None:
+def test_the_thread_of_a_collected_executor_ends() -> None:
     executor = PipeExecutor(1)
     future = executor.submit(calls.pid)
     pid, thread = future.result(LIMIT), executor._engine._thread
@@ -275,7 +277,7 @@ def test_a_script_without_its_guard_is_told_so(tmp_path: Path) -> None:
     assert b"if __name__ == '__main__':" in done.stderr
 
 
-@pytest.mark.parametrize("initializer", [calls.begin_badly, calls.begin_deadly])
+@pytest.mark.parametrize("initializer", [calls.fail_to_initialize, calls.exit_in_initializer])
 def test_a_failing_initializer_breaks_the_executor(initializer: object) -> None:
     with PipeExecutor(2, initializer=initializer) as executor:  # type: ignore[arg-type]
         with pytest.raises(BrokenProcessPool):
@@ -284,7 +286,7 @@ def test_a_failing_initializer_breaks_the_executor(initializer: object) -> None:
             executor.submit(calls.pid)
 
 
-def test_bad_settings_are_refused_in_the_words_of_the_standard_library() -> None:
+def test_bad_settings_raise_the_messages_of_the_standard_library() -> None:
     with pytest.raises(ValueError, match="max_workers must be greater than 0"):
         PipeExecutor(0)
     with pytest.raises(TypeError, match="initializer must be a callable"):
@@ -320,8 +322,8 @@ def test_many_threads_submit_at_once(executor: PipeExecutor) -> None:
         assert list(sums) == [50] * 8
 
 
-class Noting:
-    """An argument that does something when it is pickled, and arrives as 0."""
+class CallsWhenPickled:
+    """An argument that calls a function when it is pickled, and arrives as 0."""
 
     def __init__(self, note: Callable[[], object]) -> None:
         self.note = note
@@ -331,23 +333,23 @@ class Noting:
         return int, ()
 
 
-def test_a_call_is_sent_by_its_caller_when_a_worker_is_at_rest_and_else_handed_over() -> None:
+def test_the_callers_thread_sends_a_call_if_a_worker_is_idle() -> None:
     threads: list[str] = []
-    noting = Noting(lambda: threads.append(threading.current_thread().name))
+    argument = CallsWhenPickled(lambda: threads.append(threading.current_thread().name))
     with PipeExecutor(1) as executor:
         executor.submit(int).result(LIMIT)
-        assert wait_until(lambda: waits(executor))
-        assert executor.submit(abs, noting).result(LIMIT) == 0
+        assert wait_until(lambda: is_idle(executor))
+        assert executor.submit(abs, argument).result(LIMIT) == 0
         busy = executor.submit(time.sleep, 0.2)
-        assert executor.submit(abs, noting).result(LIMIT) == 0
+        assert executor.submit(abs, argument).result(LIMIT) == 0
         assert busy.done()
     assert threads == [threading.current_thread().name, "PipeExecutor"]
 
 
 def test_pickling_an_argument_may_submit(executor: PipeExecutor) -> None:
     futures: list[Future[int]] = []
-    noting = Noting(lambda: futures.append(executor.submit(pow, 2, 3)))
-    assert executor.submit(abs, noting).result(LIMIT) == 0
+    argument = CallsWhenPickled(lambda: futures.append(executor.submit(pow, 2, 3)))
+    assert executor.submit(abs, argument).result(LIMIT) == 0
     assert futures[0].result(LIMIT) == 8
 
 

@@ -1,4 +1,4 @@
-"""What a pool does when something goes wrong: only the task at fault suffers."""
+"""A crash, a timeout or an error affects only the task that caused it."""
 
 from __future__ import annotations
 
@@ -16,17 +16,25 @@ import pytest
 
 from pipepool import BrokenWorker, PipePool, RemoteError, TaskExit
 from pool_tests import calls
-from pool_tests.helpers import ENVIRONMENT, LIMIT, in_pool, lives, read_line, wait_for, wait_until
+from pool_tests.helpers import (
+    ENVIRONMENT,
+    LIMIT,
+    in_pool,
+    is_alive,
+    read_line,
+    wait_for,
+    wait_until,
+)
 
 pytestmark = pytest.mark.server  # starts worker processes
 
 
-def test_a_worker_that_dies_fails_only_its_own_task_and_says_how() -> None:
+def test_a_worker_that_dies_fails_only_its_own_task_with_its_exit_code() -> None:
     async def test(pool: PipePool) -> None:
         before = {*pool.stats().pids}
         others = [asyncio.ensure_future(pool.run(calls.sleep, 0.01)) for _ in range(50)]
         with pytest.raises(BrokenWorker, match="exit code 3") as exited:
-            await pool.run(calls.leave, 3)
+            await pool.run(calls.exit_process, 3)
         with pytest.raises(BrokenWorker, match="SIGKILL") as killed:
             await pool.run(calls.kill_self)
         assert (exited.value.exit_code, exited.value.signal) == (3, None)
@@ -50,20 +58,20 @@ def test_a_pool_has_all_its_workers_again_soon_after_one_was_killed() -> None:
     in_pool(test)
 
 
-def test_an_idempotent_task_is_tried_once_more_and_then_fails(tmp_path: Path) -> None:
+def test_an_idempotent_task_is_retried_once_and_then_fails(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
         assert await pool.run(calls.die_once, str(tmp_path / "1"), idempotent=True) == "second"
         with pytest.raises(BrokenWorker):
             await pool.run(calls.die_once, str(tmp_path / "2"))
         with pytest.raises(BrokenWorker):
-            await pool.run(calls.leave, 3, idempotent=True)
+            await pool.run(calls.exit_process, 3, idempotent=True)
         assert pool.stats().restarts == 4
 
     in_pool(test)
 
 
-def is_retried(pool: PipePool) -> list[bool]:
-    """Say of each task, waiting or held, whether it has lost a worker already."""
+def retried(pool: PipePool) -> list[bool]:
+    """Return for each task, queued or held, whether it was retried."""
     assert pool._scheduler is not None
     connections = pool._scheduler.manager.connections.values()
     held = [
@@ -86,7 +94,7 @@ def test_killing_workers_all_the_time_loses_no_idempotent_task() -> None:
         kills = 0
         while not clients.done():
             await asyncio.sleep(0.1)
-            await wait_for(lambda: not any(is_retried(pool)))  # none is promised a third try
+            await wait_for(lambda: not any(retried(pool)))  # a task is retried once only
             if pids := pool.stats().pids:
                 os.kill(pids[kills % len(pids)], signal.SIGKILL)
                 kills += 1
@@ -96,7 +104,7 @@ def test_killing_workers_all_the_time_loses_no_idempotent_task() -> None:
     in_pool(test)
 
 
-def test_tasks_that_were_not_begun_outlive_the_worker_that_held_them() -> None:
+def test_tasks_that_were_not_started_survive_the_death_of_their_worker() -> None:
     async def test(pool: PipePool) -> None:
         await asyncio.gather(*(pool.run(calls.same, n) for n in range(64)))  # all are known short
         tasks = [asyncio.ensure_future(pool.run(calls.same, n)) for n in range(20)]
@@ -109,7 +117,7 @@ def test_tasks_that_were_not_begun_outlive_the_worker_that_held_them() -> None:
     in_pool(test, 1)
 
 
-def test_a_timeout_kills_counts_from_the_start_and_leaves_others_alone() -> None:
+def test_a_timeout_counts_from_the_start_of_the_task_and_kills_no_other() -> None:
     async def test(pool: PipePool) -> None:
         begin = time.monotonic()
         first = asyncio.ensure_future(pool.run(calls.sleep, 0.3, timeout=5))
@@ -124,7 +132,7 @@ def test_a_timeout_kills_counts_from_the_start_and_leaves_others_alone() -> None
     in_pool(test, 1)
 
 
-def test_a_queue_timeout_gives_up_what_no_worker_took() -> None:
+def test_a_queue_timeout_fails_a_task_that_no_worker_took() -> None:
     async def test(pool: PipePool) -> None:
         busy = asyncio.ensure_future(pool.run(calls.sleep, 0.4))
         await wait_for(lambda: pool.stats().running == 1)
@@ -137,7 +145,7 @@ def test_a_queue_timeout_gives_up_what_no_worker_took() -> None:
     in_pool(test, 1)
 
 
-def test_a_cancelled_task_leaves_the_queue_and_kills_only_when_asked() -> None:
+def test_a_cancelled_task_leaves_the_queue_and_kills_only_with_kill_on_cancel() -> None:
     async def test(pool: PipePool) -> None:
         pids = pool.stats().pids
         running = asyncio.ensure_future(pool.run(calls.sleep, 0.2))
@@ -161,7 +169,7 @@ def test_a_cancelled_task_leaves_the_queue_and_kills_only_when_asked() -> None:
     ("kind", "error", "words"),
     [
         ("error", ValueError, "wrong"),
-        ("awkward", RemoteError, "Awkward: awkward 1 2"),
+        ("not loadable", RemoteError, "NotLoadable: not loadable 1 2"),
         ("interrupt", TaskExit, "KeyboardInterrupt"),
         ("generator", TaskExit, "GeneratorExit"),
         ("stop", RuntimeError, "StopIteration"),
@@ -171,7 +179,7 @@ def test_a_cancelled_task_leaves_the_queue_and_kills_only_when_asked() -> None:
         ("unloadable", ValueError, "no number"),
     ],
 )
-def test_what_goes_wrong_in_a_task_is_raised_where_it_is_awaited(
+def test_an_error_in_a_task_is_raised_where_the_task_is_awaited(
     kind: str, error: Any, words: str
 ) -> None:
     async def test(pool: PipePool) -> None:
@@ -192,7 +200,7 @@ def test_the_traceback_of_a_task_is_the_cause_of_its_exception() -> None:
     in_pool(test, 1)
 
 
-def test_sys_exit_in_a_task_is_an_error_that_ends_nobody() -> None:
+def test_sys_exit_in_a_task_raises_task_exit_and_ends_no_process() -> None:
     async def test(pool: PipePool) -> None:
         with pytest.raises(TaskExit) as raised:
             await pool.run(calls.exit_with, 4)
@@ -205,13 +213,13 @@ def test_sys_exit_in_a_task_is_an_error_that_ends_nobody() -> None:
 def test_arguments_that_do_not_pickle_or_load_fail_their_own_task() -> None:
     async def test(pool: PipePool) -> None:
         others = [asyncio.ensure_future(pool.run(calls.same, n)) for n in range(10)]
-        for argument in (lambda: None, calls.Unloadable()):
+        for argument in (lambda: None, calls.FailsWhenLoaded()):
             with pytest.raises((pickle.PicklingError, AttributeError, ValueError)):
                 await pool.run(calls.same, argument)
         with pytest.raises((pickle.PicklingError, AttributeError)):
             await pool.run(lambda: None)
         with pytest.raises(BrokenWorker, match="exit code 5"):
-            await pool.run(calls.same, calls.Fatal())
+            await pool.run(calls.same, calls.KillsWhenLoaded())
         assert await asyncio.gather(*others) == list(range(10))
 
     in_pool(test, 1)
@@ -220,34 +228,34 @@ def test_arguments_that_do_not_pickle_or_load_fail_their_own_task() -> None:
 @pytest.mark.parametrize(
     ("settings", "words"),
     [
-        ({"initializer": calls.begin_badly}, "no database"),
-        ({"initializer": calls.begin_deadly}, "before it was ready"),
+        ({"initializer": calls.fail_to_initialize}, "no database"),
+        ({"initializer": calls.exit_in_initializer}, "before it was ready"),
         ({"preload": ["no_such_module"]}, "No module named 'no_such_module'"),
     ],
 )
-def test_a_pool_that_cannot_begin_says_why(settings: dict[str, Any], words: str) -> None:
+def test_a_pool_that_cannot_start_reports_why(settings: dict[str, Any], words: str) -> None:
     with pytest.raises(BrokenWorker, match=words):
         in_pool(lambda _: asyncio.sleep(0), **settings)
 
 
-def test_a_worker_whose_socket_a_child_holds_open_is_seen_to_end() -> None:
+def test_the_death_of_a_worker_is_noticed_although_a_child_holds_its_socket() -> None:
     async def test(pool: PipePool) -> None:
         begin = time.monotonic()
         with pytest.raises(BrokenWorker, match="exit code 7"):
-            await pool.run(calls.leave_child_holding_on)
+            await pool.run(calls.exit_with_child_alive)
         assert time.monotonic() - begin < 2
 
     in_pool(test, 1)
 
 
-def test_a_pool_survives_the_end_of_its_zygote() -> None:
+def test_a_pool_survives_the_end_of_its_fork_server() -> None:
     async def test(pool: PipePool) -> None:
         pids = pool.stats().pids
         fork_server = int(Path(f"/proc/{pids[0]}/stat").read_text().rpartition(")")[2].split()[1])
         os.kill(fork_server, signal.SIGKILL)
         await wait_for(lambda: not set(pids) & set(pool.stats().pids))
         assert await pool.run(calls.add, 1) == 1
-        assert not any(lives(pid) for pid in pids)
+        assert not any(is_alive(pid) for pid in pids)
 
     in_pool(test)
 
@@ -274,10 +282,10 @@ if __name__ == "__main__": asyncio.run(main())
             parent.kill()
             parent.wait(LIMIT)
         assert len(pids) == 2
-        asyncio.run(wait_for(lambda: not any(lives(pid) for pid in pids)))
+        asyncio.run(wait_for(lambda: not any(is_alive(pid) for pid in pids)))
 
 
-def test_a_pool_that_was_forked_refuses() -> None:
+def test_a_pool_raises_in_a_forked_child() -> None:
     async def test(pool: PipePool) -> None:
         reading, writing = os.pipe()
         if (child := os.fork()) == 0:
@@ -294,7 +302,7 @@ def test_a_pool_that_was_forked_refuses() -> None:
     in_pool(test, 1)
 
 
-def test_close_with_a_grace_ends_what_does_not_end() -> None:
+def test_close_with_a_grace_kills_tasks_that_do_not_end() -> None:
     async def body() -> None:
         pool = PipePool(1)
         await pool.start()
@@ -317,6 +325,6 @@ def test_workers_are_recycled_after_their_number_of_tasks(limit: int, tasks: int
         assert max(pids.count(pid) for pid in pids) <= limit
         assert len({*pids}) >= tasks / limit
         assert pool.stats().restarts == 0
-        await wait_for(lambda: sum(map(lives, set(pids))) <= 2)
+        await wait_for(lambda: sum(map(is_alive, set(pids))) <= 2)
 
     in_pool(test, max_tasks_per_child=limit)

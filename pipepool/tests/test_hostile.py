@@ -1,4 +1,4 @@
-"""What a task, an argument or a callback raises is its own caller's, whatever it is."""
+"""Any exception of a task, an argument or a callback reaches its own caller only."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ pytestmark = pytest.mark.server  # starts worker processes
 @pytest.mark.parametrize(
     ("kind", "error", "words"),
     [
-        ("mute", calls.Mute, ""),
-        ("deaf", RemoteError, "Deaf"),
-        ("mute exit", RemoteError, "SystemExit"),
+        ("no text", calls.WithoutText, ""),
+        ("exits when pickled", RemoteError, "ExitsWhenPickled"),
+        ("exit without text", RemoteError, "SystemExit"),
     ],
 )
-def test_an_exception_that_cannot_be_shown_harms_no_other_task(
+def test_an_exception_without_text_or_pickle_harms_no_other_task(
     kind: str, error: type[Exception], words: str
 ) -> None:
     async def test(pool: PipePool) -> None:
@@ -83,16 +83,16 @@ def test_an_exit_while_an_argument_is_pickled_fails_that_call_alone() -> None:
         assert executor.submit(calls.add, 2).result(LIMIT) == 2
 
 
-def test_an_exit_in_a_done_callback_ends_nobody(caplog: pytest.LogCaptureFixture) -> None:
+def test_an_exit_in_a_done_callback_ends_no_process(caplog: pytest.LogCaptureFixture) -> None:
     with PipeExecutor(1) as executor:
         for failing in (False, True):
             future = executor.submit(calls.fail, "error" if failing else "none")
             future.add_done_callback(lambda _: sys.exit(3))
             future.exception(LIMIT)
         assert executor.submit(calls.add, 1).result(LIMIT) == 1
-    said = caplog.text
-    caplog.clear()  # of tracebacks, which hold what the pool has
-    assert said.count("a done callback raised") == 2
+    text = caplog.text
+    caplog.clear()  # its tracebacks refer to the pool
+    assert text.count("a done callback raised") == 2
 
 
 def test_a_thread_that_cannot_be_started_leaves_no_call_hanging(
@@ -123,15 +123,15 @@ def test_an_executor_that_is_collected_while_its_lock_is_held_ends() -> None:
     assert not engine._thread.is_alive()
 
 
-def test_a_result_that_exits_when_it_is_loaded_ends_nobody() -> None:
+def test_a_result_that_exits_when_it_is_loaded_ends_no_process() -> None:
     with PipeExecutor(1) as executor:
         with pytest.raises(TaskExit, match="raised SystemExit"):
-            executor.submit(calls.leave_when_loaded).result(LIMIT)
+            executor.submit(calls.return_exits_when_loaded).result(LIMIT)
         assert executor.submit(calls.add, 1).result(LIMIT) == 1
 
 
-def test_an_initializer_that_cannot_be_pickled_leaves_nothing() -> None:
+def test_an_initializer_that_cannot_be_pickled_raises_and_leaves_no_process() -> None:
     lock = get_context("forkserver").Lock()
     with pytest.raises(TypeError, match="cannot be pickled"):
-        PipePool(1, calls.begin, (lock, lambda: None))
-    in_pool(lambda pool: pool.run(calls.add, 1), 1, initializer=calls.begin, initargs=(lock,))
+        PipePool(1, calls.initialize, (lock, lambda: None))
+    in_pool(lambda pool: pool.run(calls.add, 1), 1, initializer=calls.initialize, initargs=(lock,))

@@ -1,4 +1,4 @@
-"""An exception in a callback of the loop, such as KeyboardInterrupt, costs one task at most."""
+"""An exception in a callback of the loop, such as KeyboardInterrupt, fails at most one task."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.server  # starts worker processes
 
 
 class InterruptedFuture(asyncio.Future[Any]):
-    """A future whose result comes together with Ctrl-C."""
+    """A future whose set_result is interrupted by Ctrl-C."""
 
     def set_result(self, result: Any) -> None:
         raise KeyboardInterrupt

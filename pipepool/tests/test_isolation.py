@@ -1,4 +1,4 @@
-"""Nothing of one task reaches another, and nothing of a task stays behind."""
+"""Tasks do not affect each other, and leave nothing in a worker."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ from pool_tests.helpers import ENVIRONMENT, LIMIT, assume_short, in_pool, wait_f
 pytestmark = pytest.mark.server  # starts worker processes
 
 
-def test_what_a_task_sets_in_its_context_ends_with_it() -> None:
+def test_a_context_variable_set_by_a_task_is_reset_after_it() -> None:
     async def test(pool: PipePool) -> None:
         await pool.run(calls.set_variable)
         assert await pool.run(calls.read_variable) == "unset"
@@ -36,7 +36,7 @@ def test_what_a_task_sets_in_its_context_ends_with_it() -> None:
     in_pool(test, 1, context=["pool_tests.calls:variable"])
 
 
-def test_what_an_initializer_sets_is_there_for_every_task() -> None:
+def test_a_context_variable_set_by_the_initializer_is_set_in_every_task() -> None:
     async def test(pool: PipePool) -> None:
         assert await pool.run(calls.read_variable) == "leaked"
         assert await pool.run(calls.read_variable) == "leaked"
@@ -44,16 +44,16 @@ def test_what_an_initializer_sets_is_there_for_every_task() -> None:
     in_pool(test, 1, initializer=calls.set_variable)
 
 
-def test_results_that_are_one_buffer_are_each_what_its_task_left_in_it() -> None:
+def test_results_in_one_shared_buffer_do_not_overwrite_each_other() -> None:
     async def test(pool: PipePool) -> None:
-        assume_short(pool._scheduler, calls.stamp)  # so that all are in one worker's hands
+        assume_short(pool._scheduler, calls.stamp)  # so that one worker holds all of them
         results = await asyncio.gather(*(pool.run(calls.stamp, n) for n in (1, 2, 3)))
         assert [result[0] for result in results] == [1, 2, 3]
 
     in_pool(test, 1, initializer=calls.make_buffer)  # so that no task takes long
 
 
-def test_an_argument_that_is_changed_while_it_is_sent_is_sent_as_it_was() -> None:
+def test_an_argument_that_is_changed_while_it_is_sent_arrives_unchanged() -> None:
     async def test(pool: PipePool) -> None:
         mine = bytearray(100 << 20)  # more than the shared memory takes, and the socket at once
         calling = asyncio.ensure_future(pool.run(calls.total, mine))
@@ -101,7 +101,7 @@ def test_the_first_request_is_not_kept_alive_by_its_context() -> None:
     asyncio.run(asyncio.wait_for(body(), LIMIT))
 
 
-def test_partials_of_one_function_are_known_by_it() -> None:
+def test_partials_of_one_function_share_its_estimate() -> None:
     async def test(pool: PipePool) -> None:
         assert await pool.run(functools.partial(calls.add, 1), 2) == 3
         assert await pool.run(functools.partial(calls.add, b=5), 1) == 6
@@ -121,7 +121,7 @@ def test_a_program_that_a_task_starts_can_be_interrupted() -> None:
     in_pool(test, 1)
 
 
-def test_sigterm_and_ctrl_c_leave_a_worker_at_its_task() -> None:
+def test_workers_ignore_sigterm_and_ctrl_c() -> None:
     async def test(pool: PipePool) -> None:
         running = asyncio.ensure_future(pool.run(calls.sleep, 0.4))
         await asyncio.sleep(0.1)
@@ -139,7 +139,7 @@ def test_shared_memory_that_a_worker_attached_outlives_the_worker() -> None:
             pid = await pool.run(calls.write_to, mine.name)
             os.kill(pid, 9)
             await wait_for(lambda: pid not in pool.stats().pids)
-            for _ in range(10):  # for as long as a tracker of the worker's own would need
+            for _ in range(10):  # time for a resource tracker of the worker to act
                 assert await pool.run(calls.write_to, mine.name) != pid
                 await asyncio.sleep(0.05)
             assert bytes(mine.buf[:3]) == b"abc"
@@ -150,22 +150,22 @@ def test_shared_memory_that_a_worker_attached_outlives_the_worker() -> None:
     in_pool(test, 1)
 
 
-def test_a_queue_of_multiprocessing_can_be_given_to_the_workers() -> None:
+def test_a_multiprocessing_queue_can_be_passed_to_the_initializer() -> None:
     queue = get_context("forkserver").Queue()
-    with PipeExecutor(2, initializer=calls.begin, initargs=(queue,)) as executor:
+    with PipeExecutor(2, initializer=calls.initialize, initargs=(queue,)) as executor:
         queue.put(4)
-        futures = [executor.submit(calls.put, n) for n in range(4)]
+        futures = [executor.submit(calls.put_into_queue, n) for n in range(4)]
         found = [queue.get(timeout=LIMIT) for _ in range(5)]
         assert [future.result(LIMIT) for future in futures] == [None] * 4
     assert sorted(found) == [0, 1, 2, 3, 4]
     queue.close()
     queue.join_thread()
-    resource_sharer.stop(LIMIT)  # which this process has begun for it
+    resource_sharer.stop(LIMIT)  # started in this process for the queue
 
 
-def test_a_worker_knows_its_name_and_its_parent_as_multiprocessing_has_them() -> None:
+def test_a_worker_has_a_name_and_a_parent_process_of_multiprocessing() -> None:
     async def test(pool: PipePool) -> None:
-        name, parent, is_alive = await pool.run(calls.who)
+        name, parent, is_alive = await pool.run(calls.describe_process)
         assert name.startswith("PipeWorker-")
         assert (parent, is_alive) == (os.getpid(), True)
 
@@ -181,7 +181,7 @@ if __name__ == "__main__":
 """
 
 
-def test_workers_import_from_where_the_application_does(tmp_path: Path) -> None:
+def test_workers_have_the_sys_path_of_the_application(tmp_path: Path) -> None:
     script = tmp_path / "script.py"
     script.write_text(IMPORTING)
     environment = ENVIRONMENT
@@ -190,7 +190,7 @@ def test_workers_import_from_where_the_application_does(tmp_path: Path) -> None:
     assert (done.stdout, done.stderr) == (b"True\n", b"")
 
 
-def test_a_descriptor_that_a_fork_of_the_application_holds_keeps_no_worker_alive() -> None:
+def test_a_forked_child_of_the_application_keeps_no_worker_alive() -> None:
     async def test(pool: PipePool) -> None:
         old = set(pool.stats().pids)
         held = os.fork()

@@ -1,4 +1,4 @@
-"""A timeout or a cancellation ends the task that it is of, and no other."""
+"""A timeout or a cancellation ends its own task and no other."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pool_tests.helpers import assume_short, in_pool
 pytestmark = pytest.mark.server  # starts worker processes
 
 
-def test_kill_on_cancel_frees_the_worker_also_when_it_has_only_just_been_sent() -> None:
+def test_kill_on_cancel_kills_a_task_that_was_only_just_sent() -> None:
     async def test(pool: PipePool) -> None:
         deadly = asyncio.ensure_future(pool.run(calls.sleep, 20, kill_on_cancel=True))
         await asyncio.sleep(0)
@@ -40,7 +40,7 @@ def test_a_timeout_kills_no_worker_that_has_gone_on_to_another_task() -> None:
     in_pool(test, 1)
 
 
-def test_no_call_waits_behind_a_long_one_after_tasks_were_recalled() -> None:
+def test_no_call_waits_behind_a_long_one_after_tasks_were_revoked() -> None:
     with PipeExecutor(2) as executor:
         executor.submit(calls.sleep, 0.0).result(10)
         assume_short(executor._engine._scheduler, calls.sleep)

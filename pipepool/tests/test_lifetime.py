@@ -1,4 +1,4 @@
-"""However a pool begins and ends, it begins whole or says why, and leaves nothing."""
+"""A pool starts completely or reports why not, and leaves no process behind."""
 
 from __future__ import annotations
 
@@ -20,10 +20,10 @@ from pool_tests.helpers import ENVIRONMENT, LIMIT, in_pool, wait_for, wait_until
 
 pytestmark = pytest.mark.server  # starts worker processes
 
-ENDING = 1.5  # s; it is to be over in 0.5, on a machine that is not busy
+ENDING = 1.5  # s; it takes less than 0.5 s on an idle machine
 
 
-def counts(process: psutil.Process) -> bool:
+def is_counted(process: psutil.Process) -> bool:
     """Whether a process runs, and is not multiprocessing's tracker."""
     try:
         return "multiprocessing.resource_tracker" not in " ".join(process.cmdline())
@@ -32,17 +32,19 @@ def counts(process: psutil.Process) -> bool:
 
 
 @pytest.fixture
-def left() -> Callable[[], set[int]]:
-    """List the processes that were begun since, but for multiprocessing's tracker."""
+def leftover_pids() -> Callable[[], set[int]]:
+    """Return a function that lists the processes started since, without the resource tracker."""
 
     def children() -> set[int]:
-        return {each.pid for each in psutil.Process().children(recursive=True) if counts(each)}
+        return {each.pid for each in psutil.Process().children(recursive=True) if is_counted(each)}
 
     before = children()
     return lambda: children() - before
 
 
-def test_a_timeout_around_a_pool_ends_it_and_its_tasks(left: Callable[[], set[int]]) -> None:
+def test_a_timeout_around_a_pool_ends_it_and_its_tasks(
+    leftover_pids: Callable[[], set[int]],
+) -> None:
     async def body() -> float:
         async with asyncio.timeout(LIMIT):
             with pytest.raises(TimeoutError):
@@ -52,10 +54,10 @@ def test_a_timeout_around_a_pool_ends_it_and_its_tasks(left: Callable[[], set[in
         return time.monotonic() - began
 
     assert asyncio.run(body()) < 0.1 + ENDING
-    assert left() == set()
+    assert leftover_pids() == set()
 
 
-def test_a_start_that_is_cancelled_leaves_nothing(left: Callable[[], set[int]]) -> None:
+def test_a_start_that_is_cancelled_leaves_no_process(leftover_pids: Callable[[], set[int]]) -> None:
     async def body() -> None:
         pool = PipePool(2, calls.sleep, (30,))
         starting = asyncio.ensure_future(pool.start())
@@ -65,12 +67,14 @@ def test_a_start_that_is_cancelled_leaves_nothing(left: Callable[[], set[int]]) 
         with pytest.raises(asyncio.CancelledError):
             await starting
         assert time.monotonic() - began < ENDING
-        assert left() == set()
+        assert leftover_pids() == set()
 
     asyncio.run(asyncio.wait_for(body(), LIMIT))
 
 
-def test_a_close_that_is_cancelled_ends_what_still_runs(left: Callable[[], set[int]]) -> None:
+def test_a_close_that_is_cancelled_kills_running_tasks(
+    leftover_pids: Callable[[], set[int]],
+) -> None:
     async def body() -> None:
         pool = PipePool(2)
         await pool.start()
@@ -83,16 +87,16 @@ def test_a_close_that_is_cancelled_ends_what_still_runs(left: Callable[[], set[i
         with pytest.raises(asyncio.CancelledError):
             await closing
         assert time.monotonic() - began < ENDING
-        assert left() == set()
+        assert leftover_pids() == set()
         with pytest.raises(BrokenWorker, match="closed"):
             await running
 
     asyncio.run(asyncio.wait_for(body(), LIMIT))
 
 
-def test_a_pool_that_could_not_begin_gives_every_caller_the_cause() -> None:
+def test_a_pool_that_cannot_start_raises_the_cause_for_every_caller() -> None:
     async def body() -> None:
-        pool = PipePool(1, calls.begin_badly)
+        pool = PipePool(1, calls.fail_to_initialize)
         outcomes = await asyncio.gather(pool.start(), pool.start(), return_exceptions=True)
         outcomes += await asyncio.gather(pool.start(), return_exceptions=True)
         assert [type(each) for each in outcomes] == [BrokenWorker] * 3
@@ -101,7 +105,7 @@ def test_a_pool_that_could_not_begin_gives_every_caller_the_cause() -> None:
     asyncio.run(asyncio.wait_for(body(), LIMIT))
 
 
-def test_an_initializer_that_fails_once_after_the_fork_server_ended_is_tried_again(
+def test_an_initializer_that_fails_once_after_the_first_start_is_retried(
     tmp_path: Path,
 ) -> None:
     flag = tmp_path / "fails once"
@@ -114,7 +118,7 @@ def test_an_initializer_that_fails_once_after_the_fork_server_ended_is_tried_aga
         async with asyncio.timeout(LIMIT):
             assert await pool.run(calls.add, 1, timeout=9) == 1
 
-    in_pool(test, 1, initializer=calls.begin_unless, initargs=(str(flag),))
+    in_pool(test, 1, initializer=calls.initialize_unless, initargs=(str(flag),))
 
 
 PRELOADED = """
@@ -125,15 +129,15 @@ STARTING = """
 import asyncio
 from pipepool import PipePool
 async def main():
-    async with PipePool(1, preload=["begins_a_thread"]) as pool:
+    async with PipePool(1, preload=["starts_a_thread"]) as pool:
         print(await pool.run(len, "abc"))
 if __name__ == "__main__":
     asyncio.run(asyncio.wait_for(main(), 15))
 """
 
 
-def test_a_warning_that_is_an_error_keeps_no_worker_from_being_begun(tmp_path: Path) -> None:
-    (tmp_path / "begins_a_thread.py").write_text(PRELOADED)
+def test_a_warning_that_is_an_error_does_not_prevent_the_start(tmp_path: Path) -> None:
+    (tmp_path / "starts_a_thread.py").write_text(PRELOADED)
     environment = ENVIRONMENT | {"PYTHONPATH": f"{ENVIRONMENT['PYTHONPATH']}:{tmp_path}"}
     command = [sys.executable, "-W", "error::RuntimeWarning", "-c", STARTING]
     done = subprocess.run(command, capture_output=True, timeout=LIMIT, env=environment)
@@ -141,7 +145,7 @@ def test_a_warning_that_is_an_error_keeps_no_worker_from_being_begun(tmp_path: P
     assert b"a fork may deadlock" in done.stderr
 
 
-def test_an_executor_that_was_made_before_a_fork_works_in_the_child_and_in_the_parent() -> None:
+def test_an_unused_executor_works_in_a_forked_child_and_in_the_parent() -> None:
     with PipeExecutor(1) as executor:
         reading, writing = os.pipe()
         child = os.fork()
@@ -160,7 +164,7 @@ def test_an_executor_that_was_made_before_a_fork_works_in_the_child_and_in_the_p
         assert executor.submit(calls.add, 1).result(LIMIT) == 1
 
 
-def test_an_executor_that_was_used_before_a_fork_refuses_in_the_child() -> None:
+def test_an_executor_that_was_used_before_a_fork_raises_in_the_child() -> None:
     with PipeExecutor(1) as executor:
         executor.submit(calls.add, 1).result(LIMIT)
         reading, writing = os.pipe()
@@ -179,7 +183,7 @@ def test_an_executor_that_was_used_before_a_fork_refuses_in_the_child() -> None:
         assert executor.submit(calls.add, 1).result(LIMIT) == 1
 
 
-def test_a_start_after_one_that_was_cancelled_says_that_the_pool_is_closed() -> None:
+def test_a_start_after_a_cancelled_start_raises_that_the_pool_is_closed() -> None:
     async def body() -> None:
         pool = PipePool(1, calls.sleep, (30,))
         with pytest.raises(TimeoutError):
@@ -190,7 +194,9 @@ def test_a_start_after_one_that_was_cancelled_says_that_the_pool_is_closed() -> 
     asyncio.run(asyncio.wait_for(body(), LIMIT))
 
 
-def test_a_close_survives_that_all_tasks_are_cancelled(left: Callable[[], set[int]]) -> None:
+def test_a_close_completes_although_all_tasks_are_cancelled(
+    leftover_pids: Callable[[], set[int]],
+) -> None:
     async def body() -> None:
         pool = PipePool(2)
         await pool.start()
@@ -201,12 +207,14 @@ def test_a_close_survives_that_all_tasks_are_cancelled(left: Callable[[], set[in
                 each.cancel()
         with pytest.raises(asyncio.CancelledError):
             await closing
-        assert left() == set()
+        assert leftover_pids() == set()
 
     asyncio.run(body())
 
 
-def test_a_pool_whose_fork_server_is_stopped_can_be_closed(left: Callable[[], set[int]]) -> None:
+def test_a_pool_whose_fork_server_is_stopped_can_be_closed(
+    leftover_pids: Callable[[], set[int]],
+) -> None:
     async def body() -> None:
         pool = PipePool(1)
         await pool.start()
@@ -214,4 +222,4 @@ def test_a_pool_whose_fork_server_is_stopped_can_be_closed(left: Callable[[], se
         await pool.close(0)
 
     asyncio.run(asyncio.wait_for(body(), LIMIT))
-    assert wait_until(lambda: not left())
+    assert wait_until(lambda: not leftover_pids())

@@ -1,4 +1,4 @@
-"""What a pool answers when nothing goes wrong."""
+"""Results, options and limits of a pool when no task fails."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def on_tornado(body: Any) -> Any:
 
 
 @pytest.mark.parametrize("run", [asyncio.run, uvloop.run, on_tornado])
-def test_it_works_on_the_loops_of_asyncio_uvloop_and_tornado(run: Any) -> None:
+def test_a_pool_works_on_the_loops_of_asyncio_uvloop_and_tornado(run: Any) -> None:
     async def body() -> list[int]:
         async with PipePool(2) as pool:
             return await asyncio.gather(*(pool.run(calls.add, n, n) for n in range(200)))
@@ -51,7 +51,7 @@ def test_it_works_on_the_loops_of_asyncio_uvloop_and_tornado(run: Any) -> None:
     assert run(body()) == list(range(0, 400, 2))
 
 
-def test_tasks_run_in_other_processes_and_at_once() -> None:
+def test_tasks_run_in_other_processes_in_parallel() -> None:
     async def test(pool: PipePool) -> None:
         pids = await asyncio.gather(*(pool.run(calls.sleep, 0.2) for _ in range(2)))
         assert sorted(pids) == sorted(pool.stats().pids)
@@ -60,7 +60,7 @@ def test_tasks_run_in_other_processes_and_at_once() -> None:
     in_pool(test)
 
 
-def test_results_come_in_the_order_in_which_they_end() -> None:
+def test_results_are_returned_in_the_order_in_which_tasks_end() -> None:
     async def test(pool: PipePool) -> None:
         slow = asyncio.ensure_future(pool.run(calls.sleep, 0.5))
         await pool.run(calls.sleep, 0.0)
@@ -79,10 +79,12 @@ def test_two_tasks_never_share_an_argument() -> None:
 
 
 @pytest.mark.parametrize("size", [0, 1, 100, 32 << 10, 100_000, 1 << 20, 70 << 20])
-def test_bytes_of_any_size_come_over_and_back(size: int) -> None:
+def test_bytes_of_any_size_are_sent_and_returned(size: int) -> None:
     async def test(pool: PipePool) -> None:
         sent = os.urandom(size)
-        for _ in range(1 if size > 64 << 20 else 2):  # what is beyond the memory frees none of it
+        for _ in range(
+            1 if size > 64 << 20 else 2
+        ):  # one that exceeds the shared memory frees none of it
             assert await pool.run(calls.same, sent) == sent
         assert await pool.run(calls.length, bytearray(sent)) == ("bytearray", size)
         assert await pool.run(calls.length, sent) == ("bytes", size)
@@ -90,7 +92,7 @@ def test_bytes_of_any_size_come_over_and_back(size: int) -> None:
     in_pool(test, 1)
 
 
-def test_a_large_buffer_comes_over_writable_and_by_itself() -> None:
+def test_a_large_buffer_arrives_as_a_writable_copy() -> None:
     async def test(pool: PipePool) -> None:
         mine = bytearray(100_000)
         theirs = await pool.run(calls.fill, mine)
@@ -100,7 +102,7 @@ def test_a_large_buffer_comes_over_writable_and_by_itself() -> None:
     in_pool(test, 1)
 
 
-def test_many_large_results_at_once_are_all_right_though_the_memory_is_full() -> None:
+def test_large_results_are_correct_when_the_shared_memory_is_full() -> None:
     async def test(pool: PipePool) -> None:
         results = await asyncio.gather(*(pool.run(calls.data, 10 << 20) for _ in range(20)))
         assert {len(result) for result in results} == {10 << 20}
@@ -108,7 +110,7 @@ def test_many_large_results_at_once_are_all_right_though_the_memory_is_full() ->
     in_pool(test)
 
 
-def test_leases_are_views_that_hold_until_they_are_released() -> None:
+def test_zero_copy_results_are_views_that_are_valid_until_they_are_released() -> None:
     async def test(pool: PipePool) -> None:
         views = [await pool.run(calls.data, 5 << 20, zero_copy_result=True) for _ in range(20)]
         assert all(isinstance(view, memoryview) and view.readonly for view in views)
@@ -116,14 +118,14 @@ def test_leases_are_views_that_hold_until_they_are_released() -> None:
         with views.pop() as view:
             assert len(view) == 5 << 20
         views.clear()
-        for _ in range(100):  # as many as only fit when all before were freed
+        for _ in range(100):  # they fit only if those before were freed
             with await pool.run(calls.data, 5 << 20, zero_copy_result=True) as view:
                 assert view[-1] == ord("x")
 
     in_pool(test, 1)
 
 
-def test_a_lease_outlives_its_worker_and_its_pool() -> None:
+def test_a_zero_copy_result_outlives_its_worker_and_its_pool() -> None:
     kept: list[Any] = []
 
     async def test(pool: PipePool) -> None:
@@ -133,10 +135,10 @@ def test_a_lease_outlives_its_worker_and_its_pool() -> None:
     assert bytes(kept.pop()) == b"x" * (1 << 20)
 
 
-def test_lent_arguments_are_views_that_are_free_when_the_task_lets_go() -> None:
+def test_zero_copy_args_are_views_that_are_freed_after_the_task() -> None:
     async def test(pool: PipePool) -> None:
         large = bytes(5 << 20)
-        for number in range(50):  # as many as only fit when all before were freed
+        for number in range(50):  # they fit only if those before were freed
             sent = large + b"%03d" % number
             assert await pool.run(calls.look, sent, zero_copy_args=True) == (
                 "memoryview",
@@ -151,7 +153,7 @@ def test_lent_arguments_are_views_that_are_free_when_the_task_lets_go() -> None:
     in_pool(test, 1)
 
 
-def test_a_lent_argument_that_a_worker_keeps_stays_what_it_was() -> None:
+def test_a_zero_copy_argument_that_a_worker_keeps_does_not_change() -> None:
     async def test(pool: PipePool) -> None:
         sent = [bytes(20 << 20) + b"%03d" % number for number in range(5)]  # more than there is
         for each in sent:
@@ -163,7 +165,7 @@ def test_a_lent_argument_that_a_worker_keeps_stays_what_it_was() -> None:
     in_pool(test, 1)
 
 
-def test_context_variables_that_are_named_go_with_a_task_and_end_with_it() -> None:
+def test_named_context_variables_are_sent_with_a_task_and_reset_after_it() -> None:
     async def test(pool: PipePool) -> None:
         assert await pool.run(calls.read_variable) == "unset"
         calls.variable.set("mine")
@@ -176,13 +178,13 @@ def test_context_variables_that_are_named_go_with_a_task_and_end_with_it() -> No
 
 def test_every_worker_runs_the_initializer_once() -> None:
     async def test(pool: PipePool) -> None:
-        assert await pool.run(calls.was_begun) == [("word",)]
+        assert await pool.run(calls.get_initializer_args) == [("word",)]
         assert pool.initializer_results() == [1, 1]
 
-    in_pool(test, initializer=calls.begin, initargs=(("word",),))
+    in_pool(test, initializer=calls.initialize, initargs=(("word",),))
 
 
-def test_a_full_queue_refuses_at_once() -> None:
+def test_a_full_queue_raises_at_once() -> None:
     async def test(pool: PipePool) -> None:
         tasks = [asyncio.ensure_future(pool.run(calls.sleep, 0.3)) for _ in range(3)]
         await wait_for(lambda: pool.stats().queued == 2)
@@ -194,7 +196,7 @@ def test_a_full_queue_refuses_at_once() -> None:
     in_pool(test, 1, max_queue=2)
 
 
-def test_a_queue_of_nothing_takes_what_a_worker_takes_at_once() -> None:
+def test_max_queue_0_accepts_a_task_only_if_a_worker_is_idle() -> None:
     async def test(pool: PipePool) -> None:
         running = asyncio.ensure_future(pool.run(calls.sleep, 0.2))
         await asyncio.sleep(0)
@@ -216,7 +218,7 @@ def test_a_callable_with_a_state_is_sent_as_it_is_now() -> None:
     in_pool(test, 1)
 
 
-def test_close_lets_what_was_taken_end() -> None:
+def test_close_waits_for_submitted_tasks() -> None:
     async def body() -> None:
         pool = PipePool(1)
         await pool.start()
@@ -230,7 +232,7 @@ def test_close_lets_what_was_taken_end() -> None:
     asyncio.run(asyncio.wait_for(body(), LIMIT))
 
 
-def test_the_figures_add_up() -> None:
+def test_the_counts_and_times_of_stats_add_up() -> None:
     async def test(pool: PipePool) -> None:
         await asyncio.gather(*(pool.run(calls.sleep, 0.02) for _ in range(10)))
         stats = pool.stats()
@@ -245,7 +247,7 @@ def test_the_stdout_of_a_task_is_that_of_the_application() -> None:
     program = (
         "import asyncio\nfrom pipepool import PipePool\nfrom pool_tests import calls\n"
         "async def main():\n  async with PipePool(1) as pool:\n"
-        "    await pool.run(calls.shout, 'hello')\n"
+        "    await pool.run(calls.print_twice, 'hello')\n"
         "if __name__ == '__main__': asyncio.run(main())"
     )
     done = subprocess.run(
@@ -255,12 +257,12 @@ def test_the_stdout_of_a_task_is_that_of_the_application() -> None:
 
 
 @pytest.mark.parametrize("workers", [0, -1])
-def test_no_workers_are_refused(workers: int) -> None:
+def test_max_workers_below_1_is_an_error(workers: int) -> None:
     with pytest.raises(ValueError, match="max_workers must be greater than 0"):
         PipePool(workers)
 
 
-def test_a_context_variable_that_is_none_is_refused() -> None:
+def test_a_name_that_is_no_context_variable_is_an_error() -> None:
     with pytest.raises(ValueError, match="context="):
         PipePool(1, context=["os:path"])
 
@@ -286,7 +288,9 @@ def test_many_tasks_leave_descriptors_and_memory_as_they_were() -> None:
 
 @pytest.mark.parametrize("name", ["timeout", "queue_timeout"])
 @pytest.mark.parametrize("seconds", ["5", float("nan"), timedelta(seconds=1)])
-def test_a_time_that_is_none_is_refused_and_harms_no_other_task(name: str, seconds: Any) -> None:
+def test_a_timeout_that_is_no_number_is_an_error_and_harms_no_other_task(
+    name: str, seconds: Any
+) -> None:
     async def test(pool: PipePool) -> None:
         with pytest.raises(TypeError, match=f"{name} must be a number of seconds or None, not "):
             await pool.run(calls.add, 1, 2, **{name: seconds})
@@ -297,7 +301,7 @@ def test_a_time_that_is_none_is_refused_and_harms_no_other_task(name: str, secon
     in_pool(test)
 
 
-def test_a_pool_says_that_it_belongs_to_the_loop_it_was_begun_on() -> None:
+def test_a_pool_raises_on_a_loop_that_it_was_not_started_on() -> None:
     pool = PipePool(1)
     first, second = asyncio.new_event_loop(), asyncio.new_event_loop()
     first.run_until_complete(pool.start())
@@ -311,6 +315,6 @@ def test_a_pool_says_that_it_belongs_to_the_loop_it_was_begun_on() -> None:
     second.close()
 
 
-def test_workers_are_a_whole_number() -> None:
+def test_max_workers_must_be_an_integer() -> None:
     with pytest.raises(TypeError, match="'float' object cannot be interpreted as an integer"):
         PipePool(2.5)  # type: ignore[arg-type]

@@ -1,4 +1,4 @@
-"""The examples of the README run as they stand, and the package needs nothing but itself."""
+"""The examples of the README run unchanged, and the package needs no other package."""
 
 from __future__ import annotations
 
@@ -25,13 +25,13 @@ LIMIT = 20.0
 
 
 def example(word: str) -> str:
-    """Give the code block of the README that has a word in it."""
+    """Return the code block of the README that contains a word."""
     blocks = README.read_text().split(".. code-block:: python\n")[1:]
     return next(code for code in map(code_of, blocks) if word in code)
 
 
 def code_of(block: str) -> str:
-    """Cut off what follows the code."""
+    """Return the code of a block, without the text after it."""
     lines = block.splitlines()
     end = next(i for i, line in enumerate(lines) if line and not line.startswith(" "))
     return textwrap.dedent("\n".join(lines[:end]))
@@ -39,12 +39,12 @@ def code_of(block: str) -> str:
 
 @pytest.fixture
 def alone(tmp_path: Path) -> dict[str, str]:
-    """Copy the package to a folder where nothing else of the project is."""
+    """Copy the package to an empty folder; return an environment that imports it from there."""
     shutil.copytree(Path(pipepool.__file__).parent, tmp_path / "pipepool")
     return {**os.environ, "PYTHONPATH": ":".join([str(tmp_path), *PATHS[2:]])}
 
 
-def test_the_first_example_runs_where_the_package_stands_alone(
+def test_the_first_example_runs_with_the_package_alone(
     alone: dict[str, str], tmp_path: Path
 ) -> None:
     (tmp_path / "first.py").write_text(example("square"))
@@ -53,7 +53,7 @@ def test_the_first_example_runs_where_the_package_stands_alone(
     assert (done.stdout, done.stderr) == (b"144\n", b"")
 
 
-def test_the_tornado_example_serves(alone: dict[str, str], tmp_path: Path) -> None:
+def test_the_tornado_example_answers_requests(alone: dict[str, str], tmp_path: Path) -> None:
     port = free_port()
     code = example("RequestHandler").replace("asyncio.run(main())", f"asyncio.run(main({port}))")
     (tmp_path / "hello.py").write_text(code)
@@ -75,7 +75,7 @@ def fetch(url: str) -> bytes:
         ):
             return bytes(answer.read())
         time.sleep(0.05)
-    raise AssertionError("it does not answer")
+    raise AssertionError(f"no response from {url} within {LIMIT:g} s")
 
 
 SHOP = """
@@ -83,7 +83,7 @@ def quote(number): return f"{number} for 5"
 """
 
 
-def test_the_fastapi_example_serves(alone: dict[str, str], tmp_path: Path) -> None:
+def test_the_fastapi_example_answers_requests(alone: dict[str, str], tmp_path: Path) -> None:
     for needed in ("fastapi", "uvicorn"):
         pytest.importorskip(needed, reason=f"{needed} is missing: make test-all")
     (tmp_path / "shop").mkdir()
@@ -99,7 +99,7 @@ def test_the_fastapi_example_serves(alone: dict[str, str], tmp_path: Path) -> No
             running.wait(LIMIT)
 
 
-ASKED = """
+CALL_VIEWS = """
 import asyncio, django
 from django.conf import settings
 settings.configure()
@@ -114,12 +114,12 @@ if __name__ == "__main__":
 """
 
 
-def test_the_django_examples_answer(alone: dict[str, str], tmp_path: Path) -> None:
+def test_the_django_views_return_responses(alone: dict[str, str], tmp_path: Path) -> None:
     pytest.importorskip("django", reason="django is missing: make test-all")
     views = example("async def price") + "\n" + example("def priced")
-    for name, code in {"shop/pricing": SHOP, "views": views, "asked": ASKED}.items():
+    for name, code in {"shop/pricing": SHOP, "views": views, "call_views": CALL_VIEWS}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / f"{name}.py").write_text(code)
-    command = [sys.executable, "asked.py"]
+    command = [sys.executable, "call_views.py"]
     done = subprocess.run(command, capture_output=True, timeout=LIMIT, env=alone, cwd=tmp_path)
     assert (done.stdout, done.stderr) == (b"[b'1 for 5', b'2 for 5'] b'3 for 5'\n", b"")

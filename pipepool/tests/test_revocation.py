@@ -1,4 +1,4 @@
-"""What waits behind a task that is unexpectedly long is recalled, and nothing else changes."""
+"""Tasks behind one that is unexpectedly long are revoked, and nothing else changes."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ pytestmark = pytest.mark.server  # starts worker processes
 
 
 class Calls:
-    """Calls of one function that is known as short; `long` is the first, and not."""
+    """Calls of a function with a short estimate: `long` runs first, `short` wait behind it."""
 
     def __init__(self, pool: PipePool, folder: Path, seconds: float, behind: int, **options: Any):
-        assume_short(pool._scheduler, calls.fickle)
+        assume_short(pool._scheduler, calls.sometimes_long)
         path = str(folder / "ran")
-        self.long = asyncio.ensure_future(pool.run(calls.fickle, path, 0, seconds))
+        self.long = asyncio.ensure_future(pool.run(calls.sometimes_long, path, 0, seconds))
         self.short = [
-            asyncio.ensure_future(pool.run(calls.fickle, path, number, **options))
+            asyncio.ensure_future(pool.run(calls.sometimes_long, path, number, **options))
             for number in range(1, behind + 1)
         ]
 
@@ -42,7 +42,7 @@ def test_tasks_behind_one_that_is_unexpectedly_long_go_to_other_workers(tmp_path
 
 
 @pytest.mark.parametrize("behind", [1, 2, 10])
-def test_a_task_that_was_recalled_is_run_by_its_worker_when_there_is_no_other(
+def test_a_revoked_task_is_run_by_its_worker_if_there_is_no_other(
     behind: int, tmp_path: Path
 ) -> None:
     async def test(pool: PipePool) -> None:
@@ -55,10 +55,10 @@ def test_a_task_that_was_recalled_is_run_by_its_worker_when_there_is_no_other(
     in_pool(test, 1)
 
 
-def test_a_function_counts_as_long_while_its_first_long_run_goes_on(tmp_path: Path) -> None:
+def test_the_estimate_of_a_function_rises_during_its_first_long_run(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
         assert pool._scheduler is not None
-        known = pool._scheduler._functions.get(calls.fickle)
+        known = pool._scheduler._functions.get(calls.sometimes_long)
         tasks = Calls(pool, tmp_path, 0.3, 3)
         await wait_for(lambda: pool.stats().queued == 3)
         assert known.estimate is not None and known.estimate > scheduler.STUCK
@@ -68,7 +68,7 @@ def test_a_function_counts_as_long_while_its_first_long_run_goes_on(tmp_path: Pa
     in_pool(test, 1)
 
 
-def test_a_task_that_was_recalled_can_be_cancelled(tmp_path: Path) -> None:
+def test_a_revoked_task_can_be_cancelled(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
         tasks = Calls(pool, tmp_path, 0.3, 10)
         await wait_for(lambda: pool.stats().queued == 10)
@@ -81,18 +81,18 @@ def test_a_task_that_was_recalled_can_be_cancelled(tmp_path: Path) -> None:
     in_pool(test, 1)
 
 
-def test_what_is_recalled_too_late_is_left_to_the_worker(
+def test_tasks_that_are_revoked_too_late_stay_with_the_worker(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduler, "STUCK", 10**15)  # so that nothing is recalled but by us
+    monkeypatch.setattr(scheduler, "STUCK", 10**15)  # only this test revokes tasks
 
     async def test(pool: PipePool) -> None:
         assert pool._scheduler is not None
         [connection] = pool._scheduler.manager.open
         path = str(tmp_path / "ran")
-        assume_short(pool._scheduler, calls.fickle)
+        assume_short(pool._scheduler, calls.sometimes_long)
         args = [(path, 0, 0.2), (path, 1, 0.5), (path, 2)]
-        tasks = [asyncio.ensure_future(pool.run(calls.fickle, *each)) for each in args]
+        tasks = [asyncio.ensure_future(pool.run(calls.sometimes_long, *each)) for each in args]
         await wait_for(lambda: len(connection.tasks) == 3)
         first = min(connection.tasks.values(), key=lambda task: task.sequence)
         await wait_for(lambda: connection.status[shared_memory.RUNNING] == first.sequence + 1)
@@ -105,8 +105,8 @@ def test_what_is_recalled_too_late_is_left_to_the_worker(
     in_pool(test, 1)
 
 
-async def recalled(pool: PipePool, folder: Path) -> None:
-    """Have a worker's tasks recalled, and the worker say that it skipped them."""
+async def revoke_tasks(pool: PipePool, folder: Path) -> None:
+    """Have a worker's tasks revoked, and wait until it reported that it skipped them."""
     tasks = Calls(pool, folder, 0.5, 20)
     await asyncio.gather(*tasks.short)
     assert not tasks.long.done()
@@ -116,12 +116,12 @@ async def recalled(pool: PipePool, folder: Path) -> None:
     await wait_for(
         lambda: all(each.status[shared_memory.RUNNING] == each.sequence for each in connections)
     )
-    await asyncio.sleep(0.1)  # it sends one answer after the other
+    await asyncio.sleep(0.1)  # its results come in several frames
 
 
-def test_a_worker_whose_tasks_were_recalled_is_idle_once(tmp_path: Path) -> None:
+def test_a_worker_whose_tasks_were_revoked_is_listed_as_idle_once(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
-        await recalled(pool, tmp_path)
+        await revoke_tasks(pool, tmp_path)
         assert pool._scheduler is not None
         idle = pool._scheduler.manager.idle
         assert len(idle) == len({*idle}) == 2
@@ -129,9 +129,9 @@ def test_a_worker_whose_tasks_were_recalled_is_idle_once(tmp_path: Path) -> None
     in_pool(test)
 
 
-def test_a_worker_that_is_killed_after_a_recall_takes_no_task_with_it(tmp_path: Path) -> None:
+def test_no_task_is_lost_when_a_worker_is_killed_after_a_revocation(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
-        await recalled(pool, tmp_path)
+        await revoke_tasks(pool, tmp_path)
         old = pool.stats().pids
         for pid in old:
             os.kill(pid, signal.SIGKILL)
@@ -162,7 +162,7 @@ def test_tasks_behind_a_long_one_of_a_worker_that_retires_go_to_others(tmp_path:
     in_pool(test, max_tasks_per_child=8)
 
 
-def test_a_task_that_was_recalled_waits_no_longer_than_it_may(tmp_path: Path) -> None:
+def test_a_revoked_task_keeps_its_queue_timeout(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
         tasks = Calls(pool, tmp_path, 1.0, 1, queue_timeout=0.1)
         await asyncio.wait(tasks.short)

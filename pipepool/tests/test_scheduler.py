@@ -1,4 +1,4 @@
-"""The parts of the scheduler: queue, estimates of functions, accounting, who gets how much."""
+"""The parts of the scheduler: queue, estimates of run times, accounting, assignment."""
 
 from __future__ import annotations
 
@@ -43,9 +43,9 @@ def test_a_queue_is_a_list_sorted_by_age_without_ended_tasks(steps: list[tuple[s
             model = sorted(model + back, key=lambda each: each.submitted)
         elif step == "forget" and model:
             gone = model.pop(number % len(model))
-            queue.discount(gone)
+            queue.exclude(gone)
             gone.is_ended = True
-            queue.discount(gone)  # once more changes nothing
+            queue.exclude(gone)  # once more changes nothing
         elif step == "pop" and model:
             taken.append(model.pop(0))
             assert queue.head() is taken[-1]
@@ -65,12 +65,12 @@ def test_an_estimate_rises_at_once_and_decays_by_a_tenth() -> None:
         assert function.estimate == pytest.approx(estimate)
 
 
-def test_functions_are_numbered_and_pickled_once_and_what_has_a_state_is_not() -> None:
+def test_functions_are_numbered_and_pickled_once_unless_they_have_a_state() -> None:
     known = Functions()
     assert [known.get(f).number for f in (calls.add, calls.same, calls.add, len)] == [1, 2, 1, 3]
     assert known.get(Function).number == 4
     assert pickle.loads(known.get(calls.same).code or b"") is calls.same
-    for stateful in (functools.partial(calls.add, 1), "x".upper, calls.begun.append):
+    for stateful in (functools.partial(calls.add, 1), "x".upper, calls.initializer_args.append):
         assert (known.get(stateful).number, known.get(stateful).code) == (0, None)
     with pytest.raises((pickle.PicklingError, AttributeError)):
         known.get(lambda: 1)
@@ -85,7 +85,7 @@ def test_a_task_carries_its_callable_only_where_workers_do_not_keep_it() -> None
 
 
 @pytest.mark.parametrize("name", ["timeout", "queue_timeout"])
-def test_a_time_that_is_none_is_a_type_error_that_names_it(name: str) -> None:
+def test_a_timeout_that_is_no_number_raises_a_type_error_with_its_name(name: str) -> None:
     for right in (None, 0, 1.5, -1, math.inf):
         assert getattr(Options(**{name: right}), name) == right
     for wrong in ("1", math.nan, [], 1j):
@@ -93,7 +93,7 @@ def test_a_time_that_is_none_is_a_type_error_that_names_it(name: str) -> None:
             Options(**{name: wrong})
 
 
-def test_the_ledger_counts_every_end_once() -> None:
+def test_accounting_counts_every_end_once() -> None:
     async def body() -> None:
         loop = asyncio.get_running_loop()
         accounting = Accounting(loop)
@@ -101,7 +101,7 @@ def test_the_ledger_counts_every_end_once() -> None:
         for each in (done, failed, dropped):
             each.timer = loop.call_later(60, print)
         accounting.pending = 4
-        waiting = asyncio.ensure_future(accounting.all_ended(20))
+        waiting = asyncio.ensure_future(accounting.wait_until_empty(20))
         await asyncio.sleep(0)
         accounting.finish(done, 3)
         for _ in range(2):
@@ -122,13 +122,13 @@ def test_the_ledger_counts_every_end_once() -> None:
     asyncio.run(body())
 
 
-def test_waiting_for_an_empty_ledger_ends_in_time_and_at_once_when_it_is() -> None:
+def test_wait_until_empty_returns_when_empty_or_after_its_timeout() -> None:
     async def body() -> None:
         accounting = Accounting(asyncio.get_running_loop())
-        await asyncio.wait_for(accounting.all_ended(None), 5)
+        await asyncio.wait_for(accounting.wait_until_empty(None), 5)
         other = Accounting(asyncio.get_running_loop())
         other.pending = 1
-        await asyncio.wait_for(other.all_ended(0.01), 5)
+        await asyncio.wait_for(other.wait_until_empty(0.01), 5)
         assert other.pending == 1
 
     asyncio.run(body())
@@ -156,8 +156,8 @@ def test_an_exception_of_a_worker_has_its_traceback_there() -> None:
     assert str(odd).endswith("while loading an exception:\nlines there")
 
 
-def held(workers: int, estimate: float | None, count: int) -> tuple[int, int]:
-    """Submit tasks to workers that are stopped; give how many these hold, and how many wait."""
+def held_and_queued(workers: int, estimate: float | None, count: int) -> tuple[int, int]:
+    """Submit tasks while the workers are stopped; return how many are held and how many queued."""
     found: list[tuple[int, int]] = []
 
     async def test(pool: PipePool) -> None:
@@ -167,7 +167,7 @@ def held(workers: int, estimate: float | None, count: int) -> tuple[int, int]:
         for pid in pids:
             os.kill(pid, signal.SIGSTOP)
         try:
-            asked = [asyncio.ensure_future(pool.run(calls.add, n)) for n in range(count)]
+            futures = [asyncio.ensure_future(pool.run(calls.add, n)) for n in range(count)]
             await wait_for(lambda: pool.stats().running + pool.stats().queued == count)
             await asyncio.sleep(0)
             await asyncio.sleep(0)
@@ -175,7 +175,7 @@ def held(workers: int, estimate: float | None, count: int) -> tuple[int, int]:
         finally:
             for pid in pids:
                 os.kill(pid, signal.SIGCONT)
-        assert await asyncio.gather(*asked) == list(range(count))
+        assert await asyncio.gather(*futures) == list(range(count))
 
     in_pool(test, workers)
     return found[0]
@@ -197,10 +197,10 @@ def held(workers: int, estimate: float | None, count: int) -> tuple[int, int]:
 def test_a_worker_holds_tasks_of_less_than_the_budget(
     workers: int, estimate: float | None, expected: tuple[int, int]
 ) -> None:
-    assert held(workers, estimate, 10) == expected
+    assert held_and_queued(workers, estimate, 10) == expected
 
 
-def test_times_in_the_queue_in_a_task_and_on_the_way_are_sums_over_tasks() -> None:
+def test_queue_run_and_transport_times_are_sums_over_tasks() -> None:
     async def test(pool: PipePool) -> None:
         await asyncio.gather(*(pool.run(calls.sleep, 0.05) for _ in range(3)))
         stats = pool.stats()
@@ -211,7 +211,7 @@ def test_times_in_the_queue_in_a_task_and_on_the_way_are_sums_over_tasks() -> No
     in_pool(test, 1)
 
 
-def test_a_deadline_that_passes_while_its_task_waits_again_is_no_error() -> None:
+def test_a_timeout_that_passes_while_its_task_is_queued_again_is_no_error() -> None:
     errors: list[dict[str, Any]] = []
 
     async def test(pool: PipePool) -> None:
@@ -230,20 +230,20 @@ def test_a_deadline_that_passes_while_its_task_waits_again_is_no_error() -> None
     assert errors == []
 
 
-def test_a_deadline_counts_from_when_the_task_began_and_not_from_when_it_was_sent() -> None:
+def test_a_timeout_counts_from_the_start_of_the_task_and_not_from_sending_it() -> None:
     async def test(pool: PipePool) -> None:
         [pid] = pool.stats().pids
         os.kill(pid, signal.SIGSTOP)
-        asked = asyncio.ensure_future(pool.run(calls.same, 3, timeout=0.5))
+        future = asyncio.ensure_future(pool.run(calls.same, 3, timeout=0.5))
         await asyncio.sleep(0.7)
         os.kill(pid, signal.SIGCONT)
-        assert await asked == 3
+        assert await future == 3
         assert (pool.stats().killed, pool.stats().restarts) == (0, 0)
 
     in_pool(test, 1)
 
 
-def test_tasks_that_a_worker_skipped_are_all_given_again() -> None:
+def test_tasks_that_a_worker_skipped_are_all_sent_again() -> None:
     async def test(pool: PipePool) -> None:
         scheduler = pool._scheduler
         assert scheduler
@@ -251,60 +251,60 @@ def test_tasks_that_a_worker_skipped_are_all_given_again() -> None:
         [connection] = scheduler.manager.open
         assert connection.pid
         os.kill(connection.pid, signal.SIGSTOP)
-        asked = [asyncio.ensure_future(pool.run(calls.same, n)) for n in range(4)]
+        futures = [asyncio.ensure_future(pool.run(calls.same, n)) for n in range(4)]
         await wait_for(lambda: pool.stats().running == 4)
         skipped = [(sequence, protocol.SKIPPED, None, 0) for sequence in list(connection.tasks)[1:]]
-        scheduler.answered(connection, skipped, memoryview(b""))
+        scheduler.results_received(connection, skipped, memoryview(b""))
         assert (pool.stats().running, pool.stats().queued) == (4, 0)  # they are sent once more
         assert connection.load == sum(each.cost for each in connection.tasks.values()) == 4000.0
         os.kill(connection.pid, signal.SIGCONT)
-        assert await asyncio.gather(*asked) == [0, 1, 2, 3]
+        assert await asyncio.gather(*futures) == [0, 1, 2, 3]
         assert pool.stats().done == 4
 
     in_pool(test, 1)
 
 
-def test_a_result_that_nobody_waits_for_costs_no_other_of_its_frame() -> None:
+def test_an_unexpected_result_loses_no_other_result_of_its_frame() -> None:
     async def test(pool: PipePool) -> None:
         scheduler = pool._scheduler
         assert scheduler
         [connection] = scheduler.manager.open
         assert connection.pid
         os.kill(connection.pid, signal.SIGSTOP)
-        asked = asyncio.ensure_future(pool.run(calls.same, 3))
+        future = asyncio.ensure_future(pool.run(calls.same, 3))
         await wait_for(lambda: connection.tasks)
         frame = [(999, protocol.PLAIN, 7, 0), (*connection.tasks, protocol.PLAIN, 4, 0)]
-        scheduler.answered(connection, frame, memoryview(b""))
-        assert await asyncio.wait_for(asked, 5) == 4
+        scheduler.results_received(connection, frame, memoryview(b""))
+        assert await asyncio.wait_for(future, 5) == 4
         os.kill(connection.pid, signal.SIGCONT)
-        assert await pool.run(calls.same, 5) == 5  # its own answer, 3, came late
+        assert await pool.run(calls.same, 5) == 5  # the worker's result 3 came late and was dropped
         assert pool.stats().done == 2
 
     in_pool(test, 1)
 
 
-def test_the_load_of_a_worker_is_what_its_tasks_cost_also_when_one_takes_longer() -> None:
+def test_the_load_of_a_worker_is_the_cost_of_its_tasks_also_if_one_takes_longer() -> None:
     async def test(pool: PipePool) -> None:
         scheduler = pool._scheduler
         assert scheduler
         scheduler._functions.get(calls.sleep).estimate = 1000.0
         [connection] = scheduler.manager.open
-        assert scheduler.is_at_rest is True
+        assert scheduler.can_send_at_once is True
         long = asyncio.ensure_future(pool.run(calls.sleep, 0.6))
-        await asyncio.sleep(0.05)  # as long as nothing waits behind it nobody looks
-        assert scheduler.is_at_rest is False
+        await asyncio.sleep(0.05)  # while no task waits behind it, nothing is checked
+        assert scheduler.can_send_at_once is False
         others = [asyncio.ensure_future(pool.run(calls.sleep, 0)) for _ in range(3)]
         await wait_for(lambda: pool.stats().running == 4)
         await wait_for(lambda: (pool.stats().running, pool.stats().queued) == (1, 3))
         [held] = connection.tasks.values()
         assert connection.load == pytest.approx(held.cost)
-        assert held.cost > 5e6  # ns: what it had run when that was seen
+        assert held.cost > 5e6  # ns: its run time at the check
         assert await asyncio.gather(long, *others) == [connection.pid] * 4
 
     in_pool(test, 1)
 
 
-def test_a_claim_that_is_refused_costs_no_worker_a_task() -> None:
+def test_a_task_whose_claim_fails_is_not_sent() -> None:
     async def test(pool: PipePool) -> None:
         assert pool._scheduler
         pool._scheduler._claim = lambda future: False

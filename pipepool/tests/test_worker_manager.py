@@ -1,4 +1,4 @@
-"""Which worker gets what, and when another one is begun."""
+"""Which worker is assigned a task, and when a worker is replaced."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ pytestmark = pytest.mark.server  # starts worker processes
 BEYOND = 70 << 20  # bytes: more than the shared memory and a socket take
 
 
-def test_a_worker_that_does_not_take_what_it_was_sent_is_sent_no_more() -> None:
+def test_a_worker_with_unsent_data_is_assigned_no_more_tasks() -> None:
     async def test(pool: PipePool) -> None:
         assert pool._scheduler is not None
         assume_short(pool._scheduler, calls.length, calls.add)
@@ -42,7 +42,7 @@ def test_a_worker_that_does_not_take_what_it_was_sent_is_sent_no_more() -> None:
     in_pool(test)
 
 
-def test_a_successor_is_begun_before_a_worker_has_had_its_number_of_tasks() -> None:
+def test_a_successor_is_started_before_a_worker_reaches_its_number_of_tasks() -> None:
     async def test(pool: PipePool) -> None:
         [first] = pool.stats().pids
         for _ in range(6):
@@ -71,20 +71,22 @@ def test_each_worker_has_a_successor_though_another_still_runs_its_last_task() -
     in_pool(test, 2, max_tasks_per_child=2)
 
 
-def test_a_worker_that_is_to_be_killed_begins_nothing_more(
+def test_a_worker_that_is_about_to_be_killed_starts_no_other_task(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(scheduler, "STUCK", 10**15)  # so that nothing is recalled before
+    monkeypatch.setattr(scheduler, "STUCK", 10**15)  # so that no task is revoked before
 
     async def test(pool: PipePool) -> None:
         assert pool._scheduler is not None
-        assume_short(pool._scheduler, calls.fickle)
+        assume_short(pool._scheduler, calls.sometimes_long)
         ran = tmp_path / "ran"
         [connection] = pool._scheduler.manager.open
         fork_server = psutil.Process(connection.pid).parent()
         assert fork_server is not None
-        first = asyncio.ensure_future(pool.run(calls.fickle, str(ran), 0, 1.0, timeout=0.3))
-        behind = [asyncio.ensure_future(pool.run(calls.fickle, str(ran), n)) for n in (1, 2)]
+        first = asyncio.ensure_future(pool.run(calls.sometimes_long, str(ran), 0, 1.0, timeout=0.3))
+        behind = [
+            asyncio.ensure_future(pool.run(calls.sometimes_long, str(ran), n)) for n in (1, 2)
+        ]
         await wait_for(lambda: connection.running() and len(connection.tasks) == 3)
         fork_server.suspend()  # it is the one that kills
         try:
@@ -103,13 +105,13 @@ def test_a_worker_that_is_to_be_killed_begins_nothing_more(
 
 
 class Argument:
-    """A value that can be seen to be let go, and arrives as 0."""
+    """A value that a weak reference can watch, and that arrives as 0."""
 
     def __reduce__(self) -> tuple[type[int], tuple[()]]:
         return int, ()
 
 
-def test_a_task_that_has_ended_is_not_held_until_its_timeout() -> None:
+def test_a_task_that_has_ended_is_not_kept_alive_until_its_timeout() -> None:
     async def test(pool: PipePool) -> None:
         argument = Argument()
         reference = weakref.ref(argument)

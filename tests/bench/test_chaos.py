@@ -1,4 +1,4 @@
-"""A storm: workers are killed ten times a second, under 64 tasks at once."""
+"""Chaos test: workers are killed ten times a second, under 64 tasks at once."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ import pytest
 from bench.pool_comparison import chaos
 
 
-def storm(idempotent: bool, seconds: int) -> chaos.Storm:
-    """Have one, and see that nobody but those that were killed has failed."""
+def run_chaos(idempotent: bool, seconds: int) -> chaos.ChaosResult:
+    """Run a chaos test, and check that only tasks of killed workers failed."""
 
-    async def test() -> chaos.Storm:
+    async def test() -> chaos.ChaosResult:
         async with asyncio.timeout(3 * seconds + 20):
             return await chaos.measure(2, idempotent, seconds)
 
@@ -26,7 +26,7 @@ def storm(idempotent: bool, seconds: int) -> chaos.Storm:
 
 @pytest.mark.parametrize("idempotent", [True, False])
 def test_killed_workers_cost_at_most_the_tasks_that_they_held(idempotent: bool) -> None:
-    found = storm(idempotent, 2)
+    found = run_chaos(idempotent, 2)
     assert found.kills >= 3  # of 19: on a busy machine they come late
     assert found.done > found.held
 
@@ -36,6 +36,6 @@ def test_killed_workers_cost_at_most_the_tasks_that_they_held(idempotent: bool) 
 @pytest.mark.timeout(120)
 @pytest.mark.parametrize("idempotent", [True, False])
 def test_a_pool_keeps_its_rate_in_half_a_minute_of_kills(idempotent: bool) -> None:
-    found = storm(idempotent, 30)
+    found = run_chaos(idempotent, 30)
     assert found.kills >= 3 * 30
     assert statistics.fmean(found.rates) > 0.8 * statistics.fmean(found.calm)

@@ -18,7 +18,7 @@ import pytest
 
 import catalog
 from bench.pool_comparison import contender_process
-from bench.pool_comparison.contender_main import ENDING
+from bench.pool_comparison.contender_main import CLOSE_TIMEOUT
 from bench.pool_comparison.contender_process import ContenderProcess
 from bench.pool_comparison.slices import children
 from tests.waiting import read_line, wait_until
@@ -132,7 +132,7 @@ def test_each_pool_has_its_own_process_and_none_outlives_a_benchmark_that_is_kil
         in_groups = Counter(os.getpgid(pid) for pid in found)
         assert all(in_groups[pid] > 1 for pid in pids[:-1])
         running.kill()
-        assert wait_until(lambda: not any(map(runs, found)), 6 * ENDING)
+        assert wait_until(lambda: not any(map(runs, found)), 6 * CLOSE_TIMEOUT)
 
 
 @pytest.mark.parametrize(
@@ -145,10 +145,10 @@ def test_each_pool_has_its_own_process_and_none_outlives_a_benchmark_that_is_kil
 def test_a_pool_that_does_not_end_is_killed_with_its_processes(
     seconds: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(contender_process, "ENDING", seconds)
+    monkeypatch.setattr(contender_process, "CLOSE_TIMEOUT", seconds)
     before = children()
     contender = ContenderProcess("process fork", 2)
-    pid = contender.ask("begin")["pid"]
+    pid = contender.request("start")["pid"]
     workers = children() - before - {pid}
     for worker in workers:
         os.kill(worker, signal.SIGSTOP)

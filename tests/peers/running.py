@@ -27,7 +27,7 @@ LISTING = 200.0  # s for listing all tests of a peer
 
 @dataclass(frozen=True)
 class Peer:
-    """Which files of a peer run against our pool, and what is expected of tests that do not pass.
+    """The test files of a peer that run on our pool, and the tests that are expected to fail.
 
     A key of a table is a file, a class, a test, "Class::test", or one of these with its parameters.
     The tests of `better`, `left_out` and `faults` run and must fail; those of `not_run` do not run.
@@ -52,7 +52,7 @@ class Peer:
 
 
 def forms(test: str) -> list[str]:
-    """List the keys that may stand for a test in a table, the most special first."""
+    """List the keys that match a test in a table, the most specific first."""
     bare = test.partition("[")[0]
     parts = bare.split("::")
     suffixes = ["::".join(parts[i:]) for i in range(1, len(parts))]
@@ -61,7 +61,7 @@ def forms(test: str) -> list[str]:
 
 
 def tests_of(peer: Peer) -> list[str]:
-    """List the tests of a peer's files; the list is kept as long as the adapters are the same."""
+    """List the tests of a peer's files; the list is cached until an adapter changes."""
     source = sources.fetch(peer.name)
     state = hashlib.sha256(repr((sys.version, peer.files)).encode())
     for path in sorted(INSIDE.glob("*.py")):
@@ -86,7 +86,7 @@ def _paths(peer: Peer, source: Path) -> list[Path]:
 
 @dataclass
 class Report:
-    """What one run of pytest on their files has reported."""
+    """The report of one run of pytest on a peer's files."""
 
     lines: list[dict[str, str]]
     text: str
@@ -123,7 +123,7 @@ def _pytest(peer: Peer, source: Path, words: list[str], limit: float) -> Report:
             "PEER": peer.name,
             "PEER_SOURCE": str(source),
             "PEER_REPORT": str(report),
-            "TMPDIR": scratch,  # what their tests leave goes with it
+            "TMPDIR": scratch,  # deleted with what their tests leave there
         }
         options = ["-q", "-p", "peer_report", "-p", f"peer_{peer.name}", "-p", "no:cacheprovider"]
         options += [
@@ -167,12 +167,12 @@ def _kill(process: psutil.Popen) -> None:
 
 
 def check(peer: Peer, test: str) -> None:
-    """Run one test: it passes, or fails as a table says."""
+    """Run one test; it must pass, or fail if it is in a table."""
     tables = (peer.better, peer.left_out, peer.faults)
     is_to_pass = all(peer.reason(table, test) is None for table in tables)
     try:
         report = run(peer, test)
-        if is_to_pass and report.outcome == "failed":  # they have short time limits of their own
+        if is_to_pass and report.outcome == "failed":  # retry: they have short time limits
             report = run(peer, test)
     except sources.Unavailable as error:
         pytest.skip(str(error))
@@ -190,7 +190,7 @@ def check(peer: Peer, test: str) -> None:
 
 
 def check_tables(peer: Peer) -> None:
-    """Find every key of the tables and every test of the sample among the tests of the peer."""
+    """Check that every key of the tables and of the sample names a test of the peer."""
     try:
         tests = tests_of(peer)
     except sources.Unavailable as error:

@@ -1,7 +1,7 @@
 """Fetch the sources of the peers' tests into .data/peers, once for each pinned version.
 
-A failure raises Unavailable with one line, and is remembered for a while: the processes of one test
-run then agree on which tests there are.
+A failure raises Unavailable with a message of one line. It is stored for REMEMBER seconds, so that
+all processes of one test run collect the same tests.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import catalog
 
 FOLDER = catalog.ROOT / ".data" / "peers"
 REMEMBER = 600.0  # s for which a failure to fetch is not tried again
-PATIENCE = 240.0  # s for one command that downloads
+DOWNLOAD_TIMEOUT = 240.0  # s for one command that downloads
 
 # Releases of Debian that have the tests of a Python.
 SUITES = {(3, 11): "bookworm", (3, 13): "trixie", (3, 14): "sid"}
@@ -35,7 +35,7 @@ class Sdist:
 
     name: str
     version: str
-    folder: str  # of what is imported from it
+    folder: str  # that its tests import from
     reason: str
 
 
@@ -47,7 +47,7 @@ SDISTS = {
 
 
 class Unavailable(Exception):
-    """Say in one line why the tests of a peer cannot be had."""
+    """Why the tests of a peer cannot be fetched, in one line."""
 
 
 def fetch(peer: str) -> Path:
@@ -143,7 +143,9 @@ def _debian_tests(folder: Path) -> None:
 
 def _run(command: list[str]) -> None:
     env = {**os.environ, "PIP_NO_INPUT": "1"}
-    ended = subprocess.run(command, capture_output=True, text=True, timeout=PATIENCE, env=env)
+    ended = subprocess.run(
+        command, capture_output=True, text=True, timeout=DOWNLOAD_TIMEOUT, env=env
+    )
     if ended.returncode:
         lines = ended.stderr.strip().splitlines() or [f"exit code {ended.returncode}"]
         raise Unavailable(f"{Path(command[0]).name}: {lines[-1]}")

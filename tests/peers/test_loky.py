@@ -15,13 +15,13 @@ NO_RESIZE = "an executor is not resized: another one takes its place"
 NO_GUARD = "the script has no `if __name__ == '__main__'`, without which no worker may start"
 NO_IDLE_TIMEOUT = "idle workers are kept: the pool has no timeout for them"
 WINDOWS = "for Windows only"
-PHYSICAL = "the pool does not tell physical cores from others"
+PHYSICAL = "the pool does not distinguish physical from logical cores"
 GOES_ON = "a worker that dies fails only the task that it ran; the pool goes on"
 TASK_EXIT = "sys.exit() in a task raises TaskExit: SystemExit would end the caller"
 
 
 def _both(case: str, reason: str) -> dict[str, str]:
-    """Name a case of two tests: of a call by the main thread, and of one by a callback."""
+    """Return entries for a case of two tests: submitted by the main thread, by a callback."""
     return {f"{test}[{case}]": reason for test in CRASHES}
 
 

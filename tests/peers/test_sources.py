@@ -1,4 +1,4 @@
-"""Fetching: what cannot be had is one line, remembered for a while; what was fetched is kept."""
+"""Fetching sources: a failure is one line and is stored for a while; results are kept."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return tmp_path
 
 
-def test_a_failure_is_one_line_that_is_remembered(folder: Path) -> None:
+def test_a_failure_is_one_line_and_is_stored(folder: Path) -> None:
     tries = []
 
     def fails(_: Path) -> None:
@@ -30,7 +30,7 @@ def test_a_failure_is_one_line_that_is_remembered(folder: Path) -> None:
     assert not list(folder.glob("*.partial"))
 
 
-def test_what_was_fetched_is_kept() -> None:
+def test_fetched_sources_are_kept() -> None:
     got = sources._once("x-1", lambda folder: (folder / "file").touch())
     assert (got / "file").is_file()
     assert sources._once("x-1", lambda _: pytest.fail("it is here already")) == got
@@ -65,7 +65,7 @@ def test_a_peer_that_cannot_be_fetched_is_skipped(monkeypatch: pytest.MonkeyPatc
         ("passed", "faults", AssertionError),
     ],
 )
-def test_a_table_that_is_wrong_fails(
+def test_a_wrong_entry_in_a_table_fails(
     monkeypatch: pytest.MonkeyPatch,
     outcome: str,
     table: str | None,
@@ -82,7 +82,7 @@ def test_a_table_that_is_wrong_fails(
             running.check(peer, "file.py::test")
 
 
-def test_the_more_special_key_of_a_table_counts() -> None:
+def test_the_most_specific_key_of_a_table_is_used() -> None:
     forms = running.forms("file.py::Class::test[a::b]")
     assert forms == [
         "Class::test[a::b]",

@@ -1,8 +1,8 @@
 """Lanes: which tests run where, and how many may be skipped.
 
-A test without a marker is a `unit` test. `slow` tests run by `--all` alone, which is what
-`make test-all` passes; elsewhere each is a skip that names it. `--most-skips=N` fails a run in
-which more than N tests were skipped: a machine that lacks something must not pass in silence.
+A test without a marker is a `unit` test. `slow` tests run with `--all` only, as in
+`make test-all`, and are skipped otherwise. `--most-skips=N` fails a run that skips more than N
+tests, so that a machine on which something is missing does not pass unnoticed.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_configure(config: pytest.Config) -> None:
-    if not hasattr(config, "workerinput"):  # of several processes the first one counts
+    if not hasattr(config, "workerinput"):  # only in the main process of several
         config.pluginmanager.register(_Skips(config.getoption("--most-skips")))
 
 

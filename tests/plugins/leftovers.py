@@ -1,7 +1,7 @@
-"""Leftovers: what a run of the tests leaves behind fails it, and is named.
+"""Fail a test run that leaves something behind, and list what it left.
 
-Looked for are processes that the tests started, directly or not, and with them the ports that they
-hold; temporary files and folders outside pytest's own; and runs in the project's results/.
+That is processes that the tests started, directly or not, and so the ports that they hold;
+temporary files and folders outside pytest's own; and runs in the project's results/.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 
 class _Leftovers:
-    """Give the run a folder for temporary files, and look at its end what is left."""
+    """Set a folder for temporary files, and check at the end of the run what is left."""
 
     def __init__(self) -> None:
         self._found: list[str] = []
@@ -35,7 +35,7 @@ class _Leftovers:
         os.environ.setdefault("PYTEST_DEBUG_TEMPROOT", tempfile.gettempdir())
         self._folder = Path(tempfile.mkdtemp(prefix="tests-"))
         os.environ[MARK] = os.environ["TMPDIR"] = str(self._folder)
-        tempfile.tempdir = None  # to be read from TMPDIR again
+        tempfile.tempdir = None  # so that tempfile reads TMPDIR again
 
     @pytest.hookimpl(trylast=True)
     def pytest_sessionfinish(self, session: pytest.Session) -> None:
@@ -81,7 +81,7 @@ def _entries(folder: Path) -> set[Path]:
 
 
 def _own_folder() -> set[Path]:
-    """Give the folder of multiprocessing's that this process still has, and removes at its end."""
+    """Return multiprocessing's folder of this process, which is removed when it ends."""
     own = multiprocessing.current_process()._config.get("tempdir")  # type: ignore[attr-defined]
     return {Path(own)} if own else set()
 

@@ -8,7 +8,7 @@ from pathlib import Path
 import catalog
 from bench import server
 from suites import Case
-from tests.asking import get
+from tests.http_clients import get
 from tests.servers import any_task
 
 ANY = f"{Path(__file__).with_name('any_task.py')}:any_task"

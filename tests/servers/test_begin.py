@@ -14,7 +14,7 @@ import pytest
 import catalog
 from bench import server
 from suites import Case
-from tests.asking import get, together
+from tests.http_clients import get, in_threads
 from tests.installed import POOLS, require
 from tests.servers.whole import begin, said_by
 from tests.waiting import wait_until
@@ -50,7 +50,7 @@ def test_all_workers_have_imported_a_slow_task_before_it_listens(
     assert imports("ends") == pids
     assert running.facts["workers"] == workers
     assert len(pids) == (workers if name in PROCESSES else 1)
-    assert together(8, lambda: get(running.url)) == [(200, b"imported")] * 8
+    assert in_threads(8, lambda: get(running.url)) == [(200, b"imported")] * 8
     assert imports("begins") == pids
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from bench import server
 from suites import Case
-from tests.asking import get
+from tests.http_clients import get
 from tests.servers.chosen import FAULTS
 from tests.servers.conftest import TASKS
 

@@ -13,7 +13,7 @@ import pytest
 import tasks
 from bench import server
 from servers import _gil_state
-from tests.asking import get, together
+from tests.http_clients import get, in_threads
 from tests.installed import OWN
 from tests.servers.any_task import BEGINS, ENDS
 from tests.servers.chosen import FAULTS, Chosen
@@ -122,7 +122,7 @@ def test_two_waiting_requests_are_served_together_or_in_turn(any_server: Chosen,
     is_together = (any_server.name, task) in TOGETHER
     for _ in range(TRIES if is_together else 2):
         running = any_server.choose(task)
-        assert [status for status, _ in together(2, lambda: get(running.url))] == [200, 200]  # noqa: B023
+        assert [status for status, _ in in_threads(2, lambda: get(running.url))] == [200, 200]  # noqa: B023
         events = any_server.events()
         assert sorted(events) == [BEGINS, BEGINS, ENDS, ENDS]
         if events[:2] == [BEGINS, BEGINS]:

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 import catalog
-from tests.asking import get
+from tests.http_clients import get
 from tests.waiting import read_line
 
 pytestmark = pytest.mark.server

@@ -13,8 +13,8 @@ import pytest
 
 import tasks
 from bench import server
-from tests.asking import get, together
 from tests.commands import can_listen
+from tests.http_clients import get, in_threads
 from tests.installed import FOREIGN
 from tests.servers.any_task import BEGINS
 from tests.servers.chosen import FAULTS
@@ -60,5 +60,5 @@ def test_workers_serve_as_many_waiting_requests_at_once(name: str, start: Any) -
     running = start(name, "sleep_sync", workers=3)
     get(running.url)
     began = time.monotonic()
-    assert [status for status, _ in together(3, lambda: get(running.url))] == [200] * 3
+    assert [status for status, _ in in_threads(3, lambda: get(running.url))] == [200] * 3
     assert 0.25 <= time.monotonic() - began < 3 * 0.28

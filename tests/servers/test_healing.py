@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from bench import server
-from tests.asking import asked, get
+from tests.http_clients import background_requests, get
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.server
@@ -30,7 +30,7 @@ def kills(): os._exit(1)
 @pytest.mark.parametrize("method", ["forkserver", "spawn", "fork"])
 def test_workers_that_are_killed_cost_no_answer(method: str, start: Any) -> None:
     running = start("processes", "sleep_sync", start_method=method)
-    with asked(running.url) as statuses:
+    with background_requests(running.url) as statuses:
         for rebuilt in range(1, KILLS + 1):
             answered = len(statuses)
             assert wait_until(lambda n=answered: len(statuses) >= n + 8)  # all are at work

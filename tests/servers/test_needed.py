@@ -14,7 +14,7 @@ import catalog
 import requirements
 from errors import MachineError
 from servers import __main__, _probe
-from tests.asking import get
+from tests.http_clients import get
 
 NEEDY = [name for name, entry in catalog.servers().items() if entry.needs]
 

@@ -10,7 +10,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.asking import asked, get
+from tests.http_clients import background_requests, get
 from tests.servers.whole import begin, said_by
 from tests.waiting import wait_until
 
@@ -24,7 +24,7 @@ def kills(): os._exit(1)
 
 def test_workers_that_are_killed_cost_no_answer(start: Any) -> None:
     running = start("pipes", "sleep_sync", workers=4)
-    with asked(running.url) as statuses:
+    with background_requests(running.url) as statuses:
         for killed in range(6):
             assert wait_until(lambda n=killed: len(statuses) >= 8 * n)  # all are at work again
             os.kill(workers(running)[0].pid, signal.SIGKILL)

@@ -11,7 +11,7 @@ from typing import Any
 import psutil
 import pytest
 
-from tests.asking import get
+from tests.http_clients import get
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.server

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from tests.asking import get
+from tests.http_clients import get
 
 pytestmark = pytest.mark.server
 SERVERS = ("uvicorn_h11", "uvicorn_httptools", "hypercorn", "granian_asgi", "granian_rsgi")

@@ -11,7 +11,7 @@ import pytest
 
 from bench import server
 from servers import _clock, _samples
-from tests.asking import get, together
+from tests.http_clients import get, in_threads
 from tests.installed import OWN, POOLS
 from tests.servers.chosen import FAULTS, Chosen
 
@@ -34,7 +34,7 @@ def loaded(running: server.Server, users: int) -> dict[str, Any]:
     """
     time.sleep(2 * _clock.IDLE)
     began = time.monotonic()
-    assert together(users, lambda: get(running.url)[0]) == [200] * users
+    assert in_threads(users, lambda: get(running.url)[0]) == [200] * users
     ended = time.monotonic()
     return {**told(running, began, ended), "elapsed_s": ended - began}
 

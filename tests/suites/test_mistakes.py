@@ -12,7 +12,7 @@ import pytest
 
 import catalog
 import suites
-from tests.commands import Said, fab, fab_here
+from tests.commands import CompletedCommand, fab, fab_here
 
 GOOD = """\
 from suites import Case, Claim
@@ -52,7 +52,7 @@ def suites_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[P
     sys.modules.pop("suites.mine", None)
 
 
-def check(mistake: str, folder: Path, say: Callable[[str], Said]) -> None:
+def check(mistake: str, folder: Path, say: Callable[[str], CompletedCommand]) -> None:
     right, wrong, message = MISTAKES[mistake]
     (folder / "mine.py").write_text(GOOD.replace(right, wrong))
     for words in ("claims", "run_suite:mine"):

@@ -27,16 +27,18 @@ with ThreadPoolExecutor(8) as threads:
     for name, line in zip(names * times, threads.map(said, names * times)):
         print(name, line)
 """
-Said = dict[str, list[tuple[float, str]]]  # by task: how long each call took, and its message
+CompletedCommand = dict[
+    str, list[tuple[float, str]]
+]  # by task: how long each call took, and its message
 
 
-def _said(url: str, times: int) -> Said:
+def _said(url: str, times: int) -> CompletedCommand:
     """Call each task so often, in a process that has another address of the internet."""
     env = os.environ | {"GOOGLE_URL": url, "EXTERNAL_URL": url}
     command = [sys.executable, "-W", "error", "-c", CODE, str(times), *NAMES]
     done = subprocess.run(command, env=env, capture_output=True, timeout=50, check=True, text=True)
     assert done.stderr == ""
-    said: Said = {name: [] for name in NAMES}
+    said: CompletedCommand = {name: [] for name in NAMES}
     for line in done.stdout.splitlines():
         name, seconds, message = line.split(" ", 2)
         said[name].append((float(seconds), message))
@@ -44,17 +46,17 @@ def _said(url: str, times: int) -> Said:
 
 
 @pytest.fixture(scope="module")
-def refused() -> Said:
+def refused() -> CompletedCommand:
     return _said("http://127.0.0.1:9/", times=10)
 
 
 @pytest.fixture(scope="module")
-def unroutable() -> Said:
+def unroutable() -> CompletedCommand:
     return _said("http://192.0.2.1/", times=1)  # TEST-NET-1
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_refused_address_fails_in_one_line(name: str, refused: Said) -> None:
+def test_refused_address_fails_in_one_line(name: str, refused: CompletedCommand) -> None:
     expected = f"{name} raised FetchFailed: 127.0.0.1:9 could not be reached: connection refused"
     said = {message for _, message in refused[name]}
     if "upstream" in catalog.tasks()[name].needs:  # its last try may be one that the upstream fails
@@ -63,7 +65,9 @@ def test_refused_address_fails_in_one_line(name: str, refused: Said) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_unroutable_address_fails_within_the_connect_timeout(name: str, unroutable: Said) -> None:
+def test_unroutable_address_fails_within_the_connect_timeout(
+    name: str, unroutable: CompletedCommand
+) -> None:
     [(seconds, message)] = unroutable[name]
     assert message.startswith(f"{name} raised ")
     assert seconds < 3 * 3

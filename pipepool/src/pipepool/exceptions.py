@@ -1,4 +1,4 @@
-"""Exceptions of the pool. Each message is one line that says what happened to one task."""
+"""Exceptions of the pool. Each message reports what happened to one task."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from concurrent.futures.process import BrokenProcessPool
 class BrokenWorker(BrokenProcessPool):
     """A worker process ended before it returned the result of a task, or none can be started.
 
-    `pid` is that of the process, `exit_code` its exit code, `signal` the number of the signal that
+    `pid` is the process's pid, `exit_code` its exit code, `signal` the number of the signal that
     killed it; each is None where it is unknown or does not apply.
     """
 
@@ -29,7 +29,7 @@ class QueueFull(RuntimeError):
 
 
 class TaskExit(RuntimeError):
-    """A task raised what would end a process, such as SystemExit or KeyboardInterrupt.
+    """A task raised an exception that would end a process, such as SystemExit.
 
     `code` is the code of SystemExit, None for all others.
     """

@@ -1,8 +1,8 @@
 """PipeExecutor: the same pool as a concurrent.futures executor, whose thread runs an event loop.
 
-The loop's thread holds the lock `turn` except while it waits for events. A call that comes then,
-and finds an idle worker, is sent by the caller's own thread under that lock; every other call is
-handed over to the loop.
+The loop's thread holds `loop_lock` except while it waits for events. If the lock is free and a
+worker is idle, the caller's own thread sends a call under that lock; every other call is handed
+over to the loop.
 """
 
 from __future__ import annotations
@@ -46,8 +46,8 @@ class PipeExecutor(Executor):
 
     `mp_context` is accepted and ignored: workers are always forked by a fresh process of one
     thread, which imports the main module as multiprocessing's `forkserver` does. The parameters
-    after it are those of PipePool; `metrics` is called in the executor's thread. With `max_queue`
-    it is the future of a call that raises QueueFull.
+    after it are those of PipePool; `metrics` is called in the executor's thread. With `max_queue`,
+    QueueFull is raised by the future of a call, not by `submit`.
     """
 
     def __init__(
@@ -84,7 +84,7 @@ class PipeExecutor(Executor):
         self._engine = _Engine(config)
         self._variables = ContextVariables(context)
         _engines.add(self._engine)
-        # The thread refers to the engine only: an executor that is collected ends as by shutdown.
+        # The thread refers to the engine only: a collected executor ends as after `shutdown`.
         weakref.finalize(self, self._engine.finish).atexit = False
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
@@ -162,7 +162,7 @@ class PipeExecutor(Executor):
         futures: deque[Future[T]],
         end: float | None,
     ) -> Iterator[T]:
-        """Yield the results of futures, and submit a call for each that the consumer takes."""
+        """Yield the results of futures, and submit another call for each of them."""
         try:
             while futures:
                 left = None if end is None else end - time.monotonic()
@@ -171,7 +171,7 @@ class PipeExecutor(Executor):
                 for args in itertools.islice(calls, 1):
                     futures.append(self.submit(fn, *args))
                 yield result
-                del result  # it is the consumer's alone
+                del result  # keep no reference while the consumer uses it
         finally:
             for future in futures:
                 future.cancel()
@@ -198,16 +198,16 @@ class _Engine:
         self._thread: threading.Thread | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._scheduler: Scheduler | None = None
-        self._is_woken = self._is_finishing = self._is_cancelling = False
+        self._wakeup_is_scheduled = self._is_finishing = self._is_cancelling = False
         self._grace: float | None = None  # s; None: until all calls have ended
         self._broken: str | None = None
 
     def _create_locks(self) -> None:
-        self._lock = threading.RLock()  # the collector may finish an executor while it is held
-        self._turn = threading.RLock()  # its owner may use the scheduler
+        self._lock = threading.RLock()  # reentrant: garbage collection may call `finish`
+        self._loop_lock = threading.RLock()  # its owner may use the scheduler; reentrant as above
 
-    def was_forked(self) -> None:
-        """Start anew in a child if nothing was submitted before the fork; reject calls else."""
+    def reset_after_fork(self) -> None:
+        """In a forked child: start again if the executor was not used before, else reject calls."""
         self._create_locks()
         if self._thread is not None:
             self._thread = self._loop = self._scheduler = None
@@ -238,26 +238,31 @@ class _Engine:
 
     def _submit_at_once(self, call: Call) -> bool:
         """Send a call from this thread; return whether that was possible."""
-        scheduler, turn = self._scheduler, self._turn
-        if scheduler is None or turn._is_owned():  # type: ignore[attr-defined] # a call in a call
+        scheduler, loop_lock = self._scheduler, self._loop_lock
+        if scheduler is None or loop_lock._is_owned():  # type: ignore[attr-defined] # nested call
             return False
-        if call[4] is not DEFAULTS:  # a timer, which only the loop's own thread may start
+        if call[4] is not DEFAULTS:  # a timer may be needed, which only the loop's thread may start
             return False
         try:  # around acquire, too: Ctrl-C may come as soon as the lock is held
-            if not turn.acquire(blocking=False):
+            if not loop_lock.acquire(blocking=False):
                 return False
-            if self._calls or self._is_finishing or scheduler.broken or not scheduler.is_at_rest:
+            if (
+                self._calls
+                or self._is_finishing
+                or scheduler.broken
+                or not scheduler.can_send_at_once
+            ):
                 return False
             _submit(scheduler, call, at_once=True)
             return True
         finally:
-            if turn._is_owned():  # type: ignore[attr-defined]
-                turn.release()
+            if loop_lock._is_owned():  # type: ignore[attr-defined]
+                loop_lock.release()
 
     def finish(self, cancel: bool = False, grace: float | None = None) -> None:
-        """Reject new calls; the thread ends when the others have ended or are cancelled.
+        """Reject new calls; the thread ends when all others have ended.
 
-        With `grace` the calls that have not ended after so many seconds fail.
+        `cancel` cancels the waiting calls; after `grace` seconds the remaining ones fail.
         """
         with self._lock:
             self._is_finishing = True
@@ -271,12 +276,12 @@ class _Engine:
             self._thread.join()
 
     def _wake(self) -> None:
-        if self._loop is not None and not self._is_woken:
-            self._is_woken = True
+        if self._loop is not None and not self._wakeup_is_scheduled:
+            self._wakeup_is_scheduled = True
             self._loop.call_soon_threadsafe(self._take_calls)
 
     def _main(self) -> None:
-        self._turn.acquire()
+        self._loop_lock.acquire()
         try:
             with asyncio.Runner(loop_factory=self._new_loop) as runner:
                 runner.run(self._serve())
@@ -284,7 +289,7 @@ class _Engine:
             self._break(f"no worker could be started: {error}")
 
     def _new_loop(self) -> asyncio.AbstractEventLoop:
-        return asyncio.SelectorEventLoop(_YieldingSelector(self._turn))
+        return asyncio.SelectorEventLoop(_YieldingSelector(self._loop_lock))
 
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
@@ -316,7 +321,7 @@ class _Engine:
 
     def _take_calls(self) -> None:
         with self._lock:
-            calls, self._calls, self._is_woken = self._calls, [], False
+            calls, self._calls, self._wakeup_is_scheduled = self._calls, [], False
             is_finishing, is_cancelling = self._is_finishing, self._is_cancelling
         scheduler = self._scheduler
         assert scheduler is not None, "the loop runs with a scheduler"
@@ -336,18 +341,18 @@ class _Engine:
 
 
 class _YieldingSelector(selectors.DefaultSelector):
-    """Releases the lock `turn` while it waits; the loop's thread holds it when the loop starts."""
+    """Releases a lock while it waits for events; otherwise the loop's thread holds it."""
 
-    def __init__(self, turn: threading.RLock) -> None:
+    def __init__(self, loop_lock: threading.RLock) -> None:
         super().__init__()
-        self._turn = turn
+        self._loop_lock = loop_lock
 
     def select(self, timeout: float | None = None) -> list[tuple[selectors.SelectorKey, int]]:
-        self._turn.release()
+        self._loop_lock.release()
         try:
             return super().select(timeout)
         finally:
-            self._turn.acquire()
+            self._loop_lock.acquire()
 
 
 def _submit(scheduler: Scheduler, call: Call, at_once: bool = False) -> None:
@@ -368,7 +373,7 @@ def _run_chunk(function: Callable[..., T], calls: tuple[tuple[Any, ...], ...]) -
 
 
 def _flatten(chunks: Iterator[list[T]]) -> Iterator[T]:
-    """Yield the results of chunks, and keep no reference to those that were yielded."""
+    """Yield the results of chunks, and keep no reference to them."""
     for chunk in chunks:
         chunk.reverse()
         while chunk:
@@ -386,7 +391,7 @@ def _finish_all() -> None:
 
 def _reset_in_fork() -> None:
     for engine in list(_engines):
-        engine.was_forked()
+        engine.reset_after_fork()
 
 
 os.register_at_fork(after_in_child=_reset_in_fork)

@@ -35,7 +35,7 @@ from typing import Any, NoReturn, Protocol
 
 from pipepool.shared_memory import SharedMemory
 from pipepool.worker import work
-from pipepool.worker_connection import detached
+from pipepool.worker_connection import in_empty_context
 
 REQUEST = struct.Struct("=cQ")
 REPORT = struct.Struct("=cQq")
@@ -43,10 +43,8 @@ FORK, KILL = b"F", b"K"
 READY, FAILED, ENDED = b"R", b"E", b"X"
 
 PR_SET_PDEATHSIG = 1
-GRACE = 0.3  # s that workers have to end by themselves before they are killed
+GRACE = 0.3  # s for workers to end by themselves before they are killed
 FINALIZER_GRACE = 5.0  # s, where the pool has a finalizer for them to run
-
-
 END_TIMEOUT = 5.0  # s for the fork server to end its workers and itself
 
 # The path of this package serves its own import only: it must not hide the application's modules.
@@ -65,7 +63,7 @@ class ForkServerListener(Protocol):
 
 
 class ForkServerClient:
-    """The parent's side of one fork server, started at once. Requests before it is ready wait."""
+    """The parent's side of one fork server, started at once. Requests wait until it is ready."""
 
     def __init__(
         self,
@@ -94,7 +92,7 @@ class ForkServerClient:
         with contextlib.suppress(OSError):
             self._control.sendall(first)
         self._control.setblocking(False)
-        detached(loop.add_reader, self._control, self._read)
+        in_empty_context(loop.add_reader, self._control, self._read)
 
     def fork(self, token: int, sock: socket.socket, memory: int) -> None:
         """Request a worker with one end of a socket pair and its memory; both are closed here."""
@@ -131,7 +129,7 @@ class ForkServerClient:
         if len(self._unsent) == 1:
             self._write()
             if self._unsent:
-                detached(self._loop.add_writer, self._control, self._write)
+                in_empty_context(self._loop.add_writer, self._control, self._write)
 
     def _write(self) -> None:
         """Send requests as far as the socket takes them now; close descriptors that were sent."""
@@ -221,7 +219,7 @@ def _start_process(descriptor: int) -> subprocess.Popen[bytes]:
 
 
 def _preparation() -> dict[str, object]:
-    """Return how a child gets this process's path and main module, as multiprocessing does."""
+    """Return what a child needs to import this process's main module, as multiprocessing does."""
     method = multiprocessing.get_start_method(allow_none=True)
     data = dict(spawn.get_preparation_data("fork server"))
     if method is None:  # get_preparation_data chose one, which is the application's decision

@@ -1,4 +1,4 @@
-"""PipePool: run blocking functions in worker processes, from an event loop and on it alone."""
+"""PipePool: run blocking functions in worker processes from an event loop, without threads."""
 
 from __future__ import annotations
 
@@ -45,7 +45,10 @@ def configure(
     shared_memory: int = ARENA_SIZE,
     metrics: Callable[[TaskMetrics], object] | None = None,
 ) -> Config:
-    """Check the parameters of a pool; errors have the texts of the standard executors."""
+    """Check the parameters of a pool and return its configuration.
+
+    Raises TypeError or ValueError, with the messages of the standard executors.
+    """
     if max_workers is None:
         max_workers = available_cpus()
     max_workers = operator.index(max_workers)
@@ -67,7 +70,7 @@ def configure(
     if isinstance(preload, str) or isinstance(context, str):
         raise TypeError("preload and context must be lists of names, not one string")
     if busy_wait is None:
-        busy_wait = max_workers + 2 <= available_cpus()  # where it takes no core from others
+        busy_wait = max_workers + 2 <= available_cpus()  # leave one for the parent, one for others
     setup = Setup(initializer, initargs, finalizer, tuple(context), busy_wait)
     check_picklable(setup)
     size = -(-shared_memory // PAGE) * PAGE
@@ -119,10 +122,10 @@ class PipePool:
     * `max_queue` is the number of tasks that may wait for a worker.
     * `context` names context variables, "module:name", whose values are sent with each task.
     * `start_timeout` limits the start of the first workers, in seconds.
-    * `busy_wait` makes workers wait awake between tasks of a dense stream; None: where the
-      available CPUs are two more than the workers.
+    * `busy_wait` makes workers poll for a moment before they sleep while tasks come in quick
+      succession; None: if there are at least two more CPUs than workers.
     * `shared_memory` is the size of the memory for large arguments, and of that for large results,
-      in bytes, for each worker. Pages exist once they are used.
+      in bytes, for each worker. Pages are allocated on first use.
     * `metrics` is called on the loop with a TaskMetrics at the end of each task.
     """
 
@@ -254,8 +257,9 @@ class PipePool:
         """Yield the results of `function` for the items of iterables, in their order.
 
         At most `limit` tasks (default: 8 a worker) are submitted ahead of the consumer. `options`
-        are those of `run`. An exception is raised at its place; leaving the loop cancels the rest:
-        use `contextlib.aclosing` to have that done at once.
+        are those of `run`. An exception is raised in place of its result. Leaving the loop cancels
+        the remaining tasks, with `contextlib.aclosing` at once. Raises ValueError for a `limit`
+        below 1.
         """
         ahead: deque[asyncio.Future[T]] = deque()
         calls = zip(*iterables, strict=False)
@@ -269,7 +273,7 @@ class PipePool:
                 result = await ahead[0]
                 ahead.popleft()
                 yield result
-                del result  # it is the consumer's alone
+                del result  # keep no reference while the consumer uses it
         finally:
             await _cancel_all(ahead)
 
@@ -281,7 +285,7 @@ class PipePool:
         limit: int | None = None,
         **options: Any,
     ) -> AsyncIterator[T]:
-        """Yield results as `map` does, but in the order in which they come."""
+        """Yield results as `map` does, but in the order in which tasks complete."""
         pending: set[asyncio.Future[T]] = set()
         calls = zip(*iterables, strict=False)
         limit = self._limit(limit)
@@ -314,7 +318,7 @@ class PipePool:
 
         The worker sends each item at once, and is at most `limit` items ahead of the consumer. It
         is busy until the iterable has ended; leaving the loop ends the iterable at its next item
-        (use `contextlib.aclosing` to have that done at once). `timeout` is for the whole stream.
+        (with `contextlib.aclosing` at once). `timeout` is for the whole stream.
         """
         if operator.index(limit) < 1:
             raise ValueError("limit must be at least 1")
@@ -377,9 +381,9 @@ class PipePool:
             raise RuntimeError("this pool belongs to the loop that it was started on")
 
     def stats(self) -> Stats:
-        """Return counts of tasks and workers so far."""
+        """Return counts of tasks and workers so far; raise RuntimeError before `start`."""
         if self._scheduler is None:
-            raise RuntimeError("a pool has figures once it was started")
+            raise RuntimeError("stats() needs a pool that was started")
         return _stats(self._scheduler)
 
     def initializer_results(self) -> list[Any]:
@@ -390,10 +394,10 @@ class PipePool:
         return [each.initializer_result for each in connections if each.pid is not None]
 
     async def close(self, grace: float | None = None) -> None:
-        """Reject new tasks, give the others `grace` seconds (None: no limit), end the workers.
+        """Reject new tasks, wait `grace` seconds for the others (None: no limit), end the workers.
 
-        Tasks that have not ended by then raise BrokenWorker where they are awaited. When this is
-        cancelled the workers are killed. Nothing is left of the pool in either case.
+        Tasks that have not ended by then raise BrokenWorker where they are awaited. If `close` is
+        cancelled, the workers are killed. No process of the pool is left in either case.
         """
         scheduler = self._scheduler
         if scheduler is not None:
@@ -406,7 +410,7 @@ class PipePool:
         finally:
             cancelled = None
             ending = asyncio.ensure_future(scheduler.end())
-            while not ending.done():  # it is bounded, whoever cancels this task, or all tasks
+            while not ending.done():  # its time is limited: wait, even if all tasks are cancelled
                 try:
                     await asyncio.shield(ending)
                 except asyncio.CancelledError as error:
@@ -424,7 +428,8 @@ class Stats:
     A task is in `queued`, then in `running` (a worker holds it), at last in `done` or `failed`;
     `crashed` are the failed ones whose worker died. `killed` counts workers that were killed for a
     timeout or a cancellation, `restarts` those replaced after a death, `memory` the bytes (PSS)
-    that all of them use. `queue_s`, `run_s` and `transport_s` are sums over all tasks so far.
+    that all of them use. `queue_s`, `run_s` and `transport_s` are sums over all tasks so far,
+    in seconds.
     """
 
     queued: int
@@ -496,7 +501,7 @@ def _find_variable(path: str) -> contextvars.ContextVar[Any]:
 
 
 async def _cancel_all(futures: Iterable[asyncio.Future[Any]]) -> None:
-    """Cancel tasks that were submitted, and wait until each has been."""
+    """Cancel futures, and wait until each has ended."""
     futures = list(futures)
     for future in futures:
         future.cancel()

@@ -1,10 +1,10 @@
-"""What crosses the socket of a worker: frames of small entries, with large buffers beside them.
+"""The protocol of a worker's socket: frames of small entries, and large buffers beside them.
 
     frame    size of the envelope and of the blob (8 bytes each), envelope, blob
     envelope one protocol-5 pickle of a list of tuples that hold plain values and bytes only
     blob     the large buffers that did not fit into the shared memory, one after the other
 
-Each value is encoded by itself: a value that cannot be pickled harms no other entry, and two tasks
+Each value is encoded separately: one that cannot be pickled harms no other entry, and two tasks
 never share an object. A buffer's place is (block, offset, size); block -1 means the blob.
 
     to the worker    (sequence, function number, function or None, kind, payload)
@@ -27,11 +27,17 @@ LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; an est
 BUFFER = 64 << 10  # bytes of the receive buffer; a larger frame gets a buffer of its own
 SETUP = 0  # the sequence number of a worker's set-up, and of its answer
 
-# Kinds of an encoded value: as it is; bytes in the shared memory; a pickle; arguments with bytes in
-# the shared memory; a pickle whose buffers become views; an exception; a task that was not run; an
-# item of a stream, whose payload is the kind and the payload of the item.
+# Kinds of an encoded value:
+#     PLAIN       the value itself
+#     BYTES       the place of bytes in the shared memory or the blob
+#     PICKLED     a pickle, and the places of its buffers
+#     WITH_BYTES  arguments of a call, and the places of large bytes among them
+#     VIEWS       as PICKLED, but its buffers become views of the shared memory
+#     FAILED      an exception
+#     SKIPPED     a task that was not run
+#     ITEM        an item of a stream: kind and payload of the item
 PLAIN, BYTES, PICKLED, WITH_BYTES, VIEWS, FAILED, SKIPPED, ITEM = range(8)
-CREDIT = -1  # in the place of a function number: a stream may send so many more items; 0 ends it
+CREDIT = -1  # instead of a function number: the payload is a stream's further credit, 0 ends it
 
 Place = tuple[int, int, int]
 Entry = tuple[Any, ...]
@@ -152,7 +158,7 @@ class Decoder:
         return args, kwargs, extra
 
     def discard(self, kind: int, payload: Any) -> None:
-        """Free the blocks of a value that nobody waits for."""
+        """Free the blocks of a value that is not decoded."""
         places: Sequence[Place] = ()
         if kind == BYTES:
             places = [payload]
@@ -201,9 +207,9 @@ class FrameReader:
     def receive(self) -> list[Frame] | None:
         """Receive once; return the frames that are complete, perhaps none; None at the end.
 
-        The views of a frame are valid until the next call, those of a blob for ever. Raises
-        BlockingIOError when a non-blocking socket has nothing, MemoryError when a frame is larger
-        than the memory: frames that came before it were returned.
+        The view of a blob stays valid after later calls. Raises BlockingIOError when a non-blocking
+        socket has no data, MemoryError when a frame does not fit into memory: the frames before it
+        were returned by earlier calls.
         """
         if self._needed:
             self._grow()
@@ -260,7 +266,7 @@ def load_exception(payload: tuple[bytes, str]) -> BaseException:
 
 
 def _are_plain(values: tuple[Any, ...]) -> bool:
-    """Whether values need no pickle of their own: short ones that cannot change."""
+    """Whether all values are short and immutable, so that none needs a separate pickle."""
     for value in values:
         kind = type(value)
         if kind not in SMALL and ((kind is not str and kind is not bytes) or len(value) >= LARGE):

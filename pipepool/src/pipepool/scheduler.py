@@ -1,9 +1,9 @@
 """The scheduler: which worker runs which task when, and how each task ends.
 
 A worker holds more than one task only while the estimated run times of what it holds stay below
-BUDGET, and a function that never ran is not queued behind anything. So a short task waits for a
-microsecond's work at most, never for a long one. Where an estimate was wrong, the tasks behind it
-are revoked and go to other workers.
+BUDGET, and a function that never ran is not queued behind anything. So a short task waits for
+less than BUDGET of other work, never for a long task. Where an estimate was too low, the tasks
+behind it are revoked and go to other workers.
 """
 
 from __future__ import annotations
@@ -31,16 +31,16 @@ from pipepool.worker_connection import (
     Task,
     WorkerConnection,
     WorkerState,
-    detached,
     has_placeholders,
+    in_empty_context,
 )
 from pipepool.worker_manager import Config, WorkerManager, log
 
-BUDGET = 300_000.0  # ns of work, by estimate, that a worker may hold
+BUDGET = 300_000.0  # ns: limit of the estimated run times of a worker's tasks
 STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
 STUCK_CHECK = 0.01  # s between two checks for such a task
-VISIBLE = 0.002  # s after which each side sees what the other wrote, on any memory order
-MOST_DEATHS = 3  # of workers before they start a task that they hold, which then fails
+VISIBLE = 0.002  # s after which a write to the status block is visible to the other process
+MOST_DEATHS = 3  # workers that die holding a task that they have not started: then it fails
 
 Outcome = Literal["done", "failed", "cancelled"]
 
@@ -66,7 +66,7 @@ class TaskMetrics:
 class Scheduler:
     """Runs tasks on the workers of one event loop, and completes their futures.
 
-    `claim` is called once before a task is first sent; it tells whether the future still wants it.
+    `claim(future)` is called once, before a task is first sent; the task is dropped if it is False.
     """
 
     def __init__(
@@ -90,7 +90,7 @@ class Scheduler:
     # Submit
 
     @property
-    def is_at_rest(self) -> bool:
+    def can_send_at_once(self) -> bool:
         """Whether an idle worker can take the next call, without any work for the loop."""
         return bool(self.manager.idle) and not self.queue and not self.manager.counts_tasks
 
@@ -107,8 +107,9 @@ class Scheduler:
     ) -> Task:
         """Queue a call; raise QueueFull, BrokenWorker, or what pickling the function raises.
 
-        It is sent with others of the same turn of the loop, or `at_once`. With `credit` the result
-        is an iterable, of which the worker may send so many items before it waits.
+        It is sent with others of the same iteration of the loop, or immediately with `at_once`.
+        With `credit` the result is an iterable: the worker sends that many items and then waits for
+        `grant`.
         """
         if self.broken is not None:
             raise BrokenWorker(self.broken)
@@ -127,14 +128,14 @@ class Scheduler:
         if options.queue_timeout is not None:
             self._limit_wait(task)
         if at_once or not (self._flush_is_scheduled or self.running):
-            self.flush()  # no other task to share a frame with: save a turn of the loop
+            self.flush()  # there is no other task to share a frame with
         elif not self._flush_is_scheduled:
             self._flush_is_scheduled = True
             self._loop.call_soon(self.flush)
         return task
 
     def flush(self) -> None:
-        """Send workers what they may hold, in the order of the queue: one frame a worker."""
+        """Assign queued tasks to workers, oldest first, and send one frame to each worker."""
         self._flush_is_scheduled = False
         queue, idle = self.queue, self.manager.idle
         now = monotonic_ns()
@@ -154,7 +155,7 @@ class Scheduler:
                     self._schedule_check()
 
     def _least_busy(self, function: Function) -> WorkerConnection | None:
-        """Return the worker with the least work that may hold one task more of a function."""
+        """Return the least busy worker that may hold one more task of a function, or None."""
         estimate = function.estimate
         if estimate is None or estimate >= BUDGET:
             return None
@@ -165,7 +166,7 @@ class Scheduler:
         return best
 
     def _assign(self, task: Task, connection: WorkerConnection, now: int) -> bool:
-        """Give a task to a worker; return whether there is something to send."""
+        """Assign a task to a worker; return whether there is something to send."""
         if self._claim is not None and not task.is_started and not self._claim(task.future):
             self.accounting.drop(task)
             return False
@@ -186,14 +187,14 @@ class Scheduler:
         if connection in manager.idle:
             del manager.idle[connection]
         if connection.tasks_left <= manager.replace_at:
-            manager.tasks_used(connection)
+            manager.prepare_replacement(connection)
         if task.timer is not None or task.options.timeout is not None:
             self._limit_run(task)
         return True
 
     # Results
 
-    def answered(
+    def results_received(
         self, connection: WorkerConnection, entries: list[Entry], blob: memoryview
     ) -> None:
         """Handle the results of a frame."""
@@ -228,11 +229,13 @@ class Scheduler:
                     accounting.finish(task, payload)
                 else:
                     accounting.finish_with(task, connection.decoder, kind, payload, blob)
-        except BaseException as error:  # Ctrl-C: it costs one task, and none of those behind it
+        except BaseException as error:  # Ctrl-C: fail one task, and handle the other results later
             if task is not None:
                 accounting.interrupt(task, error)
             if rest := list(unhandled):
-                detached(self._loop.call_soon, self.answered, connection, rest, blob)
+                in_empty_context(
+                    self._loop.call_soon, self.results_received, connection, rest, blob
+                )
             raise
         finally:
             accounting.run_ns += run_ns
@@ -242,21 +245,21 @@ class Scheduler:
     def _use_worker(
         self, connection: WorkerConnection, entries: list[Entry], skipped: list[Task]
     ) -> None:
-        """Give a worker that has answered what it may hold now."""
+        """After a worker sent results: requeue what it skipped, and assign it new tasks."""
         tasks = connection.tasks
         if skipped:
             self._put_back(skipped)
         if not tasks:
             connection.load = 0.0
             if entries[0][0]:
-                self.manager.has_answered(connection)
+                self.manager.release_if_empty(connection)
         if self.queue:
             self.flush()
 
     def _handle_unexpected(
         self, connection: WorkerConnection, sequence: int, kind: int, payload: Any, blob: memoryview
     ) -> None:
-        """Handle the answer to a worker's set-up, or a result that nobody waits for any more."""
+        """Handle the answer to a worker's set-up, or a result that is no longer awaited."""
         if sequence:
             connection.decoder.discard(kind, payload)
         elif kind == FAILED:
@@ -267,7 +270,7 @@ class Scheduler:
     def _handle_item(
         self, connection: WorkerConnection, task: Task, payload: Any, blob: memoryview
     ) -> None:
-        """Pass an item of a stream on; one that cannot be loaded ends the stream."""
+        """Pass on an item of a stream; an item that cannot be loaded ends the stream."""
         if task.future.done() or task.on_item is None:
             connection.decoder.discard(*payload)
             return
@@ -297,7 +300,7 @@ class Scheduler:
     def cancel(self, task: Task) -> None:
         """Drop a task from the queue, or its result when it comes; kill its worker if requested."""
         if task.connection is None:
-            self.queue.discount(task)
+            self.queue.exclude(task)
             self.accounting.drop(task)
         elif task.options.kill_on_cancel:
             self._stop(task)
@@ -309,10 +312,10 @@ class Scheduler:
             if task.future.cancel():
                 self.cancel(task)
 
-    def _give_up(self, task: Task, error: BaseException) -> None:
+    def _fail_and_stop(self, task: Task, error: BaseException) -> None:
         """Fail a task wherever it is: in the queue, or in a worker, which may be killed."""
         if task.connection is None:
-            self.queue.discount(task)
+            self.queue.exclude(task)
         self.accounting.fail(task, error)
         self._stop(task)
 
@@ -321,7 +324,7 @@ class Scheduler:
         connection = task.connection
         if connection is not None and connection.tasks.get(task.sequence) is task:
             connection.revoke()
-            detached(self._loop.call_later, VISIBLE, self._kill, connection, task)
+            in_empty_context(self._loop.call_later, VISIBLE, self._kill, connection, task)
 
     def _kill(self, connection: WorkerConnection, task: Task) -> None:
         """Kill a worker that still runs a task; it started no other one since the revocation."""
@@ -333,7 +336,7 @@ class Scheduler:
             self.manager.kill(connection)
 
     def _put_back(self, tasks: list[Task]) -> None:
-        """Queue again those of the tasks that somebody still waits for."""
+        """Queue tasks again, except those whose futures are done."""
         for task in tasks:
             if task.timer is not None:
                 task.timer.cancel()
@@ -351,7 +354,7 @@ class Scheduler:
         self.flush()
 
     def never_started(self, tasks: list[Task]) -> None:
-        """Queue again what a worker held and had not started when it died."""
+        """Requeue the tasks that a worker held and had not started when it died."""
         for task in tasks:
             task.deaths += 1
             if task.deaths >= MOST_DEATHS:  # loading it may be what ends the workers
@@ -360,12 +363,12 @@ class Scheduler:
         self._requeue(tasks)
 
     def worker_died(self, tasks: list[Task], status: int | None, pid: int | None) -> None:
-        """Fail what a worker ran when it died, or retry it once if it is idempotent."""
+        """Fail the tasks that a worker ran when it died; retry those that are idempotent, once."""
         again: list[Task] = []
         for task in tasks:
             if task.options.idempotent and not task.is_retried:
                 task.is_retried = True
-                task.start_by = None  # it waits anew
+                task.start_by = None  # its queue_timeout starts again
                 again.append(task)
             else:
                 self.running -= 1
@@ -382,7 +385,7 @@ class Scheduler:
             self.accounting.fail(task, MemoryError("the result does not fit into the memory"))
 
     def fail_all(self, why: str) -> None:
-        """Fail every task that waits, and reject those to come."""
+        """Fail every queued task, and reject new ones."""
         self.broken = self.broken or why
         for task in self.queue.clear():
             self.accounting.fail(task, BrokenWorker(why))
@@ -390,22 +393,26 @@ class Scheduler:
     # Deadlines: times come from the status block, so that no message is needed
 
     def _limit_wait(self, task: Task) -> None:
-        """Fail a queued task that no worker has taken in time, also when it is queued again."""
+        """Start the timer of queue_timeout, which also limits the wait of a requeued task."""
         seconds = task.options.queue_timeout
         if seconds is not None:
             if task.start_by is None:
                 task.start_by = self._loop.time() + seconds
             error = TimeoutError(f"no worker was free within queue_timeout={seconds:g} s")
-            task.timer = detached(self._loop.call_at, task.start_by, self._give_up, task, error)
+            task.timer = in_empty_context(
+                self._loop.call_at, task.start_by, self._fail_and_stop, task, error
+            )
 
     def _limit_run(self, task: Task) -> None:
-        """Limit the run time of a task from now on, when it was given to a worker."""
+        """Replace the timer of queue_timeout by that of timeout: a worker has the task."""
         if task.timer is not None:
             task.timer.cancel()
             task.timer = None
         if task.options.timeout is not None:
             timeout = task.options.timeout
-            task.timer = detached(self._loop.call_later, timeout, self._check_run_time, task)
+            task.timer = in_empty_context(
+                self._loop.call_later, timeout, self._check_run_time, task
+            )
 
     def _check_run_time(self, task: Task) -> None:
         timeout, connection = task.options.timeout, task.connection
@@ -416,16 +423,16 @@ class Scheduler:
         if running is not None and running[0] is task:
             left -= (monotonic_ns() - running[1]) / 1e9
         if left > 0:
-            task.timer = detached(self._loop.call_later, left, self._check_run_time, task)
+            task.timer = in_empty_context(self._loop.call_later, left, self._check_run_time, task)
         else:
             error = TimeoutError(f"the task ran longer than timeout={timeout:g} s and was killed")
-            self._give_up(task, error)
+            self._fail_and_stop(task, error)
 
     def _schedule_check(self) -> None:
         """Check for stuck tasks, for as long as workers hold more than one."""
         if not self._check_is_scheduled:
             self._check_is_scheduled = True
-            detached(self._loop.call_later, STUCK_CHECK, self._check_for_stuck)
+            in_empty_context(self._loop.call_later, STUCK_CHECK, self._check_for_stuck)
 
     def _check_for_stuck(self) -> None:
         self._check_is_scheduled = False
@@ -437,28 +444,30 @@ class Scheduler:
             running = connection.running()
             if running is not None and (runs := now - running[1]) > STUCK:
                 task = running[0]
-                task.function.add_run(runs)  # so that none is queued behind another one of them
+                task.function.add_run(runs)  # queue no task behind another run of it
                 connection.load += runs - task.cost
                 task.cost = float(runs)
                 connection.revoke()
                 last = connection.sequence
-                detached(self._loop.call_later, VISIBLE, self._take_revoked, connection, task, last)
+                in_empty_context(
+                    self._loop.call_later, VISIBLE, self._take_revoked, connection, task, last
+                )
 
     def _take_revoked(self, connection: WorkerConnection, task: Task, last: int) -> None:
-        """Requeue what was revoked; a worker that has gone on reports itself what it skips."""
+        """Requeue revoked tasks, unless the worker went on: then it reports those that it skips."""
         if connection.status[shared_memory.RUNNING] != task.sequence:
             return
         behind = [each for each in connection.tasks if task.sequence < each <= last]
         tasks = [connection.tasks.pop(each) for each in behind]
         connection.load -= sum(each.cost for each in tasks)
-        self.manager.has_answered(connection)  # it is idle if the task has ended meanwhile
+        self.manager.release_if_empty(connection)  # it is idle if the task has ended meanwhile
         self._requeue(tasks)
 
     # The end
 
     async def drain(self, grace: float | None) -> None:
         """Wait until no task is queued or running, at most `grace` seconds."""
-        await self.accounting.all_ended(grace)
+        await self.accounting.wait_until_empty(grace)
 
     async def end(self) -> None:
         """Fail the tasks that are left, kill the workers that run them, and end all others."""
@@ -476,7 +485,7 @@ class Scheduler:
 
 
 class Queue:
-    """Tasks that no worker has, oldest first. Ended tasks stay until their turn, uncounted."""
+    """Tasks that wait for a worker, oldest first. Ended tasks are removed late and not counted."""
 
     def __init__(self) -> None:
         self._tasks: deque[Task] = deque()
@@ -494,7 +503,7 @@ class Queue:
         self._tasks.append(task)
 
     def put_back(self, tasks: list[Task]) -> None:
-        """Queue again tasks that were taken; the oldest is first, whoever comes back first."""
+        """Queue tasks again that were removed, in the order of their submission."""
         if not tasks:
             return
         newest = max(task.submitted for task in tasks)
@@ -522,8 +531,8 @@ class Queue:
         """Remove the task that `head` returned."""
         self._tasks.popleft().is_queued = False
 
-    def discount(self, task: Task) -> None:
-        """Count a task no more that is about to end, if it is queued."""
+    def exclude(self, task: Task) -> None:
+        """Stop counting a task that is about to end, if it is queued."""
         if task.is_queued and not task.is_ended:
             self._ended += 1
 
@@ -536,7 +545,7 @@ class Queue:
 
 
 class Accounting:
-    """Counts tasks from their submission to their one end; sums of times are in ns."""
+    """Counts tasks from submission to their end, each once; sums of times are in ns."""
 
     def __init__(
         self,
@@ -557,7 +566,7 @@ class Accounting:
         try:
             task.future.set_result(value)
         except BaseException:  # noqa: BLE001
-            _contain(task)
+            _log_callback_error(task)
         if task.timer is not None:
             task.timer.cancel()
         if self._is_closing:
@@ -600,7 +609,7 @@ class Accounting:
             try:
                 task.future.set_exception(error)
             except BaseException:  # noqa: BLE001
-                _contain(task)
+                _log_callback_error(task)
         self.drop(task, outcome)
 
     def interrupt(self, task: Task, error: BaseException) -> None:
@@ -612,7 +621,7 @@ class Accounting:
         self.fail(task, error)
 
     def drop(self, task: Task, outcome: Outcome = "cancelled") -> None:
-        """End a task that nobody waits for."""
+        """End a task without setting its future."""
         if task.is_ended:
             return
         task.is_ended = True
@@ -634,8 +643,8 @@ class Accounting:
         except Exception:  # noqa: BLE001 - it must not harm the pool
             log.exception("the metrics callback raised")
 
-    async def all_ended(self, seconds: float | None) -> None:
-        """Wait until every task has ended, at most so long."""
+    async def wait_until_empty(self, seconds: float | None) -> None:
+        """Wait until every task has ended, at most `seconds`."""
         self._is_closing = True
         self._check()
         await asyncio.wait([self._empty], timeout=seconds)
@@ -652,7 +661,7 @@ def _name(error: BaseException) -> str:
         return type(error).__name__
 
 
-def _contain(task: Task) -> None:
+def _log_callback_error(task: Task) -> None:
     """Log what a done callback raised, such as sys.exit(): it must not end an executor's loop."""
     if not isinstance(task.future, concurrent.futures.Future):
         raise  # noqa: PLE0704 - Ctrl-C, on the application's own loop

@@ -4,8 +4,8 @@
     page 1   RESULTS: blocks that the worker fills and the parent frees
     ...      ARGUMENTS: blocks that the parent fills and the worker frees
 
-Only the filling side allocates a block, and only the other side frees it, so no lock is needed: a
-state byte is set to 1 before the block is announced, and to 0 after its last use.
+Only the writer allocates a block, and only the reader frees it, so no lock is needed: the writer
+sets the state byte to 1 before it sends the block's place, the reader to 0 after its last use.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ import tempfile
 RUNNING, STARTED, ENDED, FIRST_SKIPPED, LAST_SKIPPED, REVOKED, STOPPED = range(7)
 
 PAGE = 4096
-ARENA_SIZE = 64 << 20  # bytes of an arena by default; a page exists once it is used
+ARENA_SIZE = 64 << 20  # bytes of an arena by default; pages are allocated on first use
 BLOCKS = 64  # state bytes of an arena
 RESULTS, ARGUMENTS = 0, 1
 STATES = (1024, 1024 + BLOCKS)  # where the state bytes of each arena begin
@@ -31,9 +31,9 @@ MALLOC_THRESHOLD = 16 << 20  # bytes; glibc raises its thresholds to at most 32 
 
 
 class _Mapping(ctypes.Array):  # type: ignore[type-arg]
-    """A whole mapping as an object that a zero-copy view keeps alive, and that ends with it.
+    """An object over a whole mapping, which a zero-copy view keeps alive.
 
-    It frees the block of the view in the process that created the view, never in a forked child.
+    When it is deleted it frees the view's block, but not in a child that was forked meanwhile.
     """
 
     _type_ = ctypes.c_char
@@ -53,7 +53,7 @@ def _mapping_type(size: int) -> type[_Mapping]:
 
 
 def create(arena_size: int = ARENA_SIZE) -> tuple[int, SharedMemory]:
-    """Return a descriptor and a mapping of new memory: without a name, freed with its last user."""
+    """Create memory without a name, freed with its last user; return descriptor and mapping."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("pipepool", os.MFD_CLOEXEC)
     else:
@@ -130,7 +130,7 @@ class Arena:
         return self._view[offset : offset + size]
 
     def free(self, block: int) -> None:
-        """Return a block to the filling side."""
+        """Return a block to the writer."""
         self._states[block] = 0
 
     def borrow(self, block: int, offset: int, size: int) -> memoryview:

@@ -37,15 +37,15 @@ from pipepool.protocol import (
 from pipepool.shared_memory import SharedMemory
 
 HOLD = 100_000  # ns that a result may wait for the next one, to share a frame with it
-FORGET = 0.9  # share of the longest run that is kept when a run was shorter
+LONGEST_DECAY = 0.9  # factor of the longest run time after each shorter run
 BUSY_WAIT = 200_000  # ns: more than it costs to fall asleep and to be woken
-LONGEST_WAIT = 5 * BUSY_WAIT  # that one wait counts for, so that a pause is soon forgotten
-WAIT_WEIGHT = 0.25  # of the last wait in the usual one
+LONGEST_WAIT = 5 * BUSY_WAIT  # ns: longer waits count as this, so that one pause has little weight
+WAIT_WEIGHT = 0.25  # of the last wait in the moving average
 
 
 @dataclass(frozen=True)
 class Setup:
-    """What each worker starts with."""
+    """The configuration that each worker gets before its first task."""
 
     initializer: Callable[..., object] | None
     initargs: tuple[Any, ...]
@@ -66,11 +66,11 @@ def work(sock: socket.socket, memory: SharedMemory) -> None:
 
 
 class AdaptiveWait:
-    """Wait until a socket has data: awake for a moment where that pays, then asleep.
+    """Wait until a socket has data: poll for a moment where that pays, then sleep.
 
-    Waking a sleeping core takes longer than the rest of a hop, above all a virtual one. So a worker
-    whose waits are usually shorter than BUSY_WAIT polls for that long before it sleeps. A steady
-    stream of tasks finds it awake, and the end of a stream costs a few BUSY_WAIT once.
+    Waking a sleeping core, above all a virtual one, takes longer than the rest of a round trip. So
+    a worker whose average wait is shorter than BUSY_WAIT polls for that long before it sleeps. A
+    steady stream of tasks finds it awake; the end of a stream costs a few BUSY_WAIT of CPU, once.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -78,19 +78,19 @@ class AdaptiveWait:
         poll.register(sock, select.POLLIN)
         # A blocking recv would be woken each time the parent reads a result; poll is not.
         self._poll = poll.poll
-        self._usual = float(LONGEST_WAIT)
+        self._average_wait = float(LONGEST_WAIT)
         self.is_busy = False
 
-    def for_data(self) -> None:
+    def wait_for_data(self) -> None:
         """Return when the socket has data, or is closed at the other end."""
         poll = self._poll
         began = now = monotonic_ns()
-        if self.is_busy and self._usual < BUSY_WAIT:
+        if self.is_busy and self._average_wait < BUSY_WAIT:
             while not poll(0) and now - began < BUSY_WAIT:
                 now = monotonic_ns()
         poll()
         waited = min(monotonic_ns() - began, LONGEST_WAIT)
-        self._usual += (waited - self._usual) * WAIT_WEIGHT
+        self._average_wait += (waited - self._average_wait) * WAIT_WEIGHT
 
 
 class _Worker:
@@ -110,7 +110,7 @@ class _Worker:
 
     def receive(self) -> bool:
         """Wait for frames and receive them; return False when the parent closed the socket."""
-        self._wait.for_data()
+        self._wait.wait_for_data()
         frames = self._reader.receive()
         if frames is None:
             return False
@@ -118,11 +118,11 @@ class _Worker:
         return True
 
     def run(self, entries: list[Entry], blob: memoryview) -> None:
-        """Run the tasks of one frame. Results are sent together, but none waits for long."""
+        """Run the tasks of one frame. Results are sent together, each at most HOLD late."""
         status, out, longest = self._status, self._encoder.entries, self._longest
         now = held_since = monotonic_ns()
         for sequence, number, code, kind, payload in entries:
-            if number == CREDIT:  # of a stream that has ended
+            if number == CREDIT:  # credit of a stream that has ended
                 continue
             if out and now - held_since + longest.get(number, 0.0) > HOLD:
                 self._send()
@@ -135,21 +135,21 @@ class _Worker:
                 self._skip(sequence)
                 self._decoder.discard(kind, payload)
                 continue
-            answer = self._answer(sequence, number, kind, payload, blob)
+            answer = self._run_entry(sequence, number, kind, payload, blob)
             now = monotonic_ns()
             status[shared_memory.ENDED] = sequence
             if not out:
                 held_since = now
             took = now - begin
-            longest[number] = max(took, longest.get(number, 0.0) * FORGET)
+            longest[number] = max(took, longest.get(number, 0.0) * LONGEST_DECAY)
             out.append((sequence, *answer, took))
-            if self._encoder.has_blob:  # the next task may write to what this one returned
+            if self._encoder.has_blob:  # the next task may change the buffer that this one returned
                 self._send()
                 now = monotonic_ns()
         self._send()
 
     def finish(self) -> None:
-        """Run the finalizer; an exception that it raises is the caller's to print."""
+        """Run the finalizer; raise what it raises."""
         if self._finalizer is not None:
             self._finalizer()
 
@@ -162,7 +162,7 @@ class _Worker:
         status[shared_memory.LAST_SKIPPED] = sequence
         out.append((sequence, SKIPPED, None, 0))
 
-    def _answer(
+    def _run_entry(
         self, sequence: int, number: int, kind: int, payload: Any, blob: memoryview
     ) -> tuple[int, Any]:
         try:
@@ -193,7 +193,7 @@ class _Worker:
 
     def _function(self, number: int) -> Any:
         function = self._functions[number]
-        if type(function) is bytes:  # its first task loads it, and gets an ImportError
+        if type(function) is bytes:  # the first task loads it, and fails if that does
             function = self._functions[number] = pickle.loads(function)  # noqa: S301
         return function
 
@@ -218,7 +218,7 @@ class _Worker:
         return None
 
     def _stream(self, sequence: int, context: contextvars.Context, items: Any, credit: int) -> None:
-        """Send the items of an iterable one by one, never more than the parent has allowed."""
+        """Send the items of an iterable one by one, no more than `credit` before the next grant."""
         status, end = self._status, object()
         iterator = iter(items)
         try:
@@ -237,7 +237,7 @@ class _Worker:
                 context.run(iterator.close)
 
     def _wait_for_credit(self, sequence: int) -> int:
-        """Return how many more items the parent allows, 0 for no more; keep its other frames."""
+        """Return how many more items may be sent, 0 for none; keep frames with tasks for later."""
         grants: list[int] = []
         while not grants:
             frames = self._reader.receive()
@@ -259,7 +259,7 @@ class _Worker:
 
 
 def _dump_exception(error: BaseException) -> tuple[bytes, str]:
-    """Return a pickle of an exception that is known to load, and its traceback as text."""
+    """Return an exception as a pickle that can be loaded, and its traceback as text."""
     summary = type(error).__name__
     try:
         trace = _without_own_frames(error)

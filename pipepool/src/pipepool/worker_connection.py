@@ -1,4 +1,4 @@
-"""Tasks, and the parent's end of the connection to one worker, which holds them."""
+"""Tasks, and the parent's end of the connection to a worker that runs them."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ PLACEHOLDER = getattr(functools, "Placeholder", None)  # of a partial, since Pyt
 DECAY = 0.1  # weight of a shorter run in the next estimate, which decays in about ten runs
 
 
-def detached(call: Callable[..., T], *args: Any) -> T:
-    """Register a callback in an empty context, which keeps no request's variables alive."""
+def in_empty_context(call: Callable[..., T], *args: Any) -> T:
+    """Register a callback in an empty context, so that it keeps no context variables alive."""
     return contextvars.Context().run(call, *args)
 
 
@@ -120,13 +120,13 @@ class Task:
     is_ended = False  # it has a result, or nobody waits for it
     is_retried = False
     deaths = 0  # of workers that held it and had not started it
-    cost = 0.0  # ns of its worker's load
+    cost = 0.0  # ns that it adds to its worker's load
     sent = sequence = 0
     connection: WorkerConnection | None = None
     timer: asyncio.TimerHandle | None = None
-    start_by: float | None = None  # when a worker must have taken it, in the loop's time
+    start_by: float | None = None  # loop time before which a worker must take it
     on_item: Callable[[Any], None] | None = None  # receives the items of a stream
-    run_ns: int | None = None  # its run time, where metrics are wanted
+    run_ns: int | None = None  # its run time, if the pool has a metrics callback
 
     def __init__(
         self,
@@ -154,27 +154,27 @@ class Task:
 
 
 class WorkerState(enum.Enum):
-    """The state of a worker; only an ACTIVE one is given tasks."""
+    """The state of a worker; tasks are assigned to ACTIVE workers only."""
 
     STARTING = 1
     SPARE = 2  # ready, and not needed yet
     ACTIVE = 3
-    RETIRING = 4  # it runs what it holds, and then ends
+    RETIRING = 4  # it runs the tasks that it holds, and then ends
     DEAD = 5
 
 
 class Listener(Protocol):
     """Receives the events of a connection."""
 
-    def answered(
+    def results_received(
         self, connection: WorkerConnection, entries: list[Entry], blob: memoryview
     ) -> None: ...
-    def closed_by_worker(self, connection: WorkerConnection) -> None: ...
-    def unreadable(self, connection: WorkerConnection) -> None: ...
+    def worker_disconnected(self, connection: WorkerConnection) -> None: ...
+    def frame_too_large(self, connection: WorkerConnection) -> None: ...
 
 
 class WorkerConnection:
-    """One worker: `tasks` by sequence number, `load` the sum of their estimates in ns."""
+    """The connection to one worker: its `tasks` by sequence number, its `load` in ns."""
 
     def __init__(
         self,
@@ -215,7 +215,7 @@ class WorkerConnection:
         self._reader = FrameReader(self._socket)
         self._socket.setblocking(False)
         self._descriptor = self._socket.fileno()
-        detached(loop.add_reader, self._descriptor, self.read)
+        in_empty_context(loop.add_reader, self._descriptor, self.read)
 
     def put(self, task: Task, cost: float, now: int) -> None:
         """Add a task, which the next `send` sends; raise what pickle raises."""
@@ -236,17 +236,17 @@ class WorkerConnection:
         self.tasks_left -= 1
 
     def grant(self, task: Task, items: int) -> None:
-        """Allow the stream of a task to send so many more items."""
+        """Allow the stream of a task to send `items` more items."""
         self._encoder.entries.append((task.sequence, CREDIT, None, PLAIN, items))
         self.send()
 
     def stop_stream(self, task: Task) -> None:
         """Make the worker end a stream at its next item."""
         self.status[shared_memory.STOPPED] = task.sequence
-        self.grant(task, 0)  # for a worker that waits, or that another stream's end is written for
+        self.grant(task, 0)  # wakes a worker that waits; STOPPED may hold another stream's number
 
     def set_up(self, setup: bytes) -> None:
-        """Send what the worker starts with, such as its initializer."""
+        """Send the worker its configuration, such as its initializer."""
         self._encoder.entries.append((SETUP, 0, None, *self._encoder.encode(setup)))
         self.send()
 
@@ -269,7 +269,7 @@ class WorkerConnection:
         self._unsent.extend(map(_immutable, frame))
         if not self.has_backlog:
             self.has_backlog = True
-            detached(self._loop.add_writer, self._descriptor, self._write)
+            in_empty_context(self._loop.add_writer, self._descriptor, self._write)
             self._write()
 
     def _write(self) -> None:
@@ -293,10 +293,10 @@ class WorkerConnection:
         except BlockingIOError:
             return
         except MemoryError:
-            self._listener.unreadable(self)
+            self._listener.frame_too_large(self)
             return
         if frames is None:
-            self._listener.closed_by_worker(self)
+            self._listener.worker_disconnected(self)
             return
         self._frames.extend(frames)
         self._handle_frames()
@@ -304,13 +304,13 @@ class WorkerConnection:
     def _handle_frames(self) -> None:
         try:
             while self._frames:
-                self._listener.answered(self, *self._frames.popleft())
+                self._listener.results_received(self, *self._frames.popleft())
         finally:
             if self._frames:  # an exception, such as KeyboardInterrupt, must not lose the rest
-                detached(self._loop.call_soon, self._handle_frames)
+                in_empty_context(self._loop.call_soon, self._handle_frames)
 
     def read_all(self) -> None:
-        """Receive what a worker that has ended still sent."""
+        """Receive what a worker sent before it ended."""
         while self.state is not WorkerState.DEAD:
             try:
                 frames = self._reader.receive()
@@ -337,7 +337,7 @@ class WorkerConnection:
         return sequence <= status[shared_memory.RUNNING] and not first <= sequence <= last
 
     def revoke(self) -> None:
-        """Make the worker skip whatever it was sent so far and has not started."""
+        """Make the worker skip all tasks that it was sent and has not started."""
         self.status[shared_memory.REVOKED] = self.sequence
 
     def stop_reading(self) -> None:

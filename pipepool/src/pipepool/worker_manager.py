@@ -14,13 +14,13 @@ from pipepool import fork_server
 from pipepool.fork_server import ForkServerClient
 from pipepool.protocol import Entry
 from pipepool.worker import Setup
-from pipepool.worker_connection import Task, WorkerConnection, WorkerState, detached
+from pipepool.worker_connection import Task, WorkerConnection, WorkerState, in_empty_context
 
 REPLACE_AT = 8  # a successor is started when 1/REPLACE_AT of a worker's tasks are left
 PAUSE = 0.1  # s before the second retry of a worker or fork server that failed to start
 LONGEST_PAUSE = 5.0  # s; the pause doubles with each further failure
 SLOW_START = 10.0  # s after which a start without a ready worker is logged
-STATUS_TIMEOUT = 1.0  # s that the exit status of a worker may come after the end of its socket
+STATUS_TIMEOUT = 1.0  # s to wait for the exit status after a worker closed its socket
 
 log = logging.getLogger("pipepool")
 
@@ -35,14 +35,14 @@ class Config:
     arena_size: int  # bytes of shared memory in each direction, for each worker
     start_timeout: float | None  # s for the first workers to be ready
     max_queue: int | None  # tasks that may wait
-    metrics: Callable[[Any], object] | None  # is called at the end of each task
+    metrics: Callable[[Any], object] | None  # called at the end of each task
     setup: Setup
 
 
 class Listener(Protocol):
     """Receives the events of the workers."""
 
-    def answered(
+    def results_received(
         self, connection: WorkerConnection, entries: list[Entry], blob: memoryview
     ) -> None: ...
     def flush(self) -> None: ...
@@ -53,7 +53,7 @@ class Listener(Protocol):
 
 
 class WorkerManager:
-    """Keeps `config.workers` workers active. `open` are those that can be given a task."""
+    """Keeps `config.workers` workers active. `open` lists those that accept tasks."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, config: Config, listener: Listener) -> None:
         self._loop = loop
@@ -77,9 +77,9 @@ class WorkerManager:
         self.cause: BaseException | None = None
         self.killed = self.restarts = 0
         self.started = loop.create_future()
-        self._timers = [detached(loop.call_later, SLOW_START, self._warn_of_slow_start)]
+        self._timers = [in_empty_context(loop.call_later, SLOW_START, self._warn_of_slow_start)]
         if config.start_timeout is not None:
-            timer = detached(loop.call_later, config.start_timeout, self._start_timed_out)
+            timer = in_empty_context(loop.call_later, config.start_timeout, self._start_timed_out)
             self._timers.append(timer)
         self._fork_server = self._start_fork_server()
         self._start_workers()
@@ -124,7 +124,7 @@ class WorkerManager:
     # Start and replace
 
     def _start_workers(self) -> None:
-        """Start the missing workers, with a successor for each that ends soon."""
+        """Start the missing workers, and a successor for each worker that ends soon."""
         if self._is_closing or self._is_restarting or self._is_retrying:
             return
         ending = sum(each.tasks_left <= self.replace_at for each in self.open)
@@ -148,7 +148,7 @@ class WorkerManager:
             self._first_setup = None
 
     def _activate_spares(self) -> None:
-        """Give the places that are free to spare workers, and start the missing ones."""
+        """Activate spare workers in place of those that ended, and start the missing ones."""
         free = self._config.workers - len(self.at_work())
         for connection in self._in_state(WorkerState.SPARE)[: max(0, free)]:
             connection.state = WorkerState.ACTIVE
@@ -180,7 +180,7 @@ class WorkerManager:
             pause = self._next_pause()
             log.warning("%s; the next attempt is in %.1f s", why, pause)
             self._is_retrying = True
-            detached(self._loop.call_later, pause, self._retry)
+            in_empty_context(self._loop.call_later, pause, self._retry)
 
     def _next_pause(self) -> float:
         """Return the seconds before the next retry: 0 for the first after a success."""
@@ -192,22 +192,22 @@ class WorkerManager:
         self._start_workers()
 
     def fail(self, why: str, cause: BaseException | None = None) -> None:
-        """Give up: no worker can be started."""
+        """Fail all tasks for good: no worker can be started."""
         self.cause = self.cause or cause
         self._set_started()
         self._listener.fail_all(why)
 
     # Tasks
 
-    def tasks_used(self, connection: WorkerConnection) -> None:
-        """Handle that a worker was given its last task, or one of its last."""
+    def prepare_replacement(self, connection: WorkerConnection) -> None:
+        """Start the successor of a worker that has few tasks left; retire it after its last one."""
         if connection.tasks_left <= 0:
             connection.state = WorkerState.RETIRING
             self._withdraw(connection)
         self._start_workers()
 
-    def has_answered(self, connection: WorkerConnection) -> None:
-        """Make a worker idle that holds no task, or end it when it is retiring."""
+    def release_if_empty(self, connection: WorkerConnection) -> None:
+        """Mark a worker that holds no task as idle, or end it if it is retiring."""
         if connection.tasks:
             return
         if connection.state is WorkerState.ACTIVE:
@@ -223,13 +223,13 @@ class WorkerManager:
 
     # Ends of workers
 
-    def answered(
+    def results_received(
         self, connection: WorkerConnection, entries: list[Entry], blob: memoryview
     ) -> None:
         """Pass a frame on."""
-        self._listener.answered(connection, entries, blob)
+        self._listener.results_received(connection, entries, blob)
 
-    def unreadable(self, connection: WorkerConnection) -> None:
+    def frame_too_large(self, connection: WorkerConnection) -> None:
         """Handle a frame that is larger than the memory: its tasks fail, and the worker ends."""
         connection.stop_reading()
         tasks = [task for task in connection.tasks.values() if connection.has_started(task)]
@@ -248,8 +248,8 @@ class WorkerManager:
         self._fork_server.kill(connection.token)
         self._start_workers()
 
-    def closed_by_worker(self, connection: WorkerConnection) -> None:
-        """Handle the end of a worker: tasks that it had not started go to others."""
+    def worker_disconnected(self, connection: WorkerConnection) -> None:
+        """Handle the end of a worker; requeue the tasks that it had not started."""
         if connection.state is WorkerState.DEAD:
             return
         was_starting = connection.state is WorkerState.STARTING
@@ -263,7 +263,7 @@ class WorkerManager:
             self.restarts += 1
             self._activate_spares()
         if connection.token in self.connections:
-            detached(self._loop.call_later, STATUS_TIMEOUT, self._report_death, connection)
+            in_empty_context(self._loop.call_later, STATUS_TIMEOUT, self._report_death, connection)
         else:
             self._report_death(connection)
         self._listener.never_started([task for task in held if not connection.has_started(task)])
@@ -286,7 +286,7 @@ class WorkerManager:
         connection.exit_status = status
         if connection.state is not WorkerState.DEAD:  # a child of its own keeps its socket open
             connection.read_all()
-        self.closed_by_worker(connection)
+        self.worker_disconnected(connection)
         self._report_death(connection)
 
     def fork_server_ended(self, why: str) -> None:
@@ -299,9 +299,9 @@ class WorkerManager:
         self._is_restarting = True
         for connection in list(self.connections.values()):
             connection.read_all()  # what it sent before it ended
-            self.closed_by_worker(connection)
+            self.worker_disconnected(connection)
         log.warning("%s; it is restarted", why)
-        detached(self._loop.call_later, self._next_pause(), self._restart)
+        in_empty_context(self._loop.call_later, self._next_pause(), self._restart)
 
     def _restart(self) -> None:
         if self._is_closing:
@@ -310,7 +310,7 @@ class WorkerManager:
             self._fork_server = self._start_fork_server()
         except Exception as error:  # noqa: BLE001 - no process, descriptor or memory
             log.warning("the fork server cannot be started: %s", error)
-            detached(self._loop.call_later, max(PAUSE, self._next_pause()), self._restart)
+            in_empty_context(self._loop.call_later, max(PAUSE, self._next_pause()), self._restart)
             return
         self._is_restarting = False
         self._start_workers()
@@ -338,7 +338,7 @@ class WorkerManager:
 
 
 def check_picklable(setup: Setup) -> None:
-    """Raise TypeError where the workers cannot be sent what they start with."""
+    """Raise TypeError if the configuration of the workers cannot be pickled."""
     try:
         if _pickle_once(setup) is None:
             _pickle_for_child(setup)
@@ -347,7 +347,7 @@ def check_picklable(setup: Setup) -> None:
 
 
 def _pickle_once(setup: Setup) -> bytes | None:
-    """Pickle what all workers start with; return None if each worker needs its own pickle."""
+    """Pickle the configuration of all workers; return None if each needs its own pickle."""
     try:
         return pickle.dumps(setup, 5)
     except RuntimeError:  # a queue or a lock of multiprocessing
@@ -355,7 +355,7 @@ def _pickle_once(setup: Setup) -> bytes | None:
 
 
 def _pickle_for_child(setup: Setup) -> bytes:
-    """Pickle what one worker starts with, as multiprocessing does for its own children."""
+    """Pickle the configuration of one worker, as multiprocessing does for its children."""
     before = context.get_spawning_popen()
     context.set_spawning_popen(_Child())  # type: ignore[arg-type] # it needs this much of a Popen
     try:
@@ -365,7 +365,7 @@ def _pickle_for_child(setup: Setup) -> bytes:
 
 
 class _Child:
-    """Stands for a child process, which fetches descriptors once it runs."""
+    """Stands in for a child process, which fetches descriptors once it runs."""
 
     def duplicate_for_child(self, descriptor: int) -> int:
         return descriptor

@@ -1,4 +1,4 @@
-"""Functions for workers: by a module's name, since pickle brings no other ones over."""
+"""Functions for workers: in a module, because pickle sends functions by name."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
-begun: list[object] = []
+initializer_args: list[object] = []
 
 
 def same(value: Any) -> Any:
@@ -70,7 +70,7 @@ def fill(value: bytearray) -> bytearray:
 
 
 class Result:
-    """A value that can be seen to be let go."""
+    """A value that a weak reference can watch."""
 
     def __init__(self, number: int) -> None:
         self.number = number
@@ -88,7 +88,7 @@ def set_variable() -> None:
     variable.set("leaked")
 
 
-def leave(code: int) -> NoReturn:
+def exit_process(code: int) -> NoReturn:
     os._exit(code)
 
 
@@ -115,7 +115,7 @@ def note(path: str, word: str, seconds: float = 0.0) -> None:
     time.sleep(seconds)
 
 
-def leave_child_holding_on() -> None:
+def exit_with_child_alive() -> None:
     """Fork a child that keeps the worker's socket open, then die."""
     if os.fork() == 0:
         time.sleep(3)
@@ -123,19 +123,19 @@ def leave_child_holding_on() -> None:
     os._exit(7)
 
 
-class Awkward(Exception):
+class NotLoadable(Exception):
     """An exception that pickles and does not load."""
 
     def __init__(self, one: int, two: int) -> None:
-        super().__init__(f"awkward {one} {two}")
+        super().__init__(f"not loadable {one} {two}")
 
 
-class Unloadable:
+class FailsWhenLoaded:
     def __reduce__(self) -> tuple[object, ...]:
         return int, ("no number",)
 
 
-class Fatal:
+class KillsWhenLoaded:
     """A value whose loading ends the process."""
 
     def __reduce__(self) -> tuple[object, ...]:
@@ -148,8 +148,8 @@ def fail(kind: str) -> object:
             return None
         case "error":
             raise ValueError("wrong")
-        case "awkward":
-            raise Awkward(1, 2)
+        case "not loadable":
+            raise NotLoadable(1, 2)
         case "interrupt":
             raise KeyboardInterrupt
         case "generator":
@@ -163,34 +163,34 @@ def fail(kind: str) -> object:
         case "lambda":
             return lambda: None
         case "unloadable":
-            return Unloadable()
+            return FailsWhenLoaded()
     raise AssertionError(kind)
 
 
-def begin(word: object) -> int:
-    begun.append(word)
-    return len(begun)
+def initialize(word: object) -> int:
+    initializer_args.append(word)
+    return len(initializer_args)
 
 
-def was_begun() -> list[object]:
-    return begun
+def get_initializer_args() -> list[object]:
+    return initializer_args
 
 
-def begin_badly() -> NoReturn:
+def fail_to_initialize() -> NoReturn:
     raise OSError("no database")
 
 
-def begin_deadly() -> NoReturn:
+def exit_in_initializer() -> NoReturn:
     os._exit(9)
 
 
-def shout(word: str) -> None:
+def print_twice(word: str) -> None:
     subprocess.run(["echo", word], check=True, timeout=20)
     print(word, flush=True)
 
 
 def act(kind: str, path: str, number: int, seconds: float = 0.0) -> int:
-    """Note that it runs, and end in the way that its kind says."""
+    """Append the number to a file, and end as `kind` says."""
     note(path, str(number), seconds)
     match kind:
         case "crashes":
@@ -224,93 +224,93 @@ def output_of(*words: str) -> str:
 
 
 def write_to(name: str) -> int:
-    """Write to shared memory of another process's."""
+    """Write to the shared memory of another process."""
     memory = shared_memory.SharedMemory(name)
     memory.buf[:3] = b"abc"
     memory.close()
     return os.getpid()
 
 
-def put(value: object) -> None:
-    """Put a value into the queue that the worker began with."""
-    begun[0].put(value)  # type: ignore[attr-defined]
+def put_into_queue(value: object) -> None:
+    """Put a value into the queue that the initializer was called with."""
+    initializer_args[0].put(value)  # type: ignore[attr-defined]
 
 
-def who() -> tuple[str, int, bool]:
+def describe_process() -> tuple[str, int, bool]:
     parent = process.parent_process()
     assert parent is not None
     return process.current_process().name, parent.pid, parent.is_alive()  # type: ignore[return-value]
 
 
-class Mute(Exception):
+class WithoutText(Exception):
     def __str__(self) -> str:
         raise ValueError("no text")
 
     __repr__ = __str__
 
 
-class Deaf(Exception):
+class ExitsWhenPickled(Exception):
     def __reduce__(self) -> NoReturn:
         sys.exit(3)
 
 
 def fail_oddly(kind: str) -> NoReturn:
-    if kind == "mute":
-        raise Mute
-    if kind == "deaf":
-        raise Deaf
-    raise SystemExit(Mute())
+    if kind == "no text":
+        raise WithoutText
+    if kind == "exits when pickled":
+        raise ExitsWhenPickled
+    raise SystemExit(WithoutText())
 
 
-def begin_unless(path: str) -> None:
-    """Begin, unless there is a file, which is gone the next time."""
+def initialize_unless(path: str) -> None:
+    """Raise OSError if there is a file, and delete it, so that the next call works."""
     if Path(path).exists():
         Path(path).unlink()
         raise OSError("not this time")
 
 
-# What a pool learns of a function it learns by its name: these have their own run times.
+# A pool estimates run times per function, so each of these has its own estimate.
 
 
-def brief(path: str, number: int, seconds: float = 0.0) -> int:
+def always_short(path: str, number: int, seconds: float = 0.0) -> int:
     """Always short."""
     note(path, str(number), seconds)
     return number
 
 
-def steady(path: str, number: int, seconds: float = 0.0) -> int:
-    """Never so short that another may wait behind it."""
+def always_long(path: str, number: int, seconds: float = 0.0) -> int:
+    """Always longer than BUDGET, so that no task is queued behind it."""
     note(path, str(number), seconds)
     return number
 
 
-def fickle(path: str, number: int, seconds: float = 0.0) -> int:
+def sometimes_long(path: str, number: int, seconds: float = 0.0) -> int:
     """Mostly short, and sometimes long."""
     note(path, str(number), seconds)
     return number
 
 
-def moody(path: str, number: int, seconds: float = 0.0) -> int:
-    """Mostly short, and sometimes long, at other times than the first."""
+def sometimes_long_too(path: str, number: int, seconds: float = 0.0) -> int:
+    """Mostly short, and sometimes long; its estimate differs from that of the other."""
     note(path, str(number), seconds)
     return number
 
 
 def sized(path: str, number: int, size: int, sent: bytes) -> tuple[int, int, bytes]:
-    """Take bytes and give others."""
+    """Take bytes and return others."""
     note(path, str(number))
     return number, len(sent), number.to_bytes(4, "big") * (size // 4)
 
 
-class Leaving:
+class ExitsWhenLoaded:
     """A value whose loading raises SystemExit."""
 
     def __reduce__(self) -> tuple[object, ...]:
         return sys.exit, (3,)
 
 
-def leave_when_loaded() -> Leaving:
-    return Leaving()
+def return_exits_when_loaded() -> ExitsWhenLoaded:
+    return ExitsWhenLoaded()
 
 
 def sleep_for(seconds: float) -> float:
@@ -351,6 +351,6 @@ def finalize() -> None:
 
 
 def limit_memory(more: int) -> None:
-    """Allow this process so many bytes more than it has."""
+    """Limit the memory of this process to `more` bytes beyond what it uses."""
     in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (in_use + more, in_use + more))

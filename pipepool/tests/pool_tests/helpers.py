@@ -17,11 +17,11 @@ import pipepool
 from pipepool import PipePool
 from pipepool.scheduler import Scheduler
 
-LIMIT = 20.0  # s for one test, which none comes near
+LIMIT = 20.0  # s for one test; a guess, which none comes near
 TESTS = Path(__file__).resolve().parents[1]
 SOURCE = Path(pipepool.__file__).resolve().parents[1]
 PATHS = [str(TESTS), str(SOURCE), *filter(None, [os.environ.get("PYTHONPATH")])]
-ENVIRONMENT = {**os.environ, "PYTHONPATH": ":".join(PATHS)}  # of a script that uses both
+ENVIRONMENT = {**os.environ, "PYTHONPATH": ":".join(PATHS)}  # for scripts that import both
 
 
 def in_pool(test: Callable[[PipePool], Awaitable[None]], workers: int = 2, **settings: Any) -> None:
@@ -71,7 +71,7 @@ def free_port() -> int:
         return int(sock.getsockname()[1])
 
 
-def lives(pid: int) -> bool:
+def is_alive(pid: int) -> bool:
     """Whether a process runs: a zombie does not."""
     try:
         return Path(f"/proc/{pid}/stat").read_bytes().rpartition(b") ")[2][:1] != b"Z"
@@ -80,7 +80,7 @@ def lives(pid: int) -> bool:
 
 
 def assume_short(scheduler: Scheduler | None, *functions: Callable[..., Any]) -> None:
-    """Make a pool assume that functions are short, as after many runs."""
+    """Set the estimates of functions to 5 us, as after many short runs."""
     assert scheduler is not None
     for each in functions:
         scheduler._functions.get(each).estimate = 5000.0  # ns

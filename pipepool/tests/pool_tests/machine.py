@@ -1,8 +1,8 @@
-"""A state machine: tasks of all kinds are submitted, cancelled, recalled, killed and timed out.
+"""A state machine: tasks of all kinds are submitted, cancelled, revoked, killed and timed out.
 
-Short tasks are queued behind one another, and behind such as were short before and are long now.
-After each step, and in each millisecond of a wait, the invariants are looked at; at the end of an
-example every task must have ended in its own way, having run as often as it may.
+Short tasks are queued behind each other, and behind tasks that were short before and are long now.
+The invariants are checked after each step and each millisecond of a wait. At the end of an example
+every task must have ended as expected, and must have run at most as often as it may.
 """
 
 from __future__ import annotations
@@ -29,32 +29,32 @@ from pipepool import BrokenWorker, PipePool, QueueFull, TaskExit
 from pipepool.scheduler import Scheduler
 from pool_tests import calls
 from pool_tests.helpers import assume_short
-from pool_tests.invariants import Invariant, Patience
+from pool_tests.invariants import DelayedInvariants, Invariant
 
 LIMIT = 20.0  # s for all tasks of one example to end
-SHORT = (calls.brief, calls.fickle, calls.moody)
-MOSTLY_SHORT = (calls.fickle, calls.moody)
-LONG = (0.03, 0.15)  # s: longer than a recall takes, and longer than a queue_timeout
+SHORT = (calls.always_short, calls.sometimes_long, calls.sometimes_long_too)
+MOSTLY_SHORT = (calls.sometimes_long, calls.sometimes_long_too)
+LONG = (0.03, 0.15)  # s: longer than a revocation takes, and longer than a queue_timeout
 QUEUE_TIMEOUT = 0.01  # s
 SIZES = (0, 4000, 40_000, 400_000)  # by themselves, and through shared memory
 
 WAITS = (0, 0, 1, 3, 10, 40, 90)  # ms
-DEADLY = {"crashes", "hangs", "kill"}
+CRASHING = {"crashes", "hangs", "kill"}
 
-UNSURE = BrokenWorker | TimeoutError  # it was begun, and ended perhaps before its first step
+MAYBE_NOT_RUN = BrokenWorker | TimeoutError  # the task may have ended before its first line ran
 
 queue_timeouts = st.sampled_from([None, QUEUE_TIMEOUT])
 which = st.integers(0, 1000)
 sizes = st.sampled_from(SIZES)
 some = st.integers(1, 20)
-orders = st.one_of(
+actions = st.one_of(
     st.tuples(st.just("short"), st.sampled_from(SHORT), some, st.booleans(), queue_timeouts),
     st.tuples(
         st.just("around"),
         st.sampled_from(MOSTLY_SHORT),
         st.sampled_from(LONG),
         st.integers(0, 4),
-        st.sampled_from([None, calls.brief]),
+        st.sampled_from([None, calls.always_short]),
         some,
         queue_timeouts,
     ),
@@ -66,8 +66,8 @@ orders = st.one_of(
 
 
 @dataclass
-class Submitted:
-    """A task, with what is to become of it."""
+class SubmittedTask:
+    """A task, with the outcome that is expected of it."""
 
     kind: str
     expected: Any
@@ -77,19 +77,19 @@ class Submitted:
 
 
 class Machine(RuleBasedStateMachine):
-    """A pool; what it is subjected to and what is looked at are said by subclasses."""
+    """A pool and random actions on it; subclasses set the actions and the invariants."""
 
     deaths = True  # of workers: killed, crashed, replaced after their number of tasks
     always: tuple[Invariant, ...] = ()
-    not_for_long: tuple[Callable[[Patience, Scheduler], None], ...] = ()
-    ends_well = True  # look at each task's end
+    eventually: tuple[Callable[[DelayedInvariants, Scheduler], None], ...] = ()
+    checks_outcomes = True  # check the outcome of each task
 
     @initialize(
         workers=st.integers(1, 3),
         recycled=st.sampled_from([None, None, 1, 2, 7, 20]),
         max_queue=st.sampled_from([None, None, None, 5]),
     )
-    def begin(self, workers: int, recycled: int | None, max_queue: int | None) -> None:
+    def start_pool(self, workers: int, recycled: int | None, max_queue: int | None) -> None:
         self.loop = asyncio.new_event_loop()
         self.folder = tempfile.TemporaryDirectory()
         self.ran = Path(self.folder.name) / "ran"
@@ -100,10 +100,10 @@ class Machine(RuleBasedStateMachine):
             max_queue=max_queue,
             preload=["pool_tests.calls"],
         )
-        self.submitted: list[Submitted] = []
+        self.submitted: list[SubmittedTask] = []
         self.killed = 0
-        self.is_wrong = False
-        self.looked = Patience()
+        self.has_failed = False
+        self.delayed = DelayedInvariants()
         self.loop.run_until_complete(self.pool.start())
         assume_short(self.scheduler, *SHORT)
 
@@ -124,25 +124,18 @@ class Machine(RuleBasedStateMachine):
         )  # fmt: skip
         task = self.loop.create_task(call)
         expected = number if expected is None else expected
-        self.submitted.append(Submitted(kind, expected, idempotent, queue_timeout, task))
+        self.submitted.append(SubmittedTask(kind, expected, idempotent, queue_timeout, task))
 
-    def submit_short(self, function: Callable[..., Any], many: int, **options: Any) -> None:
-        for _ in range(many):
-            self.submit("runs", function, str(self.ran), NUMBER, **options)
-
-    def submit_long(self, function: Callable[..., Any], seconds: float) -> None:
-        self.submit("runs", function, str(self.ran), NUMBER, seconds)
-
-    # One rule, as Hypothesis leaves some of several out of each example.
-    @rule(several=st.lists(orders, min_size=1, max_size=4), ms=st.sampled_from(WAITS))
-    def order(self, several: list[tuple[Any, ...]], ms: int) -> None:
-        """Submit several in one turn of the loop, and wait."""
+    # One rule for all: Hypothesis disables some rules in each example.
+    @rule(several=st.lists(actions, min_size=1, max_size=4), ms=st.sampled_from(WAITS))
+    def act(self, several: list[tuple[Any, ...]], ms: int) -> None:
+        """Take several actions in one iteration of the loop, and wait `ms`."""
         for kind, *details in several:
-            if self.deaths or kind not in DEADLY:
-                getattr(self, f"order_{kind}")(*details)
+            if self.deaths or kind not in CRASHING:
+                getattr(self, f"action_{kind}")(*details)
         self.loop.run_until_complete(self.wait(ms))
 
-    def order_short(
+    def action_short(
         self,
         function: Callable[..., Any],
         many: int,
@@ -153,10 +146,10 @@ class Machine(RuleBasedStateMachine):
         for _ in range(many):
             self.submit("runs", function, str(self.ran), NUMBER, **options)
 
-    def order_long(self, function: Callable[..., Any], seconds: float) -> None:
+    def action_long(self, function: Callable[..., Any], seconds: float) -> None:
         self.submit("runs", function, str(self.ran), NUMBER, seconds)
 
-    def order_around(
+    def action_around(
         self,
         function: Callable[..., Any],
         seconds: float,
@@ -165,53 +158,53 @@ class Machine(RuleBasedStateMachine):
         behind: int,
         queue_timeout: float | None,
     ) -> None:
-        """Have short tasks wait behind one that is long this time: these are recalled."""
+        """Submit short tasks behind one that is long this time, so that they are revoked."""
         assume_short(self.scheduler, *SHORT)
-        self.order_short(other or function, before, False, None)
-        self.order_long(function, seconds)
-        self.order_short(other or function, behind, False, queue_timeout)
+        self.action_short(other or function, before, False, None)
+        self.action_long(function, seconds)
+        self.action_short(other or function, behind, False, queue_timeout)
 
-    def order_steady(self, many: int) -> None:
+    def action_steady(self, many: int) -> None:
         for _ in range(many):
-            self.order_long(calls.steady, 0.004)
+            self.action_long(calls.always_long, 0.004)
 
-    def order_sized(self, size: int, sent: int, many: int) -> None:
+    def action_sized(self, size: int, sent: int, many: int) -> None:
         for _ in range(many):
             number = len(self.submitted)
             expected = number, sent, number.to_bytes(4, "big") * (size // 4)
             args = str(self.ran), NUMBER, size, bytes(sent)
             self.submit("runs", calls.sized, *args, expected=expected)
 
-    def order_exits(self) -> None:
+    def action_exits(self) -> None:
         self.submit("exits", calls.act, "exits", str(self.ran), NUMBER)
 
-    def order_crashes(self, idempotent: bool) -> None:
+    def action_crashes(self, idempotent: bool) -> None:
         args = "crashes", str(self.ran), NUMBER
         self.submit("crashes", calls.act, *args, idempotent=idempotent)
 
-    def order_hangs(self) -> None:
+    def action_hangs(self) -> None:
         args = "hangs", str(self.ran), NUMBER, 60.0
         self.submit("hangs", calls.act, *args, timeout=0.05, kill_on_cancel=True)
 
-    def order_cancel(self, which: int) -> None:
+    def action_cancel(self, which: int) -> None:
         if self.submitted:
             self.submitted[-1 - which % len(self.submitted)].task.cancel()
 
-    def order_kill(self, which: int) -> None:
+    def action_kill(self, which: int) -> None:
         if pids := self.pool.stats().pids:
             self.killed += 1
             try:
                 os.kill(pids[which % len(pids)], signal.SIGKILL)
-            except ProcessLookupError:  # it has ended since, and nothing has told us yet
+            except ProcessLookupError:  # it has ended, and the pool has not noticed yet
                 self.killed -= 1
 
     async def wait(self, ms: int) -> None:
         await asyncio.sleep(0)
         for _ in range(ms):
             await asyncio.sleep(0.001)
-            self.look()
-            for each in self.not_for_long:
-                self.hold(lambda each=each: each(self.looked, self.scheduler))  # type: ignore[misc]
+            self.check_always()
+            for each in self.eventually:
+                self.check(lambda each=each: each(self.delayed, self.scheduler))  # type: ignore[misc]
 
     @property
     def scheduler(self) -> Scheduler:
@@ -219,44 +212,44 @@ class Machine(RuleBasedStateMachine):
         return self.pool._scheduler
 
     @invariant()
-    def look(self) -> None:
+    def check_always(self) -> None:
         for each in self.always:
-            self.hold(lambda each=each: each(self.scheduler))  # type: ignore[misc]
+            self.check(lambda each=each: each(self.scheduler))  # type: ignore[misc]
 
-    def hold(self, invariant: Callable[[], None]) -> None:
-        """Look at an invariant; a pool that is wrong is not asked for more."""
+    def check(self, invariant: Callable[[], None]) -> None:
+        """Check an invariant; after a failure nothing more is checked."""
         try:
             invariant()
         except Exception:
-            self.is_wrong = True
+            self.has_failed = True
             raise
 
     def teardown(self) -> None:
         if not hasattr(self, "loop"):
             return
         try:
-            well = self.ends_well and not self.is_wrong
-            end = self.end if well else self.give_up
+            is_checked = self.checks_outcomes and not self.has_failed
+            end = self.finish if is_checked else self.abort
             self.loop.run_until_complete(asyncio.wait_for(end(), LIMIT))
         except TimeoutError:
-            self.loop.run_until_complete(self.give_up())
+            self.loop.run_until_complete(self.abort())
             raise AssertionError("a task never ended") from None
         finally:
             self.loop.close()
             self.folder.cleanup()
 
-    async def give_up(self) -> None:
+    async def abort(self) -> None:
         await self.pool.close(0)
         for each in self.submitted:
             each.task.cancel()
         await asyncio.gather(*(each.task for each in self.submitted), return_exceptions=True)
 
-    async def end(self) -> None:
+    async def finish(self) -> None:
         await asyncio.sleep(0)
         waiting = asyncio.gather(*(e.task for e in self.submitted), return_exceptions=True)
         outcomes = await waiting
         await self.pool.close()
-        self.look()
+        self.check_always()
         stats = self.pool.stats()
         assert (stats.queued, stats.running, stats.pids) == (0, 0, ())
         assert self.scheduler.accounting.pending == 0
@@ -266,16 +259,16 @@ class Machine(RuleBasedStateMachine):
             if isinstance(outcome, QueueFull):
                 assert times[number] == 0
             elif not isinstance(outcome, asyncio.CancelledError):
-                assert times[number] >= 1 or isinstance(outcome, UNSURE), (each, outcome)
-                self.judge(each, times[number], outcome)
-        self.count(outcomes)
+                assert times[number] >= 1 or isinstance(outcome, MAYBE_NOT_RUN), (each, outcome)
+                self.check_outcome(each, times[number], outcome)
+        self.check_stats(outcomes)
 
-    def judge(self, submitted: Submitted, times: int, outcome: Any) -> None:
+    def check_outcome(self, submitted: SubmittedTask, times: int, outcome: Any) -> None:
         kind = submitted.kind
         if isinstance(outcome, BrokenWorker):
             assert kind == "crashes" or self.killed, outcome
         elif isinstance(outcome, TimeoutError) and submitted.queue_timeout is not None:
-            assert times <= submitted.idempotent, "it ran, and was said not to have"
+            assert times <= submitted.idempotent, "it ran, and queue_timeout was reported"
         elif kind == "exits":
             assert isinstance(outcome, TaskExit)
         elif kind == "hangs":
@@ -283,8 +276,8 @@ class Machine(RuleBasedStateMachine):
         else:
             assert outcome == submitted.expected, (kind, outcome)
 
-    def count(self, outcomes: list[Any]) -> None:
-        """See that the figures are those of what came; of what was cancelled they may count any."""
+    def check_stats(self, outcomes: list[Any]) -> None:
+        """Check the counts of stats(), which may include any number of the cancelled tasks."""
         stats = self.pool.stats()
         cancelled = sum(isinstance(each, asyncio.CancelledError) for each in outcomes)
         refused = sum(isinstance(each, QueueFull) for each in outcomes)
@@ -294,4 +287,4 @@ class Machine(RuleBasedStateMachine):
         assert failed <= stats.failed <= failed + cancelled
 
 
-NUMBER = object()  # stands for a task's own
+NUMBER = object()  # stands for the number of the task itself

@@ -20,11 +20,11 @@ class ProcessPoolExecutor(Executor):
     """Our executor under the name that their scripts import."""
 
 
-class Shown(ProcessPoolExecutor):
-    """The same as the type of their mixins: one test skips the type that the module exports."""
+class MixinExecutor(ProcessPoolExecutor):
+    """The executor type of their mixins; one test skips the type that the module exports."""
 
 
-Shown.__name__ = ProcessPoolExecutor.__name__
+MixinExecutor.__name__ = ProcessPoolExecutor.__name__
 
 
 def install() -> None:
@@ -44,7 +44,7 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         kind = item.getparent(pytest.Class)
         if kind is not None and getattr(kind.obj, "executor_type", None) is ProcessPoolExecutor:
-            kind.obj.executor_type = Shown
+            kind.obj.executor_type = MixinExecutor
     _let_scripts_inherit_the_path()
     items[:] = [item for item in items if _is_wanted(item)]
 

@@ -31,7 +31,7 @@ class _Flags:
 
     @property
     def broken(self) -> str | None:
-        """Say why the executor is broken; its end is not counted."""
+        """Why the executor is broken; None after a shutdown."""
         if self.shutdown or self._engine._scheduler is None:
             return None
         why: str | None = self._engine._scheduler.broken
@@ -49,7 +49,7 @@ class _Pickled:
 
 
 class ProcessPoolExecutor(Executor):
-    """Our executor with loky's words; reducers do not exist in it, timeout and env do nothing."""
+    """Our executor with loky's parameters; it has no reducers, timeout and env have no effect."""
 
     def __init__(
         self,

@@ -24,7 +24,7 @@ class ProcessExpired(OSError):
         self.pid = getattr(error, "pid", None)
 
 
-STARTED = 30.0  # s for the workers to start
+START_TIMEOUT = 30.0  # s for the workers to start
 ENDED = 90.0  # s for all tasks of a test to end
 
 
@@ -73,8 +73,8 @@ class ProcessPool:
         timeout: float | None = None,
     ) -> Future[Any]:
         self._start()
-        with contextlib.suppress(Exception):  # what it is, is_broken reports
-            self._started.result(STARTED)
+        with contextlib.suppress(Exception):  # _is_broken reports it
+            self._started.result(START_TIMEOUT)
         if self._status is not Status.RUNNING or self._is_broken:
             raise RuntimeError("the pool takes no tasks")
         call = functools.partial(function, *args, **kwargs or {})
@@ -144,7 +144,7 @@ class ProcessPool:
             is_ready = threading.Event()
             self._thread = threading.Thread(target=lambda: asyncio.run(self._serve(is_ready)))
             self._thread.start()
-            is_ready.wait(STARTED)
+            is_ready.wait(START_TIMEOUT)
             self._started = asyncio.run_coroutine_threadsafe(self._pool.start(), self._loop)
             self._status = Status.RUNNING
 

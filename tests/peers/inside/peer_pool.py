@@ -20,11 +20,11 @@ __all__ = ["BrokenWorker", "Executor", "Future", "PipePool", "RemoteTraceback", 
 # The tests of the standard library read the text of a remote traceback by this name.
 RemoteTraceback.tb = property(lambda self: self.args[0])  # type: ignore[attr-defined]
 
-PATIENCE = 30.0  # s for workers to start or to end
+WORKER_TIMEOUT = 30.0  # s for workers to start or to end
 
 
 def forbid(kind: type) -> None:
-    """Have every use of a peer's own pool fail: its tests must run on ours."""
+    """Make every use of a peer's own pool fail: its tests must run on ours."""
 
     def refuse(*_: object, **__: object) -> None:
         raise AssertionError(f"the test uses {kind.__module__}.{kind.__name__} and not our pool")
@@ -58,14 +58,14 @@ class Worker:
 
     def join(self) -> None:
         """Wait for the end of the worker."""
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WORKER_TIMEOUT
         while is_alive(self.pid):
             assert time.monotonic() < deadline, f"worker {self.pid} has not ended"
             time.sleep(0.01)
 
 
 class Workers(Mapping[int, Worker]):
-    """The workers of an executor by pid, as they are now; after its end, those left of them."""
+    """The live workers of an executor by pid; after its end, those that still run."""
 
     def __init__(self, executor: Executor) -> None:
         self._engine = executor._engine
@@ -74,7 +74,7 @@ class Workers(Mapping[int, Worker]):
 
     def _now(self) -> dict[int, Worker]:
         engine = self._engine
-        deadline = time.monotonic() + PATIENCE
+        deadline = time.monotonic() + WORKER_TIMEOUT
         while engine._thread is not None and engine._thread.is_alive():
             scheduler = engine._scheduler
             if scheduler is not None:

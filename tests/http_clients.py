@@ -1,4 +1,4 @@
-"""Asking a server as several clients do, with the standard library alone."""
+"""HTTP clients for tests, one or several at once, of the standard library."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-LIMIT = 45.0  # s for clients to be answered; each request has a limit of its own
+LIMIT = 45.0  # s for all clients to end; each request has its own timeout
 
 
 def get(url: str, timeout: float = 20) -> tuple[int, bytes]:
@@ -21,13 +21,13 @@ def get(url: str, timeout: float = 20) -> tuple[int, bytes]:
         connection.close()
 
 
-def together(count: int, ask: Callable[[], Any]) -> list[Any]:
-    """Call from `count` threads at once; give what each got, or the exception it got."""
+def in_threads(count: int, call: Callable[[], Any]) -> list[Any]:
+    """Call from `count` threads at once; return each result, or the exception instead."""
     answers: list[Any] = []
 
     def one() -> None:
         try:
-            answers.append(ask())
+            answers.append(call())
         except (OSError, http.client.HTTPException) as error:
             answers.append(error)
 
@@ -41,19 +41,21 @@ def together(count: int, ask: Callable[[], Any]) -> list[Any]:
 
 
 @contextmanager
-def asked(url: str, clients: int = 8) -> Iterator[list[Any]]:
-    """Keep clients asking for as long as this lasts; afterwards the list has every status."""
+def background_requests(url: str, clients: int = 8) -> Iterator[list[Any]]:
+    """Send requests from `clients` threads meanwhile; afterwards the list has every status."""
     ended, statuses = threading.Event(), list[Any]()
 
-    def ask() -> None:
+    def send() -> None:
         while not ended.is_set():
             statuses.append(get(url)[0])
 
-    asking = threading.Thread(target=lambda: statuses.extend(filter(None, together(clients, ask))))
-    asking.start()
+    sender = threading.Thread(
+        target=lambda: statuses.extend(filter(None, in_threads(clients, send)))
+    )
+    sender.start()
     try:
         yield statuses
     finally:
         ended.set()
-        asking.join(LIMIT)
-    assert not asking.is_alive()
+        sender.join(LIMIT)
+    assert not sender.is_alive()
