@@ -98,7 +98,7 @@ class Chaos:
         await self.outcome("large", call, ("bytes", size), None)
 
     async def error(self, _: int) -> None:
-        kind = self.random.choice(["error", "awkward", "stop", "unpicklable", "recursion"])
+        kind = self.random.choice(["error", "not loadable", "stop", "unpicklable", "recursion"])
         errors = (ValueError, RemoteError, RuntimeError, RecursionError)
         await self.outcome("error", self.pool.run(calls.fail, kind), ..., *errors)
 
