@@ -183,13 +183,28 @@ def test_an_executor_that_was_used_before_a_fork_raises_in_the_child() -> None:
         assert executor.submit(calls.add, 1).result(LIMIT) == 1
 
 
-def test_a_start_after_a_cancelled_start_raises_that_the_pool_is_closed() -> None:
+def test_a_start_after_a_cancelled_start_starts_again(tmp_path: Path) -> None:
     async def body() -> None:
-        pool = PipePool(1, calls.sleep, (30,))
+        pool = PipePool(1, calls.sleep_once, (str(tmp_path / "slept"), 30))
         with pytest.raises(TimeoutError):
-            await asyncio.wait_for(pool.start(), 0.3)
-        with pytest.raises(BrokenWorker, match="closed"):
-            await pool.start()
+            await asyncio.wait_for(pool.start(), 2.0)
+        await pool.start()
+        assert await pool.run(calls.add, 1) == 1
+        await pool.close()
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
+def test_a_cancelled_start_leaves_the_pool_to_others_that_wait_for_it() -> None:
+    async def body() -> None:
+        pool = PipePool(1, calls.sleep, (0.5,))
+        first, second = (asyncio.ensure_future(pool.start()) for _ in range(2))
+        await asyncio.sleep(0.1)
+        first.cancel()
+        await second
+        assert first.cancelled()
+        assert await pool.run(calls.add, 1) == 1
+        await pool.close()
 
     asyncio.run(asyncio.wait_for(body(), LIMIT))
 

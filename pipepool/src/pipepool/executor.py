@@ -24,7 +24,7 @@ from pipepool.pool import ContextVariables, configure
 from pipepool.scheduler import Scheduler, TaskMetrics
 from pipepool.shared_memory import ARENA_SIZE
 from pipepool.worker_connection import DEFAULTS, Options
-from pipepool.worker_manager import Config
+from pipepool.worker_manager import Config, log
 
 T = TypeVar("T")
 # future, function, args, kwargs, options, values of context variables
@@ -297,12 +297,12 @@ class _Engine:
         self._scheduler = Scheduler(loop, self._config, Future.set_running_or_notify_cancel)
         with self._lock:
             self._loop = loop
-        self._take_calls()
-        await self._end.wait()
         try:
+            self._take_calls()
+            await self._end.wait()
             await self._drain()
-            await self._scheduler.end()
         finally:
+            await self._scheduler.end()
             with self._lock:
                 self._loop = None
 
@@ -365,7 +365,10 @@ def _submit(scheduler: Scheduler, call: Call, at_once: bool = False) -> None:
 
 def _fail(future: Future[Any], error: Exception) -> None:
     if future.set_running_or_notify_cancel():
-        future.set_exception(error)
+        try:
+            future.set_exception(error)
+        except BaseException:  # noqa: BLE001 - such as sys.exit() in a done callback
+            log.exception("a done callback raised")
 
 
 def _run_chunk(function: Callable[..., T], calls: tuple[tuple[Any, ...], ...]) -> list[T]:

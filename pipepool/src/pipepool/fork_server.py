@@ -4,7 +4,7 @@ It is a fresh interpreter, so no lock can be held by a thread that the fork does
 the workers, reports their exit status, and kills them when its parent ends or closes the socket.
 `ForkServerClient` is the parent's side.
 
-    to the fork server    FORK token (with two descriptors), KILL token
+    to the fork server    FORK token (with two descriptors), KILL token, FLUSH token
     to the parent         READY threads pid, FAILED size (then a text), ENDED token status
 """
 
@@ -34,12 +34,12 @@ from pathlib import Path
 from typing import Any, NoReturn, Protocol
 
 from pipepool.shared_memory import SharedMemory
-from pipepool.worker import work
+from pipepool.worker import FLUSH_SIGNAL, work
 from pipepool.worker_connection import in_empty_context
 
 REQUEST = struct.Struct("=cQ")
 REPORT = struct.Struct("=cQq")
-FORK, KILL = b"F", b"K"
+FORK, KILL, FLUSH = b"F", b"K", b"U"
 READY, FAILED, ENDED = b"R", b"E", b"X"
 
 PR_SET_PDEATHSIG = 1
@@ -104,6 +104,10 @@ class ForkServerClient:
     def kill(self, token: int) -> None:
         """Kill a worker; its end is reported like every other."""
         self._request(REQUEST.pack(KILL, token), [])
+
+    def flush(self, token: int) -> None:
+        """Make a worker send the results that it holds."""
+        self._request(REQUEST.pack(FLUSH, token), [])
 
     def close(self) -> None:
         """Close the connection: the fork server ends its workers and itself, and sets `ended`."""
@@ -320,16 +324,18 @@ class _ForkServer:
         if len(data) < REQUEST.size:
             return False
         request, token = REQUEST.unpack(data)
-        if request == KILL:
+        if request != FORK:
+            number = signal.SIGKILL if request == KILL else FLUSH_SIGNAL
             for pid in [pid for pid, each in self._workers.items() if each == token]:
-                os.kill(pid, signal.SIGKILL)  # it is not reaped yet, so its pid is still its own
+                os.kill(pid, number)  # it is not reaped yet, so its pid is still its own
             return True
         return self._fork(token, *descriptors)
 
     def _fork(self, token: int, sock: int, memory: int) -> bool:
         try:
             pid = os.fork()
-        except OSError:  # no memory or no processes: report it as a worker that ended at once
+        except OSError as error:  # report it as a worker that ended at once
+            print(f"no worker can be forked: {error}", file=sys.stderr, flush=True)
             os.close(sock)
             os.close(memory)
             return self._report(ENDED, token, 1)

@@ -66,7 +66,7 @@ def configure(
         raise ValueError("max_queue must be at least 0, or None for any number")
     if operator.index(shared_memory) < PAGE:
         raise ValueError(f"shared_memory must be at least {PAGE} bytes")
-    check_seconds("start_timeout", start_timeout)
+    start_timeout = check_seconds("start_timeout", start_timeout)
     if isinstance(preload, str) or isinstance(context, str):
         raise TypeError("preload and context must be lists of names, not one string")
     if busy_wait is None:
@@ -162,10 +162,15 @@ class PipePool:
         self._variables = ContextVariables(context)
         self._scheduler: Scheduler | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
+        self._waiting_for_start = 0  # callers of `start`
         self._is_closed = False
 
     async def __aenter__(self) -> PipePool:
-        await self.start()
+        try:
+            await self.start()
+        except asyncio.CancelledError:
+            await self.close(0)
+            raise
         return self
 
     async def __aexit__(
@@ -179,7 +184,9 @@ class PipePool:
     async def start(self) -> None:
         """Start the workers on the running loop, and wait until they can take tasks.
 
-        Raises BrokenWorker when none can start: an import or the initializer failed.
+        Several callers may wait for the same start. When all of them are cancelled, what was
+        started ends, and the next call starts again. Raises BrokenWorker when no worker can start:
+        an import or the initializer failed.
         """
         if self._scheduler is None:
             if self._is_closed:
@@ -188,11 +195,17 @@ class PipePool:
             self._scheduler = Scheduler(self._loop, self._config)
         scheduler = self._scheduler
         self._check_loop()
+        started = scheduler.manager.started
+        self._waiting_for_start += 1
         try:
-            await asyncio.shield(scheduler.manager.started)
+            await asyncio.shield(started)
         except asyncio.CancelledError:
-            await self.close(0)
+            if self._waiting_for_start == 1 and not started.done():
+                self._scheduler = None
+                await _end(scheduler, 0)
             raise
+        finally:
+            self._waiting_for_start -= 1
         if (why := scheduler.broken) is not None:
             await self.close(0)
             raise BrokenWorker(why) from scheduler.manager.cause
@@ -350,7 +363,10 @@ class PipePool:
                     taken = 0
             await future
         finally:
-            if not future.done():
+            if future.done():
+                if not future.cancelled():
+                    future.exception()  # it is retrieved: nobody else can
+            else:
                 scheduler.stop_stream(task)
                 future.cancel()
                 scheduler.cancel(task)
@@ -369,7 +385,8 @@ class PipePool:
 
     def _limit(self, limit: int | None) -> int:
         if limit is None:
-            return AHEAD * self._config.workers
+            ahead, most = AHEAD * self._config.workers, self._config.max_queue
+            return ahead if most is None else max(1, min(ahead, most))
         if operator.index(limit) < 1:
             raise ValueError("limit must be at least 1, or None")
         return limit
@@ -403,22 +420,26 @@ class PipePool:
         if scheduler is not None:
             self._check_loop()
         self._is_closed = True
-        if scheduler is None:
-            return
-        try:
-            await scheduler.drain(grace)
-        finally:
-            cancelled = None
-            ending = asyncio.ensure_future(scheduler.end())
-            while not ending.done():  # its time is limited: wait, even if all tasks are cancelled
-                try:
-                    await asyncio.shield(ending)
-                except asyncio.CancelledError as error:
-                    cancelled = error
-                    if ending.cancelled():
-                        ending = asyncio.ensure_future(scheduler.end())
-            if cancelled is not None:
-                raise cancelled
+        if scheduler is not None:
+            await _end(scheduler, grace)
+
+
+async def _end(scheduler: Scheduler, grace: float | None) -> None:
+    """Wait `grace` seconds for the tasks of a scheduler, and end it, also when cancelled."""
+    try:
+        await scheduler.drain(grace)
+    finally:
+        cancelled = None
+        ending = asyncio.ensure_future(scheduler.end())
+        while not ending.done():  # its time is limited: wait, even if all tasks are cancelled
+            try:
+                await asyncio.shield(ending)
+            except asyncio.CancelledError as error:
+                cancelled = error
+                if ending.cancelled():
+                    ending = asyncio.ensure_future(scheduler.end())
+        if cancelled is not None:
+            raise cancelled
 
 
 @dataclass(frozen=True)

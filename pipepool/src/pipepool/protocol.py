@@ -24,6 +24,7 @@ from pipepool.shared_memory import Arena, keep_freed_pages
 
 HEADER = struct.Struct("=QQ")
 LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; an estimate
+MOST = 1 << 48  # bytes of a frame: what claims to be more is damaged
 BUFFER = 64 << 10  # bytes of the receive buffer; a larger frame gets a buffer of its own
 SETUP = 0  # the sequence number of a worker's set-up, and of its answer
 
@@ -230,6 +231,8 @@ class FrameReader:
             begin = at + HEADER.size
             middle, end = begin + envelope, begin + envelope + blob
             if end > filled:
+                if end - at > MOST:
+                    raise ValueError(f"a frame of {end - at} bytes")
                 if end - at > len(buffer):
                     self._needed = end - at
                 break
@@ -260,7 +263,7 @@ def load_exception(payload: tuple[bytes, str]) -> BaseException:
         error = pickle.loads(data)  # noqa: S301 - from our own child
         # Past a __setattr__ of its own, such as that of a frozen dataclass.
         BaseException.__setattr__(error, "__cause__", RemoteTraceback(trace))
-    except Exception as wrong:  # noqa: BLE001 - it loaded in the worker, but modules may differ
+    except BaseException as wrong:  # noqa: BLE001 - it loaded in the worker, but modules may differ
         error = RemoteError(f"{wrong!r}, while loading an exception:\n{trace}")
     return error
 

@@ -39,6 +39,7 @@ from pipepool.worker_manager import Config, WorkerManager, log
 BUDGET = 300_000.0  # ns: limit of the estimated run times of a worker's tasks
 STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
 STUCK_CHECK = 0.01  # s between two checks for such a task
+STOPPED = 1.0  # s beyond a task's timeout in which its idle worker must have started it
 VISIBLE = 0.002  # s after which a write to the status block is visible to the other process
 MOST_DEATHS = 3  # workers that die holding a task that they have not started: then it fails
 
@@ -265,7 +266,12 @@ class Scheduler:
         elif kind == FAILED:
             self.manager.initializer_failed(connection, load_exception(payload))
         else:
-            self.manager.worker_ready(connection, *connection.decoder.decode(kind, payload, blob))
+            pid, kind, payload = payload
+            try:
+                result = connection.decoder.decode(kind, payload, blob)
+            except Exception:  # noqa: BLE001 - the result of the initializer is optional
+                result = None
+            self.manager.worker_ready(connection, pid, result)
 
     def _handle_item(
         self, connection: WorkerConnection, task: Task, payload: Any, blob: memoryview
@@ -309,7 +315,12 @@ class Scheduler:
         """Cancel the queued tasks, but one for each worker that is starting."""
         self.flush()
         for task in list(self.queue)[self.manager.count_starting() :]:
-            if task.future.cancel():
+            try:
+                is_cancelled = task.future.cancel()
+            except BaseException:  # noqa: BLE001
+                is_cancelled = True
+                _log_callback_error(task)
+            if is_cancelled:
                 self.cancel(task)
 
     def _fail_and_stop(self, task: Task, error: BaseException) -> None:
@@ -378,11 +389,14 @@ class Scheduler:
         if again:
             self._requeue(again)
 
-    def out_of_memory(self, tasks: list[Task]) -> None:
-        """Fail tasks whose results do not fit into the memory."""
+    def results_lost(self, tasks: list[Task], error: Exception) -> None:
+        """Fail tasks whose results do not fit into the memory, or cannot be read."""
         self.running -= len(tasks)
         for task in tasks:
-            self.accounting.fail(task, MemoryError("the result does not fit into the memory"))
+            if isinstance(error, MemoryError):
+                self.accounting.fail(task, MemoryError("the result does not fit into the memory"))
+            else:
+                self.accounting.fail(task, BrokenWorker(f"its worker sent damaged data: {error!r}"))
 
     def fail_all(self, why: str) -> None:
         """Fail every queued task, and reject new ones."""
@@ -422,6 +436,15 @@ class Scheduler:
         left = timeout
         if running is not None and running[0] is task:
             left -= (monotonic_ns() - running[1]) / 1e9
+        elif running is None and connection.tasks.get(task.sequence) is task:
+            connection.read()  # the result may have come meanwhile
+            if not task.is_ended and monotonic_ns() - task.sent > (timeout + STOPPED) * 1e9:
+                error = TimeoutError(f"the worker did not start the task within {timeout:g} s")
+                self.accounting.fail(task, error)
+                self.manager.kill(connection)  # it is stopped, or has no CPU
+                return
+        if task.is_ended:
+            return
         if left > 0:
             task.timer = in_empty_context(self._loop.call_later, left, self._check_run_time, task)
         else:
@@ -444,6 +467,8 @@ class Scheduler:
             running = connection.running()
             if running is not None and (runs := now - running[1]) > STUCK:
                 task = running[0]
+                if min(connection.tasks) < task.sequence:  # it holds results that are due
+                    self.manager.flush(connection)
                 task.function.add_run(runs)  # queue no task behind another run of it
                 connection.load += runs - task.cost
                 task.cost = float(runs)
@@ -637,10 +662,11 @@ class Accounting:
         assert self.observer is not None
         waited = (task.sent - task.submitted) / 1e9 if task.sent else None
         ran = None if task.run_ns is None else task.run_ns / 1e9
-        name = getattr(task.function.callable, "__qualname__", repr(task.function.callable))
+        function = task.function.callable
+        name = getattr(function, "__qualname__", None) or type(function).__qualname__
         try:
             self.observer(TaskMetrics(name, outcome, waited, ran))
-        except Exception:  # noqa: BLE001 - it must not harm the pool
+        except (Exception, SystemExit):  # noqa: BLE001 - it must not harm the pool
             log.exception("the metrics callback raised")
 
     async def wait_until_empty(self, seconds: float | None) -> None:

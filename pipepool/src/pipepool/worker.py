@@ -11,6 +11,7 @@ import importlib
 import os
 import pickle
 import select
+import signal
 import socket
 import traceback
 from collections import deque
@@ -36,6 +37,7 @@ from pipepool.protocol import (
 )
 from pipepool.shared_memory import SharedMemory
 
+FLUSH_SIGNAL = signal.SIGURG  # is ignored by default, so that it harms no other process
 HOLD = 100_000  # ns that a result may wait for the next one, to share a frame with it
 LONGEST_DECAY = 0.9  # factor of the longest run time after each shorter run
 BUSY_WAIT = 200_000  # ns: more than it costs to fall asleep and to be woken
@@ -106,24 +108,47 @@ class _Worker:
         self._longest: dict[int, float] = {}
         self._finalizer: Callable[[], object] | None = None
         self._variables: list[contextvars.ContextVar[Any]] = []
+        self._credits: dict[int, int] = {}  # items that a stream may send, by sequence number
+        self._stopped: set[int] = set()  # streams that are to end
+        self._is_in_task = self._is_copy = False  # a copy is a process that a task forked
+        signal.signal(FLUSH_SIGNAL, self._flush)
+        os.register_at_fork(after_in_child=self._set_copy)
         self._context = contextvars.copy_context()  # each task runs in a copy of it
 
     def receive(self) -> bool:
         """Wait for frames and receive them; return False when the parent closed the socket."""
         self._wait.wait_for_data()
+        return self._receive()
+
+    def _receive(self) -> bool:
         frames = self._reader.receive()
         if frames is None:
             return False
-        self.frames.extend(frames)
+        for entries, blob in frames:
+            sequence, number, *_, items = entries[0]
+            if number != CREDIT:
+                self.frames.append((entries, blob))
+            elif items:
+                self._credits[sequence] = self._credits.get(sequence, 0) + items
+            else:
+                self._stopped.add(sequence)
         return True
+
+    def _flush(self, *_: object) -> None:
+        """Send finished results while a task runs that takes longer than expected."""
+        if self._is_in_task and not self._is_copy:
+            self._is_in_task = False  # a second signal must not send at the same time
+            self._send()
+            self._is_in_task = True
+
+    def _set_copy(self) -> None:
+        self._is_copy = True
 
     def run(self, entries: list[Entry], blob: memoryview) -> None:
         """Run the tasks of one frame. Results are sent together, each at most HOLD late."""
         status, out, longest = self._status, self._encoder.entries, self._longest
         now = held_since = monotonic_ns()
         for sequence, number, code, kind, payload in entries:
-            if number == CREDIT:  # credit of a stream that has ended
-                continue
             if out and now - held_since + longest.get(number, 0.0) > HOLD:
                 self._send()
                 now = monotonic_ns()  # the parent may have been slow to read it
@@ -136,6 +161,8 @@ class _Worker:
                 self._decoder.discard(kind, payload)
                 continue
             answer = self._run_entry(sequence, number, kind, payload, blob)
+            if self._is_copy:  # a process that the task forked returned from it, too
+                os._exit(0)
             now = monotonic_ns()
             status[shared_memory.ENDED] = sequence
             if not out:
@@ -170,10 +197,14 @@ class _Worker:
                 return self._set_up(self._decoder.decode(kind, payload, blob))
             if kind == PLAIN:
                 function = self._function(number)
-                return self._encoder.encode(self._context.copy().run(function, *payload))
+                self._is_in_task = True
+                result = self._context.copy().run(function, *payload)
+                self._is_in_task = False
+                return self._encoder.encode(result)
             call = self._decoder.decode(kind, payload, blob)
             return self._encoder.encode(self._call(sequence, number, *call))
         except BaseException as error:  # noqa: BLE001 - it is passed to the caller
+            self._is_in_task = False
             return FAILED, _dump_exception(error)
 
     def _set_up(self, pickled: bytes) -> tuple[int, Any]:
@@ -187,9 +218,9 @@ class _Worker:
         self._finalizer = setup.finalizer
         self._context = contextvars.copy_context()  # with the values that the initializer set
         try:
-            return self._encoder.encode((os.getpid(), result))
+            return PLAIN, (os.getpid(), *self._encoder.encode(result))
         except Exception:  # noqa: BLE001 - the result is optional
-            return self._encoder.encode((os.getpid(), None))
+            return PLAIN, (os.getpid(), PLAIN, None)
 
     def _function(self, number: int) -> Any:
         function = self._functions[number]
@@ -211,7 +242,9 @@ class _Worker:
         context = self._context.copy()
         for position, value in values or ():
             context.run(self._variables[position].set, value)
+        self._is_in_task = True  # while nothing is encoded: `_flush` may send
         result = context.run(function, *args, **kwargs)
+        self._is_in_task = False
         if credit is None:
             return result
         self._stream(sequence, context, result, credit)
@@ -219,12 +252,16 @@ class _Worker:
 
     def _stream(self, sequence: int, context: contextvars.Context, items: Any, credit: int) -> None:
         """Send the items of an iterable one by one, no more than `credit` before the next grant."""
+        self._send()  # what earlier tasks returned
         status, end = self._status, object()
         iterator = iter(items)
         try:
-            while status[shared_memory.STOPPED] != sequence:
-                if not credit and not (credit := self._wait_for_credit(sequence)):
-                    return
+            while sequence not in self._stopped and status[shared_memory.STOPPED] != sequence:
+                if not credit:
+                    credit = self._credits.pop(sequence, 0)
+                    if not credit and not self._receive():
+                        raise BrokenPipeError
+                    continue
                 item = context.run(next, iterator, end)
                 if item is end:
                     return
@@ -233,23 +270,10 @@ class _Worker:
                 self._send()
                 credit -= 1
         finally:
+            self._credits = {each: n for each, n in self._credits.items() if each > sequence}
+            self._stopped = {each for each in self._stopped if each > sequence}
             if hasattr(iterator, "close"):
                 context.run(iterator.close)
-
-    def _wait_for_credit(self, sequence: int) -> int:
-        """Return how many more items may be sent, 0 for none; keep frames with tasks for later."""
-        grants: list[int] = []
-        while not grants:
-            frames = self._reader.receive()
-            if frames is None:
-                raise BrokenPipeError
-            for entries, blob in frames:
-                first, number, *_, items = entries[0]
-                if number != CREDIT:
-                    self.frames.append((entries, blob))
-                elif first == sequence:
-                    grants.append(items)
-        return 0 if 0 in grants else sum(grants)
 
     def _send(self) -> None:
         if not self._encoder.entries:

@@ -86,11 +86,17 @@ def has_placeholders(function: functools.partial[Any]) -> bool:
     return PLACEHOLDER is not None and any(each is PLACEHOLDER for each in function.args)
 
 
-def check_seconds(name: str, seconds: object) -> None:
-    """Raise TypeError unless a parameter is a number of seconds or None."""
-    is_number = isinstance(seconds, Real) and not math.isnan(seconds)
-    if seconds is not None and not is_number:
+def check_seconds(name: str, seconds: Any) -> float | None:
+    """Return a parameter as a float; raise TypeError if it is no number of seconds, nor None."""
+    if seconds is None:
+        return None
+    try:
+        value = float(seconds) if isinstance(seconds, Real) else math.nan
+    except OverflowError:
+        value = math.nan
+    if math.isnan(value):
         raise TypeError(f"{name} must be a number of seconds or None, not {seconds!r}")
+    return value
 
 
 @dataclass(frozen=True, slots=True)
@@ -105,8 +111,8 @@ class Options:
     zero_copy_args: bool = False
 
     def __post_init__(self) -> None:
-        check_seconds("timeout", self.timeout)
-        check_seconds("queue_timeout", self.queue_timeout)
+        for name in ("timeout", "queue_timeout"):
+            object.__setattr__(self, name, check_seconds(name, getattr(self, name)))
 
 
 DEFAULTS = Options()
@@ -170,7 +176,7 @@ class Listener(Protocol):
         self, connection: WorkerConnection, entries: list[Entry], blob: memoryview
     ) -> None: ...
     def worker_disconnected(self, connection: WorkerConnection) -> None: ...
-    def frame_too_large(self, connection: WorkerConnection) -> None: ...
+    def unreadable(self, connection: WorkerConnection, error: Exception) -> None: ...
 
 
 class WorkerConnection:
@@ -292,8 +298,8 @@ class WorkerConnection:
             frames = self._reader.receive()
         except BlockingIOError:
             return
-        except MemoryError:
-            self._listener.frame_too_large(self)
+        except Exception as error:  # noqa: BLE001 - no memory for a frame, or bytes that are none
+            self._listener.unreadable(self, error)
             return
         if frames is None:
             self._listener.worker_disconnected(self)
@@ -314,7 +320,7 @@ class WorkerConnection:
         while self.state is not WorkerState.DEAD:
             try:
                 frames = self._reader.receive()
-            except (BlockingIOError, MemoryError):
+            except Exception:  # noqa: BLE001 - nothing more can be read
                 return
             if frames is None:
                 return

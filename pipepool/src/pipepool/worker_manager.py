@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 import logging
-import pickle
 from collections.abc import Callable
 from dataclasses import dataclass
 from multiprocessing import context, reduction, resource_sharer
@@ -20,6 +19,7 @@ REPLACE_AT = 8  # a successor is started when 1/REPLACE_AT of a worker's tasks a
 PAUSE = 0.1  # s before the second retry of a worker or fork server that failed to start
 LONGEST_PAUSE = 5.0  # s; the pause doubles with each further failure
 SLOW_START = 10.0  # s after which a start without a ready worker is logged
+RETIRING_TIMEOUT = 10.0  # s for a retired worker to end, with its finalizer, before it is killed
 STATUS_TIMEOUT = 1.0  # s to wait for the exit status after a worker closed its socket
 
 log = logging.getLogger("pipepool")
@@ -48,7 +48,7 @@ class Listener(Protocol):
     def flush(self) -> None: ...
     def worker_died(self, tasks: list[Task], status: int | None, pid: int | None) -> None: ...
     def never_started(self, tasks: list[Task]) -> None: ...
-    def out_of_memory(self, tasks: list[Task]) -> None: ...
+    def results_lost(self, tasks: list[Task], error: Exception) -> None: ...
     def fail_all(self, why: str) -> None: ...
 
 
@@ -61,8 +61,6 @@ class WorkerManager:
         self._listener = listener
         self._setup = config.setup
         self._pickled_setup = _pickle_once(self._setup)
-        # Raise what cannot be pickled here, before the fork server is started.
-        self._first_setup = None if self._pickled_setup else _pickle_for_child(self._setup)
         self.counts_tasks = config.max_tasks is not None
         self._quota = float("inf") if config.max_tasks is None else float(config.max_tasks)
         self.replace_at = max(1.0, self._quota // REPLACE_AT) if config.max_tasks else -1.0
@@ -77,11 +75,11 @@ class WorkerManager:
         self.cause: BaseException | None = None
         self.killed = self.restarts = 0
         self.started = loop.create_future()
+        self._fork_server = self._start_fork_server()
         self._timers = [in_empty_context(loop.call_later, SLOW_START, self._warn_of_slow_start)]
         if config.start_timeout is not None:
             timer = in_empty_context(loop.call_later, config.start_timeout, self._start_timed_out)
             self._timers.append(timer)
-        self._fork_server = self._start_fork_server()
         self._start_workers()
 
     def _warn_of_slow_start(self) -> None:
@@ -133,19 +131,18 @@ class WorkerManager:
         for _ in range(self._config.workers + ending - len(alive)):
             self._token += 1
             try:
+                setup = self._pickled_setup or _pickle_for_child(self._setup)
                 connection = WorkerConnection(
                     self._token, self._loop, self, self._quota, self._config.arena_size
                 )
-            except (OSError, MemoryError) as error:
+            except Exception as error:  # noqa: BLE001 - no descriptor, no memory, a closed initarg
                 self._retry_later(f"no worker can be started: {error}", error)
                 return
             self.connections[connection.token] = connection
             self._fork_server.fork(
                 connection.token, connection.worker_socket, connection.memory_descriptor
             )
-            setup = self._pickled_setup or self._first_setup or _pickle_for_child(self._setup)
             connection.set_up(setup)
-            self._first_setup = None
 
     def _activate_spares(self) -> None:
         """Activate spare workers in place of those that ended, and start the missing ones."""
@@ -180,6 +177,8 @@ class WorkerManager:
             pause = self._next_pause()
             log.warning("%s; the next attempt is in %.1f s", why, pause)
             self._is_retrying = True
+            if pause:  # start with those that are ready: one of several keeps failing
+                self._set_started()
             in_empty_context(self._loop.call_later, pause, self._retry)
 
     def _next_pause(self) -> float:
@@ -214,7 +213,15 @@ class WorkerManager:
             self.idle[connection] = None
         elif connection.state is WorkerState.RETIRING:
             connection.close()
+            in_empty_context(
+                self._loop.call_later, RETIRING_TIMEOUT, self._end_retired, connection.token
+            )
             self._activate_spares()
+
+    def _end_retired(self, token: int) -> None:
+        """Kill a worker that has not ended by itself, such as one whose finalizer hangs."""
+        if token in self.connections and not self._is_closing:
+            self._fork_server.kill(token)
 
     def _withdraw(self, connection: WorkerConnection) -> None:
         self.idle.pop(connection, None)
@@ -229,13 +236,17 @@ class WorkerManager:
         """Pass a frame on."""
         self._listener.results_received(connection, entries, blob)
 
-    def frame_too_large(self, connection: WorkerConnection) -> None:
-        """Handle a frame that is larger than the memory: its tasks fail, and the worker ends."""
+    def flush(self, connection: WorkerConnection) -> None:
+        """Make a worker send the results that it holds while it runs a task."""
+        self._fork_server.flush(connection.token)
+
+    def unreadable(self, connection: WorkerConnection, error: Exception) -> None:
+        """Handle a frame that is larger than the memory, or damaged: end the worker."""
         connection.stop_reading()
         tasks = [task for task in connection.tasks.values() if connection.has_started(task)]
         for task in tasks:
             del connection.tasks[task.sequence]
-        self._listener.out_of_memory(tasks)
+        self._listener.results_lost(tasks, error)
         self.kill(connection)
 
     def kill(self, connection: WorkerConnection) -> None:
@@ -257,15 +268,15 @@ class WorkerManager:
         self._withdraw(connection)
         held, connection.tasks = list(connection.tasks.values()), {}
         connection.crashed = [task for task in held if connection.has_started(task)]
+        if connection.token in self.connections:
+            in_empty_context(self._loop.call_later, STATUS_TIMEOUT, self._report_death, connection)
+        else:
+            self._report_death(connection)
         if was_starting:
             self._retry_later("a worker ended before it was ready: see its output above")
         else:
             self.restarts += 1
             self._activate_spares()
-        if connection.token in self.connections:
-            in_empty_context(self._loop.call_later, STATUS_TIMEOUT, self._report_death, connection)
-        else:
-            self._report_death(connection)
         self._listener.never_started([task for task in held if not connection.has_started(task)])
 
     def _report_death(self, connection: WorkerConnection) -> None:
@@ -299,6 +310,8 @@ class WorkerManager:
         self._is_restarting = True
         for connection in list(self.connections.values()):
             connection.read_all()  # what it sent before it ended
+            if connection.state is WorkerState.DEAD:  # its exit status will not be reported
+                self._report_death(connection)
             self.worker_disconnected(connection)
         log.warning("%s; it is restarted", why)
         in_empty_context(self._loop.call_later, self._next_pause(), self._restart)
@@ -338,26 +351,28 @@ class WorkerManager:
 
 
 def check_picklable(setup: Setup) -> None:
-    """Raise TypeError if the configuration of the workers cannot be pickled."""
+    """Raise TypeError where the workers cannot be sent what they start with."""
     try:
-        if _pickle_once(setup) is None:
-            _pickle_for_child(setup)
+        _pickle_as(_Probe(), setup)
     except Exception as error:
         raise TypeError(f"initializer, initargs or finalizer cannot be pickled: {error}") from error
 
 
 def _pickle_once(setup: Setup) -> bytes | None:
-    """Pickle the configuration of all workers; return None if each needs its own pickle."""
-    try:
-        return pickle.dumps(setup, 5)
-    except RuntimeError:  # a queue or a lock of multiprocessing
-        return None
+    """Pickle what all workers start with; return None if it has descriptors for one worker."""
+    probe = _Probe()
+    data = _pickle_as(probe, setup)
+    return None if probe.has_descriptors else data
 
 
 def _pickle_for_child(setup: Setup) -> bytes:
-    """Pickle the configuration of one worker, as multiprocessing does for its children."""
+    return _pickle_as(_Child(), setup)
+
+
+def _pickle_as(child: _Child, setup: Setup) -> bytes:
+    """Pickle what a worker starts with, as multiprocessing does for its own children."""
     before = context.get_spawning_popen()
-    context.set_spawning_popen(_Child())  # type: ignore[arg-type] # it needs this much of a Popen
+    context.set_spawning_popen(child)  # type: ignore[arg-type] # it needs this much of a Popen
     try:
         return bytes(reduction.ForkingPickler.dumps(setup))
     finally:
@@ -365,9 +380,20 @@ def _pickle_for_child(setup: Setup) -> bytes:
 
 
 class _Child:
-    """Stands in for a child process, which fetches descriptors once it runs."""
+    """Stands for a child process, which fetches descriptors once it runs."""
 
     def duplicate_for_child(self, descriptor: int) -> int:
         return descriptor
 
-    DupFd = staticmethod(resource_sharer.DupFd)
+    DupFd: Callable[[int], object] = staticmethod(resource_sharer.DupFd)
+
+
+class _Probe(_Child):
+    """Stands for no process: it notes that there are descriptors, and duplicates none."""
+
+    has_descriptors = False
+    DupFd = staticmethod(int)
+
+    def duplicate_for_child(self, descriptor: int) -> int:
+        self.has_descriptors = True
+        return descriptor

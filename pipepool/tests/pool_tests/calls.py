@@ -8,6 +8,7 @@ import os
 import pickle
 import resource
 import signal
+import stat
 import subprocess
 import sys
 import time
@@ -354,3 +355,58 @@ def limit_memory(more: int) -> None:
     """Limit the memory of this process to `more` bytes beyond what it uses."""
     in_use = int(Path("/proc/self/statm").read_text().split()[0]) * resource.getpagesize()
     resource.setrlimit(resource.RLIMIT_AS, (in_use + more, in_use + more))
+
+
+def sleep_once(path: str, seconds: float) -> None:
+    """Sleep the first time only."""
+    if not Path(path).exists():
+        Path(path).touch()
+        time.sleep(seconds)
+
+
+def fork_and_return() -> int:
+    """Return in the worker, and in a child that it forks."""
+    if child := os.fork():
+        os.waitpid(child, 0)
+    return os.getpid()
+
+
+class UnloadableByTheParent:
+    """A value that can be loaded in the process that made it only."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return _load_in, (os.getpid(),)
+
+
+def _load_in(pid: int) -> None:
+    if os.getpid() != pid:
+        raise ValueError("another process")
+
+
+def initialize_unloadably() -> UnloadableByTheParent:
+    return UnloadableByTheParent()
+
+
+def send_back(value: object) -> None:
+    """Send a value through the connection that the worker began with."""
+    initializer_args[0].send(value)  # type: ignore[attr-defined]
+
+
+def initialize_one(path: str) -> None:
+    """Fail in all workers but one."""
+    try:
+        Path(path).mkdir()
+    except FileExistsError:
+        raise OSError("only one worker can start here") from None
+
+
+def send_garbage() -> None:
+    """Write to the worker's own socket what is no frame."""
+    for path in Path("/proc/self/fd").iterdir():
+        descriptor = int(path.name)
+        try:
+            if stat.S_ISSOCK(os.fstat(descriptor).st_mode):
+                os.write(descriptor, b"\xff" * 64)
+        except OSError:
+            continue
+    time.sleep(60)

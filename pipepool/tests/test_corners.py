@@ -1,0 +1,161 @@
+"""Corners that a hostile review found: each test failed before its fault was removed."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import signal
+import sys
+import time
+from fractions import Fraction
+from multiprocessing import get_context, resource_sharer
+from pathlib import Path
+
+import pytest
+
+from pipepool import BrokenWorker, PipeExecutor, PipePool
+from pool_tests import calls
+from pool_tests.helpers import LIMIT, assume_short, in_pool, wait_for
+
+pytestmark = pytest.mark.server  # starts worker processes
+
+
+def test_results_are_not_held_while_a_task_runs_longer_than_expected() -> None:
+    async def test(pool: PipePool) -> None:
+        assume_short(pool._scheduler, calls.sleep_for)
+        short = [asyncio.ensure_future(pool.run(calls.sleep_for, 0.0)) for _ in range(4)]
+        long = asyncio.ensure_future(pool.run(calls.sleep_for, 2.0, timeout=0.5))
+        await asyncio.wait(short, timeout=1.5)
+        assert [task.done() for task in short] == [True] * 4
+        assert not long.done() or isinstance(long.exception(), TimeoutError)
+        assert await asyncio.gather(*short) == [0.0] * 4  # none is lost with the worker
+        with pytest.raises(TimeoutError):
+            await long
+
+    in_pool(test, 1)
+
+
+@pytest.mark.parametrize("streams", [1, 2, 3])
+def test_streams_that_are_left_before_they_start_free_their_worker(streams: int) -> None:
+    async def test(pool: PipePool) -> None:
+        assume_short(pool._scheduler, calls.count)
+        for _ in range(20):
+            items = [pool.stream(calls.count, 10**9, limit=2) for _ in range(streams)]
+            tasks = [asyncio.ensure_future(anext(each)) for each in items]
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            for task in tasks:
+                task.cancel()
+            await asyncio.gather(*tasks, return_exceptions=True)
+            async with asyncio.timeout(5):
+                assert await pool.run(abs, -1) == 1
+
+    in_pool(test, 1)
+
+
+def test_sys_exit_in_callbacks_leaves_no_future_pending(caplog: pytest.LogCaptureFixture) -> None:
+    with PipeExecutor(1, metrics=lambda _: sys.exit(2)) as executor:
+        slow = executor.submit(calls.sleep, 0.3)
+        wrong = executor.submit(lambda: None)
+        wrong.add_done_callback(lambda _: sys.exit(3))
+        behind = executor.submit(calls.add, 1)
+        behind.add_done_callback(lambda _: sys.exit(4))
+        assert slow.result(LIMIT) > 0
+        assert wrong.exception(LIMIT) is not None
+        assert behind.result(LIMIT) == 1
+        last = [executor.submit(calls.sleep, 0.1) for _ in range(20)]
+        last[-1].add_done_callback(lambda _: sys.exit(5))
+        executor.shutdown(cancel_futures=True)
+        assert all(future.done() for future in last)
+    caplog.clear()  # tracebacks in it refer to the pool
+
+
+def test_the_number_of_dead_workers_that_are_kept_is_bounded() -> None:
+    async def test(pool: PipePool) -> None:
+        scheduler = pool._scheduler
+        assert scheduler is not None
+        for _ in range(3):
+            await pool.run(calls.add, 1)
+            os.kill(scheduler.manager._fork_server._process.pid, signal.SIGKILL)
+            await asyncio.sleep(0.1)
+            async with asyncio.timeout(10):
+                await pool.run(calls.add, 1)
+        await wait_for(lambda: len(scheduler.manager.connections) <= 3)
+
+    in_pool(test, 1, max_tasks_per_child=2)
+
+
+def test_a_result_of_the_initializer_that_cannot_be_loaded_is_none() -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool.initializer_results() == [None]
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1, initializer=calls.initialize_unloadably)
+
+
+def test_a_connection_of_multiprocessing_can_be_given_to_the_workers() -> None:
+    ours, theirs = get_context("spawn").Pipe()
+    with ours, theirs, PipeExecutor(1, None, calls.initialize, (theirs,)) as executor:
+        executor.submit(calls.send_back, "here").result(LIMIT)
+        assert ours.poll(10)
+        assert ours.recv() == "here"
+    resource_sharer.stop(10)  # multiprocessing's own, which keeps a socket
+
+
+def test_a_pool_starts_with_the_workers_that_can(tmp_path: Path) -> None:
+    async def test(pool: PipePool) -> None:
+        assert len(pool.stats().pids) == 1
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 2, initializer=calls.initialize_one, initargs=(str(tmp_path / "one"),))
+
+
+def test_damaged_data_from_a_worker_fails_its_task_alone() -> None:
+    async def test(pool: PipePool) -> None:
+        with pytest.raises(BrokenWorker, match="damaged data"):
+            await pool.run(calls.send_garbage)
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1)
+
+
+def test_a_child_that_a_task_forked_answers_nobody() -> None:
+    async def test(pool: PipePool) -> None:
+        [pid] = pool.stats().pids
+        for _ in range(3):
+            assert await pool.run(calls.fork_and_return) == pid
+        assert await asyncio.gather(*(pool.run(calls.add, n) for n in range(50))) == [*range(50)]
+
+    in_pool(test, 1)
+
+
+def test_a_stopped_worker_costs_a_task_no_more_than_its_timeout() -> None:
+    async def test(pool: PipePool) -> None:
+        await pool.run(calls.add, 1)
+        [pid] = pool.stats().pids
+        os.kill(pid, signal.SIGSTOP)
+        began = time.monotonic()
+        with pytest.raises(TimeoutError, match="did not start"):
+            await pool.run(calls.add, 1, timeout=0.3)
+        assert time.monotonic() - began < 10
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1)
+
+
+def test_map_submits_no_more_than_the_queue_takes() -> None:
+    async def test(pool: PipePool) -> None:
+        assert [r async for r in pool.map(calls.same, range(100))] == [*range(100)]
+
+    in_pool(test, 2, max_queue=1)
+
+
+@pytest.mark.parametrize("name", ["timeout", "queue_timeout"])
+def test_a_time_that_is_no_float_is_taken_or_refused_at_once(name: str) -> None:
+    async def test(pool: PipePool) -> None:
+        assert await pool.run(calls.add, 1, **{name: Fraction(5, 2)}) == 1
+        with pytest.raises(TypeError, match="must be a number of seconds"):
+            await pool.run(calls.add, 1, **{name: 10**400})
+        assert pool.stats().queued == 0
+
+    in_pool(test, 1)
