@@ -174,6 +174,7 @@ if __name__ == "__main__":
 
 
 @pytest.mark.slow
+@pytest.mark.timeout(150)
 def test_bursts_of_large_values_leave_the_memory_as_it_was() -> None:
     async def test(pool: PipePool) -> None:
         own = psutil.Process()
@@ -192,7 +193,11 @@ def test_bursts_of_large_values_leave_the_memory_as_it_was() -> None:
             last = await burst()
         assert last < second + (64 << 20)
 
-    in_pool(test, 2)
+    async def body() -> None:
+        async with PipePool(2) as pool:
+            await test(pool)
+
+    asyncio.run(asyncio.wait_for(body(), 100))
 
 
 def test_a_pool_works_after_many_crashes_while_workers_are_recycled() -> None:

@@ -130,7 +130,8 @@ def is_gone(reference: weakref.ref[calls.Result]) -> bool:
 
 
 def test_wait_and_as_completed_work(executor: PipeExecutor) -> None:
-    slow, quick = executor.submit(calls.sleep, 0.4), executor.submit(calls.sleep, 0)
+    executor.submit(calls.sleep, 0).result(LIMIT)  # the workers have started
+    slow, quick = executor.submit(calls.sleep, 1.5), executor.submit(calls.sleep, 0)
     done, waiting = concurrent.futures.wait(
         [slow, quick], LIMIT, concurrent.futures.FIRST_COMPLETED
     )

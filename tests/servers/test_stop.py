@@ -78,8 +78,10 @@ def test_a_stop_signal_loses_no_request(stopped: Stopped) -> None:
 
 def test_the_last_line_has_the_lag_of_a_server_with_a_loop(stopped: Stopped) -> None:
     running, _ = stopped
-    has_none = running.facts["server"] == "sync"
-    assert [running.ending[key] is None for key in LAGS] == [has_none] * 3
+    lags = [running.ending[key] is None for key in LAGS]
+    assert lags in ([True] * 3, [False] * 3)
+    if (name := running.facts["server"]) in OWN:
+        assert lags[0] == (name == "sync")
 
 
 def test_the_last_line_has_the_state_of_the_gil(stopped: Stopped) -> None:
