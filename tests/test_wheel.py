@@ -50,14 +50,15 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
 def empty(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
     """Install the wheel into an environment of its own; return that environment's Python."""
     folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder, with_pip=True)
+    venv.create(folder)
     python = folder / "bin" / "python"
     pip(python, "--no-deps", "--no-index", str(wheel))
     return python
 
 
 def pip(python: Path, *words: str) -> None:
-    command = [str(python), "-m", "pip", "install", "-q", "--disable-pip-version-check", *words]
+    ours = [sys.executable, "-m", "pip", "--python", str(python), "--disable-pip-version-check"]
+    command = [*ours, "install", "-q", *words]
     subprocess.run(command, check=True, timeout=200, env=environment())
 
 

@@ -13,7 +13,7 @@ import pytest
 
 from pipepool import PipeExecutor, PipePool, RemoteError, TaskExit
 from pool_tests import calls
-from pool_tests.helpers import LIMIT, in_pool
+from pool_tests.helpers import LIMIT, assume_short, in_pool
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -51,10 +51,16 @@ class Raising:
         raise self.error
 
 
-def test_ctrl_c_while_an_argument_is_pickled_fails_that_call_alone() -> None:
+@pytest.mark.parametrize("is_short", [True, False])
+def test_ctrl_c_while_an_argument_is_pickled_fails_that_call_alone(is_short: bool) -> None:
     loop = asyncio.new_event_loop()
     pool = PipePool(1)
     loop.run_until_complete(pool.start())
+    if is_short:  # several tasks are sent together; else each when the one before has ended
+        assume_short(pool._scheduler, calls.same)
+    else:
+        assert pool._scheduler is not None
+        pool._scheduler._functions.get(calls.same).estimate = 1e9
     busy = loop.create_task(pool.run(calls.sleep, 0.1))
     queued = [loop.create_task(pool.run(calls.same, n)) for n in range(4)]
     interrupted = loop.create_task(pool.run(calls.same, Raising(KeyboardInterrupt())))

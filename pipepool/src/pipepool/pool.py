@@ -448,9 +448,8 @@ class Stats:
 
     A task is in `queued`, then in `running` (a worker holds it), at last in `done` or `failed`;
     `crashed` are the failed ones whose worker died. `killed` counts workers that were killed for a
-    timeout or a cancellation, `restarts` those replaced after a death, `memory` the bytes (PSS)
-    that all of them use. `queue_s`, `run_s` and `transport_s` are sums over all tasks so far,
-    in seconds.
+    timeout or a cancellation, `restarts` those replaced after a death. `queue_s`, `run_s` and
+    `transport_s` are sums over all tasks so far, in seconds.
     """
 
     queued: int
@@ -461,10 +460,14 @@ class Stats:
     killed: int
     restarts: int
     pids: tuple[int, ...]
-    memory: int | None
     queue_s: float
     run_s: float
     transport_s: float
+
+    @property
+    def memory(self) -> int | None:
+        """The bytes (PSS) that the workers use now; reading it takes about 1 ms a worker."""
+        return _memory(self.pids)
 
 
 def _stats(scheduler: Scheduler) -> Stats:
@@ -479,7 +482,6 @@ def _stats(scheduler: Scheduler) -> Stats:
         killed=manager.killed,
         restarts=manager.restarts,
         pids=pids,
-        memory=_memory(pids),
         queue_s=accounting.queue_ns / 1e9,
         run_s=accounting.run_ns / 1e9,
         transport_s=accounting.transport_ns / 1e9,

@@ -180,6 +180,9 @@ class Scheduler:
                 task.future.cancel()
             self.accounting.fail(task, error)
             if is_ctrl_c:
+                if not self._flush_is_scheduled:  # the tasks behind it are not sent yet
+                    self._flush_is_scheduled = True
+                    in_empty_context(self._loop.call_soon, self.flush)
                 raise
             return False
         self.running += 1
