@@ -95,6 +95,7 @@ def test_threads_that_compute_wait_for_each_other(computing: Record) -> None:
     assert found.switches > 1  # type: ignore[operator]
 
 
+@pytest.mark.timing
 @believes_late_looks
 def test_a_hold_in_c_is_longer_than_python_code_may_hold(computing: Record) -> None:
     in_c = visited("threads", "computes_in_one_call", users=8).gil_hold_p75_s
