@@ -11,7 +11,7 @@ PYTEST = $(BIN)/python -m pytest
 # What fails runs once more: -rR reports it.
 AT_ONCE = 6
 PARALLEL = -n $(AT_ONCE) --dist worksteal --reruns 1 -rR
-# A run with more skips than these fails; after `make setup` alone 420 and 56 tests are skipped.
+# A run with more skips than these fails; after `make setup` alone 399 and 60 tests are skipped.
 MOST_SKIPS = 450
 MOST_SKIPS_TIMING = 70
 # Tests that measure time run alone; a failed one is retried once, and -rR reports it.
@@ -25,7 +25,7 @@ help:
 	@echo "make suites  set up for every suite: their servers, load tools and nginx, too"
 	@echo "make test    set up, then run the tests (5 minutes); test-quick: those without servers"
 	@echo "make test-all  set up for every suite, then run the slow tests, too"
-	@echo "make test-peers  run the tests of CPython, loky, pebble and anyio on our pool (15 minutes)"
+	@echo "make test-peers  run the tests of CPython, loky, pebble and anyio on pipepool (10 minutes)"
 	@echo "make coverage  run the tests and print which branches they do not reach"
 	@echo "make mutants   check that the tests notice 300 small changes of the code (1 hour)"
 	@echo "make check   set up, then check format, lint, types and README"

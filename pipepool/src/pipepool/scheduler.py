@@ -39,13 +39,11 @@ from pipepool.worker_manager import Config, WorkerManager, log
 BUDGET = 300_000.0  # ns: limit of the estimated run times of a worker's tasks
 STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
 STUCK_CHECK = 0.01  # s between two checks for such a task
-STOPPED = 1.0  # s beyond a task's timeout in which its idle worker must have started it
+START_GRACE = 1.0  # s beyond its timeout in which a task must have started on an idle worker
 VISIBLE = 0.002  # s after which a write to the status block is visible to the other process
 MOST_DEATHS = 3  # workers that die holding a task that they have not started: then it fails
 
 Outcome = Literal["done", "failed", "cancelled"]
-
-Observer = Callable[["TaskMetrics"], object]
 
 _schedulers: weakref.WeakSet[Scheduler] = weakref.WeakSet()
 
@@ -441,7 +439,7 @@ class Scheduler:
             left -= (monotonic_ns() - running[1]) / 1e9
         elif running is None and connection.tasks.get(task.sequence) is task:
             connection.read()  # the result may have come meanwhile
-            if not task.is_ended and monotonic_ns() - task.sent > (timeout + STOPPED) * 1e9:
+            if not task.is_ended and monotonic_ns() - task.sent > (timeout + START_GRACE) * 1e9:
                 error = TimeoutError(f"the worker did not start the task within {timeout:g} s")
                 self.accounting.fail(task, error)
                 self.manager.kill(connection)  # it is stopped, or has no CPU
