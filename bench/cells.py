@@ -25,7 +25,7 @@ class Cell:
 
     pool: str
     size: str
-    flight: int
+    concurrency: int
     rounds: int
     rate: float
     half_width: float | None
@@ -40,7 +40,7 @@ class Cell:
 def of(lines: Sequence[Line]) -> list[Cell]:
     """Sum the slices of each pool, size and number at once up, the small sizes first."""
     slices = slices_of(lines)
-    times = {(t["size"], t["flight"], t["pool"]): t for t in lines if t["kind"] == "times"}
+    times = {(t["size"], t["concurrency"], t["pool"]): t for t in lines if t["kind"] == "times"}
     return [
         _cell(key, found, times[key], slices.get((*key[:2], REFERENCE), []))
         for key, found in sorted(slices.items(), key=lambda each: (each[1][0]["bytes"], each[0][0]))
@@ -52,24 +52,24 @@ def slices_of(lines: Sequence[Line]) -> dict[tuple[str, int, str], list[Line]]:
     found: dict[tuple[str, int, str], list[Line]] = {}
     for line in lines:
         if line["kind"] == "slice":
-            found.setdefault((line["size"], line["flight"], line["pool"]), []).append(line)
+            found.setdefault((line["size"], line["concurrency"], line["pool"]), []).append(line)
     return found
 
 
 def _cell(
     key: tuple[str, int, str], slices: list[Line], moments: Line, reference: list[Line]
 ) -> Cell:
-    size, flight, pool = key
+    size, concurrency, pool = key
     rates = [each["rate"] for each in slices]
     cpu = [each["cpu_us"] for each in slices if each["cpu_us"] is not None]
-    times, low, high = times_as_good(slices, reference, flight) or (None, None, None)
+    times, low, high = times_as_good(slices, reference, concurrency) or (None, None, None)
     if pool == REFERENCE:
         low = high = None
     spread = ratio.geometric([(1.0, rate) for rate in rates])
     return Cell(
         pool,
         size,
-        flight,
+        concurrency,
         len(slices),
         statistics.geometric_mean(rates),
         math.sqrt(spread[2] / spread[1]) - 1 if spread else None,
@@ -82,13 +82,13 @@ def _cell(
     )
 
 
-def times_as_good(one: Sequence[Line], other: Sequence[Line], flight: int) -> Interval | None:
+def times_as_good(one: Sequence[Line], other: Sequence[Line], concurrency: int) -> Interval | None:
     """Give how many times as good one pool's slices of a cell are as another's of the same rounds.
 
     By their rates, or by their medians where there is one task at once; None below two rounds.
     """
     by_round = {each["round"]: each for each in other}
     pairs = [(by_round[each["round"]], each) for each in one if each["round"] in by_round]
-    if flight > 1:
+    if concurrency > 1:
         return ratio.geometric([(b["rate"], a["rate"]) for b, a in pairs])
     return ratio.geometric([(a["p50_us"], b["p50_us"]) for b, a in pairs])

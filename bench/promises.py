@@ -15,46 +15,52 @@ from bench.pools import Line
 from bench.stats import ratio
 from bench.stats.ratio import Interval
 
-POOL, LEASED, EXECUTOR = "PipePool", "PipePool leased", "PipeExecutor"
+POOL, ZERO_COPY_RESULT, EXECUTOR = "PipePool", "PipePool zero_copy_result", "PipeExecutor"
 SERVER = "pipes"  # which has a PipePool
-PING_PONG, LOOP = "socket pair", "event loop"
-POOLS = (PING_PONG, LOOP, REFERENCE, POOL, LEASED, EXECUTOR)
-MIXTURE, STORM = {False: 6.0, True: 2.0}, {False: 30, True: 3}  # s; with quick
-MORE_S = {False: 240.0, True: 60.0}  # s that the mixtures and the storms take at most
+SLEEPING, AWAKE, LOOP = "socket pair", "awake pair", "event loop"
+POOLS = (SLEEPING, AWAKE, LOOP, REFERENCE, POOL, ZERO_COPY_RESULT, EXECUTOR)
+MIXTURE, CHAOS = {False: 6.0, True: 2.0}, {False: 30, True: 3}  # s; with quick
+MORE_S = {False: 240.0, True: 60.0}  # s that the mixtures and the chaos tests take at most
 KEPT, NO_WORSE = 0.8, 0.95  # of the rate without kills; of the standard pool's p99, over ours
 ADDED, FASTER = 1.3, 1.6  # over HTTP: times what threads add at most; times the standard rate
 
 
 @dataclass(frozen=True)
 class Promise:
-    """A pool is `times` as good as another at least: in its rate, or with 1 at once in its p50."""
+    """A pool is at least `times` as good as another: by its rate, or by its p50 with 1 at once.
+
+    `crowded` is the same where each core has a worker, so that none is free for the event loop.
+    """
 
     pool: str
     other: str
     size: str
-    flight: int
+    concurrency: int
     times: float
-
-
-def _both(pool: str, size: str, one: float, many: float) -> tuple[Promise, Promise]:
-    return (
-        Promise(pool, REFERENCE, size, 1, one),
-        Promise(pool, REFERENCE, size, 64, many),
-    )
+    crowded: float
 
 
 PROMISES = (
-    *_both(POOL, "no-op", 5, 20),
-    *_both(POOL, "1 KB", 5, 20),
-    *_both(POOL, "100 KB", 4, 8),
-    *_both(POOL, "100 KB result", 4, 8),
-    *_both(POOL, "1 MB", 8, 3),
-    *_both(POOL, "1 MB result", 5, 3),  # at 1 it is two copies, as fast as memory is
-    Promise(LEASED, REFERENCE, "1 MB result", 64, 15),
-    *_both(POOL, "10 MB", 8, 8),
-    *_both(EXECUTOR, "no-op", 2, 4),
-    Promise(POOL, PING_PONG, "no-op", 1, 1 / 2.5),
-    Promise(POOL, LOOP, "no-op", 64, 1 / 3),
+    Promise(POOL, REFERENCE, "no-op", 1, 5, 2.5),
+    Promise(POOL, REFERENCE, "no-op", 64, 20, 18),
+    Promise(POOL, REFERENCE, "1 KB", 1, 5, 2.5),
+    Promise(POOL, REFERENCE, "1 KB", 64, 20, 12),
+    Promise(POOL, REFERENCE, "100 KB", 1, 4, 3),
+    Promise(POOL, REFERENCE, "100 KB", 64, 8, 6),
+    Promise(POOL, REFERENCE, "100 KB result", 1, 4, 3),
+    Promise(POOL, REFERENCE, "100 KB result", 64, 8, 6),
+    Promise(POOL, REFERENCE, "1 MB", 1, 8, 6),
+    Promise(POOL, REFERENCE, "1 MB", 64, 3, 3),
+    Promise(POOL, REFERENCE, "1 MB result", 1, 5, 4),  # two copies, as fast as memory is
+    Promise(POOL, REFERENCE, "1 MB result", 64, 3, 3),
+    Promise(ZERO_COPY_RESULT, REFERENCE, "1 MB result", 64, 15, 10),
+    Promise(POOL, REFERENCE, "10 MB", 1, 8, 6),
+    Promise(POOL, REFERENCE, "10 MB", 64, 8, 6),
+    Promise(EXECUTOR, REFERENCE, "no-op", 1, 2, 1.5),
+    Promise(EXECUTOR, REFERENCE, "no-op", 64, 4, 3.5),
+    Promise(POOL, SLEEPING, "no-op", 1, 1 / 2.5, 1 / 2.5),
+    Promise(POOL, AWAKE, "no-op", 1, 1 / 2, 1 / 10),
+    Promise(POOL, LOOP, "no-op", 64, 0.4, 0.4),
 )
 
 
@@ -63,32 +69,35 @@ def measure(quick: bool, workers: int, tell: Callable[[str], None]) -> list[Line
     words = [
         f"--pools={','.join(POOLS)}",
         f"--mixture={MIXTURE[quick]}",
-        f"--storm={STORM[quick]}",
+        f"--chaos={CHAOS[quick]}",
     ]
     return pools.measure(quick, workers, tell, words, MORE_S[quick])
 
 
-def judge_all(lines: Sequence[Line], servers: Sequence[Hop]) -> list[Claim]:
-    """Judge every promise by the lines of `measure` and by what servers did over HTTP.
+def judge_all(lines: Sequence[Line], servers: Sequence[Hop], crowded: bool) -> list[Claim]:
+    """Judge every promise by the lines of `measure`, and by the servers' figures over HTTP.
 
-    What was not measured is not known.
+    `crowded`: each core had a worker. What was not measured is not known.
     """
     slices = cells.slices_of(lines)
-    storms = [line for line in lines if line["kind"] == "storm"]
+    chaos_tests = [line for line in lines if line["kind"] == "chaos"]
     return [
-        *(_times(promise, slices) for promise in PROMISES),
+        *(_times(promise, slices, crowded) for promise in PROMISES),
         _mixture(lines),
-        *(claim for storm in storms for claim in _storm(storm)),
+        *(claim for chaos in chaos_tests for claim in _chaos(chaos)),
         *_over_http(next((hop for hop in servers if hop.server == SERVER), None)),
     ]
 
 
-def _times(promise: Promise, slices: Mapping[tuple[str, int, str], list[Line]]) -> Claim:
-    cell = promise.size, promise.flight
+def _times(
+    promise: Promise, slices: Mapping[tuple[str, int, str], list[Line]], crowded: bool
+) -> Claim:
+    cell = promise.size, promise.concurrency
     one, other = (slices.get((*cell, pool), []) for pool in (promise.pool, promise.other))
-    found = cells.times_as_good(one, other, promise.flight)
-    what = f"{promise.pool}, {promise.size}, {promise.flight} at once"
-    return _claim(what, found, promise.times, f" times {promise.other}")
+    found = cells.times_as_good(one, other, promise.concurrency)
+    what = f"{promise.pool}, {promise.size}, {promise.concurrency} at once"
+    least = promise.crowded if crowded else promise.times
+    return _claim(what, found, least, f" times {promise.other}")
 
 
 def _mixture(lines: Sequence[Line]) -> Claim:
@@ -102,18 +111,18 @@ def _mixture(lines: Sequence[Line]) -> Claim:
     return _claim(what, found, NO_WORSE, f" times {REFERENCE}")
 
 
-def _storm(storm: Line) -> Iterator[Claim]:
-    retried = " retried" if storm["idempotent"] else ""
-    what = f"{storm['kills']} kills in {len(storm['rates'])} s{retried}:"
-    most = 0 if storm["idempotent"] else storm["held"]  # by the killed workers
-    failed, before = storm["failed"], storm["calm_failed"]
-    lost = f"{failed} of {storm['done']} tasks failed, {before} before it"
+def _chaos(chaos: Line) -> Iterator[Claim]:
+    retried = " retried" if chaos["idempotent"] else ""
+    what = f"{chaos['kills']} kills in {len(chaos['rates'])} s{retried}:"
+    most = 0 if chaos["idempotent"] else chaos["held"]  # by the killed workers
+    failed, before = chaos["failed"], chaos["calm_failed"]
+    lost = f"{failed} of {chaos['done']} tasks failed, {before} before it"
     asked = f"{most} or fewer, none before"
     yield Claim(f"{what} tasks", lost, asked, failed <= most and not before)
-    again, kills = storm["restarts"], storm["kills"]
+    again, kills = chaos["restarts"], chaos["kills"]
     yield Claim(f"{what} workers", f"{again} new workers", str(kills), again == kills)
-    calm = statistics.fmean(storm["calm"])
-    kept = ratio.of_means([(calm, rate) for rate in storm["rates"]])  # a dead second counts
+    calm = statistics.fmean(chaos["calm"])
+    kept = ratio.of_means([(calm, rate) for rate in chaos["rates"]])  # a dead second counts
     yield _claim(f"{what} rate", kept, KEPT, " of the rate without")
 
 

@@ -118,9 +118,11 @@ def check_executors(context: Context, quick: bool = False) -> None:
     from bench import environment, promises
     from reports import judged
 
+    cores = environment.environment()["cores"]
+    is_crowded = isinstance(cores, int) and cores <= WORKERS
     lines = promises.measure(quick, WORKERS, _tell)
     servers, missing = _servers(quick, WORKERS)
-    found = promises.judge_all(lines, servers)
+    found = promises.judge_all(lines, servers, is_crowded)
     print(f"{environment.of_pools(WORKERS)}\n\n{judged.text(found)}")
     for why in missing.values():
         print(f"Left out: {why}.")

@@ -10,7 +10,7 @@ from tabulate import tabulate
 from bench.cells import REFERENCE, Cell
 from bench.pools import Line
 
-HEAD = ("Pool", "At once", "Tasks/s", "", "p50", "p99", "CPU a task", f"x {REFERENCE}", "")
+HEAD = ("Pool", "Concurrency", "Tasks/s", "", "p50", "p99", "CPU a task", f"x {REFERENCE}", "")
 BEGUN = ("Pool", "Begun in", "Memory")
 
 
@@ -19,7 +19,7 @@ def text(cells: Sequence[Cell], lines: Sequence[Line], environment: str, form: s
     parts = [environment]
     for size in dict.fromkeys(cell.size for cell in cells):
         rows = [cell for cell in cells if cell.size == size]
-        rows.sort(key=lambda cell: (cell.flight, -cell.rate))
+        rows.sort(key=lambda cell: (cell.concurrency, -cell.rate))
         parts.append(f"{size}\n\n{_table([_row(cell) for cell in rows], HEAD, form)}")
     begun = [
         (line["pool"], f"{1000 * line['start_s']:.0f} ms", _or_dash("{:.1f} MiB", _memory(line)))
@@ -44,7 +44,7 @@ def _row(cell: Cell) -> tuple[object, ...]:
     spread = None if cell.half_width is None else 100 * cell.half_width
     return (
         cell.pool,
-        cell.flight,
+        cell.concurrency,
         f"{cell.rate:.0f}" if cell.rate >= 100 else f"{cell.rate:.1f}",
         _or_dash("+-{:.0f} %", spread),
         _time(cell.p50_us),

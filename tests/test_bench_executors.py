@@ -12,7 +12,7 @@ from tests.commands import fab
 pytestmark = [pytest.mark.timing, pytest.mark.slow, pytest.mark.timeout(900)]
 STANDARD = {"thread", "process", "process fork", "process spawn", "multiprocessing.Pool"}
 OURS = {"PipePool", "PipeExecutor"}
-LIMITS = {"event loop", "socket pair"}
+LIMITS = {"event loop", "socket pair", "awake pair"}
 
 
 def test_every_pool_is_measured_against_the_standard_one() -> None:
@@ -20,15 +20,15 @@ def test_every_pool_is_measured_against_the_standard_one() -> None:
     assert said.returncode == 0, said.stderr
     told = json.loads(said.stdout)
     assert "2 workers a pool" in told["environment"]
-    cells = {(c["pool"], c["size"], c["flight"]): c for c in told["cells"]}
-    both = {(pool, flight) for pool in STANDARD | OURS for flight in (1, 64)}
-    for pool, flight in both | {("socket pair", 1), ("event loop", 64)}:
-        cell = cells[pool, "no-op", flight]
+    cells = {(c["pool"], c["size"], c["concurrency"]): c for c in told["cells"]}
+    both = {(pool, concurrency) for pool in STANDARD | OURS for concurrency in (1, 64)}
+    for pool, concurrency in both | {("socket pair", 1), ("event loop", 64)}:
+        cell = cells[pool, "no-op", concurrency]
         assert cell["rate"] > 0
         assert 0 < cell["p50_us"] <= cell["p99_us"]
         assert cell["rounds"] >= 1
     assert {pool for pool, _, _ in cells} >= STANDARD | OURS | LIMITS
-    assert all(cells["process", "no-op", flight]["times"] == 1 for flight in (1, 64))
+    assert all(cells["process", "no-op", concurrency]["times"] == 1 for concurrency in (1, 64))
     fastest = max(STANDARD | {"event loop"}, key=lambda pool: cells[pool, "no-op", 64]["rate"])
     assert fastest == "event loop"  # which has no hop at all
     here = {line["pool"] for line in told["pools"]}

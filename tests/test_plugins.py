@@ -75,3 +75,14 @@ def test_a_run_with_too_many_skips_fails_and_reasons_are_printed(
     done, output = run(tmp_path, SKIPPING, *words)
     assert (done, line in output, "no cat" in output) == (code, True, True), output
     assert "left behind" not in output
+
+
+def test_a_test_that_is_run_again_is_reported_with_its_failure(tmp_path: Path) -> None:
+    code = (
+        "runs = []\ndef test():\n    runs.append(1)\n    assert len(runs) == 2, 'the first run'\n"
+    )
+    done, output = run(tmp_path, code, "-p", "pytest_rerunfailures", "--reruns=1")
+    assert done == 0, output
+    assert "1 rerun" in output
+    assert "run again: test_own.py::test, which had failed:" in output
+    assert "the first run" in output

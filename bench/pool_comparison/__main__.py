@@ -9,7 +9,7 @@ threads, a fork server) do not affect the others. All processes exist for the wh
     slice    one pool, size and number of tasks at once, for a short time
     times    quantiles over all slices of a pool, size and number of tasks
     mixture  latency of short tasks among long ones (with --mixture)
-    storm    throughput and failures while workers are killed (with --storm)
+    chaos    throughput and failures while workers are killed (with --chaos)
     missing  why a pool cannot be measured, or not any more
 
 In a round every pool has one slice of each cell (a size and a number of tasks at once), in random
@@ -32,11 +32,19 @@ from bench.pool_comparison import chaos
 from bench.pool_comparison.contender_process import ContenderLost, ContenderProcess
 from bench.pool_comparison.contenders import CONTENDERS
 from bench.pool_comparison.limits import LIMITS
-from bench.pool_comparison.payloads import ARGUMENT_VIEW_SIZES, FLIGHTS, RESULT_VIEW_SIZES, SIZES
+from bench.pool_comparison.payloads import (
+    ARGUMENT_VIEW_SIZES,
+    CONCURRENCIES,
+    RESULT_VIEW_SIZES,
+    SIZES,
+)
 from bench.pool_comparison.slices import quantile
 
 # Pools that are measured at some sizes only.
-ONLY = {"PipePool leased": RESULT_VIEW_SIZES, "PipePool lent": ARGUMENT_VIEW_SIZES}
+ONLY = {
+    "PipePool zero_copy_result": RESULT_VIEW_SIZES,
+    "PipePool zero_copy_args": ARGUMENT_VIEW_SIZES,
+}
 MIXED = ("process", "PipePool")  # pools that are measured with the mixture
 MIXTURES = 10  # rounds of the mixture
 QUICK = {("10 MB", 64)}  # the cell that takes as long as all others together
@@ -51,7 +59,7 @@ def main() -> None:
     parser.add_argument("--budget", type=float, default=720.0, help="s for all rounds")
     parser.add_argument("--quick", action="store_true", help="leave the longest cell out")
     parser.add_argument("--mixture", type=float, default=0.0, help="s of each of its rounds")
-    parser.add_argument("--storm", type=int, default=0, help="s")
+    parser.add_argument("--chaos", type=int, default=0, help="s")
     parser.add_argument("--pools", default="", help="some of them, by commas")
     args = parser.parse_args()
     names = args.pools.split(",") if args.pools else [*LIMITS, *CONTENDERS]
@@ -82,11 +90,13 @@ class _Bench:
         finally:
             for each in self._contenders.values():
                 each.close()
-        for idempotent in (True, False) if args.storm else ():
-            result = asyncio.run(chaos.measure(self._workers, idempotent, args.storm))
-            _print_line("storm", "PipePool", **asdict(result))
-        for (name, size, flight), times in self._times.items():
-            _print_line("times", name, size=size, flight=flight, n=len(times), **_quantiles(times))
+        for idempotent in (True, False) if args.chaos else ():
+            result = asyncio.run(chaos.measure(self._workers, idempotent, args.chaos))
+            _print_line("chaos", "PipePool", **asdict(result))
+        for (name, size, concurrency), times in self._times.items():
+            _print_line(
+                "times", name, size=size, concurrency=concurrency, n=len(times), **_quantiles(times)
+            )
 
     def _begin(self, name: str) -> None:
         self._contenders[name] = ContenderProcess(name, self._workers)
@@ -110,7 +120,7 @@ class _Bench:
         number = 0
         for amount in sorted({*SIZES.values()}):
             sizes = [size for size in SIZES if SIZES[size] == amount]
-            cells = [(s, n) for s in sizes for n in FLIGHTS if (s, n) not in without]
+            cells = [(s, n) for s in sizes for n in CONCURRENCIES if (s, n) not in without]
             share = budget * len(sizes) / len(SIZES)
             number = self._rounds_of(cells, number, time.monotonic() + share)
 
@@ -119,26 +129,30 @@ class _Bench:
         longest, number = 0.0, first
         while self._contenders and (number < first + LEAST or time.monotonic() + longest < end):
             began = time.monotonic()
-            for size, flight in random.sample(cells, len(cells)):
+            for size, concurrency in random.sample(cells, len(cells)):
                 for name in random.sample([*self._contenders], len(self._contenders)):
-                    self._slice(number, name, size, flight)
+                    self._slice(number, name, size, concurrency)
             longest = max(longest, time.monotonic() - began)
             number += 1
         return number
 
-    def _slice(self, number: int, name: str, size: str, flight: int) -> None:
-        if name in LIMITS and (size != "no-op" or flight not in LIMITS[name].flights):
+    def _slice(self, number: int, name: str, size: str, concurrency: int) -> None:
+        if name in LIMITS and (size != "no-op" or concurrency not in LIMITS[name].concurrencies):
             return
         if size not in ONLY.get(name, SIZES):
             return
-        answer = self._request(name, "slice", size, flight, self._seconds, seconds=self._seconds)
+        answer = self._request(
+            name, "slice", size, concurrency, self._seconds, seconds=self._seconds
+        )
         if answer is None:
             return
         times, took, cpu = answer
-        self._times.setdefault((name, size, flight), array("d")).extend(times)
+        self._times.setdefault((name, size, concurrency), array("d")).extend(times)
         found = {"bytes": SIZES[size], "rate": len(times) / took, **_quantiles(times)}
         cpu_us = None if cpu is None else 1e6 * cpu / len(times)
-        _print_line("slice", name, size=size, flight=flight, round=number, cpu_us=cpu_us, **found)
+        _print_line(
+            "slice", name, size=size, concurrency=concurrency, round=number, cpu_us=cpu_us, **found
+        )
 
     def _mixtures(self, seconds: float) -> None:
         for number in range(MIXTURES):

@@ -86,10 +86,10 @@ class _Contender:
         return {"start_s": took, "memory_mib": memory(self._pids), "pid": os.getpid()}
 
     async def slice(
-        self, size: str, flight: int, seconds: float
+        self, size: str, concurrency: int, seconds: float
     ) -> tuple[array[float], float, float | None]:
         """Measure a slice: see `slices.measure`."""
-        return await measure(self._pool, call(size), flight, seconds, self._pids)
+        return await measure(self._pool, call(size), concurrency, seconds, self._pids)
 
     async def mixture(self, seconds: float, seed: int) -> array[float]:
         """Measure a mixture: see `mixture.measure`."""

@@ -32,25 +32,34 @@ class Standard:
 
 
 class Pipes:
-    """PipePool; with `zero_copy_result` results are views that are released at once."""
-
-    def __init__(self, zero_copy_result: bool = False, zero_copy_args: bool = False) -> None:
-        self._zero_copy_result, self._zero_copy_args = zero_copy_result, zero_copy_args
+    """PipePool."""
 
     async def start(self, workers: int) -> None:
         self._pool = PipePool(workers)
         await self._pool.start()
 
-    async def run(self, function: Call, *args: object) -> object:
-        if not self._zero_copy_result:
-            return await self._pool.run(function, *args, zero_copy_args=self._zero_copy_args)
-        found = await self._pool.run(function, *args, zero_copy_result=True)
-        if isinstance(found, memoryview):
-            found.release()
-        return None
+    def run(self, function: Call, *args: object) -> Awaitable[object]:
+        return self._pool.run(function, *args)
 
     async def close(self) -> None:
         await self._pool.close()
+
+
+class PipesZeroCopyArgs(Pipes):
+    """PipePool whose workers get views of large arguments."""
+
+    def run(self, function: Call, *args: object) -> Awaitable[object]:
+        return self._pool.run(function, *args, zero_copy_args=True)
+
+
+class PipesZeroCopyResult(Pipes):
+    """PipePool that returns views of large results, which are released at once."""
+
+    async def run(self, function: Call, *args: object) -> object:
+        result = await self._pool.run(function, *args, zero_copy_result=True)
+        if isinstance(result, memoryview):
+            result.release()
+        return None
 
 
 class Anyio:
@@ -123,8 +132,8 @@ CONTENDERS: dict[str, Callable[[], Any]] = {
     "process": lambda: Standard(_processes("forkserver")),
     "process spawn": lambda: Standard(_processes("spawn")),
     "PipePool": Pipes,
-    "PipePool leased": lambda: Pipes(zero_copy_result=True),
-    "PipePool lent": lambda: Pipes(zero_copy_args=True),
+    "PipePool zero_copy_result": PipesZeroCopyResult,
+    "PipePool zero_copy_args": PipesZeroCopyArgs,
     "PipeExecutor": lambda: Standard(PipeExecutor),
     "thread": lambda: Standard(futures.ThreadPoolExecutor),
     "interpreter": lambda: _of("concurrent.futures", "InterpreterPoolExecutor"),

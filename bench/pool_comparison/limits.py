@@ -6,7 +6,10 @@ import asyncio
 import os
 import select
 import socket
+import time
 from collections.abc import Awaitable
+
+AWAKE_S = 0.01  # s without data after which a polling process sleeps: others are measured then
 
 
 class SocketPair:
@@ -15,17 +18,15 @@ class SocketPair:
     No round trip to a sleeping worker can be shorter; one to a worker that polls can.
     """
 
-    flights = (1,)
+    concurrencies = (1,)
+    pause_ms: int | None = None  # how long the process waits for data at most
 
     async def start(self, workers: int) -> None:
         self._socket, theirs = socket.socketpair()
         self._pid = os.fork()
         if self._pid == 0:
             self._socket.close()
-            ready = select.poll()
-            ready.register(theirs, select.POLLIN)
-            while ready.poll() and (data := theirs.recv(64)):  # in the way pipepool's workers wait
-                theirs.send(data)
+            _echo(theirs, self.pause_ms)
             os._exit(0)
         theirs.close()
         self._socket.setblocking(False)
@@ -46,10 +47,19 @@ class SocketPair:
         os.waitpid(self._pid, 0)
 
 
+class AwakePair(SocketPair):
+    """The same with a process that polls for as long as the parent is not idle for 10 ms.
+
+    No round trip between an asyncio event loop and another process can be shorter.
+    """
+
+    pause_ms = 0
+
+
 class EventLoop:
     """A future that the loop completes in its next iteration: no pool has a higher rate."""
 
-    flights = (64,)
+    concurrencies = (64,)
 
     async def start(self, workers: int) -> None:
         """Do nothing."""
@@ -64,7 +74,24 @@ class EventLoop:
         """Do nothing."""
 
 
+def _echo(sock: socket.socket, pause_ms: int | None) -> None:
+    """Return what comes until the other end is closed."""
+    ready = select.poll()  # pipepool's workers wait with it, too
+    ready.register(sock, select.POLLIN)
+    received = time.monotonic()
+    while True:
+        while not ready.poll(pause_ms):
+            if time.monotonic() - received > AWAKE_S:
+                ready.poll()
+        data = sock.recv(64)
+        if not data:
+            return
+        sock.send(data)
+        received = time.monotonic()
+
+
 LIMITS: dict[str, type[SocketPair] | type[EventLoop]] = {
     "socket pair": SocketPair,
+    "awake pair": AwakePair,
     "event loop": EventLoop,
 }

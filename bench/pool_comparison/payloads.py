@@ -20,7 +20,7 @@ SIZES = {  # bytes; an argument or a result is sent one way, the others both way
 }
 ARGUMENT_VIEW_SIZES = {"1 MB argument"}  # sizes with zero_copy_args: echo must return bytes
 RESULT_VIEW_SIZES = {*SIZES} - {"no-op", "1 KB"} - ARGUMENT_VIEW_SIZES  # large results only
-FLIGHTS = (1, 64)  # tasks at once: for latency, and for throughput
+CONCURRENCIES = (1, 64)  # tasks at once: for latency, and for throughput
 
 _buffers: dict[int, bytes] = {}
 

@@ -12,9 +12,13 @@ from typing import Any
 
 
 async def measure(
-    pool: Any, call: tuple[Any, tuple[Any, ...]], flight: int, seconds: float, pids: Iterable[int]
+    pool: Any,
+    call: tuple[Any, tuple[Any, ...]],
+    concurrency: int,
+    seconds: float,
+    pids: Iterable[int],
 ) -> tuple[array[float], float, float | None]:
-    """Run `flight` tasks at once; return the latency of each, the elapsed and the CPU time, in s.
+    """Run `concurrency` tasks at once; return the latency of each, the elapsed and CPU time in s.
 
     The CPU time is that of this process and of `pids`, the pool's processes; None if unknown.
     """
@@ -31,7 +35,7 @@ async def measure(
             await pool.run(function, *args)
             times.append(time.perf_counter() - started)
 
-    await asyncio.gather(*(user() for _ in range(flight)))
+    await asyncio.gather(*(user() for _ in range(concurrency)))
     took, after = time.perf_counter() - begin, _cpu(pids)
     return times, took, None if cpu is None or after is None else after - cpu
 

@@ -102,6 +102,19 @@ def test_a_connection_of_multiprocessing_can_be_given_to_the_workers() -> None:
     resource_sharer.stop(10)  # multiprocessing's own, which keeps a socket
 
 
+def test_a_connection_of_multiprocessing_can_be_an_argument_and_a_result() -> None:
+    ours, theirs = get_context("spawn").Pipe()
+    with ours, theirs, PipeExecutor(1) as executor:
+        executor.submit(calls.send_through, theirs, "here").result(LIMIT)
+        assert ours.poll(10)
+        assert ours.recv() == "here"
+        with executor.submit(calls.same, theirs).result(LIMIT) as copy:
+            assert copy.fileno() != theirs.fileno()
+            copy.send("and back")
+        assert ours.recv() == "and back"
+    resource_sharer.stop(10)
+
+
 def test_a_pool_starts_with_the_workers_that_can(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
         assert len(pool.stats().pids) == 1

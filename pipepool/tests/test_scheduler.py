@@ -61,8 +61,18 @@ def test_an_estimate_rises_at_once_and_decays_by_a_tenth() -> None:
     function = Function(1, calls.add, b"")
     assert function.estimate is None
     for took, estimate in [(100, 100.0), (300, 300.0), (100, 280.0), (280, 280.0), (281, 281.0)]:
-        function.add_run(took)
+        function.add_runs(took)
         assert function.estimate == pytest.approx(estimate)
+
+
+def test_an_estimate_decays_with_each_run_of_a_frame() -> None:
+    one_by_one, together = (Function(1, calls.add, b"") for _ in range(2))
+    for function in (one_by_one, together):
+        function.add_runs(1000)
+    for _ in range(30):
+        one_by_one.add_runs(100)
+    together.add_runs(100, 30)
+    assert together.estimate == pytest.approx(one_by_one.estimate)
 
 
 def test_functions_are_numbered_and_pickled_once_unless_they_have_a_state() -> None:
@@ -100,7 +110,7 @@ def test_accounting_counts_every_end_once() -> None:
         done, failed, dropped, cancelled = (task(loop.create_future()) for _ in range(4))
         for each in (done, failed, dropped):
             each.timer = loop.call_later(60, print)
-        accounting.pending = 4
+        accounting.submitted = 4
         waiting = asyncio.ensure_future(accounting.wait_until_empty(20))
         await asyncio.sleep(0)
         accounting.finish(done, 3)
@@ -127,7 +137,7 @@ def test_wait_until_empty_returns_when_empty_or_after_its_timeout() -> None:
         accounting = Accounting(asyncio.get_running_loop())
         await asyncio.wait_for(accounting.wait_until_empty(None), 5)
         other = Accounting(asyncio.get_running_loop())
-        other.pending = 1
+        other.submitted = 1
         await asyncio.wait_for(other.wait_until_empty(0.01), 5)
         assert other.pending == 1
 
@@ -262,6 +272,27 @@ def test_tasks_that_a_worker_skipped_are_all_sent_again() -> None:
         assert pool.stats().done == 4
 
     in_pool(test, 1)
+
+
+@pytest.mark.parametrize(("estimate", "shares"), [(1000.0, [1, 5]), (60_000.0, [3, 3])])
+def test_tasks_share_a_worker_if_together_they_are_shorter_than_a_hop(
+    estimate: float, shares: list[int]
+) -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool._scheduler
+        pool._scheduler._functions.get(calls.pid).estimate = estimate
+        pids = pool.stats().pids
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)  # so that no result comes meanwhile
+        futures = [asyncio.ensure_future(pool.run(calls.pid)) for _ in range(6)]
+        await wait_for(lambda: pool.stats().running == 6)
+        held = [len(each.tasks) for each in pool._scheduler.manager.open]
+        assert sorted(held) == shares  # the first task is sent immediately, alone
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        assert {*await asyncio.gather(*futures)} == {*pids}
+
+    in_pool(test, 2)
 
 
 def test_an_unexpected_result_loses_no_other_result_of_its_frame() -> None:

@@ -29,14 +29,14 @@ BEGIN = 30.0  # s for one pool to begin, or for the whole benchmark to end
 
 POOLS = (
     "event loop",
-    "PipePool leased",
-    "PipePool lent",
+    "PipePool zero_copy_result",
+    "PipePool zero_copy_args",
     "PipeExecutor",
     "multiprocessing.Pool",
     "process",
     "PipePool",
 )
-FEW = ("event loop", "PipePool leased", "process", "PipePool")  # in make test
+FEW = ("event loop", "PipePool zero_copy_result", "process", "PipePool")  # in make test
 ENDS = "process fork"  # is measured in the same way as "process"
 COMMAND = (sys.executable, "-m", "bench.pool_comparison", "--seconds=0", "--budget=0", "--quick")
 
@@ -76,7 +76,7 @@ def pools(request: pytest.FixtureRequest) -> tuple[str, ...]:
 @pytest.fixture(scope="module")
 def said(pools: tuple[str, ...]) -> str:
     """Give what one benchmark said of pools, of which one ends when all have begun."""
-    with begun((*pools, ENDS), "--mixture=0.05", "--storm=1") as (running, pids):
+    with begun((*pools, ENDS), "--mixture=0.05", "--chaos=1") as (running, pids):
         os.kill(pids[-1], signal.SIGKILL)
         out, error = running.communicate(timeout=100)
     assert (running.returncode, error) == (0, "")
@@ -96,7 +96,7 @@ def test_each_pool_is_measured_in_each_cell_of_each_round(
     assert {line["round"] for line in slices} == {*range(15)}  # 3 of each amount of bytes
     amounts = [line["bytes"] for line in sorted(slices, key=operator.itemgetter("round"))]
     assert amounts == sorted(amounts)
-    cells = {"event loop": 1, "PipePool leased": 9, "PipePool lent": 2}  # of 15
+    cells = {"event loop": 1, "PipePool zero_copy_result": 9, "PipePool zero_copy_args": 2}  # of 15
     for number in range(3):
         counted = Counter(line["pool"] for line in slices if line["round"] % 3 == number)
         assert counted == {pool: cells.get(pool, 15) for pool in pools}
@@ -117,7 +117,7 @@ def test_a_mixture_asks_all_pools_for_the_same(said: str) -> None:
 
 
 def test_a_storm_loses_nothing_that_is_retried(said: str) -> None:
-    retried, not_retried = of_kind("storm", said)
+    retried, not_retried = of_kind("chaos", said)
     assert (retried["failed"], retried["restarts"]) == (0, retried["kills"])
     assert not_retried["failed"] <= not_retried["held"]
     assert retried["calm_failed"] == not_retried["calm_failed"] == 0

@@ -11,10 +11,10 @@ from reports import pools as report
 RATES = {"process": [100.0, 200.0, 50.0], "PipePool": [1000.0, 2000.0, 500.0]}
 
 
-def lines(flight: int) -> list[Line]:
+def lines(concurrency: int) -> list[Line]:
     found: list[Line] = []
     for pool, rates in RATES.items():
-        cell = {"pool": pool, "size": "no-op", "flight": flight}
+        cell = {"pool": pool, "size": "no-op", "concurrency": concurrency}
         for number, rate in enumerate(rates):
             moment = {"rate": rate, "p50_us": 1e6 / rate, "p99_us": 2e6 / rate, "cpu_us": 3.0}
             found.append({"kind": "slice", **cell, "round": number, "bytes": 0, **moment})
@@ -23,9 +23,9 @@ def lines(flight: int) -> list[Line]:
     return [*found, {"kind": "missing", "pool": "loky", "why": "No module named 'loky'"}]
 
 
-@pytest.mark.parametrize("flight", [1, 64])
-def test_a_pool_that_is_ten_times_as_fast_in_every_round_is_so_exactly(flight: int) -> None:
-    reference, cell = cells.of(lines(flight))
+@pytest.mark.parametrize("concurrency", [1, 64])
+def test_a_pool_that_is_ten_times_as_fast_in_every_round_is_so_exactly(concurrency: int) -> None:
+    reference, cell = cells.of(lines(concurrency))
     assert (cell.times, cell.low, cell.high) == pytest.approx((10, 10, 10))
     assert (cell.rate, cell.p50_us, cell.p99_us, cell.cpu_us) == pytest.approx((1000, 7, 9, 3))
     assert (reference.times, reference.low) == (pytest.approx(1), None)

@@ -7,8 +7,8 @@ import pytest
 from bench import promises
 from bench.pools import Line
 
-STORM = {
-    "kind": "storm",
+CHAOS = {
+    "kind": "chaos",
     "pool": "PipePool",
     "idempotent": False,
     "calm": [100.0, 100.0],
@@ -24,7 +24,7 @@ STORM = {
 
 def slices(pool: str, times: list[float]) -> list[Line]:
     """Give one slice a round, so many times as fast as the reference's 100 us."""
-    cell = {"kind": "slice", "pool": pool, "size": "no-op", "flight": 1}
+    cell = {"kind": "slice", "pool": pool, "size": "no-op", "concurrency": 1}
     return [{**cell, "round": n, "rate": x, "p50_us": 100 / x} for n, x in enumerate(times)]
 
 
@@ -32,7 +32,9 @@ def slices(pool: str, times: list[float]) -> list[Line]:
     ("times", "passed"), [([6, 6.1, 5.9], True), ([4, 4.1, 3.9], False), ([4, 5, 7], None)]
 )
 def test_a_promise_is_kept_where_its_whole_interval_is(times: list[float], passed: object) -> None:
-    found = promises.judge_all([*slices("process", [1, 1, 1]), *slices("PipePool", times)], [])
+    found = promises.judge_all(
+        [*slices("process", [1, 1, 1]), *slices("PipePool", times)], [], False
+    )
     assert (found[0].name, found[0].passed) == ("PipePool, no-op, 1 at once", passed)
     others = {(claim.found, claim.passed) for claim in found[1:]}
     assert (len(found), others) == (len(promises.PROMISES) + 3, {("not measured", None)})
@@ -45,7 +47,7 @@ def test_a_mixture_is_compared_round_by_round() -> None:
         for pool, each in p99.items()
         for n, us in enumerate(each)
     ]
-    [found] = [c for c in promises.judge_all(lines, []) if c.found != "not measured"]
+    [found] = [c for c in promises.judge_all(lines, [], False) if c.found != "not measured"]
     assert (found.found, found.passed) == ("2.00 (2.00 to 2.00)", True)
 
 
@@ -55,18 +57,18 @@ def test_a_mixture_is_compared_round_by_round() -> None:
 def test_a_storm_may_cost_what_the_killed_workers_held_unless_it_is_retried(
     idempotent: bool, held: int, passed: bool
 ) -> None:
-    storm = {**STORM, "failed": 2, "held": held, "idempotent": idempotent}
-    found = promises.judge_all([storm], [])
+    chaos = {**CHAOS, "failed": 2, "held": held, "idempotent": idempotent}
+    found = promises.judge_all([chaos], [], False)
     lost, again, kept = found[-5:-2]  # the last two are of servers
     assert (lost.found, lost.passed) == ("2 of 270 tasks failed, 0 before it", passed)
     assert (again.passed, kept.passed) == (True, True)
 
 
 def test_a_task_that_failed_before_a_storm_breaks_its_promise() -> None:
-    lost = promises.judge_all([{**STORM, "calm_failed": 1}], [])[-5]
+    lost = promises.judge_all([{**CHAOS, "calm_failed": 1}], [], False)[-5]
     assert (lost.found, lost.passed) == ("0 of 270 tasks failed, 1 before it", False)
 
 
-def test_a_second_in_which_nothing_ended_counts_against_a_storm() -> None:
-    kept = promises.judge_all([{**STORM, "rates": [100.0] * 9 + [0.0]}], [])[-3]
+def test_a_second_in_which_nothing_ended_counts_against_a_chaos_test() -> None:
+    kept = promises.judge_all([{**CHAOS, "rates": [100.0] * 9 + [0.0]}], [], False)[-3]
     assert (kept.found[:4], kept.passed) == ("0.90", None)

@@ -22,7 +22,7 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     if not hasattr(config, "workerinput"):  # only in the main process of several
-        config.pluginmanager.register(_Skips(config.getoption("--most-skips")))
+        config.pluginmanager.register(_Summary(config.getoption("--most-skips")))
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
@@ -33,14 +33,17 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker(pytest.mark.skip(reason="slow: make test-all"))
 
 
-class _Skips:
-    """Print why tests were skipped, and fail the run when there are too many."""
+class _Summary:
+    """Print why tests were skipped or run again, and fail the run when too many were skipped."""
 
     def __init__(self, most: int | None) -> None:
         self._most = most
         self._reasons: Counter[str] = Counter()
+        self._retries: list[tuple[str, str]] = []
 
     def pytest_runtest_logreport(self, report: pytest.TestReport) -> None:
+        if report.outcome == "rerun":
+            self._retries.append((report.nodeid, report.longreprtext))
         if report.skipped and not hasattr(report, "wasxfail"):
             _, _, reason = report.longrepr  # file, line and reason
             self._reasons[reason.removeprefix("Skipped: ")] += 1
@@ -53,6 +56,10 @@ class _Skips:
     def pytest_terminal_summary(self, terminalreporter: pytest.TerminalReporter) -> None:
         for reason, count in self._reasons.most_common():
             terminalreporter.write_line(f"{count:4} skipped: {reason}")
+        for name, trace in self._retries:
+            terminalreporter.write_line(
+                f"run again: {name}, which had failed:\n{trace}", yellow=True
+            )
         if self._are_too_many:
             line = f"{self._reasons.total()} tests were skipped, {self._most} may be"
             terminalreporter.write_line(line, red=True)

@@ -25,7 +25,7 @@ def test_a_cell_of_a_pool_has_its_figures() -> None:
     assert lines[:3] == ["a machine", "", "1 KiB"]
     assert cells(lines[4]) == [
         "Pool",
-        "At once",
+        "Concurrency",
         "Tasks/s",
         "p50",
         "p99",
@@ -40,7 +40,7 @@ def test_a_cell_of_a_pool_has_its_figures() -> None:
 
 def test_sizes_have_tables_of_their_own_and_the_fastest_pool_stands_first() -> None:
     other = replace(CELL, size="1 MiB")
-    found = [CELL, replace(CELL, pool="quick", rate=200.0), replace(CELL, flight=1), other]
+    found = [CELL, replace(CELL, pool="quick", rate=200.0), replace(CELL, concurrency=1), other]
     lines = [cells(line) for line in pools.text(found, [], "", "simple").splitlines()]
     at = lines.index(["1 KiB"]), lines.index(["1 MiB"])
     assert at[0] < at[1]

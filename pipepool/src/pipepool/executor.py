@@ -82,7 +82,7 @@ class PipeExecutor(Executor):
             metrics=metrics,
         )
         self._engine = _Engine(config)
-        self._variables = ContextVariables(context)
+        self._variables = ContextVariables(context) if context else None
         _engines.add(self._engine)
         # The thread refers to the engine only: a collected executor ends as after `shutdown`.
         weakref.finalize(self, self._engine.finish).atexit = False
@@ -117,7 +117,7 @@ class PipeExecutor(Executor):
     ) -> Future[T]:
         if _interpreter_ends:
             raise RuntimeError("cannot schedule new futures after interpreter shutdown")
-        values = self._variables.values() if self._variables else None
+        values = None if self._variables is None else self._variables.values()
         return self._engine.submit((Future(), function, args, kwargs, options, values))
 
     def map(

@@ -9,12 +9,13 @@ import itertools
 import math
 import operator
 import os
+from asyncio import _get_running_loop
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from types import TracebackType
-from typing import Any, TypeVar, TypeVarTuple, cast
+from typing import Any, TypeVar, TypeVarTuple
 
 from pipepool.exceptions import BrokenWorker
 from pipepool.scheduler import Scheduler, TaskMetrics
@@ -159,7 +160,7 @@ class PipePool:
             shared_memory=shared_memory,
             metrics=metrics,
         )
-        self._variables = ContextVariables(context)
+        self._variables = ContextVariables(context) if context else None
         self._scheduler: Scheduler | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting_for_start = 0  # callers of `start`
@@ -246,15 +247,15 @@ class PipePool:
                 timeout, queue_timeout, idempotent, zero_copy_result, kill_on_cancel, zero_copy_args
             )
         scheduler, loop = self._scheduler, self._loop
-        if loop is None or asyncio._get_running_loop() is not loop or self._is_closed:
+        if loop is None or _get_running_loop() is not loop or self._is_closed:
             scheduler = self._open()
         assert scheduler is not None and loop is not None
-        future: asyncio.Future[Any] = loop.create_future()
-        values = self._variables.values() if self._variables else None
+        future: asyncio.Future[T] = loop.create_future()
+        values = None if self._variables is None else self._variables.values()
         keywords = dict(kwargs) if kwargs else {}
         task = scheduler.submit(function, args, keywords, future, options, values)
         try:
-            return cast(T, await future)
+            return await future
         except asyncio.CancelledError:
             scheduler.cancel(task)
             raise
@@ -337,7 +338,7 @@ class PipePool:
             raise ValueError("limit must be at least 1")
         options = Options(timeout, queue_timeout, False, zero_copy_result, kill_on_cancel, False)
         scheduler, future = self._open(), self._new_future()
-        values = self._variables.values() if self._variables else None
+        values = None if self._variables is None else self._variables.values()
         items: deque[T] = deque()
         wakeup = asyncio.Event()
         keywords = dict(kwargs or ())
@@ -392,7 +393,7 @@ class PipePool:
         return limit
 
     def _check_loop(self) -> None:
-        if asyncio._get_running_loop() is not self._loop:  # None in a forked child, too
+        if _get_running_loop() is not self._loop:  # None in a forked child, too
             if self._scheduler is not None and self._scheduler.broken is not None:
                 raise BrokenWorker(self._scheduler.broken)
             raise RuntimeError("this pool belongs to the loop that it was started on")
@@ -505,9 +506,6 @@ class ContextVariables:
 
     def __init__(self, paths: Sequence[str]) -> None:
         self._variables = [_find_variable(path) for path in paths]
-
-    def __bool__(self) -> bool:
-        return bool(self._variables)
 
     def values(self) -> list[tuple[int, Any]]:
         """Return (position, value) of those that are set in the current context."""

@@ -13,10 +13,12 @@ never share an object. A buffer's place is (block, offset, size); block -1 means
 
 from __future__ import annotations
 
+import copyreg
 import pickle
 import socket
 import struct
 from collections.abc import Sequence
+from multiprocessing.connection import Connection, reduce_connection  # type: ignore[attr-defined]
 from typing import Any
 
 from pipepool.exceptions import RemoteError, RemoteTraceback
@@ -44,6 +46,10 @@ Place = tuple[int, int, int]
 Entry = tuple[Any, ...]
 Frame = tuple[list[Entry], memoryview]
 SMALL = frozenset((int, float, bool, type(None)))
+
+# As multiprocessing does for its own children: pickle alone would copy the number of a connection's
+# descriptor, and the worker would close whatever has that number there.
+copyreg.pickle(Connection, reduce_connection)
 
 
 class Encoder:

@@ -24,6 +24,7 @@ from pipepool import shared_memory
 from pipepool.exceptions import BrokenWorker, QueueFull, TaskExit, worker_ended
 from pipepool.protocol import FAILED, ITEM, PLAIN, SKIPPED, Decoder, Entry, load_exception
 from pipepool.worker_connection import (
+    DEFAULTS,
     Function,
     Functions,
     Future,
@@ -37,6 +38,7 @@ from pipepool.worker_connection import (
 from pipepool.worker_manager import Config, WorkerManager, log
 
 BUDGET = 300_000.0  # ns: limit of the estimated run times of a worker's tasks
+BATCH = 100_000.0  # ns: tasks that run no longer than a hop takes share a frame and a worker
 STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
 STUCK_CHECK = 0.01  # s between two checks for such a task
 START_GRACE = 1.0  # s beyond its timeout in which a task must have started on an idle worker
@@ -123,7 +125,7 @@ class Scheduler:
                 raise QueueFull(f"{len(self.queue)} tasks wait already: retry later")
         task = Task(known, args, kwargs, future, options, variables, credit)
         self.queue.append(task)
-        self.accounting.pending += 1
+        self.accounting.submitted += 1
         if options.queue_timeout is not None:
             self._limit_wait(task)
         if at_once or not (self._flush_is_scheduled or self.running):
@@ -134,24 +136,61 @@ class Scheduler:
         return task
 
     def flush(self) -> None:
-        """Assign queued tasks to workers, oldest first, and send one frame to each worker."""
+        """Assign queued tasks to workers, oldest first."""
         self._flush_is_scheduled = False
         queue, idle = self.queue, self.manager.idle
         now = monotonic_ns()
-        touched: set[WorkerConnection] = set()
+        while (task := queue.head()) is not None:
+            connection = next(reversed(idle)) if idle else self._least_busy(task.function)
+            if connection is None:
+                return
+            self._fill(connection, now)
+
+    def _fill(self, connection: WorkerConnection, now: int) -> None:
+        """Send a worker the next task, and those behind it while they run no longer than BATCH."""
+        queue, accounting, manager = self.queue, self.accounting, self.manager
+        limit, held = connection.load + BATCH, self.running
         try:
-            while (task := queue.head()) is not None:
-                connection = next(reversed(idle)) if idle else self._least_busy(task.function)
-                if connection is None:
-                    break
+            for task in queue.heads():
+                cost = task.function.estimate or BUDGET
+                if self.running > held and (
+                    connection.load + cost > limit or connection.tasks_left <= manager.replace_at
+                ):
+                    return
                 queue.pop()
-                if self._assign(task, connection, now):
-                    touched.add(connection)
-        finally:  # also when Ctrl-C comes while an argument is pickled
-            for connection in touched:
+                if self._claim is not None and not task.is_started and not self._claim(task.future):
+                    accounting.drop(task)
+                    return
+                task.is_started = True
+                try:
+                    connection.put(task, cost, now)
+                except BaseException as error:  # noqa: BLE001 - what pickle raises for its arguments
+                    self._fail_unsent(task, error)
+                    return
+                self.running += 1
+                accounting.queue_ns += now - task.submitted
+                if task.options is not DEFAULTS:
+                    self._limit_run(task)
+        finally:
+            if self.running > held:
+                manager.idle.pop(connection, None)
+                if connection.tasks_left <= manager.replace_at:
+                    manager.prepare_replacement(connection)
                 connection.send()
                 if len(connection.tasks) > 1:
                     self._schedule_check()
+
+    def _fail_unsent(self, task: Task, error: BaseException) -> None:
+        """Fail a task that cannot be pickled; raise KeyboardInterrupt, which comes only once."""
+        is_ctrl_c = isinstance(error, KeyboardInterrupt) and _is_in_main_thread()
+        if is_ctrl_c:
+            task.future.cancel()
+        self.accounting.fail(task, error)
+        if is_ctrl_c:
+            if not self._flush_is_scheduled:  # the tasks behind it are not sent yet
+                self._flush_is_scheduled = True
+                in_empty_context(self._loop.call_soon, self.flush)
+            raise error
 
     def _least_busy(self, function: Function) -> WorkerConnection | None:
         """Return the least busy worker that may hold one more task of a function, or None."""
@@ -164,70 +203,42 @@ class Scheduler:
                 best, least = connection, connection.load
         return best
 
-    def _assign(self, task: Task, connection: WorkerConnection, now: int) -> bool:
-        """Assign a task to a worker; return whether there is something to send."""
-        if self._claim is not None and not task.is_started and not self._claim(task.future):
-            self.accounting.drop(task)
-            return False
-        task.is_started = True
-        try:
-            connection.put(task, task.function.estimate or BUDGET, now)
-        except BaseException as error:  # what pickle raises for its arguments
-            is_ctrl_c = isinstance(error, KeyboardInterrupt) and _is_in_main_thread()
-            if is_ctrl_c:  # it is raised once, here
-                task.future.cancel()
-            self.accounting.fail(task, error)
-            if is_ctrl_c:
-                if not self._flush_is_scheduled:  # the tasks behind it are not sent yet
-                    self._flush_is_scheduled = True
-                    in_empty_context(self._loop.call_soon, self.flush)
-                raise
-            return False
-        self.running += 1
-        self.accounting.queue_ns += now - task.submitted
-        manager = self.manager
-        if connection in manager.idle:
-            del manager.idle[connection]
-        if connection.tasks_left <= manager.replace_at:
-            manager.prepare_replacement(connection)
-        if task.timer is not None or task.options.timeout is not None:
-            self._limit_run(task)
-        return True
-
     # Results
 
     def results_received(
         self, connection: WorkerConnection, entries: list[Entry], blob: memoryview
     ) -> None:
-        """Handle the results of a frame."""
+        """Handle the results of a frame; sums are updated once for all of them."""
         now = monotonic_ns()
         tasks, accounting = connection.tasks, self.accounting
-        run_ns = transport_ns = 0
+        count = sent_ns = run_ns = 0
+        load = 0.0
+        function: Function | None = None  # of the last `runs` tasks, of which `longest` is one
+        runs = longest = 0
         skipped: list[Task] = []
         unhandled = iter(entries)
         task = None
         try:
             for sequence, kind, payload, took in unhandled:
                 task = tasks.pop(sequence, None)
-                if task is None:
-                    self._handle_unexpected(connection, sequence, kind, payload, blob)
+                if task is None or kind == ITEM:
+                    self._handle_other(connection, task, sequence, kind, payload, blob)
                     continue
-                if kind == ITEM:
-                    tasks[sequence] = task
-                    self._handle_item(connection, task, payload, blob)
-                    continue
-                self.running -= 1
-                connection.load -= task.cost
+                load += task.cost
                 if kind == SKIPPED:
                     skipped.append(task)
                     continue
-                task.function.add_run(took)
+                count += 1
+                sent_ns += task.sent
                 run_ns += took
-                transport_ns += now - task.sent - took
-                if accounting.observer is not None:
-                    task.run_ns = took
-                is_plain = kind == PLAIN and not task.options.zero_copy_result
-                if is_plain and not task.future.done():
+                task.run_ns = took
+                if task.function is not function:
+                    _add_runs(function, longest, runs)
+                    function, longest, runs = task.function, took, 0
+                elif took > longest:
+                    longest = took
+                runs += 1
+                if kind == PLAIN and not (task.options.zero_copy_result or task.future.done()):
                     accounting.finish(task, payload)
                 else:
                     accounting.finish_with(task, connection.decoder, kind, payload, blob)
@@ -240,8 +251,11 @@ class Scheduler:
                 )
             raise
         finally:
+            _add_runs(function, longest, runs)
+            self.running -= count + len(skipped)
+            connection.load -= load
             accounting.run_ns += run_ns
-            accounting.transport_ns += transport_ns
+            accounting.transport_ns += count * now - sent_ns - run_ns
             self._use_worker(connection, entries, skipped)
 
     def _use_worker(
@@ -258,11 +272,20 @@ class Scheduler:
         if self.queue:
             self.flush()
 
-    def _handle_unexpected(
-        self, connection: WorkerConnection, sequence: int, kind: int, payload: Any, blob: memoryview
+    def _handle_other(
+        self,
+        connection: WorkerConnection,
+        task: Task | None,
+        sequence: int,
+        kind: int,
+        payload: Any,
+        blob: memoryview,
     ) -> None:
-        """Handle the answer to a worker's set-up, or a result that is no longer awaited."""
-        if sequence:
+        """Handle an item of a stream, the answer to a worker's set-up, or a result of no task."""
+        if task is not None:
+            connection.tasks[sequence] = task
+            self._handle_item(connection, task, payload, blob)
+        elif sequence:
             connection.decoder.discard(kind, payload)
         elif kind == FAILED:
             self.manager.initializer_failed(connection, load_exception(payload))
@@ -470,7 +493,7 @@ class Scheduler:
                 task = running[0]
                 if min(connection.tasks) < task.sequence:  # it holds results that are due
                     self.manager.flush(connection)
-                task.function.add_run(runs)  # queue no task behind another run of it
+                task.function.add_runs(runs, 1)  # queue no task behind another run of it
                 connection.load += runs - task.cost
                 task.cost = float(runs)
                 connection.revoke()
@@ -516,17 +539,14 @@ class Queue:
     def __init__(self) -> None:
         self._tasks: deque[Task] = deque()
         self._ended = 0
+        self.append = self._tasks.append  # queues a new task
+        self.pop = self._tasks.popleft  # removes the task that `head` returned
 
     def __len__(self) -> int:
         return len(self._tasks) - self._ended
 
     def __iter__(self) -> Iterator[Task]:
         return (task for task in self._tasks if not task.is_ended)
-
-    def append(self, task: Task) -> None:
-        """Queue a new task."""
-        task.is_queued = True
-        self._tasks.append(task)
 
     def put_back(self, tasks: list[Task]) -> None:
         """Queue tasks again that were removed, in the order of their submission."""
@@ -539,27 +559,26 @@ class Queue:
         merged.sort(key=lambda task: task.submitted, reverse=True)
         for task in tasks:
             task.connection = None
-            task.is_queued = True
         self._tasks.extendleft(merged)
 
-    def head(self) -> Task | None:
-        """Return the next task, and leave it in the queue."""
+    def heads(self) -> Iterator[Task]:
+        """Yield the next task, which remains in the queue until `pop`, as long as there is one."""
         tasks = self._tasks
         while tasks:
             task = tasks[0]
-            if not task.is_ended:
-                return task
-            tasks.popleft().is_queued = False
-            self._ended -= 1
-        return None
+            if task.is_ended:
+                tasks.popleft()
+                self._ended -= 1
+            else:
+                yield task
 
-    def pop(self) -> None:
-        """Remove the task that `head` returned."""
-        self._tasks.popleft().is_queued = False
+    def head(self) -> Task | None:
+        """Return the next task, which remains in the queue until `pop`; None if there is none."""
+        return next(self.heads(), None)
 
     def exclude(self, task: Task) -> None:
-        """Stop counting a task that is about to end, if it is queued."""
-        if task.is_queued and not task.is_ended:
+        """Stop counting a queued task that is about to end."""
+        if not task.is_ended:
             self._ended += 1
 
     def clear(self) -> list[Task]:
@@ -579,15 +598,21 @@ class Accounting:
         observer: Callable[[TaskMetrics], object] | None = None,
     ) -> None:
         self.observer = observer
-        self.pending = self.done = self.failed = self.crashed = 0
+        self.submitted = self.done = self.failed = self.crashed = 0
         self.queue_ns = self.run_ns = self.transport_ns = 0
+        self._unfinished = 0  # tasks that ended without a result
         self._empty = loop.create_future()
         self._is_closing = False
+        self._is_observed = observer is not None  # or closing
+
+    @property
+    def pending(self) -> int:
+        """The number of tasks that have not ended."""
+        return self.submitted - self.done - self._unfinished
 
     def finish(self, task: Task, value: Any) -> None:
         """End a task with its result."""
         self.done += 1
-        self.pending -= 1
         task.is_ended = True
         try:
             task.future.set_result(value)
@@ -595,9 +620,7 @@ class Accounting:
             _log_callback_error(task)
         if task.timer is not None:
             task.timer.cancel()
-        if self._is_closing:
-            self._check()
-        if self.observer is not None:
+        if self._is_observed:
             self._observe(task, "done")
 
     def finish_with(
@@ -642,7 +665,6 @@ class Accounting:
         """End a task whose end was interrupted by an exception such as KeyboardInterrupt."""
         if task.is_ended and not task.future.done():
             self.done -= 1
-            self.pending += 1
             task.is_ended = False
         self.fail(task, error)
 
@@ -653,14 +675,16 @@ class Accounting:
         task.is_ended = True
         if task.timer is not None:
             task.timer.cancel()
-        self.pending -= 1
-        if self._is_closing:
-            self._check()
-        if self.observer is not None:
+        self._unfinished += 1
+        if self._is_observed:
             self._observe(task, outcome)
 
     def _observe(self, task: Task, outcome: Outcome) -> None:
-        assert self.observer is not None
+        """Complete `wait_until_empty`, and call the observer."""
+        if self._is_closing:
+            self._check()
+        if self.observer is None:
+            return
         waited = (task.sent - task.submitted) / 1e9 if task.sent else None
         ran = None if task.run_ns is None else task.run_ns / 1e9
         function = task.function.callable
@@ -672,13 +696,18 @@ class Accounting:
 
     async def wait_until_empty(self, seconds: float | None) -> None:
         """Wait until every task has ended, at most `seconds`."""
-        self._is_closing = True
+        self._is_closing = self._is_observed = True
         self._check()
         await asyncio.wait([self._empty], timeout=seconds)
 
     def _check(self) -> None:
         if not self.pending and not self._empty.done():
             self._empty.set_result(None)
+
+
+def _add_runs(function: Function | None, longest: int, runs: int) -> None:
+    if function is not None:
+        function.add_runs(longest, runs)
 
 
 def _name(error: BaseException) -> str:

@@ -26,7 +26,7 @@ T = TypeVar("T")
 Future = asyncio.Future[Any] | concurrent.futures.Future[Any]
 
 PLACEHOLDER = getattr(functools, "Placeholder", None)  # of a partial, since Python 3.14
-DECAY = 0.1  # weight of a shorter run in the next estimate, which decays in about ten runs
+KEEP = 0.9  # weight of the estimate against a shorter run: it decays in about ten runs
 
 
 def in_empty_context(call: Callable[..., T], *args: Any) -> T:
@@ -49,13 +49,13 @@ class Function:
         self.code = code
         self.estimate: float | None = None
 
-    def add_run(self, took: float) -> None:
-        """Update the estimate with a run of `took` ns."""
+    def add_runs(self, longest: float, count: int = 1) -> None:
+        """Update the estimate with some runs, of which the longest took so many ns."""
         estimate = self.estimate
-        if estimate is None or took > estimate:
-            self.estimate = float(took)
+        if estimate is None or longest > estimate:
+            self.estimate = float(longest)
         else:
-            self.estimate = estimate + (took - estimate) * DECAY
+            self.estimate = longest + (estimate - longest) * KEEP**count
 
 
 class Functions:
@@ -121,18 +121,27 @@ DEFAULTS = Options()
 class Task:
     """One call: in the queue, or held by the worker of `connection` as `sequence`, or ended."""
 
-    is_queued = False
-    is_started = False  # it was sent once, so that its future cannot be cancelled any more
-    is_ended = False  # it has a result, or nobody waits for it
-    is_retried = False
-    deaths = 0  # of workers that held it and had not started it
-    cost = 0.0  # ns that it adds to its worker's load
-    sent = sequence = 0
-    connection: WorkerConnection | None = None
-    timer: asyncio.TimerHandle | None = None
-    start_by: float | None = None  # loop time before which a worker must take it
-    on_item: Callable[[Any], None] | None = None  # receives the items of a stream
-    run_ns: int | None = None  # its run time, if the pool has a metrics callback
+    __slots__ = (
+        "args",
+        "connection",
+        "cost",
+        "deaths",
+        "extra",
+        "function",
+        "future",
+        "is_ended",
+        "is_retried",
+        "is_started",
+        "kwargs",
+        "on_item",
+        "options",
+        "run_ns",
+        "sent",
+        "sequence",
+        "start_by",
+        "submitted",
+        "timer",
+    )
 
     def __init__(
         self,
@@ -157,6 +166,17 @@ class Task:
             else None
         )
         self.submitted = monotonic_ns()
+        self.is_started = False  # it was sent once, so that its future cannot be cancelled any more
+        self.is_ended = False  # it has a result, or nobody waits for it
+        self.is_retried = False
+        self.deaths = 0  # of workers that held it and had not started it
+        self.connection: WorkerConnection | None = None
+        self.sequence = self.sent = 0
+        self.cost = 0.0  # ns that it adds to its worker's load
+        self.timer: asyncio.TimerHandle | None = None
+        self.start_by: float | None = None  # loop time before which a worker must take it
+        self.on_item: Callable[[Any], None] | None = None  # receives the items of a stream
+        self.run_ns: int | None = None  # its run time, when it is known
 
 
 class WorkerState(enum.Enum):

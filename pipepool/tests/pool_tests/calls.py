@@ -14,6 +14,7 @@ import sys
 import time
 from collections.abc import Iterator
 from multiprocessing import process, shared_memory
+from multiprocessing.connection import Connection
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -390,6 +391,10 @@ def initialize_unloadably() -> UnloadableByTheParent:
 def send_back(value: object) -> None:
     """Send a value through the connection that the worker began with."""
     initializer_args[0].send(value)  # type: ignore[attr-defined]
+
+
+def send_through(connection: Connection[Any, Any], value: object) -> None:
+    connection.send(value)
 
 
 def initialize_one(path: str) -> None:
