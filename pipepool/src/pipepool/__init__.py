@@ -1,14 +1,17 @@
 """A process pool for event loops: `PipePool`, and `PipeExecutor` for concurrent.futures."""
 
+import importlib
 import sys
+from typing import TYPE_CHECKING
 
 if sys.platform == "win32":
     raise ImportError("pipepool needs socket pairs and fork: it runs on Linux and macOS only")
 
-from pipepool.exceptions import BrokenWorker, QueueFull, RemoteError, TaskExit
-from pipepool.executor import PipeExecutor
-from pipepool.pool import PipePool, Stats
-from pipepool.scheduler import TaskMetrics
+if TYPE_CHECKING:
+    from pipepool.exceptions import BrokenWorker, QueueFull, RemoteError, TaskExit
+    from pipepool.executor import PipeExecutor
+    from pipepool.pool import PipePool, Stats
+    from pipepool.scheduler import TaskMetrics
 
 __all__ = [
     "BrokenWorker",
@@ -21,3 +24,19 @@ __all__ = [
     "TaskMetrics",
 ]
 __version__ = "0.1.0"
+
+_MODULES = {"PipeExecutor": "executor", "PipePool": "pool", "Stats": "pool"}
+_MODULES["TaskMetrics"] = "scheduler"
+
+
+def __getattr__(name: str) -> object:
+    """Import a name on its first use: the fork server imports this package, and needs none."""
+    if name not in __all__:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    module = importlib.import_module(f"pipepool.{_MODULES.get(name, 'exceptions')}")
+    globals()[name] = found = getattr(module, name)
+    return found
+
+
+def __dir__() -> list[str]:
+    return [*globals(), *__all__]

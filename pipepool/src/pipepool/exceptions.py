@@ -5,6 +5,10 @@ from __future__ import annotations
 import signal
 from concurrent.futures.process import BrokenProcessPool
 
+from pipepool.protocol import RemoteError, RemoteTraceback, TaskExit
+
+__all__ = ["BrokenWorker", "QueueFull", "RemoteError", "RemoteTraceback", "TaskExit"]
+
 
 class BrokenWorker(BrokenProcessPool):
     """A worker process ended before it returned the result of a task, or none can be started.
@@ -26,28 +30,6 @@ class BrokenWorker(BrokenProcessPool):
 
 class QueueFull(RuntimeError):
     """`max_queue` tasks wait already: reject the request, or retry later."""
-
-
-class TaskExit(RuntimeError):
-    """A task raised an exception that would end a process, such as SystemExit.
-
-    `code` is the code of SystemExit, None for all others.
-    """
-
-    def __init__(self, message: str, code: object = None) -> None:
-        super().__init__(message)
-        self.code = code
-
-
-class RemoteError(RuntimeError):
-    """A task raised an exception that cannot be pickled; this one has its type name and text."""
-
-
-class RemoteTraceback(Exception):
-    """The traceback in the worker, as the cause of the exception that a task raised."""
-
-    def __str__(self) -> str:
-        return f'\n"""\n{self.args[0]}"""'
 
 
 def worker_ended(message: str, status: int | None, pid: int | None) -> BrokenWorker:

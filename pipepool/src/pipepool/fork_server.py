@@ -10,8 +10,8 @@ the workers, reports their exit status, and kills them when its parent ends or c
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
+import contextvars
 import ctypes
 import gc
 import importlib
@@ -30,12 +30,13 @@ import traceback
 import warnings
 from collections import deque
 from multiprocessing import process, resource_tracker, spawn, util
-from pathlib import Path
-from typing import Any, NoReturn, Protocol
+from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
 from pipepool.shared_memory import SharedMemory
 from pipepool.worker import FLUSH_SIGNAL, work
-from pipepool.worker_connection import in_empty_context
+
+if TYPE_CHECKING:
+    import asyncio
 
 REQUEST = struct.Struct("=cQ")
 REPORT = struct.Struct("=cQq")
@@ -52,7 +53,6 @@ START = (
     "import sys; sys.path.insert(0, {0!r}); from pipepool.fork_server import main; "
     "sys.path.remove({0!r}); main({1}, {2}, {3})"
 )
-ROOT = str(Path(__file__).resolve().parent.parent)
 
 
 class ForkServerListener(Protocol):
@@ -92,7 +92,7 @@ class ForkServerClient:
         with contextlib.suppress(OSError):
             self._control.sendall(first)
         self._control.setblocking(False)
-        in_empty_context(loop.add_reader, self._control, self._read)
+        contextvars.Context().run(loop.add_reader, self._control, self._read)
 
     def fork(self, token: int, sock: socket.socket, memory: int) -> None:
         """Request a worker with one end of a socket pair and its memory; both are closed here."""
@@ -133,7 +133,7 @@ class ForkServerClient:
         if len(self._unsent) == 1:
             self._write()
             if self._unsent:
-                in_empty_context(self._loop.add_writer, self._control, self._write)
+                contextvars.Context().run(self._loop.add_writer, self._control, self._write)
 
     def _write(self) -> None:
         """Send requests as far as the socket takes them now; close descriptors that were sent."""
@@ -210,9 +210,12 @@ def _warn(what: str) -> None:
 
 
 def _start_process(descriptor: int) -> subprocess.Popen[bytes]:
+    from pathlib import Path  # not needed by the fork server
+
     tracker = resource_tracker.getfd()  # one for all processes, as multiprocessing has it
     assert tracker is not None, "getfd starts it"
-    program = START.format(ROOT, descriptor, os.getpid(), tracker)
+    root = str(Path(__file__).resolve().parent.parent)
+    program = START.format(root, descriptor, os.getpid(), tracker)
     flags: list[str] = util._args_from_interpreter_flags()  # type: ignore[attr-defined]
     executable = os.fsdecode(spawn.get_executable() or sys.executable)
     return subprocess.Popen(
@@ -224,6 +227,8 @@ def _start_process(descriptor: int) -> subprocess.Popen[bytes]:
 
 def _preparation() -> dict[str, object]:
     """Return what a child needs to import this process's main module, as multiprocessing does."""
+    from pathlib import Path  # not needed by the fork server
+
     method = multiprocessing.get_start_method(allow_none=True)
     data = dict(spawn.get_preparation_data("fork server"))
     if method is None:  # get_preparation_data chose one, which is the application's decision

@@ -17,11 +17,10 @@ import copyreg
 import pickle
 import socket
 import struct
+import sys
 from collections.abc import Sequence
-from multiprocessing.connection import Connection, reduce_connection  # type: ignore[attr-defined]
 from typing import Any
 
-from pipepool.exceptions import RemoteError, RemoteTraceback
 from pipepool.shared_memory import Arena, keep_freed_pages
 
 HEADER = struct.Struct("=QQ")
@@ -40,16 +39,13 @@ SETUP = 0  # the sequence number of a worker's set-up, and of its answer
 #     SKIPPED     a task that was not run
 #     ITEM        an item of a stream: kind and payload of the item
 PLAIN, BYTES, PICKLED, WITH_BYTES, VIEWS, FAILED, SKIPPED, ITEM = range(8)
+CONNECTION = "multiprocessing.connection"
 CREDIT = -1  # instead of a function number: the payload is a stream's further credit, 0 ends it
 
 Place = tuple[int, int, int]
 Entry = tuple[Any, ...]
 Frame = tuple[list[Entry], memoryview]
 SMALL = frozenset((int, float, bool, type(None)))
-
-# As multiprocessing does for its own children: pickle alone would copy the number of a connection's
-# descriptor, and the worker would close whatever has that number there.
-copyreg.pickle(Connection, reduce_connection)
 
 
 class Encoder:
@@ -59,6 +55,7 @@ class Encoder:
         self._arena = arena
         self._blob: list[memoryview] = []
         self._blob_size = 0
+        self._knows_connections = False
         self.entries: list[Entry] = []
 
     @property
@@ -107,6 +104,9 @@ class Encoder:
         return WITH_BYTES, (kind, payload, as_views, places)
 
     def _pickle(self, value: object, kind: int) -> tuple[int, Any]:
+        if not self._knows_connections and CONNECTION in sys.modules:
+            self._knows_connections = True
+            _support_connections()
         buffers: list[memoryview] = []
 
         def keep(buffer: pickle.PickleBuffer) -> bool:
@@ -261,6 +261,28 @@ class FrameReader:
         self._buffer, self._needed = larger, 0
 
 
+class TaskExit(RuntimeError):
+    """A task raised an exception that would end a process, such as SystemExit.
+
+    `code` is the code of SystemExit, None for all others.
+    """
+
+    def __init__(self, message: str, code: object = None) -> None:
+        super().__init__(message)
+        self.code = code
+
+
+class RemoteError(RuntimeError):
+    """A task raised an exception that cannot be pickled; this one has its type name and text."""
+
+
+class RemoteTraceback(Exception):
+    """The traceback in the worker, as the cause of the exception that a task raised."""
+
+    def __str__(self) -> str:
+        return f'\n"""\n{self.args[0]}"""'
+
+
 def load_exception(payload: tuple[bytes, str]) -> BaseException:
     """Return the exception that a task raised, with its traceback in the worker as the cause."""
     data, trace = payload
@@ -272,6 +294,15 @@ def load_exception(payload: tuple[bytes, str]) -> BaseException:
     except BaseException as wrong:  # noqa: BLE001 - it loaded in the worker, but modules may differ
         error = RemoteError(f"{wrong!r}, while loading an exception:\n{trace}")
     return error
+
+
+def _support_connections() -> None:
+    """Make pickle copy connections of multiprocessing as it does for its own children.
+
+    Else it copies the number of the descriptor, and the worker closes whatever has that number.
+    """
+    module: Any = sys.modules[CONNECTION]
+    copyreg.pickle(module.Connection, module.reduce_connection)
 
 
 def _are_plain(values: tuple[Any, ...]) -> bool:

@@ -14,7 +14,6 @@ import ctypes
 import functools
 import mmap
 import os
-import tempfile
 
 # Words of the status block. The worker writes RUNNING, STARTED (ns of the monotonic clock) and
 # ENDED around each task; FIRST_SKIPPED and LAST_SKIPPED are the last range of tasks that it
@@ -57,6 +56,8 @@ def create(arena_size: int = ARENA_SIZE) -> tuple[int, SharedMemory]:
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("pipepool", os.MFD_CLOEXEC)
     else:
+        import tempfile
+
         with tempfile.TemporaryFile() as file:
             descriptor = os.dup(file.fileno())
     try:

@@ -16,12 +16,10 @@ import socket
 import traceback
 from collections import deque
 from collections.abc import Callable
-from dataclasses import dataclass
 from time import monotonic_ns
-from typing import Any
+from typing import Any, NamedTuple
 
 from pipepool import shared_memory
-from pipepool.exceptions import RemoteError, TaskExit
 from pipepool.protocol import (
     CREDIT,
     FAILED,
@@ -34,6 +32,8 @@ from pipepool.protocol import (
     Entry,
     Frame,
     FrameReader,
+    RemoteError,
+    TaskExit,
 )
 from pipepool.shared_memory import SharedMemory
 
@@ -45,8 +45,7 @@ LONGEST_WAIT = 5 * BUSY_WAIT  # ns: longer waits count as this, so that one paus
 WAIT_WEIGHT = 0.25  # of the last wait in the moving average
 
 
-@dataclass(frozen=True)
-class Setup:
+class Setup(NamedTuple):
     """The configuration that each worker gets before its first task."""
 
     initializer: Callable[..., object] | None
