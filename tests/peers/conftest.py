@@ -1,4 +1,4 @@
-"""Parametrize the tests of this folder: a sample of each peer's tests, with --all every one."""
+"""Parametrize `test_peer`: each test of a peer that runs, with --all."""
 
 from __future__ import annotations
 
@@ -11,17 +11,11 @@ def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
     if "peer_test" not in metafunc.fixturenames:
         return
     peer: running.Peer = metafunc.module.PEER
-    tests = list(peer.sample)
-    if metafunc.config.getoption("--all"):
-        try:
-            tests = peer.expected()
-        except sources.Unavailable as error:
-            marks = pytest.mark.skip(reason=str(error))
-            metafunc.parametrize("peer_test", [pytest.param("", marks=marks, id="all")])
-            return
-    metafunc.parametrize("peer_test", [_parameter(peer, test) for test in tests])
-
-
-def _parameter(peer: running.Peer, test: str) -> object:
-    marks = [] if test in peer.sample else [pytest.mark.slow]
-    return pytest.param(test, marks=marks, id=test.partition("::")[2])
+    if not metafunc.config.getoption("--all"):
+        metafunc.parametrize("peer_test", [pytest.param("", id="all")])
+        return
+    try:
+        tests = [pytest.param(test, id=test.partition("::")[2]) for test in peer.expected()]
+    except sources.Unavailable as error:
+        tests = [pytest.param("", marks=pytest.mark.skip(reason=str(error)), id="all")]
+    metafunc.parametrize("peer_test", tests)

@@ -92,23 +92,25 @@ class Report:
     text: str
     is_over_time: bool = False
 
-    @property
-    def outcome(self) -> str:
-        """Return passed, failed or skipped, of one test."""
-        outcomes = [each["outcome"] for each in self.lines if "outcome" in each]
+    def outcome(self, test: str) -> str:
+        """Return passed, failed or skipped."""
+        outcomes = [each["outcome"] for each in self.lines if each.get("test") == test]
         if self.is_over_time or not outcomes or "failed" in outcomes:
             return "failed"
         return "skipped" if "skipped" in outcomes else "passed"
 
 
-def run(peer: Peer, test: str) -> Report:
-    """Run one test of a peer against our pool."""
+def run(peer: Peer, *tests: str) -> Report:
+    """Run tests of a peer against our pool, in one process."""
     source = sources.fetch(peer.name)
-    file, _, name = test.partition("::")
-    path = next((path for path in _paths(peer, source) if path.name == file), None)
-    if path is None:
-        raise sources.Unavailable(f"{file} is not among the tests of this version: make test-peers")
-    return _pytest(peer, source, [f"{path}::{name}"], LIMIT)
+    paths = {path.name: path for path in _paths(peer, source)}
+    words = []
+    for test in tests:
+        file, _, name = test.partition("::")
+        if file not in paths:
+            raise sources.Unavailable(f"{file} is not in this version of its tests")
+        words.append(f"{paths[file]}::{name}")
+    return _pytest(peer, source, words, LIMIT)
 
 
 def _pytest(peer: Peer, source: Path, words: list[str], limit: float) -> Report:
@@ -172,21 +174,33 @@ def check(peer: Peer, test: str) -> None:
     is_to_pass = all(peer.reason(table, test) is None for table in tables)
     try:
         report = run(peer, test)
-        if is_to_pass and report.outcome == "failed":  # retry: they have short time limits
+        if is_to_pass and report.outcome(test) == "failed":  # retry: they have short time limits
             report = run(peer, test)
     except sources.Unavailable as error:
         pytest.skip(str(error))
+    outcome = report.outcome(test)
     for name, table in (("better", peer.better), ("left out", peer.left_out)):
         if (reason := peer.reason(table, test)) is not None:
-            assert report.outcome != "passed", f"it passes, but is in a table ({name}): {reason}"
+            assert outcome != "passed", f"it passes, but is in a table ({name}): {reason}"
             return
     if (reason := peer.reason(peer.faults, test)) is not None:
-        assert report.outcome == "failed", f"it passes, so the fault is fixed: {reason}"
+        assert outcome == "failed", f"it passes, so the fault is fixed: {reason}"
         pytest.xfail(reason)
-    if report.outcome == "skipped":
+    if outcome == "skipped":
         pytest.fail(f"skipped by the peer, so it belongs in a table:\n{report.text}")
-    if report.outcome != "passed":
+    if outcome != "passed":
         pytest.fail(report.text)
+
+
+def check_sample(peer: Peer) -> None:
+    """Run the sample in one process; check each test that does not pass there by itself."""
+    try:
+        report = run(peer, *peer.sample)
+    except sources.Unavailable as error:
+        pytest.skip(str(error))
+    for test in peer.sample:
+        if report.outcome(test) != "passed":
+            check(peer, test)
 
 
 def check_tables(peer: Peer) -> None:

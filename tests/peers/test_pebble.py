@@ -43,7 +43,13 @@ PEER = running.Peer(
 )
 
 
-@pytest.mark.timeout(180)
+@pytest.mark.timeout(300)
+def test_sample() -> None:
+    running.check_sample(PEER)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(240)
 def test_peer(peer_test: str) -> None:
     running.check(PEER, peer_test)
 

@@ -71,7 +71,8 @@ def test_a_wrong_entry_in_a_table_fails(
     table: str | None,
     verdict: type[BaseException] | None,
 ) -> None:
-    report = running.Report([{"when": "call", "outcome": outcome}], "")
+    line = {"test": "file.py::test", "when": "call", "outcome": outcome}
+    report = running.Report([line], "")
     monkeypatch.setattr(running, "run", lambda *_: report)
     tables = {table: {"test": "a reason"}} if table else {}
     peer = running.Peer("x", files=(), sample=(), **tables)
@@ -92,3 +93,15 @@ def test_the_most_specific_key_of_a_table_is_used() -> None:
         "Class",
         "file.py",
     ]
+
+
+def test_what_does_not_pass_in_a_sample_is_checked_by_itself(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    line = {"test": "file.py::good", "when": "call", "outcome": "passed"}
+    monkeypatch.setattr(running, "run", lambda *_: running.Report([line], ""))
+    checked: list[str] = []
+    monkeypatch.setattr(running, "check", lambda _, test: checked.append(test))
+    tests = ("file.py::good", "file.py::missing")
+    running.check_sample(running.Peer("x", files=(), sample=tests))
+    assert checked == ["file.py::missing"]

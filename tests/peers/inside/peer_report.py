@@ -20,8 +20,13 @@ def _write(**words: str) -> None:
 def pytest_collection_finish(session: pytest.Session) -> None:
     if session.config.getoption("collectonly"):
         for item in session.items:
-            _write(listed=f"{item.path.name}::{item.nodeid.partition('::')[2]}")
+            _write(listed=_name(item.nodeid))
 
 
 def pytest_runtest_logreport(report: Any) -> None:
-    _write(when=report.when, outcome=report.outcome)
+    _write(test=_name(report.nodeid), when=report.when, outcome=report.outcome)
+
+
+def _name(node: str) -> str:
+    path, _, test = node.partition("::")
+    return f"{Path(path).name}::{test}"
