@@ -2,11 +2,18 @@
 
 from __future__ import annotations
 
+import functools
+from collections.abc import Awaitable, Callable, Coroutine
+from typing import ParamSpec, TypeVar
+
 import tenacity
 from tornado.httpclient import HTTPClientError
 from tornado.iostream import StreamClosedError
 
 from tasks._fetch import FetchFailed
+
+P = ParamSpec("P")
+T = TypeVar("T")
 
 TRIES = 20  # at 50 % failures, one call in a million gives up
 
@@ -19,9 +26,21 @@ def _passes(error: BaseException) -> bool:
     return isinstance(cause, ConnectionError | StreamClosedError)
 
 
-patient = tenacity.retry(
-    retry=tenacity.retry_if_exception(_passes),
-    stop=tenacity.stop_after_attempt(TRIES),
-    wait=tenacity.wait_none(),
-    reraise=True,
-)
+def patient(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[None, None, T]]:
+    """Retry a fetch that fails in a way that may pass, TRIES times in all.
+
+    Each call has a controller of its own: what `tenacity.retry` returns shares its statistics
+    between threads, and then raises KeyError (jd/tenacity#701).
+    """
+
+    @functools.wraps(function)
+    async def retried(*args: P.args, **kwargs: P.kwargs) -> T:
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception(_passes),
+            stop=tenacity.stop_after_attempt(TRIES),
+            wait=tenacity.wait_none(),
+            reraise=True,
+        )
+        return await retrying(function, *args, **kwargs)
+
+    return retried

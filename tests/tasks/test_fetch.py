@@ -6,8 +6,10 @@ import asyncio
 import re
 import socket
 import struct
+import sys
 import threading
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 
 import pytest
@@ -123,6 +125,25 @@ def test_only_a_500_is_tried_again(status: int, tries: int) -> None:
         with pytest.raises(FetchFailed):
             asyncio.run(_retry.patient(afetch)(f"http://{host}/"))
         assert len(asked) == tries
+
+
+def test_retries_in_several_threads_do_not_disturb_each_other() -> None:
+    @_retry.patient
+    async def always_reset() -> bytes:
+        raise ConnectionResetError
+
+    def outcome(_: int) -> type[BaseException]:
+        with pytest.raises(Exception) as caught:
+            asyncio.run(always_reset())
+        return caught.type
+
+    interval = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)  # s: threads take turns within a call of the library
+    try:
+        with ThreadPoolExecutor(8) as threads:
+            assert {*threads.map(outcome, range(400))} == {ConnectionResetError}
+    finally:
+        sys.setswitchinterval(interval)
 
 
 def test_reset_is_tried_again() -> None:
