@@ -85,7 +85,7 @@ format: .venv/developed
 	@touch $@
 
 .venv/developed: .venv/installed requirements-dev.txt
-	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements-dev.txt -c requirements.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -r requirements-dev.txt -c requirements.lock
 	@touch $@
 
 .venv/suited: .venv/installed requirements-suites.txt

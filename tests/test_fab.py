@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 import os
 import re
@@ -171,14 +172,15 @@ def test_results_that_cannot_be_written_are_one_line(
 
 LONG_RUN = "quick:driver=builtin"  # which begins with the long run of its first row
 VISITS = "measure:3/network_sync,users=2"  # which needs what the task fetches from
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(
     ("words", "number", "code", "row"),
     [
         (LONG_RUN, signal.SIGINT, 130, "fab run_server:1,sleep_sync"),
-        (VISITS, signal.SIGTERM, 130, "fab run_server:3,network_sync"),
-        (VISITS, signal.SIGKILL, -9, "fab run_server:3,network_sync"),
+        slow(VISITS, signal.SIGTERM, 130, "fab run_server:3,network_sync"),
+        slow(VISITS, signal.SIGKILL, -9, "fab run_server:3,network_sync"),
     ],
 )
 def test_an_ended_run_keeps_what_was_finished_and_leaves_no_process(

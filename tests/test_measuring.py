@@ -35,6 +35,7 @@ def test_measure_ends_in_one_row_with_an_interval() -> None:
     assert row["response_p50_s"] <= row["response_p99_s"]
 
 
+@pytest.mark.slow
 def test_compare_finds_four_workers_faster_than_two() -> None:
     said = fab("compare:3x2/sleep_short_sync,3x4/sleep_short_sync,users=8,quick=yes,format=json")
     found = json.loads(said.stdout)
@@ -45,6 +46,7 @@ def test_compare_finds_four_workers_faster_than_two() -> None:
     assert 1.2 < found["ratio_low"] <= found["ratio"] <= found["ratio_high"] < 3
 
 
+@pytest.mark.slow
 def test_resume_repeats_and_loses_no_finished_visit_after_kill_9(mark: Alive) -> None:
     run = subprocess.Popen(
         [FAB, "measure:3/sleep_short_sync,users=2,quick=yes,target=50"], cwd=catalog.ROOT, stderr=-3

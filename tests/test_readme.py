@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import re
 import tomllib
 from pathlib import Path
@@ -33,27 +34,36 @@ def parse(page: Path) -> docutils.nodes.document:
     return docutils.core.publish_doctree(page.read_text(), settings_overrides=quiet)
 
 
-DOCUMENTS = {page: parse(page) for page in PAGES}
-BLOCKS = [
-    node.astext()
-    for document in DOCUMENTS.values()
-    for node in document.findall(docutils.nodes.literal_block)
-]
-WORDS = [
-    " ".join(node.astext().split())
-    for document in DOCUMENTS.values()
-    for node in document.findall(docutils.nodes.literal)
-]
-LINES = [line.partition("#")[0].strip() for block in BLOCKS for line in block.splitlines()] + WORDS
+@functools.cache
+def documents() -> dict[Path, docutils.nodes.document]:
+    return {page: parse(page) for page in PAGES}
 
 
-def fab_lines() -> list[list[str]]:
-    """Give the words of every command that is shown."""
-    found = [re.search(r"(?:^|/)fab((?: [\w:,=/.@+*-]+)+)$", line) for line in LINES]
-    return [match[1].split() for match in found if match]
+def texts(kind: type[docutils.nodes.Element]) -> list[str]:
+    return [node.astext() for document in documents().values() for node in document.findall(kind)]
 
 
-FAB_LINES = sorted({" ".join(words) for words in map(tuple, fab_lines())})
+@functools.cache
+def blocks() -> list[str]:
+    return texts(docutils.nodes.literal_block)
+
+
+@functools.cache
+def words() -> list[str]:
+    return [" ".join(text.split()) for text in texts(docutils.nodes.literal)]
+
+
+@functools.cache
+def lines() -> list[str]:
+    in_blocks = [line for block in blocks() for line in block.splitlines()]
+    return [line.partition("#")[0].strip() for line in in_blocks] + words()
+
+
+@functools.cache
+def fab_lines() -> list[str]:
+    """List the arguments of every command that is shown."""
+    found = [re.search(r"(?:^|/)fab((?: [\w:,=/.@+*-]+)+)$", line) for line in lines()]
+    return sorted({" ".join(match[1].split()) for match in found if match})
 
 
 @pytest.fixture(scope="module")
@@ -65,23 +75,21 @@ def commands() -> dict[str, object]:
 
 
 def test_every_page_shows_code_and_commands() -> None:
-    assert len(BLOCKS) >= 10
-    assert len(WORDS) >= 150
-    assert len(FAB_LINES) >= 35
+    assert len(blocks()) >= 10
+    assert len(words()) >= 150
+    assert len(fab_lines()) >= 35
 
 
-@pytest.mark.parametrize("line", FAB_LINES)
-def test_every_command_shown_can_be_typed(line: str, commands: dict[str, object]) -> None:
-    words = line.split()
-    if words[0] == "--help":
-        words = words[1:]
-    assert rewrite(words, commands, {"--help", "--list"})[0] in commands
+def test_every_command_shown_can_be_typed(commands: dict[str, object]) -> None:
+    for line in fab_lines():
+        typed = line.removeprefix("--help ").split()
+        assert rewrite(typed, commands, {"--help", "--list"})[0] in commands, line
 
 
 def arguments(*names: str) -> list[tuple[str, dict[str, str], list[str]]]:
     """Give command, named and other arguments of every line that has one of these commands."""
     found = []
-    for line in FAB_LINES:
+    for line in fab_lines():
         name, _, rest = line.partition(":")
         if name in names and rest:
             parts = rest.split(",")
@@ -125,13 +133,13 @@ def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
     settings = tomllib.loads((ROOT / "pyproject.toml").read_text())["tool"]["pytest"]
     lanes = {line.partition(":")[0] for line in settings["ini_options"]["markers"]}
     ours = {*SERVERS, *TASKS, *catalog.drivers(), *catalog.suites(), *commands, *options, *lanes}
-    named = {word for word in WORDS if re.fullmatch(r"[a-z][a-z0-9_]+", word)}
+    named = {word for word in words() if re.fullmatch(r"[a-z][a-z0-9_]+", word)}
     assert len(named & ours) >= 35
     assert named - ours - OTHERS == set()
     assert named >= OTHERS  # else they need not stand here
-    shown = {option for line in LINES for option in OPTION.findall(line)}
+    shown = {option for line in lines() for option in OPTION.findall(line)}
     assert len(shown & options) >= 12
-    assert {option for word in WORDS for option in OPTION.findall(word)} - options <= {
+    assert {option for word in words() for option in OPTION.findall(word)} - options <= {
         "zero_copy_result",
         "zero_copy_args",
     }
@@ -145,7 +153,7 @@ def test_every_numbered_server_has_its_number() -> None:
 
 def test_every_make_target_exists() -> None:
     targets = set(re.findall(r"^([a-z][\w-]*):", (ROOT / "Makefile").read_text(), re.MULTILINE))
-    named = {target for line in LINES for target in re.findall(r"\bmake ([a-z][\w-]*)$", line)}
+    named = {target for line in lines() for target in re.findall(r"\bmake ([a-z][\w-]*)$", line)}
     assert named >= {"setup", "demo", "test", "check", "suites"}
     assert named <= targets
 
@@ -153,14 +161,14 @@ def test_every_make_target_exists() -> None:
 def paths() -> dict[str, Path]:
     """Give every path that is named, with the file or folder it must be."""
     found = {}
-    for line in LINES:
+    for line in lines():
         for word in re.findall(r"(?<![\w/:=.~-])[\w.-]+(?:/[\w.*-]*)+(?![\w:@])", line):
             top = word.partition("/")[0]
             if (ROOT / top).is_dir() and top != ".venv":
                 found[word] = ROOT / word
         for word in re.findall(r"^[\w-]+\.(?:txt|rst|py|json|jsonl)$", line):
             found[word] = ROOT / word
-    for page, document in DOCUMENTS.items():
+    for page, document in documents().items():
         for node in document.findall(docutils.nodes.reference):
             uri = node.get("refuri", "")
             if uri and "://" not in uri:
@@ -168,20 +176,15 @@ def paths() -> dict[str, Path]:
     return found
 
 
-PATHS = paths()
-
-
-def test_many_paths_are_named() -> None:
-    assert len(PATHS) >= 25
-
-
-@pytest.mark.parametrize("word", sorted(PATHS.keys() - MADE))
-def test_every_path_named_is_there(word: str) -> None:
-    path = PATHS[word]
-    if word == "claims.rst":  # of each committed run
-        path = ROOT / "results" / "example" / word
-    places = list(ROOT.glob(str(path.relative_to(ROOT)).replace("SUITE", "*")))
-    assert places or path.exists(), f"{word}: nothing there"
+def test_every_path_named_is_there() -> None:
+    named = paths()
+    assert len(named) >= 25
+    for word in sorted(named.keys() - MADE):
+        path = named[word]
+        if word == "claims.rst":  # of each committed run
+            path = ROOT / "results" / "example" / word
+        places = list(ROOT.glob(str(path.relative_to(ROOT)).replace("SUITE", "*")))
+        assert places or path.exists(), f"{word}: nothing there"
 
 
 def test_what_does_not_exist_is_found(commands: dict[str, object]) -> None:

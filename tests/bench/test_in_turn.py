@@ -15,6 +15,7 @@ pytestmark = pytest.mark.server
 SERVERS = (hops.DIRECT, hops.THREADS, "interpreters")  # the last one is not in every Python
 
 
+@pytest.mark.slow
 def test_each_server_has_one_slice_in_every_round() -> None:
     told: list[str] = []
     cases = [Case(server, "noop_sync", users=2, keep_alive=True) for server in SERVERS]

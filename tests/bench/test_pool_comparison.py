@@ -36,7 +36,6 @@ POOLS = (
     "process",
     "PipePool",
 )
-FEW = ("event loop", "PipePool zero_copy_result", "process", "PipePool")  # in make test
 ENDS = "process fork"  # is measured in the same way as "process"
 COMMAND = (sys.executable, "-m", "bench.pool_comparison", "--seconds=0", "--budget=0", "--quick")
 
@@ -69,14 +68,9 @@ def of_kind(kind: str, said: str) -> list[dict[str, Any]]:
 
 
 @pytest.fixture(scope="module")
-def pools(request: pytest.FixtureRequest) -> tuple[str, ...]:
-    return POOLS if request.config.getoption("--all") else FEW
-
-
-@pytest.fixture(scope="module")
-def said(pools: tuple[str, ...]) -> str:
+def said() -> str:
     """Give what one benchmark said of pools, of which one ends when all have begun."""
-    with begun((*pools, ENDS), "--mixture=0.05", "--chaos=1") as (running, pids):
+    with begun((*POOLS, ENDS), "--mixture=0.05", "--chaos=1") as (running, pids):
         os.kill(pids[-1], signal.SIGKILL)
         out, error = running.communicate(timeout=100)
     assert (running.returncode, error) == (0, "")
@@ -89,9 +83,8 @@ def test_a_pool_that_is_not_known_is_refused() -> None:
     assert (done.returncode, done.stderr) == (2, "no pool is called 'no such pool'\n")
 
 
-def test_each_pool_is_measured_in_each_cell_of_each_round(
-    said: str, pools: tuple[str, ...]
-) -> None:
+@pytest.mark.slow
+def test_each_pool_is_measured_in_each_cell_of_each_round(said: str) -> None:
     slices = of_kind("slice", said)
     assert {line["round"] for line in slices} == {*range(15)}  # 3 of each amount of bytes
     amounts = [line["bytes"] for line in sorted(slices, key=operator.itemgetter("round"))]
@@ -99,24 +92,25 @@ def test_each_pool_is_measured_in_each_cell_of_each_round(
     cells = {"event loop": 1, "PipePool zero_copy_result": 9, "PipePool zero_copy_args": 2}  # of 15
     for number in range(3):
         counted = Counter(line["pool"] for line in slices if line["round"] % 3 == number)
-        assert counted == {pool: cells.get(pool, 15) for pool in pools}
+        assert counted == {pool: cells.get(pool, 15) for pool in POOLS}
     assert all(line["rate"] > 0 and line["cpu_us"] > 0 for line in slices)
 
 
-def test_a_pool_whose_process_ends_is_missing_and_loses_no_other(
-    said: str, pools: tuple[str, ...]
-) -> None:
+@pytest.mark.slow
+def test_a_pool_whose_process_ends_is_missing_and_loses_no_other(said: str) -> None:
     assert [line["pool"] for line in of_kind("missing", said)] == [ENDS]
-    assert {line["pool"] for line in of_kind("slice", said)} == {*pools}
+    assert {line["pool"] for line in of_kind("slice", said)} == {*POOLS}
 
 
+@pytest.mark.slow
 def test_a_mixture_asks_all_pools_for_the_same(said: str) -> None:
     mixtures = of_kind("mixture", said)
     asked = Counter((line["round"], line["n"]) for line in mixtures)
     assert (len(mixtures), set(asked.values())) == (20, {2})
 
 
-def test_a_storm_loses_nothing_that_is_retried(said: str) -> None:
+@pytest.mark.slow
+def test_chaos_loses_nothing_that_is_retried(said: str) -> None:
     retried, not_retried = of_kind("chaos", said)
     assert (retried["failed"], retried["restarts"]) == (0, retried["kills"])
     assert not_retried["failed"] <= not_retried["held"]
