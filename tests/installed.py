@@ -21,6 +21,13 @@ FOREIGN = [name for name, entry in catalog.servers().items() if "FOREIGN" in ent
 OWN = [name for name in EVERY if name not in FOREIGN]  # servers that run tasks in their own process
 POOLS = [name for name in OWN if "workers" in catalog.find_server(name).settings]
 SERVERS = [name for name in OWN if not MISSING[name]]  # those that can run here
+KINDS = ("sync", "loop", "threads", "processes", "pipes", "prefork")  # one server of each kind
+
+
+def one_of_each_kind(servers: list[str]) -> list[object]:
+    """Return servers as parameters of a test; in a plain `make test` it runs on KINDS only."""
+    slow = pytest.mark.slow
+    return [name if name in KINDS else pytest.param(name, marks=slow) for name in servers]
 
 
 def require(server: str) -> None:

@@ -23,7 +23,7 @@ from bench import journal, running
 from errors import MachineError
 from tests.commands import FAB, can_listen, fab, fab_here, free_port, served
 from tests.http_clients import get, in_threads
-from tests.installed import OWN, require
+from tests.installed import KINDS, OWN, require
 from tests.waiting import wait_until
 
 Alive = Callable[[], list[psutil.Process]]
@@ -96,8 +96,10 @@ def test_2_group_is_the_loop_with_a_split_task() -> None:
     assert (row["server"], row["task"], row["completed"]) == ("loop", "sleep_async_split", 10)
 
 
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 KILLED = [  # with what a network task fetches from; and without, of each kind of pool
-    *[(name, "network_https_sync") for name in OWN],
+    *((name, "network_https_sync") for name in OWN if name in KINDS),
+    *(slow(name, "network_https_sync") for name in OWN if name not in KINDS),
     *[(name, "noop_sync") for name in ("threads", "processes")],
 ]
 
@@ -172,7 +174,6 @@ def test_results_that_cannot_be_written_are_one_line(
 
 LONG_RUN = "quick:driver=builtin"  # which begins with the long run of its first row
 VISITS = "measure:3/network_sync,users=2"  # which needs what the task fetches from
-slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 
 
 @pytest.mark.parametrize(

@@ -16,11 +16,9 @@ from bench.record import LONG, VISIT
 from bench.resources import Watch
 from bench.visit import visit
 from suites import Case, tornado
-from tests.installed import OWN, POOLS, require
+from tests.installed import OWN, POOLS, one_of_each_kind, require
 
 pytestmark = pytest.mark.server
-KINDS = ("sync", "threads", "processes")  # in its own thread, in others, in other processes
-EVERY = [name if name in KINDS else pytest.param(name, marks=pytest.mark.slow) for name in OWN]
 
 
 def case_of(name: str, task: str, **more: Any) -> Case:
@@ -36,7 +34,7 @@ def visited(case: Case, kind: str = LONG) -> tuple[Any, list[str]]:
     return record, phases
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", one_of_each_kind(OWN))
 def test_a_visit_fills_the_record(name: str) -> None:
     record, phases = visited(case_of(name, "noop_sync", users=2, seconds=0.4))
     assert phases == ["start", "prime", "warm", "load", "stop"]
@@ -51,7 +49,7 @@ def test_a_visit_fills_the_record(name: str) -> None:
     assert set(record.phases) == set(phases)
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", one_of_each_kind(OWN))
 def test_a_visit_in_a_round_measures_a_window_within_one_load(name: str) -> None:
     record, phases = visited(case_of(name, "sleep_short_sync", users=2), VISIT)
     assert phases == ["start", "prime", "load", "stop"]
@@ -74,7 +72,7 @@ def test_pss_counts_shared_pages_once() -> None:
         ("import os\ndef f():\n    os._exit(3)\n", "did not answer|answered 500"),
     ],
 )
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", one_of_each_kind(OWN))
 def test_a_visit_that_fails_is_a_record_with_a_problem(
     name: str, body: str, reason: str, tmp_path: Path
 ) -> None:

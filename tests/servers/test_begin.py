@@ -15,7 +15,7 @@ import catalog
 from bench import server
 from suites import Case
 from tests.http_clients import get, in_threads
-from tests.installed import POOLS, require
+from tests.installed import KINDS, POOLS, one_of_each_kind, require
 from tests.servers.whole import begin, said_by
 from tests.waiting import wait_until
 
@@ -26,7 +26,8 @@ SLOW = f"{Path(__file__).with_name('slow_import.py')}:answers"
 PROCESSES = [name for name in POOLS if name in {"processes", "pipes", "pebble"}]
 BLOCKS = "import threading\nthreading.Event().wait()\ndef f(): ...\n"
 MOMENTS = [
-    *((name, "imports") for name in POOLS),
+    *((name, "imports") for name in POOLS if name in KINDS),
+    *(pytest.param(name, "imports", marks=pytest.mark.slow) for name in POOLS if name not in KINDS),
     *((name, "is born") for name in PROCESSES),
 ]
 
@@ -39,7 +40,7 @@ def imports(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[[str], 
     return lambda what: {int(p.name.partition("-")[2]) for p in tmp_path.glob(f"{what}-*")}
 
 
-@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("name", one_of_each_kind(POOLS))
 @pytest.mark.parametrize("workers", [1, 8])
 def test_all_workers_have_imported_a_slow_task_before_it_listens(
     name: str, workers: int, start: Start, imports: Callable[[str], set[int]]
@@ -96,7 +97,7 @@ def test_a_signal_while_starting_leaves_nothing(
     assert wait_until(lambda: not mark(), 5)
 
 
-@pytest.mark.parametrize("name", POOLS)
+@pytest.mark.parametrize("name", one_of_each_kind(POOLS))
 def test_an_import_that_never_returns_ends_the_start(
     name: str, tmp_path: Path, mark: Alive
 ) -> None:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+import catalog
 from bench import server
 from suites import Case
 from tests.http_clients import get
@@ -17,7 +18,13 @@ pytestmark = pytest.mark.server
 Start = Callable[..., server.Server]
 
 
-@pytest.mark.parametrize("task", TASKS)
+FIRST = {catalog.tasks()[task].path: task for task in reversed(TASKS)}.values()  # of each file
+
+
+@pytest.mark.parametrize(
+    "task",
+    [task if task in FIRST else pytest.param(task, marks=pytest.mark.slow) for task in TASKS],
+)
 def test_every_task_answers_when_it_is_started_by_its_name(
     task: str, bodies: dict[str, bytes], fetched_from: dict[str, str]
 ) -> None:

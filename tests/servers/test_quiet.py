@@ -7,14 +7,14 @@ import socket
 
 import pytest
 
-from tests.installed import OWN
+from tests.installed import OWN, one_of_each_kind
 from tests.servers.whole import begin
 from tests.waiting import read_line
 
 pytestmark = pytest.mark.server
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", one_of_each_kind(OWN))
 def test_a_client_that_leaves_early_causes_no_line(name: str) -> None:
     running = begin(name, "sleep_short_sync", "0")
     try:

@@ -15,7 +15,7 @@ import catalog
 from bench import ready, server
 from errors import Mendable, StartError, UsageError
 from suites import Case
-from tests.installed import EVERY, OWN
+from tests.installed import EVERY, OWN, one_of_each_kind
 from tests.servers.whole import begin, said_by
 from tests.waiting import wait_until
 
@@ -62,7 +62,7 @@ def test_a_worker_that_does_not_start_is_one_line(name: str, tmp_path: Path) -> 
     assert (code, lines) == (4, ["error: a worker did not start: BaseException('odd')"])
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", one_of_each_kind(OWN))
 def test_facts_that_cannot_be_written_are_one_line(name: str, tmp_path: Path) -> None:
     code, lines = said_by(begin(name, "noop_sync", "0", SERVER_FILE=f"{tmp_path}/no/8000.json"))
     assert (code, len(lines)) == (6, 1)
@@ -83,7 +83,7 @@ def test_a_server_takes_as_many_files_as_it_may(name: str, tmp_path: Path) -> No
     assert not file.exists()
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", one_of_each_kind(OWN))
 def test_a_module_that_raises_when_imported_is_named_and_is_no_matter_of_the_port(
     name: str, tmp_path: Path
 ) -> None:
@@ -104,13 +104,13 @@ def test_what_a_module_raises_is_told_to_who_starts_the_server(
         start(name, f"{tmp_path}/bad.py:f")
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", one_of_each_kind(EVERY))
 def test_a_module_that_is_not_there_is_a_usage_error(name: str, start: Start) -> None:
     with pytest.raises(UsageError, match="no_such_module"):
         start(name, "no_such_module:f")
 
 
-@pytest.mark.parametrize("name", EVERY)
+@pytest.mark.parametrize("name", one_of_each_kind(EVERY))
 def test_a_busy_port_is_one_line(name: str) -> None:
     with socket.socket() as busy:
         busy.bind(("127.0.0.1", 0))

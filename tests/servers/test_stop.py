@@ -13,7 +13,7 @@ import pytest
 
 from bench import server
 from tests.commands import can_listen
-from tests.installed import OWN, SERVERS, require
+from tests.installed import OWN, SERVERS, one_of_each_kind, require
 from tests.servers.chosen import ANY, FAULTS, Chosen, files_in, has_begun
 from tests.servers.hurried import SECONDS
 from tests.servers.whole import begin
@@ -89,7 +89,7 @@ def test_the_last_line_has_the_state_of_the_gil(stopped: Stopped) -> None:
     assert running.ending["gil_enabled"] == running.facts["gil_enabled"]
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", one_of_each_kind(OWN))
 def test_a_second_signal_ends_it_at_once(
     name: str, at_work: AtWork, mark: Alive, own_temporary: Path
 ) -> None:
@@ -113,7 +113,7 @@ def test_workers_end_with_a_killed_server(method: str | None, at_work: AtWork, m
     assert can_listen(int(str(running.facts["port"])))
 
 
-@pytest.mark.parametrize("name", OWN)
+@pytest.mark.parametrize("name", one_of_each_kind(OWN))
 def test_a_task_that_blocks_is_cut_off(
     name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, mark: Alive
 ) -> None:
