@@ -31,6 +31,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("unit")
         if item.get_closest_marker("slow") and not config.getoption("--all"):
             item.add_marker(pytest.mark.skip(reason="slow: make test-all"))
+    # Long tests first: at the end one process would run them while all others are idle.
+    items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
 
 
 class _Summary:
