@@ -8,11 +8,10 @@ export PYTHONDONTWRITEBYTECODE =
 PYTEST = $(BIN)/python -m pytest
 # Tests mostly wait, so run more at once than a small machine has cores. worksteal keeps tests that
 # share a server in one process, until another one is idle.
-# What fails runs once more: -rR reports it.
 AT_ONCE = 6
-PARALLEL = -n $(AT_ONCE) --dist worksteal --reruns 1 -rR
-# A run with more skips than these fails; after `make setup` alone 399 and 60 tests are skipped.
-MOST_SKIPS = 600
+PARALLEL = -n $(AT_ONCE) --dist worksteal
+# A run with more skips than these fails; after `make setup` alone 447 and 60 tests are skipped.
+MOST_SKIPS = 500
 MOST_SKIPS_TIMING = 70
 # Tests that measure time run alone; a failed one is retried once, and -rR reports it. The files that
 # have some are named, so that no other one is imported.
