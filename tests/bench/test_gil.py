@@ -84,6 +84,7 @@ def computing() -> Record:
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one CPU they queue for that")
+@pytest.mark.timing
 def test_threads_that_compute_wait_for_each_other(computing: Record) -> None:
     found = gil.of(computing)
     assert found.hold > 0.9  # type: ignore[operator]
@@ -104,6 +105,7 @@ def test_a_hold_in_c_is_longer_than_python_code_may_hold(computing: Record) -> N
 
 
 @believes_late_looks
+@pytest.mark.timing
 def test_processes_that_compute_wait_for_no_gil() -> None:
     record = visited("processes", "computes", users=2, workers=2)
     assert gil.of(record).wait_share < 0.15  # type: ignore[operator]
