@@ -13,16 +13,16 @@ PARALLEL = -n $(AT_ONCE) --dist worksteal
 # A run with more skips than these fails; after `make setup` alone 447 and 60 tests are skipped.
 MOST_SKIPS = 500
 MOST_SKIPS_TIMING = 70
-# Tests that measure time run alone; a failed one is retried once, and -rR reports it. The files that
-# have some are named, so that no other one is imported.
-TIMED = $(shell grep -rl "mark.timing" --include=test_*.py tests pipepool/tests)
+# Tests that measure time run alone; a failed one is retried once, and -rR reports it. Only the files
+# that have such tests are imported.
+TIMING_FILES = $(shell grep -rl "mark.timing" --include=test_*.py tests pipepool/tests)
 TIMING = -m timing --reruns 1 -rR
 
 .PHONY: setup demo test test-quick test-all test-peers coverage mutants check format readme siege suites tools lock clean help
 
 help:
 	@echo "make setup   set up alone: .venv and siege"
-	@echo "make demo    set up, then measure the 14 rows of the main benchmark (7 minutes)"
+	@echo "make demo    set up, then measure the 14 rows of the main benchmark (7 to 14 minutes)"
 	@echo "make suites  set up for every suite: their servers, load tools and nginx, too"
 	@echo "make test    set up, then run the tests (5 minutes); test-quick: those without servers"
 	@echo "make test-all  set up for every suite, then run the slow tests, too"
@@ -38,14 +38,14 @@ demo: .venv/installed siege
 
 test: .venv/developed siege
 	$(PYTEST) $(PARALLEL) -m "not timing" --most-skips=$(MOST_SKIPS)
-	$(PYTEST) $(TIMING) $(TIMED) --most-skips=$(MOST_SKIPS_TIMING)
+	$(PYTEST) $(TIMING) $(TIMING_FILES) --most-skips=$(MOST_SKIPS_TIMING)
 
 test-quick: .venv/developed
 	$(PYTEST) $(PARALLEL) -m "unit and not slow"
 
 test-all: .venv/developed suites
 	$(PYTEST) --all $(PARALLEL) -m "not timing"
-	$(PYTEST) --all $(TIMING) $(TIMED)
+	$(PYTEST) --all $(TIMING) $(TIMING_FILES)
 
 # The tests are downloaded. Each starts its own processes: run no more at once than there are cores.
 test-peers: .venv/developed

@@ -29,7 +29,7 @@ ADDED, FASTER = 1.3, 1.6  # over HTTP: times what threads add at most; times the
 class Promise:
     """A pool is at least `times` as good as another: by its rate, or by its p50 with 1 at once.
 
-    `crowded` is the same where each core has a worker, so that none is free for the event loop.
+    `times_without_polling` applies where fewer than two CPUs are free, so that workers do not poll.
     """
 
     pool: str
@@ -37,7 +37,7 @@ class Promise:
     size: str
     concurrency: int
     times: float
-    crowded: float
+    times_without_polling: float
 
 
 PROMISES = (
@@ -74,15 +74,15 @@ def measure(quick: bool, workers: int, tell: Callable[[str], None]) -> list[Line
     return pools.measure(quick, workers, tell, words, MORE_S[quick])
 
 
-def judge_all(lines: Sequence[Line], servers: Sequence[Hop], crowded: bool) -> list[Claim]:
+def judge_all(lines: Sequence[Line], servers: Sequence[Hop], has_free_cpus: bool) -> list[Claim]:
     """Judge every promise by the lines of `measure`, and by the servers' figures over HTTP.
 
-    `crowded`: each core had a worker. What was not measured is not known.
+    `has_free_cpus`: the machine has two CPUs more than workers. What was not measured is not known.
     """
     slices = cells.slices_of(lines)
     chaos_tests = [line for line in lines if line["kind"] == "chaos"]
     return [
-        *(_times(promise, slices, crowded) for promise in PROMISES),
+        *(_times(promise, slices, has_free_cpus) for promise in PROMISES),
         _mixture(lines),
         *(claim for chaos in chaos_tests for claim in _chaos(chaos)),
         *_over_http(next((hop for hop in servers if hop.server == SERVER), None)),
@@ -90,13 +90,13 @@ def judge_all(lines: Sequence[Line], servers: Sequence[Hop], crowded: bool) -> l
 
 
 def _times(
-    promise: Promise, slices: Mapping[tuple[str, int, str], list[Line]], crowded: bool
+    promise: Promise, slices: Mapping[tuple[str, int, str], list[Line]], has_free_cpus: bool
 ) -> Claim:
     cell = promise.size, promise.concurrency
     one, other = (slices.get((*cell, pool), []) for pool in (promise.pool, promise.other))
     found = cells.times_as_good(one, other, promise.concurrency)
     what = f"{promise.pool}, {promise.size}, {promise.concurrency} at once"
-    least = promise.crowded if crowded else promise.times
+    least = promise.times if has_free_cpus else promise.times_without_polling
     return _claim(what, found, least, f" times {promise.other}")
 
 

@@ -15,7 +15,7 @@ from errors import MachineError
 
 @command("Start here")
 def quick(context: Context, driver: str = "") -> None:
-    """Measure the 14 rows of the main benchmark in 7 minutes, and print the table.
+    """Measure the 14 rows of the main benchmark in 7 to 14 minutes, and print the table.
 
     driver  of the long runs: siege, builtin or h2load; siege unless given, builtin without it
     """

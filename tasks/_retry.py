@@ -29,7 +29,7 @@ def _passes(error: BaseException) -> bool:
 def patient(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[None, None, T]]:
     """Retry a fetch that fails in a way that may pass, TRIES times in all.
 
-    Each call has a controller of its own: what `tenacity.retry` returns shares its statistics
+    Each call has its own AsyncRetrying: what `tenacity.retry` returns shares its statistics
     between threads, and then raises KeyError (jd/tenacity#701).
     """
 

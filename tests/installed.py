@@ -25,7 +25,7 @@ KINDS = ("sync", "loop", "threads", "processes", "pipes", "prefork")  # one serv
 
 
 def one_of_each_kind(servers: list[str]) -> list[object]:
-    """Return servers as parameters of a test; in a plain `make test` it runs on KINDS only."""
+    """Return servers as test parameters; those that are not in KINDS are slow."""
     slow = pytest.mark.slow
     return [name if name in KINDS else pytest.param(name, marks=slow) for name in servers]
 

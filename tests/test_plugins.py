@@ -84,5 +84,5 @@ def test_a_test_that_is_run_again_is_reported_with_its_failure(tmp_path: Path) -
     done, output = run(tmp_path, code, "-p", "pytest_rerunfailures", "--reruns=1")
     assert done == 0, output
     assert "1 rerun" in output
-    assert "run again: test_own.py::test, which had failed:" in output
+    assert "retried: test_own.py::test; its first run failed:" in output
     assert "the first run" in output

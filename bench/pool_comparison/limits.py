@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Awaitable
 
-AWAKE_S = 0.01  # s without data after which a polling process sleeps: others are measured then
+AWAKE_S = 0.01  # s without data after which the process sleeps, so that other pools have its CPU
 
 
 class SocketPair:
@@ -48,7 +48,7 @@ class SocketPair:
 
 
 class AwakePair(SocketPair):
-    """The same with a process that polls for as long as the parent is not idle for 10 ms.
+    """The same, but the process polls until 10 ms have passed without data.
 
     No round trip between an asyncio event loop and another process can be shorter.
     """

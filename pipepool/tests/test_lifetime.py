@@ -238,3 +238,12 @@ def test_a_pool_whose_fork_server_is_stopped_can_be_closed(
 
     asyncio.run(asyncio.wait_for(body(), LIMIT))
     assert wait_until(lambda: not leftover_pids())
+
+
+def test_the_fork_server_imports_no_event_loop() -> None:
+    code = "import sys, pipepool.fork_server; print(*sys.modules)"
+    done = subprocess.run(
+        [sys.executable, "-c", code], env=ENVIRONMENT, capture_output=True, text=True, timeout=20
+    )
+    assert done.returncode == 0, done.stderr
+    assert not {"asyncio", "logging", "concurrent.futures"} & {*done.stdout.split()}

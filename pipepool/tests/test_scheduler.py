@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from pipepool import PipePool, protocol
 from pipepool.exceptions import RemoteError, RemoteTraceback
 from pipepool.protocol import load_exception
-from pipepool.scheduler import Accounting, Queue
+from pipepool.scheduler import BUDGET, Accounting, Queue
 from pipepool.worker_connection import DEFAULTS, Function, Functions, Options, Task
 from pool_tests import calls
 from pool_tests.helpers import examples, in_pool, wait_for
@@ -293,6 +293,36 @@ def test_tasks_share_a_worker_if_together_they_are_shorter_than_a_hop(
         assert {*await asyncio.gather(*futures)} == {*pids}
 
     in_pool(test, 2)
+
+
+def test_no_worker_holds_more_than_its_budget() -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool._scheduler
+        pool._scheduler._functions.get(calls.pid).estimate = 1300.0
+        pids = pool.stats().pids
+        for pid in pids:
+            os.kill(pid, signal.SIGSTOP)
+        futures = [asyncio.ensure_future(pool.run(calls.pid)) for _ in range(700)]
+        await wait_for(lambda: pool.stats().running > 400)
+        loads = [each.load for each in pool._scheduler.manager.open]
+        assert all(BUDGET - 1300.0 < load <= BUDGET for load in loads)
+        for pid in pids:
+            os.kill(pid, signal.SIGCONT)
+        assert {*await asyncio.gather(*futures)} <= {*pids}
+
+    in_pool(test, 2)
+
+
+def test_a_metrics_callback_sees_the_counts_of_the_moment() -> None:
+    running: list[int] = []
+
+    async def test(pool: PipePool) -> None:
+        pools.append(pool)
+        await asyncio.gather(*(pool.run(calls.same, n) for n in range(50)))
+        assert running[-1] == 0
+
+    pools: list[PipePool] = []
+    in_pool(test, 1, metrics=lambda _: running.append(pools[0].stats().running))
 
 
 def test_an_unexpected_result_loses_no_other_result_of_its_frame() -> None:

@@ -106,10 +106,11 @@ class Server:
         server.close()
         for writer in self._open:
             writer.transport.abort()
-        if connections := asyncio.all_tasks() - {asyncio.current_task()}:
-            for each in connections:
+        if others := asyncio.all_tasks() - {asyncio.current_task()}:
+            for each in others:
                 each.cancel()
-            await asyncio.wait(connections, timeout=5)
+            _, pending = await asyncio.wait(others, timeout=5)
+            assert not pending
         await asyncio.sleep(0.01)  # in which what is aborted closes
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:

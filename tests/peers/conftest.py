@@ -1,4 +1,4 @@
-"""Parametrize `test_peer`: each test of a peer that runs, with --all."""
+"""Parametrize `test_peer` with the tests of a peer (with --all)."""
 
 from __future__ import annotations
 

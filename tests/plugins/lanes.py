@@ -31,12 +31,12 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
             item.add_marker("unit")
         if item.get_closest_marker("slow") and not config.getoption("--all"):
             item.add_marker(pytest.mark.skip(reason="slow: make test-all"))
-    # Long tests first: at the end one process would run them while all others are idle.
+    # Long tests first, in the share of the first process: others then run the rest of its share.
     items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
 
 
 class _Summary:
-    """Print why tests were skipped or run again, and fail the run when too many were skipped."""
+    """Print why tests were skipped or retried, and fail the run when too many were skipped."""
 
     def __init__(self, most: int | None) -> None:
         self._most = most
@@ -60,7 +60,7 @@ class _Summary:
             terminalreporter.write_line(f"{count:4} skipped: {reason}")
         for name, trace in self._retries:
             terminalreporter.write_line(
-                f"run again: {name}, which had failed:\n{trace}", yellow=True
+                f"retried: {name}; its first run failed:\n{trace}", yellow=True
             )
         if self._are_too_many:
             line = f"{self._reasons.total()} tests were skipped, {self._most} may be"

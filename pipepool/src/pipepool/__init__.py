@@ -25,18 +25,22 @@ __all__ = [
 ]
 __version__ = "0.1.0"
 
-_MODULES = {"PipeExecutor": "executor", "PipePool": "pool", "Stats": "pool"}
-_MODULES["TaskMetrics"] = "scheduler"
+_MODULES = {
+    "PipeExecutor": "executor",
+    "PipePool": "pool",
+    "Stats": "pool",
+    "TaskMetrics": "scheduler",
+}
 
+if not TYPE_CHECKING:  # else a type checker would accept every name
 
-def __getattr__(name: str) -> object:
-    """Import a name on its first use: the fork server imports this package, and needs none."""
-    if name not in __all__:
-        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    module = importlib.import_module(f"pipepool.{_MODULES.get(name, 'exceptions')}")
-    globals()[name] = found = getattr(module, name)
-    return found
+    def __getattr__(name: str) -> object:
+        """Import a public name at its first use: the fork server needs none of them."""
+        if name not in __all__:
+            raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+        module = importlib.import_module(f"pipepool.{_MODULES.get(name, 'exceptions')}")
+        globals()[name] = found = getattr(module, name)
+        return found
 
-
-def __dir__() -> list[str]:
-    return [*globals(), *__all__]
+    def __dir__() -> list[str]:
+        return sorted({*globals(), *__all__})

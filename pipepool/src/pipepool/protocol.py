@@ -39,7 +39,7 @@ SETUP = 0  # the sequence number of a worker's set-up, and of its answer
 #     SKIPPED     a task that was not run
 #     ITEM        an item of a stream: kind and payload of the item
 PLAIN, BYTES, PICKLED, WITH_BYTES, VIEWS, FAILED, SKIPPED, ITEM = range(8)
-CONNECTION = "multiprocessing.connection"
+CONNECTION_MODULE = "multiprocessing.connection"
 CREDIT = -1  # instead of a function number: the payload is a stream's further credit, 0 ends it
 
 Place = tuple[int, int, int]
@@ -55,7 +55,7 @@ class Encoder:
         self._arena = arena
         self._blob: list[memoryview] = []
         self._blob_size = 0
-        self._knows_connections = False
+        self._supports_connections = False
         self.entries: list[Entry] = []
 
     @property
@@ -104,9 +104,8 @@ class Encoder:
         return WITH_BYTES, (kind, payload, as_views, places)
 
     def _pickle(self, value: object, kind: int) -> tuple[int, Any]:
-        if not self._knows_connections and CONNECTION in sys.modules:
-            self._knows_connections = True
-            _support_connections()
+        if not self._supports_connections and CONNECTION_MODULE in sys.modules:
+            self._supports_connections = _support_connections()
         buffers: list[memoryview] = []
 
         def keep(buffer: pickle.PickleBuffer) -> bool:
@@ -296,13 +295,17 @@ def load_exception(payload: tuple[bytes, str]) -> BaseException:
     return error
 
 
-def _support_connections() -> None:
-    """Make pickle copy connections of multiprocessing as it does for its own children.
+def _support_connections() -> bool:
+    """Make pickle send connections as multiprocessing does; return whether that was possible.
 
-    Else it copies the number of the descriptor, and the worker closes whatever has that number.
+    Otherwise it sends only the number of the descriptor, and the worker closes its own descriptor
+    of that number.
     """
-    module: Any = sys.modules[CONNECTION]
+    module: Any = sys.modules[CONNECTION_MODULE]
+    if not hasattr(module, "reduce_connection"):  # another thread imports it
+        return False
     copyreg.pickle(module.Connection, module.reduce_connection)
+    return True
 
 
 def _are_plain(values: tuple[Any, ...]) -> bool:

@@ -38,7 +38,7 @@ from pipepool.worker_connection import (
 from pipepool.worker_manager import Config, WorkerManager, log
 
 BUDGET = 300_000.0  # ns: limit of the estimated run times of a worker's tasks
-BATCH = 100_000.0  # ns: tasks that run no longer than a hop takes share a frame and a worker
+BATCH = 100_000.0  # ns: limit of the estimates of a frame's tasks, about one wake-up of a worker
 STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
 STUCK_CHECK = 0.01  # s between two checks for such a task
 START_GRACE = 1.0  # s beyond its timeout in which a task must have started on an idle worker
@@ -147,13 +147,13 @@ class Scheduler:
             self._fill(connection, now)
 
     def _fill(self, connection: WorkerConnection, now: int) -> None:
-        """Send a worker the next task, and those behind it while they run no longer than BATCH."""
+        """Send a worker one frame: the next task, and more while their estimates fit into BATCH."""
         queue, accounting, manager = self.queue, self.accounting, self.manager
-        limit, held = connection.load + BATCH, self.running
+        limit, last = min(connection.load + BATCH, BUDGET), connection.sequence
         try:
-            for task in queue.heads():
+            while (task := queue.head()) is not None:
                 cost = task.function.estimate or BUDGET
-                if self.running > held and (
+                if connection.sequence > last and (
                     connection.load + cost > limit or connection.tasks_left <= manager.replace_at
                 ):
                     return
@@ -167,21 +167,21 @@ class Scheduler:
                 except BaseException as error:  # noqa: BLE001 - what pickle raises for its arguments
                     self._fail_unsent(task, error)
                     return
-                self.running += 1
                 accounting.queue_ns += now - task.submitted
                 if task.options is not DEFAULTS:
                     self._limit_run(task)
         finally:
-            if self.running > held:
+            if connection.sequence > last:
+                self.running += connection.sequence - last
                 manager.idle.pop(connection, None)
-                if connection.tasks_left <= manager.replace_at:
-                    manager.prepare_replacement(connection)
                 connection.send()
                 if len(connection.tasks) > 1:
                     self._schedule_check()
+                if connection.tasks_left <= manager.replace_at:
+                    manager.prepare_replacement(connection)
 
     def _fail_unsent(self, task: Task, error: BaseException) -> None:
-        """Fail a task that cannot be pickled; raise KeyboardInterrupt, which comes only once."""
+        """Fail a task that cannot be pickled. Ctrl-C is raised again: Python delivers it once."""
         is_ctrl_c = isinstance(error, KeyboardInterrupt) and _is_in_main_thread()
         if is_ctrl_c:
             task.future.cancel()
@@ -213,7 +213,7 @@ class Scheduler:
         tasks, accounting = connection.tasks, self.accounting
         count = sent_ns = run_ns = 0
         load = 0.0
-        function: Function | None = None  # of the last `runs` tasks, of which `longest` is one
+        function: Function | None = None  # of the last `runs` results, of which one took `longest`
         runs = longest = 0
         skipped: list[Task] = []
         unhandled = iter(entries)
@@ -225,6 +225,7 @@ class Scheduler:
                     self._handle_other(connection, task, sequence, kind, payload, blob)
                     continue
                 load += task.cost
+                self.running -= 1
                 if kind == SKIPPED:
                     skipped.append(task)
                     continue
@@ -252,7 +253,6 @@ class Scheduler:
             raise
         finally:
             _add_runs(function, longest, runs)
-            self.running -= count + len(skipped)
             connection.load -= load
             accounting.run_ns += run_ns
             accounting.transport_ns += count * now - sent_ns - run_ns
@@ -281,7 +281,7 @@ class Scheduler:
         payload: Any,
         blob: memoryview,
     ) -> None:
-        """Handle an item of a stream, the answer to a worker's set-up, or a result of no task."""
+        """Handle an item of a stream, the answer to a set-up, or a result that nobody awaits."""
         if task is not None:
             connection.tasks[sequence] = task
             self._handle_item(connection, task, payload, blob)
@@ -493,7 +493,7 @@ class Scheduler:
                 task = running[0]
                 if min(connection.tasks) < task.sequence:  # it holds results that are due
                     self.manager.flush(connection)
-                task.function.add_runs(runs, 1)  # queue no task behind another run of it
+                task.function.add_runs(runs)  # queue no task behind another run of it
                 connection.load += runs - task.cost
                 task.cost = float(runs)
                 connection.revoke()
@@ -561,20 +561,13 @@ class Queue:
             task.connection = None
         self._tasks.extendleft(merged)
 
-    def heads(self) -> Iterator[Task]:
-        """Yield the next task, which remains in the queue until `pop`, as long as there is one."""
-        tasks = self._tasks
-        while tasks:
-            task = tasks[0]
-            if task.is_ended:
-                tasks.popleft()
-                self._ended -= 1
-            else:
-                yield task
-
     def head(self) -> Task | None:
-        """Return the next task, which remains in the queue until `pop`; None if there is none."""
-        return next(self.heads(), None)
+        """Return the oldest task, which remains in the queue; None if there is none."""
+        tasks = self._tasks
+        while tasks and tasks[0].is_ended:
+            tasks.popleft()
+            self._ended -= 1
+        return tasks[0] if tasks else None
 
     def exclude(self, task: Task) -> None:
         """Stop counting a queued task that is about to end."""
@@ -600,15 +593,15 @@ class Accounting:
         self.observer = observer
         self.submitted = self.done = self.failed = self.crashed = 0
         self.queue_ns = self.run_ns = self.transport_ns = 0
-        self._unfinished = 0  # tasks that ended without a result
+        self._ended_without_result = 0  # tasks that ended without a result
         self._empty = loop.create_future()
         self._is_closing = False
-        self._is_observed = observer is not None  # or closing
+        self._has_end_hooks = observer is not None  # or closing
 
     @property
     def pending(self) -> int:
         """The number of tasks that have not ended."""
-        return self.submitted - self.done - self._unfinished
+        return self.submitted - self.done - self._ended_without_result
 
     def finish(self, task: Task, value: Any) -> None:
         """End a task with its result."""
@@ -620,8 +613,8 @@ class Accounting:
             _log_callback_error(task)
         if task.timer is not None:
             task.timer.cancel()
-        if self._is_observed:
-            self._observe(task, "done")
+        if self._has_end_hooks:
+            self._run_end_hooks(task, "done")
 
     def finish_with(
         self, task: Task, decoder: Decoder, kind: int, payload: Any, blob: memoryview
@@ -675,11 +668,11 @@ class Accounting:
         task.is_ended = True
         if task.timer is not None:
             task.timer.cancel()
-        self._unfinished += 1
-        if self._is_observed:
-            self._observe(task, outcome)
+        self._ended_without_result += 1
+        if self._has_end_hooks:
+            self._run_end_hooks(task, outcome)
 
-    def _observe(self, task: Task, outcome: Outcome) -> None:
+    def _run_end_hooks(self, task: Task, outcome: Outcome) -> None:
         """Complete `wait_until_empty`, and call the observer."""
         if self._is_closing:
             self._check()
@@ -696,7 +689,7 @@ class Accounting:
 
     async def wait_until_empty(self, seconds: float | None) -> None:
         """Wait until every task has ended, at most `seconds`."""
-        self._is_closing = self._is_observed = True
+        self._is_closing = self._has_end_hooks = True
         self._check()
         await asyncio.wait([self._empty], timeout=seconds)
 

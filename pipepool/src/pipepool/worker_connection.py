@@ -26,7 +26,7 @@ T = TypeVar("T")
 Future = asyncio.Future[Any] | concurrent.futures.Future[Any]
 
 PLACEHOLDER = getattr(functools, "Placeholder", None)  # of a partial, since Python 3.14
-KEEP = 0.9  # weight of the estimate against a shorter run: it decays in about ten runs
+ESTIMATE_DECAY = 0.9  # factor of the excess over the longest run, for each run
 
 
 def in_empty_context(call: Callable[..., T], *args: Any) -> T:
@@ -50,12 +50,12 @@ class Function:
         self.estimate: float | None = None
 
     def add_runs(self, longest: float, count: int = 1) -> None:
-        """Update the estimate with some runs, of which the longest took so many ns."""
+        """Update the estimate with `count` runs, the longest of which took `longest` ns."""
         estimate = self.estimate
         if estimate is None or longest > estimate:
             self.estimate = float(longest)
         else:
-            self.estimate = longest + (estimate - longest) * KEEP**count
+            self.estimate = longest + (estimate - longest) * ESTIMATE_DECAY**count
 
 
 class Functions:
