@@ -32,9 +32,8 @@ def slices(pool: str, times: list[float]) -> list[Line]:
     ("times", "passed"), [([6, 6.1, 5.9], True), ([4, 4.1, 3.9], False), ([4, 5, 7], None)]
 )
 def test_a_promise_is_kept_where_its_whole_interval_is(times: list[float], passed: object) -> None:
-    found = promises.judge_all(
-        [*slices("process", [1, 1, 1]), *slices("PipePool", times)], [], False
-    )
+    lines = [*slices("process", [1, 1, 1]), *slices("PipePool", times)]
+    found = promises.judge_all(lines, [], True)
     assert (found[0].name, found[0].passed) == ("PipePool, no-op, 1 at once", passed)
     others = {(claim.found, claim.passed) for claim in found[1:]}
     assert (len(found), others) == (len(promises.PROMISES) + 3, {("not measured", None)})
