@@ -8,8 +8,9 @@ export PYTHONDONTWRITEBYTECODE =
 PYTEST = $(BIN)/python -m pytest
 # Tests mostly wait, so run more at once than a small machine has cores. worksteal keeps tests that
 # share a server in one process, until another one is idle.
+# A test that fails is retried once, and both its failure and the retry are reported.
 AT_ONCE = 6
-PARALLEL = -n $(AT_ONCE) --dist worksteal
+PARALLEL = -n $(AT_ONCE) --dist worksteal --reruns 1 -rR
 # A run with more skips than these fails; after `make setup` alone 447 and 60 tests are skipped.
 MOST_SKIPS = 500
 MOST_SKIPS_TIMING = 70

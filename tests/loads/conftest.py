@@ -96,7 +96,7 @@ class Server:
         self._loop = asyncio.get_running_loop()
         self._stopped = asyncio.Event()
         self._slots = asyncio.Semaphore(SLOTS)
-        self._open: set[asyncio.StreamWriter] = set()
+        self._open: dict[asyncio.StreamWriter, asyncio.Task[None]] = {}
         server = await asyncio.start_server(
             self._connected, "127.0.0.1", 0, backlog=2048, ssl=self._ssl
         )
@@ -104,17 +104,18 @@ class Server:
         self._ready.set()
         await self._stopped.wait()
         server.close()
-        for writer in self._open:
-            writer.transport.abort()
-        if others := asyncio.all_tasks() - {asyncio.current_task()}:
-            for each in others:
-                each.cancel()
-            _, pending = await asyncio.wait(others, timeout=5)
-            assert not pending
+        async with asyncio.timeout(10):
+            while others := asyncio.all_tasks() - {asyncio.current_task()}:
+                for writer, handler in self._open.items():
+                    writer.transport.abort()
+                    handler.cancel()
+                await asyncio.wait(others, timeout=0.1)  # asyncio's own accept connections
         await asyncio.sleep(0.01)  # in which what is aborted closes
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        self._open.add(writer)
+        handler = asyncio.current_task()
+        assert handler is not None
+        self._open[writer] = handler
         seen = False
         try:
             while head := await reader.readuntil(b"\r\n\r\n"):
@@ -131,7 +132,7 @@ class Server:
         except (asyncio.IncompleteReadError, ConnectionError):
             pass
         finally:
-            self._open.discard(writer)
+            del self._open[writer]
             writer.close()
 
     async def _answer(self, path: str, writer: asyncio.StreamWriter) -> bool:
