@@ -14,6 +14,7 @@ from bench.method import Claim
 from bench.pools import Line
 from bench.stats import ratio
 from bench.stats.ratio import Interval
+from pipepool.pool import available_cpus
 
 POOL, ZERO_COPY_RESULT, EXECUTOR = "PipePool", "PipePool zero_copy_result", "PipeExecutor"
 SERVER = "pipes"  # which has a PipePool
@@ -74,15 +75,20 @@ def measure(quick: bool, workers: int, tell: Callable[[str], None]) -> list[Line
     return pools.measure(quick, workers, tell, words, MORE_S[quick])
 
 
-def judge_all(lines: Sequence[Line], servers: Sequence[Hop], has_free_cpus: bool) -> list[Claim]:
+def has_free_cpus(workers: int) -> bool:
+    """Whether this machine has two CPUs more than workers, so that these poll before they sleep."""
+    return available_cpus() >= workers + 2
+
+
+def judge_all(lines: Sequence[Line], servers: Sequence[Hop], is_polling: bool) -> list[Claim]:
     """Judge every promise by the lines of `measure`, and by the servers' figures over HTTP.
 
-    `has_free_cpus`: the machine has two CPUs more than workers. What was not measured is not known.
+    `is_polling`: workers polled before they slept. What was not measured is not known.
     """
     slices = cells.slices_of(lines)
     chaos_tests = [line for line in lines if line["kind"] == "chaos"]
     return [
-        *(_times(promise, slices, has_free_cpus) for promise in PROMISES),
+        *(_times(promise, slices, is_polling) for promise in PROMISES),
         _mixture(lines),
         *(claim for chaos in chaos_tests for claim in _chaos(chaos)),
         *_over_http(next((hop for hop in servers if hop.server == SERVER), None)),
@@ -90,13 +96,13 @@ def judge_all(lines: Sequence[Line], servers: Sequence[Hop], has_free_cpus: bool
 
 
 def _times(
-    promise: Promise, slices: Mapping[tuple[str, int, str], list[Line]], has_free_cpus: bool
+    promise: Promise, slices: Mapping[tuple[str, int, str], list[Line]], is_polling: bool
 ) -> Claim:
     cell = promise.size, promise.concurrency
     one, other = (slices.get((*cell, pool), []) for pool in (promise.pool, promise.other))
     found = cells.times_as_good(one, other, promise.concurrency)
     what = f"{promise.pool}, {promise.size}, {promise.concurrency} at once"
-    least = promise.times if has_free_cpus else promise.times_without_polling
+    least = promise.times if is_polling else promise.times_without_polling
     return _claim(what, found, least, f" times {promise.other}")
 
 
