@@ -16,7 +16,7 @@ import catalog
 import upstream
 from bench import server
 from suites import Case
-from tests.installed import EVERY, require
+from tests.installed import EVERY, one_of_each_kind, require
 from tests.servers.chosen import ANY, Chosen, files_in, has_begun
 from tests.waiting import wait_until
 
@@ -56,7 +56,7 @@ def bodies(fetched_from: dict[str, str]) -> dict[str, bytes]:
     return {name: bytes.fromhex(body) for name, body in json.loads(said.stdout).items()}
 
 
-@pytest.fixture(scope="session", params=EVERY)
+@pytest.fixture(scope="session", params=one_of_each_kind(EVERY))
 def noop_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[server.Server]:
@@ -69,7 +69,7 @@ def noop_server(
     server.stop(running)
 
 
-@pytest.fixture(scope="session", params=EVERY)
+@pytest.fixture(scope="session", params=one_of_each_kind(EVERY))
 def any_server(
     request: pytest.FixtureRequest,
     tmp_path_factory: pytest.TempPathFactory,
