@@ -63,6 +63,7 @@ def how_busy(server: Server) -> tuple[float, float]:
     return idle.driver_busy or 0, busy.driver_busy or 0
 
 
+@pytest.mark.timing
 def test_the_tool_says_how_busy_it_was(server: Server) -> None:
     idle, busy = how_busy(server)
     assert 0 < idle < 0.3
