@@ -11,30 +11,30 @@ from bench.cells import REFERENCE, Cell
 from bench.pools import Line
 
 HEAD = ("Pool", "Concurrency", "Tasks/s", "", "p50", "p99", "CPU a task", f"x {REFERENCE}", "")
-BEGUN = ("Pool", "Begun in", "Memory")
+STARTS = ("Pool", "Start", "Memory")
 
 
 def text(cells: Sequence[Cell], lines: Sequence[Line], environment: str, form: str) -> str:
-    """Lay out a table a size, and one of what beginning each pool took."""
+    """Lay out a table a size, and one of the start of each pool."""
     parts = [environment]
     for size in dict.fromkeys(cell.size for cell in cells):
         rows = [cell for cell in cells if cell.size == size]
         rows.sort(key=lambda cell: (cell.concurrency, -cell.rate))
         parts.append(f"{size}\n\n{_table([_row(cell) for cell in rows], HEAD, form)}")
-    begun = [
+    starts = [
         (line["pool"], f"{1000 * line['start_s']:.0f} ms", _or_dash("{:.1f} MiB", _memory(line)))
         for line in lines
         if line["kind"] == "pool"
     ]
-    parts.append(_table(begun, BEGUN, form))
+    parts.append(_table(starts, STARTS, form))
     missing = [line["pool"] for line in lines if line["kind"] == "missing"]
     if missing:
-        parts.append(f"Not here: {', '.join(missing)}.")
+        parts.append(f"Not installed: {', '.join(missing)}.")
     return "\n\n".join(parts)
 
 
 def as_dict(cells: Sequence[Cell], lines: Sequence[Line], environment: str) -> dict[str, object]:
-    """Give what `text` is made of: the cells, what beginning took, and who is missing."""
+    """Give what `text` is made of: the cells, the start of each pool, and which are missing."""
     others = [line for line in lines if line["kind"] in {"pool", "missing"}]
     given = [asdict(cell) for cell in cells]
     return {"environment": environment, "cells": given, "pools": others}

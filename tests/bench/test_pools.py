@@ -36,5 +36,5 @@ def test_the_table_names_what_is_missing() -> None:
     found = cells.of(lines(64))
     text = report.text(found, lines(64), "a machine", "simple")
     assert "10.00 to 10.00" in text.replace("  ", " ")
-    assert text.endswith("Not here: loky.")
+    assert text.endswith("Not installed: loky.")
     assert len(report.as_dict(found, lines(64), "a machine")["cells"]) == 2

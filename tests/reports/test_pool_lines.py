@@ -57,8 +57,8 @@ def test_what_beginning_a_pool_took_and_who_is_missing_stand_below() -> None:
     ]
     *_, one, two, _, last = pools.text([], begun, "", "simple").splitlines()
     assert (cells(one), cells(two)) == (["pipes", "50 ms", "12.3 MiB"], ["thread", "0 ms", "-"])
-    assert last == "Not here: loky, pebble."
-    assert "Not here" not in pools.text([], begun[:2], "", "simple")
+    assert last == "Not installed: loky, pebble."
+    assert "Not installed" not in pools.text([], begun[:2], "", "simple")
 
 
 @pytest.mark.parametrize("missing", [{}, {"pebble": "pebble is not installed"}])
