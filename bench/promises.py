@@ -14,7 +14,6 @@ from bench.method import Claim
 from bench.pools import Line
 from bench.stats import ratio
 from bench.stats.ratio import Interval
-from pipepool.pool import available_cpus
 
 POOL, ZERO_COPY_RESULT, EXECUTOR = "PipePool", "PipePool zero_copy_result", "PipeExecutor"
 SERVER = "pipes"  # which has a PipePool
@@ -30,7 +29,7 @@ ADDED, FASTER = 1.3, 1.6  # over HTTP: times what threads add at most; times the
 class Promise:
     """A pool is at least `times` as good as another: by its rate, or by its p50 with 1 at once.
 
-    `times_without_polling` applies where fewer than two CPUs are free, so that workers do not poll.
+    `times_without_polling` applies where workers do not poll by default.
     """
 
     pool: str
@@ -74,11 +73,6 @@ def measure(quick: bool, workers: int, tell: Callable[[str], None]) -> list[Line
         f"--chaos={CHAOS[quick]}",
     ]
     return pools.measure(quick, workers, tell, words, MORE_S[quick])
-
-
-def has_free_cpus(workers: int) -> bool:
-    """Whether this machine has two CPUs more than workers, so that these poll before they sleep."""
-    return available_cpus() >= workers + 2
 
 
 def judge_all(lines: Sequence[Line], servers: Sequence[Hop], is_polling: bool) -> list[Claim]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import os
 import socket
 import threading
 import time
@@ -14,7 +15,7 @@ from pipepool import PipePool, pool, worker
 from pipepool.worker import AdaptiveWait
 
 
-def cpu_of_waits(gap_s: float, number: int, polls: bool) -> float:
+def cpu_of_waits(gap_s: float, number: int, polls: bool, tasks: int = 1) -> float:
     """Wait for `number` bytes, each after a gap; return the CPU time of the waits in s."""
     here, there = socket.socketpair()
     go = threading.Semaphore(0)
@@ -28,12 +29,12 @@ def cpu_of_waits(gap_s: float, number: int, polls: bool) -> float:
     sender = threading.Thread(target=send)
     sender.start()
     waiting = AdaptiveWait(here)
-    waiting.is_busy = polls
+    waiting.busy_wait = 8_000_000 if polls else 0
     used = 0.0
     for _ in range(number):
         go.release()
         began = time.thread_time()
-        waiting.wait_for_data()
+        waiting.wait_for_data(tasks)
         used += time.thread_time() - began
         assert here.recv(2) == b"x"
     sender.join(10)
@@ -43,36 +44,57 @@ def cpu_of_waits(gap_s: float, number: int, polls: bool) -> float:
 
 
 @pytest.mark.parametrize(
-    ("gap_s", "polls", "is_awake"),
-    [(0.001, True, True), (0.001, False, False), (0.02, True, False)],
+    ("gap_s", "polls", "tasks", "is_awake"),
+    [
+        (0.001, True, 1, True),
+        (0.001, False, 1, False),
+        (0.001, True, 30, False),
+        (0.02, True, 1, False),
+    ],
 )
-def test_a_worker_polls_only_if_waits_are_short_and_busy_wait_is_on(
-    gap_s: float, polls: bool, is_awake: bool, monkeypatch: pytest.MonkeyPatch
+def test_a_worker_polls_only_if_waits_are_short_tasks_few_and_busy_wait_is_on(
+    gap_s: float, polls: bool, tasks: int, is_awake: bool, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(worker, "BUSY_WAIT", 8_000_000)
     monkeypatch.setattr(worker, "LONGEST_WAIT", 40_000_000)
     number = 60
-    used = cpu_of_waits(gap_s, number, polls)
+    used = cpu_of_waits(gap_s, number, polls, tasks)
     assert (used > number * 0.0003) == is_awake  # s: it polls in the gap, or sleeps
 
 
 def test_a_wait_ends_when_the_socket_is_closed() -> None:
     here, there = socket.socketpair()
     waiting = AdaptiveWait(here)
-    waiting.is_busy = True
+    waiting.busy_wait = 200_000
     there.close()
     for _ in range(50):
-        waiting.wait_for_data()
+        waiting.wait_for_data(1)
     assert here.recv(1) == b""
     here.close()
 
 
-@pytest.mark.parametrize(("workers", "spare"), [(1, True), (2, True), (3, False), (4, False)])
-def test_busy_wait_is_on_if_there_are_two_more_cpus_than_workers(
-    workers: int, spare: bool, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("workers", "cpus", "quota", "us"),
+    [
+        (1, 4, None, 200),
+        (2, 4, 4.0, 200),
+        (3, 4, None, 150),
+        (4, 4, None, 150),
+        (5, 4, None, 0),
+        (1, 1, None, 0),  # the parent needs it
+        (3, 4, 4.0, 0),  # polling would use up the quota
+    ],
+)
+def test_workers_poll_by_default_if_each_can_have_a_cpu(
+    workers: int, cpus: int, quota: float | None, us: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(pool, "available_cpus", lambda: 4)
-    assert pool.configure(workers).setup.busy_wait == spare
+    monkeypatch.setattr(os, "sched_getaffinity", lambda _: range(cpus), raising=False)
+    monkeypatch.setattr(pool, "_cgroup_quota", lambda: quota)
+    assert pool.configure(workers).setup.busy_wait == us * 1000
+
+
+def test_busy_wait_overrides_the_default() -> None:
+    assert pool.configure(1, busy_wait=False).setup.busy_wait == 0
+    assert pool.configure(64, busy_wait=True).setup.busy_wait == 200_000
 
 
 def test_idle_workers_use_no_cpu() -> None:

@@ -28,6 +28,8 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 CGROUP = Path("/sys/fs/cgroup")
+LONG_BUSY_WAIT = 200_000  # ns, twice what it takes to fall asleep and to be woken
+SHORT_BUSY_WAIT = 150_000
 AHEAD = 8  # tasks a worker that `map` submits ahead of its consumer
 
 
@@ -70,9 +72,9 @@ def configure(
     start_timeout = check_seconds("start_timeout", start_timeout)
     if isinstance(preload, str) or isinstance(context, str):
         raise TypeError("preload and context must be lists of names, not one string")
-    if busy_wait is None:
-        busy_wait = max_workers + 2 <= available_cpus()  # leave one for the parent, one for others
-    setup = Setup(initializer, initargs, finalizer, tuple(context), busy_wait)
+    setup = Setup(
+        initializer, initargs, finalizer, tuple(context), _busy_wait_ns(busy_wait, max_workers)
+    )
     check_picklable(setup)
     size = -(-shared_memory // PAGE) * PAGE
     return Config(
@@ -93,6 +95,19 @@ def available_cpus() -> int:
     cpus = len(os.sched_getaffinity(0)) if has_affinity else os.cpu_count() or 1
     quota = _cgroup_quota()
     return cpus if quota is None else max(1, min(cpus, math.ceil(quota)))
+
+
+def _busy_wait_ns(busy_wait: bool | None, max_workers: int) -> int:
+    """Return how long workers poll: less without spare CPUs, since it slows the parent down.
+
+    A worker that polls gives way to other processes, but uses up a cgroup's quota.
+    """
+    cpus = available_cpus()
+    if busy_wait or (busy_wait is None and max_workers + 2 <= cpus):
+        return LONG_BUSY_WAIT
+    if busy_wait is None and max_workers <= cpus > 1 and _cgroup_quota() is None:
+        return SHORT_BUSY_WAIT
+    return 0
 
 
 def _cgroup_quota() -> float | None:
@@ -124,7 +139,7 @@ class PipePool:
     * `context` names context variables, "module:name", whose values are sent with each task.
     * `start_timeout` limits the start of the first workers, in seconds.
     * `busy_wait` makes workers poll for a moment before they sleep while tasks come in quick
-      succession; None: if there are at least two more CPUs than workers.
+      succession; None: if there are at least as many CPUs as workers.
     * `shared_memory` is the size of the memory for large arguments, and of that for large results,
       in bytes, for each worker. Pages are allocated on first use.
     * `metrics` is called on the loop with a TaskMetrics at the end of each task.

@@ -13,9 +13,11 @@ import pickle
 import select
 import signal
 import socket
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable
+from functools import partial
 from time import monotonic_ns
 from typing import Any, NamedTuple
 
@@ -40,9 +42,11 @@ from pipepool.shared_memory import SharedMemory
 FLUSH_SIGNAL = signal.SIGURG  # is ignored by default, so that it harms no other process
 HOLD = 100_000  # ns that a result may wait for the next one, to share a frame with it
 LONGEST_DECAY = 0.9  # factor of the longest run time after each shorter run
-BUSY_WAIT = 200_000  # ns: more than it costs to fall asleep and to be woken
-LONGEST_WAIT = 5 * BUSY_WAIT  # ns: longer waits count as this, so that one pause has little weight
+FEW = 8  # tasks: after a frame with more the parent is busy, and polling would slow it down
+LONGEST_WAIT = 1_000_000  # ns: longer waits count as this, so that one pause has little weight
 WAIT_WEIGHT = 0.25  # of the last wait in the moving average
+
+yield_cpu = getattr(os, "sched_yield", partial(time.sleep, 0))  # macOS has none
 
 
 class Setup(NamedTuple):
@@ -52,7 +56,7 @@ class Setup(NamedTuple):
     initargs: tuple[Any, ...]
     finalizer: Callable[[], object] | None
     variables: tuple[str, ...]
-    busy_wait: bool
+    busy_wait: int  # ns, see `AdaptiveWait`
 
 
 def work(sock: socket.socket, memory: SharedMemory) -> None:
@@ -70,8 +74,9 @@ class AdaptiveWait:
     """Wait until a socket has data: poll for a moment where that pays, then sleep.
 
     Waking a sleeping core, above all a virtual one, takes longer than the rest of a round trip. So
-    a worker whose average wait is shorter than BUSY_WAIT polls for that long before it sleeps. A
-    steady stream of tasks finds it awake; the end of a stream costs a few BUSY_WAIT of CPU, once.
+    a worker whose average wait is shorter than `busy_wait` ns polls for that long before it sleeps.
+    A steady stream of tasks finds it awake; the end of a stream costs a few `busy_wait` of CPU,
+    once. Between two polls it gives up its CPU to any process that needs one.
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -80,16 +85,22 @@ class AdaptiveWait:
         # A blocking recv would be woken each time the parent reads a result; poll is not.
         self._poll = poll.poll
         self._average_wait = float(LONGEST_WAIT)
-        self.is_busy = False
+        self.busy_wait = 0
 
-    def wait_for_data(self) -> None:
-        """Return when the socket has data, or is closed at the other end."""
+    def wait_for_data(self, last_tasks: int) -> None:
+        """Return when the socket has data, or is closed at the other end.
+
+        `last_tasks` is the number of tasks that were received together last.
+        """
         poll = self._poll
         began = now = monotonic_ns()
-        if self.is_busy and self._average_wait < BUSY_WAIT:
-            while not poll(0) and now - began < BUSY_WAIT:
+        has_data = None
+        if self._average_wait < self.busy_wait and last_tasks <= FEW:
+            while not (has_data := poll(0)) and now - began < self.busy_wait:
+                yield_cpu()
                 now = monotonic_ns()
-        poll()
+        if not has_data:
+            poll()
         waited = min(monotonic_ns() - began, LONGEST_WAIT)
         self._average_wait += (waited - self._average_wait) * WAIT_WEIGHT
 
@@ -100,6 +111,7 @@ class _Worker:
         self._reader = FrameReader(sock)
         self._wait = wait
         self.frames: deque[Frame] = deque()  # received and not run yet
+        self._received = 0  # tasks at once
         self._status = memory.status
         self._encoder = Encoder(memory.arena(shared_memory.RESULTS))
         self._decoder = Decoder(memory.arena(shared_memory.ARGUMENTS))
@@ -116,14 +128,16 @@ class _Worker:
 
     def receive(self) -> bool:
         """Wait for frames and receive them; return False when the parent closed the socket."""
-        self._wait.wait_for_data()
+        self._wait.wait_for_data(self._received)
         return self._receive()
 
     def _receive(self) -> bool:
         frames = self._reader.receive()
         if frames is None:
             return False
+        self._received = 0
         for entries, blob in frames:
+            self._received += len(entries)
             sequence, number, *_, items = entries[0]
             if number != CREDIT:
                 self.frames.append((entries, blob))
@@ -209,7 +223,7 @@ class _Worker:
     def _set_up(self, pickled: bytes) -> tuple[int, Any]:
         """Resolve the context variables and run the initializer."""
         setup: Setup = pickle.loads(pickled)  # noqa: S301 - from our parent
-        self._wait.is_busy = setup.busy_wait
+        self._wait.busy_wait = setup.busy_wait
         for path in setup.variables:
             module, _, name = path.partition(":")
             self._variables.append(getattr(importlib.import_module(module), name))
