@@ -70,6 +70,29 @@ def test_an_idempotent_task_is_retried_once_and_then_fails(tmp_path: Path) -> No
     in_pool(test)
 
 
+def test_a_task_is_retried_once_if_the_exit_status_comes_before_the_end_of_the_stream(
+    tmp_path: Path,
+) -> None:
+    path = tmp_path / "runs"
+
+    async def test(pool: PipePool) -> None:
+        assert pool._scheduler is not None
+        manager = pool._scheduler.manager
+        dying = next(reversed(manager.idle))
+        for other in {*manager.open} - {dying}:
+            other.sequence += 1000  # a retried task gets a higher number than it had
+        task = asyncio.ensure_future(pool.run(calls.act, "crashes", str(path), 5, idempotent=True))
+        await wait_for(lambda: dying.tasks)
+        dying.stop_reading()
+        with pytest.raises(BrokenWorker):
+            await task
+        await wait_for(lambda: len(pool.stats().pids) == 2)
+        assert path.read_text().split() == ["5", "5"]
+        assert (pool.stats().running, pool.stats().queued) == (0, 0)
+
+    in_pool(test)
+
+
 def retried(pool: PipePool) -> list[bool]:
     """Return for each task, queued or held, whether it was retried."""
     assert pool._scheduler is not None

@@ -267,7 +267,9 @@ class WorkerManager:
         connection.close()
         self._withdraw(connection)
         held, connection.tasks = list(connection.tasks.values()), {}
-        connection.crashed = [task for task in held if connection.has_started(task)]
+        waiting: list[Task] = []
+        for task in held:  # before any of them is retried, with another sequence number
+            (connection.crashed if connection.has_started(task) else waiting).append(task)
         if connection.token in self.connections:
             in_empty_context(self._loop.call_later, STATUS_TIMEOUT, self._report_death, connection)
         else:
@@ -277,7 +279,7 @@ class WorkerManager:
         else:
             self.restarts += 1
             self._activate_spares()
-        self._listener.never_started([task for task in held if not connection.has_started(task)])
+        self._listener.never_started(waiting)
 
     def _report_death(self, connection: WorkerConnection) -> None:
         self.connections.pop(connection.token, None)
