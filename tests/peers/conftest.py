@@ -1,4 +1,4 @@
-"""Parametrize `test_peer` with the tests of a peer (with --all)."""
+"""Parametrize `test_peer` with the tests of a peer (with --all), `test_newest` with `newest()`'s."""
 
 from __future__ import annotations
 
@@ -8,14 +8,18 @@ from tests.peers import running, sources
 
 
 def pytest_generate_tests(metafunc: pytest.Metafunc) -> None:
-    if "peer_test" not in metafunc.fixturenames:
-        return
-    peer: running.Peer = metafunc.module.PEER
-    if not metafunc.config.getoption("--all"):
-        metafunc.parametrize("peer_test", [pytest.param("", id="all")])
-        return
+    for name in {"peer_test", "newest_test"} & {*metafunc.fixturenames}:
+        module, is_all = metafunc.module, metafunc.config.getoption("--all")
+        peer: running.Peer | None = None
+        if is_all:
+            peer = module.PEER if name == "peer_test" else module.newest()
+        metafunc.parametrize(name, _tests(peer))
+
+
+def _tests(peer: running.Peer | None) -> list[object]:
+    if peer is None:
+        return [pytest.param("", id="all")]
     try:
-        tests = [pytest.param(test, id=test.partition("::")[2]) for test in peer.expected()]
+        return [pytest.param(test, id=test.partition("::")[2]) for test in peer.expected()]
     except sources.Unavailable as error:
-        tests = [pytest.param("", marks=pytest.mark.skip(reason=str(error)), id="all")]
-    metafunc.parametrize("peer_test", tests)
+        return [pytest.param("", marks=pytest.mark.skip(reason=str(error)), id="all")]

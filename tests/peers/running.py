@@ -41,6 +41,7 @@ class Peer:
     left_out: Mapping[str, str] = field(default_factory=dict)
     not_run: Mapping[str, str] = field(default_factory=dict)
     faults: Mapping[str, str] = field(default_factory=dict)
+    python: str = sys.executable
 
     def reason(self, table: Mapping[str, str], test: str) -> str | None:
         """Return why a test is in a table, None where it is not."""
@@ -62,8 +63,8 @@ def forms(test: str) -> list[str]:
 
 def tests_of(peer: Peer) -> list[str]:
     """List the tests of a peer's files; the list is cached until an adapter changes."""
-    source = sources.fetch(peer.name)
-    state = hashlib.sha256(repr((sys.version, peer.files)).encode())
+    source = sources.fetch(peer.name, peer.python)
+    state = hashlib.sha256(repr((sys.version, peer.python, peer.files)).encode())
     for path in sorted(INSIDE.glob("*.py")):
         state.update(path.read_bytes())
     kept = sources.FOLDER / f"{source.name}-{state.hexdigest()[:16]}.json"
@@ -73,7 +74,7 @@ def tests_of(peer: Peer) -> list[str]:
             files = [str(path) for path in _paths(peer, source)]
             report = _pytest(peer, source, ["--collect-only", *files], LISTING)
             listed = [each["listed"] for each in report.lines if "listed" in each]
-            if not listed:
+            if report.status or not listed:
                 raise RuntimeError(f"no tests of {peer.name} were found:\n{report.text}")
             kept.write_text(json.dumps(listed))
     return list(json.loads(kept.read_text()))
@@ -90,6 +91,7 @@ class Report:
 
     lines: list[dict[str, str]]
     text: str
+    status: int  # of pytest
     is_over_time: bool = False
 
     def outcome(self, test: str) -> str:
@@ -102,7 +104,7 @@ class Report:
 
 def run(peer: Peer, *tests: str) -> Report:
     """Run tests of a peer against our pool, in one process."""
-    source = sources.fetch(peer.name)
+    source = sources.fetch(peer.name, peer.python)
     paths = {path.name: path for path in _paths(peer, source)}
     words = []
     for test in tests:
@@ -119,6 +121,8 @@ def _pytest(peer: Peer, source: Path, words: list[str], limit: float) -> Report:
         report, output = Path(scratch) / "report", Path(scratch) / "output"
         report.touch()
         paths = [INSIDE, *([folder] if peer.name in sources.SDISTS else []), catalog.ROOT]
+        if peer.python != sys.executable:
+            paths += [catalog.ROOT / "pipepool" / "src", sources.runner(peer.python)]
         env = {
             **{key: value for key, value in os.environ.items() if not key.startswith("PYTEST")},
             "PYTHONPATH": os.pathsep.join(str(path.resolve()) for path in paths),
@@ -138,7 +142,7 @@ def _pytest(peer: Peer, source: Path, words: list[str], limit: float) -> Report:
             "--show-capture=no",
         ]
         options += [f"--rootdir={source}", "-c", os.devnull, f"--basetemp={scratch}/tmp"]
-        command = [sys.executable, str(INSIDE / "run_tests.py"), *options, *peer.options, *words]
+        command = [peer.python, str(INSIDE / "run_tests.py"), *options, *peer.options, *words]
         with output.open("wb") as file:
             process = psutil.Popen(
                 command, cwd=source, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=file
@@ -154,7 +158,7 @@ def _pytest(peer: Peer, source: Path, words: list[str], limit: float) -> Report:
         text = output.read_text(errors="replace")[-6000:]
         if is_over_time:
             text += f"\n(killed after {limit:g} s)"
-        return Report(lines, text, is_over_time)
+        return Report(lines, text, process.returncode, is_over_time)
 
 
 def _kill(process: psutil.Popen) -> None:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import fcntl
-import importlib.util
 import os
 import shutil
 import subprocess
@@ -26,7 +25,7 @@ REMEMBER = 600.0  # s for which a failure to fetch is not tried again
 DOWNLOAD_TIMEOUT = 240.0  # s for one command that downloads
 
 # Releases of Debian that have the tests of a Python.
-SUITES = {(3, 11): "bookworm", (3, 13): "trixie", (3, 14): "sid"}
+SUITES = {"3.11": "bookworm", "3.13": "trixie", "3.14": "sid"}
 
 
 @dataclass(frozen=True)
@@ -50,10 +49,14 @@ class Unavailable(Exception):
     """Why the tests of a peer cannot be fetched, in one line."""
 
 
-def fetch(peer: str) -> Path:
-    """Return the folder with the sources of a peer; download them first when they are missing."""
+def fetch(peer: str, python: str = sys.executable) -> Path:
+    """Return the folder with the sources of a peer; download them first when they are missing.
+
+    CPython's tests are those of the interpreter `python`.
+    """
     if peer == "cpython":
-        return _own_tests() or _once(f"cpython-{_version()}", _debian_tests)
+        own = _own_tests(python)
+        return own or _once(f"cpython-{_version(python)}", lambda to: _debian_tests(python, to))
     sdist = SDISTS[peer]
     return _once(f"{sdist.name}-{sdist.version}", lambda folder: _download(sdist, folder))
 
@@ -103,29 +106,46 @@ def _download(sdist: Sdist, folder: Path) -> None:
     inner.rmdir()
 
 
-def _version() -> str:
-    return ".".join(map(str, sys.version_info[:2]))
+def runner(python: str) -> Path:
+    """Return a folder with pytest for another interpreter; install it first when it is missing."""
+
+    def install(folder: Path) -> None:
+        pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
+        _run([*pip, "install", "-q", "--target", str(folder), "pytest>=8"])
+
+    return _once(f"pytest-{_version(python)}", install)
 
 
-def _own_tests() -> Path | None:
+def _version(python: str) -> str:
+    return _ask(python, "import sys; print('%d.%d' % sys.version_info[:2])")
+
+
+def _ask(python: str, code: str) -> str:
+    """Return what an interpreter prints; nothing if the code fails there."""
+    words = [python, "-c", code]
+    return subprocess.run(words, capture_output=True, text=True, timeout=30).stdout.strip()
+
+
+def _own_tests(python: str) -> Path | None:
     """Return the library folder of an interpreter that comes with these tests."""
-    spec = importlib.util.find_spec("test.test_concurrent_futures")
-    if spec is None or spec.origin is None:
+    find = "from importlib.util import find_spec; print(find_spec('test.test_concurrent_futures').origin)"
+    if not (found := _ask(python, find)):
         return None
-    origin = Path(spec.origin)
+    origin = Path(found)
     return origin.parents[2] if origin.name == "__init__.py" else origin.parents[1]
 
 
-def _debian_tests(folder: Path) -> None:
-    suite = SUITES.get(sys.version_info[:2])
+def _debian_tests(python: str, folder: Path) -> None:
+    version = _version(python)
+    suite = SUITES.get(version)
     if suite is None:
-        raise Unavailable(f"no release of Debian is known that has Python {_version()}")
-    if importlib.util.find_spec("test.support") is None:
+        raise Unavailable(f"no release of Debian is known that has Python {version}")
+    if not _ask(python, "import test.support; print(test.support)"):
         raise Unavailable("this Python has no test.support")
     for tool in ("apt-get", "dpkg-deb"):
         if shutil.which(tool) is None:
             raise Unavailable(f"{tool} is not installed")
-    package = f"libpython{_version()}-testsuite"
+    package = f"libpython{version}-testsuite"
     script = (
         '. "$1/scripts/private_apt"; private_apt "$2/apt" "deb $DEBIAN $3 main"; '
         'apt update && cd "$2/apt" && apt download "$4"'
@@ -135,8 +155,9 @@ def _debian_tests(folder: Path) -> None:
     _run(["dpkg-deb", "-x", str(deb), str(folder / "all")])
     [tests] = (folder / "all").glob("usr/lib/python3*/test")
     (folder / "test").mkdir()
-    for each in tests.glob("test_concurrent_futures*"):
-        each.rename(folder / "test" / each.name)
+    for name in ("test_concurrent_futures*", "test_importlib"):  # from which one of them imports
+        for each in tests.glob(name):
+            each.rename(folder / "test" / each.name)
     shutil.rmtree(folder / "apt")
     shutil.rmtree(folder / "all")
 

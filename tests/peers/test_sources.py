@@ -42,7 +42,7 @@ def test_a_command_that_fails_is_named_with_its_last_line() -> None:
 
 
 def test_a_peer_that_cannot_be_fetched_is_skipped(monkeypatch: pytest.MonkeyPatch) -> None:
-    def fetch(_: str) -> Path:
+    def fetch(*_: str) -> Path:
         raise sources.Unavailable("the tests of x cannot be fetched: no network")
 
     monkeypatch.setattr(sources, "fetch", fetch)
@@ -72,7 +72,7 @@ def test_a_wrong_entry_in_a_table_fails(
     verdict: type[BaseException] | None,
 ) -> None:
     line = {"test": "file.py::test", "when": "call", "outcome": outcome}
-    report = running.Report([line], "")
+    report = running.Report([line], "", 0)
     monkeypatch.setattr(running, "run", lambda *_: report)
     tables = {table: {"test": "a reason"}} if table else {}
     peer = running.Peer("x", files=(), sample=(), **tables)
@@ -99,7 +99,7 @@ def test_what_does_not_pass_in_a_sample_is_checked_by_itself(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     line = {"test": "file.py::good", "when": "call", "outcome": "passed"}
-    monkeypatch.setattr(running, "run", lambda *_: running.Report([line], ""))
+    monkeypatch.setattr(running, "run", lambda *_: running.Report([line], "", 0))
     checked: list[str] = []
     monkeypatch.setattr(running, "check", lambda _, test: checked.append(test))
     tests = ("file.py::good", "file.py::missing")
