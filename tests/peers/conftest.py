@@ -1,4 +1,4 @@
-"""Parametrize `test_peer` with the tests of a peer (with --all), `test_newest` with `newest()`'s."""
+"""Parametrize `test_peer` and `test_newest` with the tests of a peer (with --all)."""
 
 from __future__ import annotations
 

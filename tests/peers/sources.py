@@ -128,8 +128,8 @@ def _ask(python: str, code: str) -> str:
 
 def _own_tests(python: str) -> Path | None:
     """Return the library folder of an interpreter that comes with these tests."""
-    find = "from importlib.util import find_spec; print(find_spec('test.test_concurrent_futures').origin)"
-    if not (found := _ask(python, find)):
+    code = "import importlib.util as u; print(u.find_spec('test.test_concurrent_futures').origin)"
+    if not (found := _ask(python, code)):
         return None
     origin = Path(found)
     return origin.parents[2] if origin.name == "__init__.py" else origin.parents[1]

@@ -34,12 +34,6 @@ BETTER = {
     ),
 }
 
-BETTER_SINCE_3_13 = {
-    "test_python_finalization_error": (
-        "the second thread, which cannot start there, does not exist: the executor has one"
-    )
-}
-
 LEFT_OUT = {
     "test_idle_process_reuse_one": ALL_AT_ONCE,
     "test_idle_process_reuse_multiple": ALL_AT_ONCE,
@@ -47,12 +41,40 @@ LEFT_OUT = {
 
 NOT_RUN = {"test_max_workers_too_large": "for Windows only"}
 
+COMPLETES = "a collected executor completes its calls, by new workers where it must"
+CALLS_PRIVATE = "it calls, replaces or counts calls of private attributes"
+
+BETTER_SINCE_3_13 = {
+    "test_python_finalization_error": (
+        "the second thread, which cannot start there, does not exist: the executor has one"
+    )
+}
+BETTER_SINCE_3_14 = {
+    "test_shutdown_no_wait_max_tasks_gh119592": COMPLETES,
+    "test_gc_during_max_tasks_worker_exit_gh152967": COMPLETES,
+}
+LEFT_OUT_SINCE_3_14 = {
+    "test_terminate_workers": CALLS_PRIVATE,
+    "test_kill_workers": CALLS_PRIVATE,
+    "test_force_shutdown_workers": CALLS_PRIVATE,
+    "test_force_shutdown_workers_invalid_op": CALLS_PRIVATE,
+    "test_force_shutdown_during_max_tasks_worker_exit": CALLS_PRIVATE,
+    "test_failed_worker_replacement_breaks_pool": CALLS_PRIVATE,
+}
+NOT_RUN_SINCE_3_14 = {
+    "test_broken_process_pool_traceback": (
+        "it would wait for ever: a worker that dies fails only the task that it ran"
+    )
+}
+
 pytestmark = pytest.mark.server
 
 
 def peer(python: str, version: tuple[int, ...], sample: tuple[str, ...] = ()) -> running.Peer:
     """Return the tests of an interpreter."""
-    since = BETTER_SINCE_3_13 if version >= (3, 13) else {}
+    is_3_13, is_3_14 = version >= (3, 13), version >= (3, 14)
+    better = BETTER | (BETTER_SINCE_3_13 if is_3_13 else {})
+    better |= BETTER_SINCE_3_14 if is_3_14 else {}
     return running.Peer(
         "cpython",
         files=(
@@ -63,9 +85,9 @@ def peer(python: str, version: tuple[int, ...], sample: tuple[str, ...] = ()) ->
             ),
         ),
         sample=sample,
-        better={**BETTER, **since},
-        left_out=LEFT_OUT,
-        not_run=NOT_RUN,
+        better=better,
+        left_out=LEFT_OUT | (LEFT_OUT_SINCE_3_14 if is_3_14 else {}),
+        not_run=NOT_RUN | (NOT_RUN_SINCE_3_14 if is_3_14 else {}),
         python=python,
     )
 

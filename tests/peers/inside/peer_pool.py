@@ -56,9 +56,15 @@ class Worker:
         """Kill the worker; workers ignore SIGTERM, which a whole process group gets."""
         os.kill(self.pid, signal.SIGKILL)
 
-    def join(self) -> None:
+    kill = terminate
+
+    def is_alive(self) -> bool:
+        """Whether the worker exists."""
+        return is_alive(self.pid)
+
+    def join(self, timeout: float = WORKER_TIMEOUT) -> None:
         """Wait for the end of the worker."""
-        deadline = time.monotonic() + WORKER_TIMEOUT
+        deadline = time.monotonic() + timeout
         while is_alive(self.pid):
             assert time.monotonic() < deadline, f"worker {self.pid} has not ended"
             time.sleep(0.01)
