@@ -6,13 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
-import venv
 import zipfile
 from pathlib import Path
 
 import pytest
 
 import catalog
+from bench import pythons
 
 SOURCE = catalog.ROOT / "pipepool"
 LARGEST = 100_000  # bytes
@@ -46,14 +46,25 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="module")
-def empty(tmp_path_factory: pytest.TempPathFactory, wheel: Path) -> Path:
+def newest() -> str | None:
+    """Return the newest other interpreter that has the GIL, None where there is no other one."""
+    others = (each for each in pythons.found() if each.gil_enabled and each.path != sys.executable)
+    return next((each.path for each in others), None)
+
+
+@pytest.fixture(scope="module", params=["this Python", "the newest"])
+def empty(
+    tmp_path_factory: pytest.TempPathFactory, wheel: Path, request: pytest.FixtureRequest
+) -> Path:
     """Install the wheel into an environment of its own; return that environment's Python."""
+    python = sys.executable if request.param == "this Python" else newest()
+    if python is None:
+        pytest.skip("there is no other Python: fab pythons says how to get one")
     folder = tmp_path_factory.mktemp("environment")
-    venv.create(folder)
-    python = folder / "bin" / "python"
-    pip(python, "--no-deps", "--no-index", str(wheel))
-    return python
+    subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True, timeout=100)
+    inside = folder / "bin" / "python"
+    pip(inside, "--no-deps", "--no-index", str(wheel))
+    return inside
 
 
 def pip(python: Path, *words: str) -> None:
