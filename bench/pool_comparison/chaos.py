@@ -47,7 +47,7 @@ async def measure(workers: int, idempotent: bool, seconds: int) -> ChaosResult:
         killing = asyncio.create_task(_kill(pool, seconds))
         rates, failed = await _load(pool, idempotent, seconds)
         kills, held = await killing
-        await _wait_for_restarts(pool, kills)
+        await _wait_for_restarts(pool, workers, kills)
         done = round(sum(rates))
         restarts = pool.stats().restarts
         return ChaosResult(
@@ -62,10 +62,10 @@ async def _load(pool: PipePool, idempotent: bool, seconds: int) -> tuple[list[fl
 
     async def user() -> None:
         nonlocal failed
-        while (now := int(time.monotonic() - begin)) < seconds:
+        while time.monotonic() - begin < seconds:
             try:
                 await pool.run(noop, idempotent=idempotent)
-                done[now] += 1
+                done[min(int(time.monotonic() - begin), seconds - 1)] += 1
             except BrokenWorker:
                 failed += 1
 
@@ -95,9 +95,9 @@ def _held(pool: PipePool, pid: int) -> int:
     return sum(len(each.tasks) for each in connections if each.pid == pid)
 
 
-async def _wait_for_restarts(pool: PipePool, kills: int) -> None:
-    """Wait until the pool has restarted as many workers as were killed, or the time is up."""
+async def _wait_for_restarts(pool: PipePool, workers: int, kills: int) -> None:
+    """Wait until `kills` workers have died and all are there again, or the time is up."""
     with suppress(TimeoutError):
         async with asyncio.timeout(RESTART_TIMEOUT):
-            while pool.stats().restarts < kills:
+            while pool.stats().restarts < kills or len(pool.stats().pids) < workers:
                 await asyncio.sleep(KILL_INTERVAL)

@@ -25,9 +25,11 @@ class SocketPair:
         self._socket, theirs = socket.socketpair()
         self._pid = os.fork()
         if self._pid == 0:
-            self._socket.close()
-            _echo(theirs, self.pause_ms)
-            os._exit(0)
+            try:
+                self._socket.close()
+                _echo(theirs, self.pause_ms)
+            finally:
+                os._exit(0)
         theirs.close()
         self._socket.setblocking(False)
         asyncio.get_running_loop().add_reader(self._socket, self._read)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import time
 from array import array
@@ -43,7 +44,7 @@ async def measure(
 def quantile(times: Iterable[float], share: float) -> float:
     """Return a quantile by nearest rank; `share` is from 0 to 1."""
     found = sorted(times)
-    return found[min(len(found) - 1, int(share * len(found)))]
+    return found[max(0, math.ceil(share * len(found)) - 1)]
 
 
 def _cpu(pids: Iterable[int]) -> float | None:

@@ -15,7 +15,7 @@ import pytest
 
 from pipepool import BrokenWorker, PipeExecutor, PipePool
 from pool_tests import calls
-from pool_tests.helpers import LIMIT, assume_short, in_pool, wait_for
+from pool_tests.helpers import LIMIT, assume_short, in_pool, is_alive, wait_for
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -140,6 +140,53 @@ def test_a_child_that_a_task_forked_answers_nobody() -> None:
         assert await asyncio.gather(*(pool.run(calls.add, n) for n in range(50))) == [*range(50)]
 
     in_pool(test, 1)
+
+
+def test_large_results_of_a_task_that_forks_do_not_use_up_the_shared_memory() -> None:
+    size = 64 << 10
+
+    async def test(pool: PipePool) -> None:
+        for n in range(100):
+            data = await pool.run(calls.fork_and_return_data, n, size)
+            assert data == n.to_bytes(4, "big") * (size // 4)
+
+    in_pool(test, 1)
+
+
+def test_a_worker_that_closed_its_socket_is_killed() -> None:
+    async def test(pool: PipePool) -> None:
+        [pid] = pool.stats().pids
+        with pytest.raises(BrokenWorker):
+            await pool.run(calls.close_descriptors_and_sleep, 60)
+        await wait_for(lambda: not is_alive(pid))
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1)
+
+
+def test_a_short_timeout_fails_no_task_that_has_ended() -> None:
+    async def test(pool: PipePool) -> None:
+        for _ in range(10):
+            assume_short(pool._scheduler, calls.add, calls.sleep_for)
+            short = [asyncio.ensure_future(pool.run(calls.add, n)) for n in range(4)]
+            long = asyncio.ensure_future(pool.run(calls.sleep_for, 5.0, timeout=0.001))
+            assert await asyncio.gather(*short) == [*range(4)]
+            with pytest.raises(TimeoutError):
+                await long
+
+    in_pool(test, 1)
+
+
+def test_a_run_after_a_cancelled_start_raises_that_the_pool_is_not_started() -> None:
+    async def test() -> None:
+        pool = PipePool(1, time.sleep, (60,))
+        with pytest.raises(TimeoutError):
+            await asyncio.wait_for(pool.start(), 0.1)
+        with pytest.raises(RuntimeError, match="start"):
+            await pool.run(calls.add, 1)
+        await pool.close()
+
+    asyncio.run(asyncio.wait_for(test(), LIMIT))
 
 
 def test_a_stopped_worker_costs_a_task_no_more_than_its_timeout() -> None:

@@ -46,7 +46,8 @@ class PipeExecutor(Executor):
 
     `mp_context` is accepted and ignored: workers are always forked by a fresh process of one
     thread, which imports the main module as multiprocessing's `forkserver` does. The parameters
-    after it are those of PipePool; `metrics` is called in the executor's thread. With `max_queue`,
+    after it are those of PipePool; `metrics` is called in the executor's thread, or in
+    that of a caller whose arguments cannot be pickled. With `max_queue`,
     QueueFull is raised by the future of a call, not by `submit`.
     """
 
@@ -102,7 +103,7 @@ class PipeExecutor(Executor):
         zero_copy_result: bool = False,
         zero_copy_args: bool = False,
     ) -> Future[T]:
-        """Submit a call with the options of `PipePool.run`."""
+        """Submit a call with the options of `PipePool.run`, except `kill_on_cancel`."""
         options = Options(
             timeout, queue_timeout, idempotent, zero_copy_result, False, zero_copy_args
         )
@@ -182,7 +183,10 @@ class PipeExecutor(Executor):
             self._engine.join()
 
     def kill_workers(self) -> None:
-        """Kill the workers and shut down at once; tasks that have not ended raise BrokenWorker."""
+        """Kill the workers and shut down at once.
+
+        Tasks that a worker has raise BrokenWorker; waiting ones are cancelled.
+        """
         self._engine.finish(cancel=True, grace=0.0)
 
     terminate_workers = kill_workers  # workers ignore SIGTERM, which process groups receive

@@ -46,6 +46,7 @@ READY, FAILED, ENDED = b"R", b"E", b"X"
 PR_SET_PDEATHSIG = 1
 GRACE = 0.3  # s for workers to end by themselves before they are killed
 FINALIZER_GRACE = 5.0  # s, where the pool has a finalizer for them to run
+KILL_TIMEOUT = 1.0  # s for killed workers to end
 END_TIMEOUT = 5.0  # s for the fork server to end its workers and itself
 
 # The path of this package serves its own import only: it must not hide the application's modules.
@@ -420,6 +421,10 @@ class _ForkServer:
             self._reap()
         for pid in self._workers:
             os.kill(pid, signal.SIGKILL)
+        deadline = time.monotonic() + KILL_TIMEOUT
+        while self._workers and (left := deadline - time.monotonic()) > 0:
+            self._poll.poll(1000 * left)
+            self._reap()
         signal.set_wakeup_fd(-1)  # its socket is closed next, and a last worker may still end
 
 

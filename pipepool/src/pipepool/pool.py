@@ -28,9 +28,9 @@ T = TypeVar("T")
 Ts = TypeVarTuple("Ts")
 
 CGROUP = Path("/sys/fs/cgroup")
-LONG_BUSY_WAIT = 200_000  # ns, twice what it takes to fall asleep and to be woken
-SHORT_BUSY_WAIT = 150_000
-AHEAD = 8  # tasks a worker that `map` submits ahead of its consumer
+LONG_BUSY_WAIT = 200_000  # ns; about twice the cost of falling asleep and being woken
+SHORT_BUSY_WAIT = 150_000  # ns; without two spare CPUs
+AHEAD = 8  # tasks per worker that `map` submits ahead of its consumer
 
 
 def configure(
@@ -98,9 +98,10 @@ def available_cpus() -> int:
 
 
 def _busy_wait_ns(busy_wait: bool | None, max_workers: int) -> int:
-    """Return how long workers poll: less without spare CPUs, since it slows the parent down.
+    """Return how long a worker polls before it sleeps, in ns; 0: never.
 
-    A worker that polls gives way to other processes, but uses up a cgroup's quota.
+    Without two spare CPUs polling slows the parent, so the limit is lower. Polling uses up a
+    cgroup's quota, so it then needs two spare CPUs.
     """
     cpus = available_cpus()
     if busy_wait or (busy_wait is None and max_workers + 2 <= cpus):
@@ -138,8 +139,9 @@ class PipePool:
     * `max_queue` is the number of tasks that may wait for a worker.
     * `context` names context variables, "module:name", whose values are sent with each task.
     * `start_timeout` limits the start of the first workers, in seconds.
-    * `busy_wait` makes workers poll for a moment before they sleep while tasks come in quick
-      succession; None: if there are at least as many CPUs as workers.
+    * `busy_wait`: True: workers poll for up to 200 us before they sleep while tasks arrive in
+      quick succession; False: never. None: 200 us if there are two CPUs more than workers; 150 us
+      if there are as many CPUs as workers, more than one CPU and no cgroup quota; else never.
     * `shared_memory` is the size of the memory for large arguments, and of that for large results,
       in bytes, for each worker. Pages are allocated on first use.
     * `metrics` is called on the loop with a TaskMetrics at the end of each task.
@@ -213,15 +215,17 @@ class PipePool:
         self._check_loop()
         started = scheduler.manager.started
         self._waiting_for_start += 1
+        is_abandoned = False
         try:
             await asyncio.shield(started)
         except asyncio.CancelledError:
-            if self._waiting_for_start == 1 and not started.done():
-                self._scheduler = None
-                await _end(scheduler, 0)
+            is_abandoned = self._waiting_for_start == 1 and not started.done()
             raise
         finally:
             self._waiting_for_start -= 1
+            if is_abandoned:  # another caller may start again while this one ends
+                self._scheduler = None
+                await _end(scheduler, 0)
         if (why := scheduler.broken) is not None:
             await self.close(0)
             raise BrokenWorker(why) from scheduler.manager.cause
@@ -262,9 +266,9 @@ class PipePool:
                 timeout, queue_timeout, idempotent, zero_copy_result, kill_on_cancel, zero_copy_args
             )
         scheduler, loop = self._scheduler, self._loop
-        if loop is None or _get_running_loop() is not loop or self._is_closed:
+        if scheduler is None or _get_running_loop() is not loop or self._is_closed:
             scheduler = self._open()
-        assert scheduler is not None and loop is not None
+        assert loop is not None
         future: asyncio.Future[T] = loop.create_future()
         values = None if self._variables is None else self._variables.values()
         keywords = dict(kwargs) if kwargs else {}
@@ -463,9 +467,10 @@ class Stats:
     """Counts of tasks and workers, and sums of times; unknown values are None.
 
     A task is in `queued`, then in `running` (a worker holds it), at last in `done` or `failed`;
-    `crashed` are the failed ones whose worker died. `killed` counts workers that were killed for a
-    timeout or a cancellation, `restarts` those replaced after a death. `queue_s`, `run_s` and
-    `transport_s` are sums over all tasks so far, in seconds.
+    `crashed` are the failed ones whose worker died. `killed` counts workers that the pool killed,
+    `restarts` those that died, whatever killed them. Over all tasks so far, in seconds, `queue_s`
+    is the time until they were first sent to a worker, `run_s` their run time, and `transport_s`
+    the remaining time until their results, which includes waiting behind tasks of the same worker.
     """
 
     queued: int

@@ -25,7 +25,7 @@ from pipepool.shared_memory import Arena, keep_freed_pages
 
 HEADER = struct.Struct("=QQ")
 LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; an estimate
-MOST = 1 << 48  # bytes of a frame: what claims to be more is damaged
+MOST = 1 << 48  # bytes of a frame; a larger size means a damaged frame
 BUFFER = 64 << 10  # bytes of the receive buffer; a larger frame gets a buffer of its own
 SETUP = 0  # the sequence number of a worker's set-up, and of its answer
 
@@ -189,10 +189,11 @@ class Decoder:
         if not self._keeps_pages:
             self._keeps_pages = True
             keep_freed_pages()
-        data = make(self._view(place, blob))
-        if place[0] >= 0:
-            self._arena.free(place[0])
-        return data
+        try:
+            return make(self._view(place, blob))
+        finally:
+            if place[0] >= 0:
+                self._arena.free(place[0])
 
     def _borrow(self, place: Place, blob: memoryview) -> memoryview:
         if place[0] < 0:

@@ -41,9 +41,9 @@ BUDGET = 300_000.0  # ns: limit of the estimated run times of a worker's tasks
 BATCH = 100_000.0  # ns: limit of the estimates of a frame's tasks, about one wake-up of a worker
 STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
 STUCK_CHECK = 0.01  # s between two checks for such a task
-START_GRACE = 1.0  # s beyond its timeout in which a task must have started on an idle worker
+START_GRACE = 1.0  # s; a task sent to an idle worker must start within its timeout plus this
 VISIBLE = 0.002  # s after which a write to the status block is visible to the other process
-MOST_DEATHS = 3  # workers that die holding a task that they have not started: then it fails
+MOST_DEATHS = 3  # a task fails after this many workers died before they started it
 
 Outcome = Literal["done", "failed", "cancelled"]
 
@@ -67,7 +67,8 @@ class TaskMetrics:
 class Scheduler:
     """Runs tasks on the workers of one event loop, and completes their futures.
 
-    `claim(future)` is called once, before a task is first sent; the task is dropped if it is False.
+    `claim(future)` is called once, before a task is first sent; the task is dropped if it returns
+    False.
     """
 
     def __init__(
@@ -158,16 +159,17 @@ class Scheduler:
                 ):
                     return
                 queue.pop()
-                if self._claim is not None and not task.is_started and not self._claim(task.future):
-                    accounting.drop(task)
-                    return
-                task.is_started = True
+                if not task.is_started:
+                    if self._claim is not None and not self._claim(task.future):
+                        accounting.drop(task)
+                        return
+                    task.is_started = True
+                    accounting.queue_ns += now - task.submitted
                 try:
                     connection.put(task, cost, now)
                 except BaseException as error:  # noqa: BLE001 - what pickle raises for its arguments
                     self._fail_unsent(task, error)
                     return
-                accounting.queue_ns += now - task.submitted
                 if task.options is not DEFAULTS:
                     self._limit_run(task)
         finally:
@@ -213,7 +215,8 @@ class Scheduler:
         tasks, accounting = connection.tasks, self.accounting
         count = sent_ns = run_ns = 0
         load = 0.0
-        function: Function | None = None  # of the last `runs` results, of which one took `longest`
+        # Of the last `runs` results; `longest` is their longest run time in ns.
+        function: Function | None = None
         runs = longest = 0
         skipped: list[Task] = []
         unhandled = iter(entries)
@@ -336,7 +339,7 @@ class Scheduler:
             self._stop(task)
 
     def cancel_queued(self) -> None:
-        """Cancel the queued tasks, but one for each worker that is starting."""
+        """Cancel the queued tasks, except the oldest one per worker that is starting."""
         self.flush()
         for task in list(self.queue)[self.manager.count_starting() :]:
             try:
@@ -359,6 +362,8 @@ class Scheduler:
         connection = task.connection
         if connection is not None and connection.tasks.get(task.sequence) is task:
             connection.revoke()
+            if min(connection.tasks) < task.sequence:  # the worker may hold finished results
+                self.manager.flush(connection)
             in_empty_context(self._loop.call_later, VISIBLE, self._kill, connection, task)
 
     def _kill(self, connection: WorkerConnection, task: Task) -> None:
@@ -491,7 +496,7 @@ class Scheduler:
             running = connection.running()
             if running is not None and (runs := now - running[1]) > STUCK:
                 task = running[0]
-                if min(connection.tasks) < task.sequence:  # it holds results that are due
+                if min(connection.tasks) < task.sequence:  # the worker may hold finished results
                     self.manager.flush(connection)
                 task.function.add_runs(runs)  # queue no task behind another run of it
                 connection.load += runs - task.cost
@@ -503,7 +508,7 @@ class Scheduler:
                 )
 
     def _take_revoked(self, connection: WorkerConnection, task: Task, last: int) -> None:
-        """Requeue revoked tasks, unless the worker went on: then it reports those that it skips."""
+        """Requeue revoked tasks if the worker still runs `task`; else it reports what it skips."""
         if connection.status[shared_memory.RUNNING] != task.sequence:
             return
         behind = [each for each in connection.tasks if task.sequence < each <= last]

@@ -42,11 +42,11 @@ from pipepool.shared_memory import SharedMemory
 FLUSH_SIGNAL = signal.SIGURG  # is ignored by default, so that it harms no other process
 HOLD = 100_000  # ns that a result may wait for the next one, to share a frame with it
 LONGEST_DECAY = 0.9  # factor of the longest run time after each shorter run
-FEW = 8  # tasks: after a frame with more the parent is busy, and polling would slow it down
+FEW = 8  # tasks; after more at once the parent is busy, and polling would slow it down
 LONGEST_WAIT = 1_000_000  # ns: longer waits count as this, so that one pause has little weight
 WAIT_WEIGHT = 0.25  # of the last wait in the moving average
 
-yield_cpu = getattr(os, "sched_yield", partial(time.sleep, 0))  # macOS has none
+yield_cpu = getattr(os, "sched_yield", partial(time.sleep, 0))
 
 
 class Setup(NamedTuple):
@@ -76,7 +76,7 @@ class AdaptiveWait:
     Waking a sleeping core, above all a virtual one, takes longer than the rest of a round trip. So
     a worker whose average wait is shorter than `busy_wait` ns polls for that long before it sleeps.
     A steady stream of tasks finds it awake; the end of a stream costs a few `busy_wait` of CPU,
-    once. Between two polls it gives up its CPU to any process that needs one.
+    once. Between two polls it gives up its CPU to other processes (sched_yield).
     """
 
     def __init__(self, sock: socket.socket) -> None:
@@ -111,7 +111,7 @@ class _Worker:
         self._reader = FrameReader(sock)
         self._wait = wait
         self.frames: deque[Frame] = deque()  # received and not run yet
-        self._received = 0  # tasks at once
+        self._received = 0  # tasks received together last
         self._status = memory.status
         self._encoder = Encoder(memory.arena(shared_memory.RESULTS))
         self._decoder = Decoder(memory.arena(shared_memory.ARGUMENTS))
@@ -157,6 +157,11 @@ class _Worker:
     def _set_copy(self) -> None:
         self._is_copy = True
 
+    def _end_copy(self) -> None:
+        """End a process that a task forked and that returned from the task, too."""
+        if self._is_copy:
+            os._exit(0)
+
     def run(self, entries: list[Entry], blob: memoryview) -> None:
         """Run the tasks of one frame. Results are sent together, each at most HOLD late."""
         status, out, longest = self._status, self._encoder.entries, self._longest
@@ -174,8 +179,6 @@ class _Worker:
                 self._decoder.discard(kind, payload)
                 continue
             answer = self._run_entry(sequence, number, kind, payload, blob)
-            if self._is_copy:  # a process that the task forked returned from it, too
-                os._exit(0)
             now = monotonic_ns()
             status[shared_memory.ENDED] = sequence
             if not out:
@@ -213,11 +216,13 @@ class _Worker:
                 self._is_in_task = True
                 result = self._context.copy().run(function, *payload)
                 self._is_in_task = False
+                self._end_copy()
                 return self._encoder.encode(result)
             call = self._decoder.decode(kind, payload, blob)
             return self._encoder.encode(self._call(sequence, number, *call))
         except BaseException as error:  # noqa: BLE001 - it is passed to the caller
             self._is_in_task = False
+            self._end_copy()
             return FAILED, _dump_exception(error)
 
     def _set_up(self, pickled: bytes) -> tuple[int, Any]:
@@ -258,6 +263,7 @@ class _Worker:
         self._is_in_task = True  # while nothing is encoded: `_flush` may send
         result = context.run(function, *args, **kwargs)
         self._is_in_task = False
+        self._end_copy()
         if credit is None:
             return result
         self._stream(sequence, context, result, credit)
@@ -276,6 +282,7 @@ class _Worker:
                         raise BrokenPipeError
                     continue
                 item = context.run(next, iterator, end)
+                self._end_copy()
                 if item is end:
                     return
                 entry = (sequence, ITEM, self._encoder.encode(item), 0)

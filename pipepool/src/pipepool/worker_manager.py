@@ -167,6 +167,7 @@ class WorkerManager:
     def initializer_failed(self, connection: WorkerConnection, error: BaseException) -> None:
         """Handle that a worker could not run its initializer."""
         connection.close()
+        self._kill_later(connection)
         self._retry_later(f"the initializer of a worker failed: {error!r}", error)
 
     def _retry_later(self, why: str, cause: BaseException | None = None) -> None:
@@ -177,7 +178,7 @@ class WorkerManager:
             pause = self._next_pause()
             log.warning("%s; the next attempt is in %.1f s", why, pause)
             self._is_retrying = True
-            if pause:  # start with those that are ready: one of several keeps failing
+            if pause:  # report the pool as started with the workers that are ready
                 self._set_started()
             in_empty_context(self._loop.call_later, pause, self._retry)
 
@@ -213,13 +214,16 @@ class WorkerManager:
             self.idle[connection] = None
         elif connection.state is WorkerState.RETIRING:
             connection.close()
-            in_empty_context(
-                self._loop.call_later, RETIRING_TIMEOUT, self._end_retired, connection.token
-            )
+            self._kill_later(connection)
             self._activate_spares()
 
-    def _end_retired(self, token: int) -> None:
-        """Kill a worker that has not ended by itself, such as one whose finalizer hangs."""
+    def _kill_later(self, connection: WorkerConnection) -> None:
+        """Kill a worker that does not end by itself, such as one whose finalizer hangs."""
+        in_empty_context(
+            self._loop.call_later, RETIRING_TIMEOUT, self._kill_if_alive, connection.token
+        )
+
+    def _kill_if_alive(self, token: int) -> None:
         if token in self.connections and not self._is_closing:
             self._fork_server.kill(token)
 
@@ -254,8 +258,8 @@ class WorkerManager:
         connection.revoke()
         connection.state = WorkerState.RETIRING
         self._withdraw(connection)
+        self.killed += not connection.is_killed
         connection.is_killed = True
-        self.killed += 1
         self._fork_server.kill(connection.token)
         self._start_workers()
 
@@ -271,7 +275,7 @@ class WorkerManager:
         for task in held:  # before any of them is retried, with another sequence number
             (connection.crashed if connection.has_started(task) else waiting).append(task)
         if connection.token in self.connections:
-            in_empty_context(self._loop.call_later, STATUS_TIMEOUT, self._report_death, connection)
+            in_empty_context(self._loop.call_later, STATUS_TIMEOUT, self._lose, connection)
         else:
             self._report_death(connection)
         if was_starting:
@@ -280,6 +284,11 @@ class WorkerManager:
             self.restarts += 1
             self._activate_spares()
         self._listener.never_started(waiting)
+
+    def _lose(self, connection: WorkerConnection) -> None:
+        """Report a worker that is disconnected and has no exit status yet; kill it."""
+        self._kill_if_alive(connection.token)
+        self._report_death(connection)
 
     def _report_death(self, connection: WorkerConnection) -> None:
         self.connections.pop(connection.token, None)
@@ -353,7 +362,7 @@ class WorkerManager:
 
 
 def check_picklable(setup: Setup) -> None:
-    """Raise TypeError where the workers cannot be sent what they start with."""
+    """Raise TypeError if the setup cannot be pickled."""
     try:
         _pickle_as(_Probe(), setup)
     except Exception as error:
@@ -361,7 +370,7 @@ def check_picklable(setup: Setup) -> None:
 
 
 def _pickle_once(setup: Setup) -> bytes | None:
-    """Pickle what all workers start with; return None if it has descriptors for one worker."""
+    """Pickle the setup once for all workers; None if each needs descriptors of its own."""
     probe = _Probe()
     data = _pickle_as(probe, setup)
     return None if probe.has_descriptors else data
@@ -382,7 +391,7 @@ def _pickle_as(child: _Child, setup: Setup) -> bytes:
 
 
 class _Child:
-    """Stands for a child process, which fetches descriptors once it runs."""
+    """A placeholder for the child process while the setup is pickled."""
 
     def duplicate_for_child(self, descriptor: int) -> int:
         return descriptor
@@ -391,7 +400,7 @@ class _Child:
 
 
 class _Probe(_Child):
-    """Stands for no process: it notes that there are descriptors, and duplicates none."""
+    """A placeholder that records whether the setup has descriptors, and duplicates none."""
 
     has_descriptors = False
     DupFd = staticmethod(int)

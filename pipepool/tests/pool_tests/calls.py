@@ -372,6 +372,19 @@ def fork_and_return() -> int:
     return os.getpid()
 
 
+def fork_and_return_data(number: int, size: int) -> bytes:
+    """Return the same bytes in the worker, and in a child that it forks and awaits."""
+    if child := os.fork():
+        os.waitpid(child, 0)
+    return number.to_bytes(4, "big") * (size // 4)
+
+
+def close_descriptors_and_sleep(seconds: float) -> None:
+    """Close the worker's socket, among others, and go on."""
+    os.closerange(3, 256)
+    time.sleep(seconds)
+
+
 class UnloadableByTheParent:
     """A value that can be loaded in the process that made it only."""
 
