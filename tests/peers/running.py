@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import contextlib
-import fcntl
 import hashlib
 import json
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -64,12 +64,11 @@ def forms(test: str) -> list[str]:
 def tests_of(peer: Peer) -> list[str]:
     """List the tests of a peer's files; the list is cached until an adapter changes."""
     source = sources.fetch(peer.name, peer.python)
-    state = hashlib.sha256(repr((sys.version, peer.python, peer.files)).encode())
+    state = hashlib.sha256(repr((peer.python, sources.version(peer.python), peer.files)).encode())
     for path in sorted(INSIDE.glob("*.py")):
         state.update(path.read_bytes())
     kept = sources.FOLDER / f"{source.name}-{state.hexdigest()[:16]}.json"
-    with (sources.FOLDER / f"{source.name}.lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with sources.locked(source.name):
         if not kept.is_file():
             files = [str(path) for path in _paths(peer, source)]
             report = _pytest(peer, source, ["--collect-only", *files], LISTING)
@@ -145,7 +144,13 @@ def _pytest(peer: Peer, source: Path, words: list[str], limit: float) -> Report:
         command = [peer.python, str(INSIDE / "run_tests.py"), *options, *peer.options, *words]
         with output.open("wb") as file:
             process = psutil.Popen(
-                command, cwd=source, env=env, stdin=subprocess.DEVNULL, stdout=file, stderr=file
+                command,
+                cwd=source,
+                env=env,
+                stdin=subprocess.DEVNULL,
+                stdout=file,
+                stderr=file,
+                process_group=0,
             )
             try:
                 process.wait(limit)
@@ -169,6 +174,8 @@ def _kill(process: psutil.Popen) -> None:
         for each in descendants:
             with contextlib.suppress(psutil.Error):
                 each.kill()
+    with contextlib.suppress(ProcessLookupError):
+        os.killpg(process.pid, signal.SIGKILL)  # what is left of its group after it has ended
     process.wait(10)
 
 

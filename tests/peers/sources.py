@@ -1,4 +1,4 @@
-"""Fetch the sources of the peers' tests into .data/peers, once for each pinned version.
+"""Fetch the sources of the peers' tests into .data/peers, once for each version.
 
 A failure raises Unavailable with a message of one line. It is stored for REMEMBER seconds, so that
 all processes of one test run collect the same tests.
@@ -56,14 +56,14 @@ def fetch(peer: str, python: str = sys.executable) -> Path:
     """
     if peer == "cpython":
         own = _own_tests(python)
-        return own or _once(f"cpython-{_version(python)}", lambda to: _debian_tests(python, to))
+        return own or _once(f"cpython-{version(python)}", lambda to: _debian_tests(python, to))
     sdist = SDISTS[peer]
     return _once(f"{sdist.name}-{sdist.version}", lambda folder: _download(sdist, folder))
 
 
 def _once(name: str, get: Callable[[Path], None]) -> Path:
     folder, failure = FOLDER / name, FOLDER / f"{name}.failed"
-    with _locked(name):
+    with locked(name):
         if folder.is_dir():
             return folder
         if failure.is_file() and time.time() - failure.stat().st_mtime < REMEMBER:
@@ -85,7 +85,7 @@ def _once(name: str, get: Callable[[Path], None]) -> Path:
 
 
 @contextlib.contextmanager
-def _locked(name: str) -> Iterator[None]:
+def locked(name: str) -> Iterator[None]:
     FOLDER.mkdir(parents=True, exist_ok=True)
     with (FOLDER / f"{name}.lock").open("w") as file:
         fcntl.flock(file, fcntl.LOCK_EX)
@@ -113,17 +113,22 @@ def runner(python: str) -> Path:
         pip = [sys.executable, "-m", "pip", "--python", python, "--disable-pip-version-check"]
         _run([*pip, "install", "-q", "--target", str(folder), "pytest>=8"])
 
-    return _once(f"pytest-{_version(python)}", install)
+    return _once(f"pytest-{version(python)}", install)
 
 
-def _version(python: str) -> str:
-    return _ask(python, "import sys; print('%d.%d' % sys.version_info[:2])")
+def version(python: str) -> str:
+    """Return the version of an interpreter, such as 3.14.2."""
+    return _ask(python, "import sys; print('%d.%d.%d' % sys.version_info[:3])")
 
 
 def _ask(python: str, code: str) -> str:
     """Return what an interpreter prints; nothing if the code fails there."""
     words = [python, "-c", code]
-    return subprocess.run(words, capture_output=True, text=True, timeout=30).stdout.strip()
+    try:
+        ended = subprocess.run(words, capture_output=True, text=True, timeout=30)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise Unavailable(f"{python} does not run: {error}") from error
+    return ended.stdout.strip()
 
 
 def _own_tests(python: str) -> Path | None:
@@ -136,16 +141,16 @@ def _own_tests(python: str) -> Path | None:
 
 
 def _debian_tests(python: str, folder: Path) -> None:
-    version = _version(python)
-    suite = SUITES.get(version)
+    minor = version(python).rpartition(".")[0]
+    suite = SUITES.get(minor)
     if suite is None:
-        raise Unavailable(f"no release of Debian is known that has Python {version}")
+        raise Unavailable(f"no release of Debian is known that has Python {minor}")
     if not _ask(python, "import test.support; print(test.support)"):
         raise Unavailable("this Python has no test.support")
     for tool in ("apt-get", "dpkg-deb"):
         if shutil.which(tool) is None:
             raise Unavailable(f"{tool} is not installed")
-    package = f"libpython{version}-testsuite"
+    package = f"libpython{minor}-testsuite"
     script = (
         '. "$1/scripts/private_apt"; private_apt "$2/apt" "deb $DEBIAN $3 main"; '
         'apt update && cd "$2/apt" && apt download "$4"'

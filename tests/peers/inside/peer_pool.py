@@ -14,6 +14,7 @@ from typing import Any
 
 from pipepool import BrokenWorker, PipeExecutor, PipePool
 from pipepool.exceptions import RemoteTraceback
+from pipepool.worker_connection import WorkerState
 
 __all__ = ["BrokenWorker", "Executor", "Future", "PipePool", "RemoteTraceback", "forbid"]
 
@@ -86,8 +87,8 @@ class Workers(Mapping[int, Worker]):
             if scheduler is not None:
                 connections = list(scheduler.manager.connections.values())
                 connections.sort(key=lambda each: not each.tasks)  # one that works is first
-                living = set(scheduler.manager.pids())
-                pids = [each.pid for each in connections if each.pid in living]
+                living = [each for each in connections if each.state is not WorkerState.DEAD]
+                pids = [each.pid for each in living if each.pid is not None]
                 if len(pids) >= self._count or scheduler.broken or engine._is_finishing:
                     self._seen = {pid: Worker(pid) for pid in pids}
                     break
