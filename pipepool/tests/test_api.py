@@ -272,7 +272,9 @@ def test_the_size_of_the_shared_memory_can_be_set() -> None:
         ({"start_timeout": float("nan")}, TypeError, "start_timeout must be a number of seconds"),
         ({"preload": "shop"}, TypeError, "must be lists of names"),
         ({"max_queue": -1}, ValueError, "max_queue must be at least 0"),
-        ({"shared_memory": 0}, ValueError, "shared_memory must be at least 4096 bytes"),
+        ({"shared_memory": 0}, ValueError, "shared_memory must be 4096 to"),
+        ({"shared_memory": 1 << 62}, ValueError, "shared_memory must be 4096 to"),
+        ({"metrics": 5}, TypeError, "metrics must be a callable"),
     ],
 )
 def test_wrong_parameters_raise_at_the_call(

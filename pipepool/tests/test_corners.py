@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import signal
 import sys
@@ -14,8 +15,9 @@ from pathlib import Path
 import pytest
 
 from pipepool import BrokenWorker, PipeExecutor, PipePool
+from pipepool.worker_connection import DEFAULTS
 from pool_tests import calls
-from pool_tests.helpers import LIMIT, assume_short, in_pool, is_alive, wait_for
+from pool_tests.helpers import LIMIT, assume_short, in_pool, is_alive, wait_for, wait_until
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -187,6 +189,106 @@ def test_a_run_after_a_cancelled_start_raises_that_the_pool_is_not_started() -> 
         await pool.close()
 
     asyncio.run(asyncio.wait_for(test(), LIMIT))
+
+
+@pytest.mark.parametrize("tasks", [1, 20])
+def test_workers_that_are_killed_together_fail_no_task_that_had_not_started(tasks: int) -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool._scheduler is not None
+        for _ in range(3):
+            await asyncio.gather(*(pool.run(calls.sleep, 0.01) for _ in range(8)))
+            await wait_for(lambda: len(pool.stats().pids) == 4)
+            for connection in pool._scheduler.manager.open:
+                assert connection.pid is not None
+                os.kill(connection.pid, signal.SIGKILL)
+            time.sleep(0.05)  # the loop notices nothing
+            assert await asyncio.gather(*(pool.run(calls.add, n) for n in range(tasks))) == [
+                *range(tasks)
+            ]
+
+    in_pool(test, 4)
+
+
+def test_a_slow_transfer_is_no_timeout() -> None:
+    size = 4 << 20
+
+    async def test(pool: PipePool) -> None:
+        for _ in range(3):
+            result = asyncio.ensure_future(pool.run(calls.data, size, timeout=0.2))
+            argument = asyncio.ensure_future(pool.run(calls.length, bytes(size), timeout=0.2))
+            await asyncio.sleep(0)
+            await asyncio.sleep(0)
+            time.sleep(1.4)  # something blocks the loop
+            assert len(await result) == size
+            assert await argument == ("bytes", size)
+        assert pool.stats().killed == 0
+
+    in_pool(test, 2, shared_memory=4096)
+
+
+@pytest.mark.parametrize("timeout", [-1, -1.5, float("-inf")])
+def test_a_timeout_that_has_passed_kills_no_worker_that_runs_nothing(timeout: float) -> None:
+    async def test(pool: PipePool) -> None:
+        for _ in range(20):
+            with contextlib.suppress(TimeoutError):
+                await pool.run(calls.add, 1, timeout=timeout)
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1)
+
+
+def test_two_streams_that_are_left_together_both_end() -> None:
+    async def consume(pool: PipePool) -> None:
+        async with contextlib.aclosing(pool.stream(calls.slow_count, 0.02, limit=500)) as items:
+            async for _ in items:
+                pass
+
+    async def test(pool: PipePool) -> None:
+        assume_short(pool._scheduler, calls.slow_count)
+        streams = [asyncio.ensure_future(consume(pool)) for _ in range(2)]
+        await asyncio.sleep(0.004)  # before the second one is revoked
+        for each in streams:
+            each.cancel()
+        await asyncio.wait(streams)
+        async with asyncio.timeout(3):  # 500 items would take 10 s
+            assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1)
+
+
+def test_cancelled_calls_of_an_executor_leave_its_queue() -> None:
+    with PipeExecutor(1, max_queue=2) as executor:
+        running = executor.submit(calls.sleep, 0.5)
+        assert wait_until(running.running)
+        waiting = [executor.submit(calls.add, n) for n in range(2)]
+        assert wait_until(lambda: len(executor._engine._scheduler.queue) == 2)
+        assert [each.cancel() for each in waiting] == [True, True]
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
+
+
+def test_a_task_submitted_while_another_is_pickled_is_counted_once() -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool._scheduler is not None
+        scheduler, loop = pool._scheduler, asyncio.get_running_loop()
+        inner = loop.create_future()
+
+        class Submits:
+            def __reduce__(self) -> tuple[object, ...]:
+                scheduler.submit(calls.add, (5,), {}, inner, DEFAULTS, at_once=True)
+                return int, ()
+
+        assert await pool.run(calls.add, Submits()) == 0
+        assert await inner == 5
+        assert (scheduler.running, pool.stats().queued) == (0, 0)
+
+    in_pool(test, 1)
+
+
+def test_a_huge_number_of_tasks_per_worker_is_no_limit() -> None:
+    async def test(pool: PipePool) -> None:
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1, max_tasks_per_child=10**400)
 
 
 def test_a_stopped_worker_costs_a_task_no_more_than_its_timeout() -> None:

@@ -72,6 +72,29 @@ def test_a_start_that_is_cancelled_leaves_no_process(leftover_pids: Callable[[],
     asyncio.run(asyncio.wait_for(body(), LIMIT))
 
 
+def test_a_cancelled_start_that_still_ends_hides_no_other(
+    leftover_pids: Callable[[], set[int]],
+) -> None:
+    async def test() -> None:
+        pool = PipePool(1, time.sleep, (60,))
+        first = asyncio.ensure_future(pool.start())
+        await asyncio.sleep(0.2)
+        first.cancel()
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(pool.start())
+        await asyncio.sleep(0.01)
+        second.cancel()
+        await asyncio.wait([first, second])
+        third = asyncio.ensure_future(pool.start())
+        await asyncio.sleep(0.2)
+        third.cancel()
+        await asyncio.sleep(0)
+        await pool.close()
+        assert leftover_pids() == set()
+
+    asyncio.run(asyncio.wait_for(test(), LIMIT))
+
+
 def test_a_close_that_is_cancelled_kills_running_tasks(
     leftover_pids: Callable[[], set[int]],
 ) -> None:

@@ -9,6 +9,7 @@ import itertools
 import math
 import operator
 import os
+import sys
 from asyncio import _get_running_loop
 from collections import deque
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
@@ -30,6 +31,7 @@ Ts = TypeVarTuple("Ts")
 CGROUP = Path("/sys/fs/cgroup")
 LONG_BUSY_WAIT = 200_000  # ns; about twice the cost of falling asleep and being woken
 SHORT_BUSY_WAIT = 150_000  # ns; without two spare CPUs
+MOST_SHARED_MEMORY = 1 << 40  # bytes
 AHEAD = 8  # tasks per worker that `map` submits ahead of its consumer
 
 
@@ -57,7 +59,8 @@ def configure(
     max_workers = operator.index(max_workers)
     if max_workers <= 0:
         raise ValueError("max_workers must be greater than 0")
-    for name, function in (("initializer", initializer), ("finalizer", finalizer)):
+    callables = ("initializer", initializer), ("finalizer", finalizer), ("metrics", metrics)
+    for name, function in callables:
         if function is not None and not callable(function):
             raise TypeError(f"{name} must be a callable")
     if max_tasks_per_child is not None:
@@ -65,10 +68,11 @@ def configure(
             raise TypeError("max_tasks_per_child must be an integer")
         if max_tasks_per_child <= 0:
             raise ValueError("max_tasks_per_child must be >= 1")
+        max_tasks_per_child = min(max_tasks_per_child, sys.maxsize)
     if max_queue is not None and operator.index(max_queue) < 0:
         raise ValueError("max_queue must be at least 0, or None for any number")
-    if operator.index(shared_memory) < PAGE:
-        raise ValueError(f"shared_memory must be at least {PAGE} bytes")
+    if not PAGE <= operator.index(shared_memory) <= MOST_SHARED_MEMORY:
+        raise ValueError(f"shared_memory must be {PAGE} to {MOST_SHARED_MEMORY} bytes")
     start_timeout = check_seconds("start_timeout", start_timeout)
     if isinstance(preload, str) or isinstance(context, str):
         raise TypeError("preload and context must be lists of names, not one string")
@@ -181,6 +185,7 @@ class PipePool:
         self._scheduler: Scheduler | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
         self._waiting_for_start = 0  # callers of `start`
+        self._endings: list[asyncio.Future[None]] = []  # of starts that were cancelled
         self._is_closed = False
 
     async def __aenter__(self) -> PipePool:
@@ -225,7 +230,13 @@ class PipePool:
             self._waiting_for_start -= 1
             if is_abandoned:  # another caller may start again while this one ends
                 self._scheduler = None
-                await _end(scheduler, 0)
+                ended = scheduler.manager.started.get_loop().create_future()
+                self._endings.append(ended)
+                try:
+                    await _end(scheduler, 0)
+                finally:
+                    self._endings.remove(ended)
+                    ended.set_result(None)
         if (why := scheduler.broken) is not None:
             await self.close(0)
             raise BrokenWorker(why) from scheduler.manager.cause
@@ -440,6 +451,8 @@ class PipePool:
         if scheduler is not None:
             self._check_loop()
         self._is_closed = True
+        if self._endings:
+            await asyncio.wait(self._endings)
         if scheduler is not None:
             await _end(scheduler, grace)
 

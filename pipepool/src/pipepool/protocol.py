@@ -209,6 +209,7 @@ class FrameReader:
         self._own = memoryview(bytearray(BUFFER))
         self._buffer = self._own
         self._filled = 0
+        self.received = 0  # bytes so far
         self._needed = 0  # bytes of a frame for which the buffer is too small
 
     def receive(self) -> list[Frame] | None:
@@ -227,6 +228,7 @@ class FrameReader:
         if not received:
             return None
         self._filled += received
+        self.received += received
         return self._parse()
 
     def _parse(self) -> list[Frame]:

@@ -122,6 +122,8 @@ class Scheduler:
         if self._max_queue is not None and len(self.queue) >= self._max_queue:
             self.flush()
             has_room = self.manager.idle or self._least_busy(known) is not None
+            if len(self.queue) >= self._max_queue:
+                self._drop_cancelled()
             if len(self.queue) >= self._max_queue and (self.queue or not has_room):
                 raise QueueFull(f"{len(self.queue)} tasks wait already: retry later")
         task = Task(known, args, kwargs, future, options, variables, credit)
@@ -150,11 +152,11 @@ class Scheduler:
     def _fill(self, connection: WorkerConnection, now: int) -> None:
         """Send a worker one frame: the next task, and more while their estimates fit into BATCH."""
         queue, accounting, manager = self.queue, self.accounting, self.manager
-        limit, last = min(connection.load + BATCH, BUDGET), connection.sequence
+        limit, sent = min(connection.load + BATCH, BUDGET), 0
         try:
             while (task := queue.head()) is not None:
                 cost = task.function.estimate or BUDGET
-                if connection.sequence > last and (
+                if sent and (
                     connection.load + cost > limit or connection.tasks_left <= manager.replace_at
                 ):
                     return
@@ -170,11 +172,12 @@ class Scheduler:
                 except BaseException as error:  # noqa: BLE001 - what pickle raises for its arguments
                     self._fail_unsent(task, error)
                     return
+                sent += 1
                 if task.options is not DEFAULTS:
                     self._limit_run(task)
         finally:
-            if connection.sequence > last:
-                self.running += connection.sequence - last
+            if sent:
+                self.running += sent
                 manager.idle.pop(connection, None)
                 connection.send()
                 if len(connection.tasks) > 1:
@@ -338,6 +341,15 @@ class Scheduler:
         elif task.options.kill_on_cancel:
             self._stop(task)
 
+    def _drop_cancelled(self) -> None:
+        """Drop queued tasks whose futures of an executor were cancelled."""
+        for task in list(self.queue):
+            if self._claim is not None and task.future.cancelled():
+                if not task.is_started:
+                    self._claim(task.future)  # wakes those that wait for it
+                self.queue.exclude(task)
+                self.accounting.drop(task)
+
     def cancel_queued(self) -> None:
         """Cancel the queued tasks, except the oldest one per worker that is starting."""
         self.flush()
@@ -393,14 +405,14 @@ class Scheduler:
         self._put_back(tasks)
         self.flush()
 
-    def never_started(self, tasks: list[Task]) -> None:
-        """Requeue the tasks that a worker held and had not started when it died."""
+    def never_started(self, tasks: list[Task], unsent: list[Task]) -> None:
+        """Requeue the tasks that a dead worker had not started, and those that never reached it."""
         for task in tasks:
             task.deaths += 1
             if task.deaths >= MOST_DEATHS:  # loading it may be what ends the workers
                 why = f"{MOST_DEATHS} workers ended before they started the task"
                 self.accounting.fail(task, BrokenWorker(why))
-        self._requeue(tasks)
+        self._requeue([*tasks, *unsent])
 
     def worker_died(self, tasks: list[Task], status: int | None, pid: int | None) -> None:
         """Fail the tasks that a worker ran when it died; retry those that are idempotent, once."""
@@ -457,7 +469,8 @@ class Scheduler:
                 self._loop.call_later, timeout, self._check_run_time, task
             )
 
-    def _check_run_time(self, task: Task) -> None:
+    def _check_run_time(self, task: Task, transferred: int = -1) -> None:
+        """Kill the worker of a task that runs too long, or that `transferred` nothing for 1 s."""
         timeout, connection = task.options.timeout, task.connection
         if timeout is None or connection is None or task.is_ended:
             return
@@ -467,10 +480,20 @@ class Scheduler:
             left -= (monotonic_ns() - running[1]) / 1e9
         elif running is None and connection.tasks.get(task.sequence) is task:
             connection.read()  # the result may have come meanwhile
-            if not task.is_ended and monotonic_ns() - task.sent > (timeout + START_GRACE) * 1e9:
-                error = TimeoutError(f"the worker did not start the task within {timeout:g} s")
-                self.accounting.fail(task, error)
-                self.manager.kill(connection)  # it is stopped, or has no CPU
+            waited = (monotonic_ns() - task.sent) / 1e9
+            if not task.is_ended and waited > max(timeout, 0.0) + START_GRACE:
+                if connection.transferred == transferred:
+                    error = TimeoutError(f"the worker did not start the task within {timeout:g} s")
+                    self.accounting.fail(task, error)
+                    self.manager.kill(connection)  # it is stopped, or has no CPU
+                else:  # the arguments or the result are still on their way
+                    task.timer = in_empty_context(
+                        self._loop.call_later,
+                        START_GRACE,
+                        self._check_run_time,
+                        task,
+                        connection.transferred,
+                    )
                 return
         if task.is_ended:
             return

@@ -87,6 +87,10 @@ class AdaptiveWait:
         self._average_wait = float(LONGEST_WAIT)
         self.busy_wait = 0
 
+    def has_data(self) -> bool:
+        """Whether the socket has data, or is closed at the other end."""
+        return bool(self._poll(0))
+
     def wait_for_data(self, last_tasks: int) -> None:
         """Return when the socket has data, or is closed at the other end.
 
@@ -272,6 +276,9 @@ class _Worker:
     def _stream(self, sequence: int, context: contextvars.Context, items: Any, credit: int) -> None:
         """Send the items of an iterable one by one, no more than `credit` before the next grant."""
         self._send()  # what earlier tasks returned
+        while self._wait.has_data():  # the consumer may have gone already
+            if not self._receive():
+                raise BrokenPipeError
         status, end = self._status, object()
         iterator = iter(items)
         try:

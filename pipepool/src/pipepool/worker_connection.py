@@ -218,7 +218,7 @@ class WorkerConnection:
         self.state = WorkerState.STARTING
         self.tasks: dict[int, Task] = {}
         self.load = 0.0
-        self.sequence = 0
+        self.sequence = self.last_sent = 0
         self.is_killed = False  # by the pool
         self.is_reported = False  # its death
         self.has_backlog = False  # bytes that the socket has not taken yet
@@ -227,6 +227,7 @@ class WorkerConnection:
         self._loop = loop
         self._listener = listener
         self._frames: deque[Frame] = deque()  # received and not handled yet
+        self._bytes_sent = 0
         self._unsent: deque[memoryview] = deque()
         self._socket, self.worker_socket = socket.socketpair()
         try:
@@ -268,8 +269,9 @@ class WorkerConnection:
 
     def stop_stream(self, task: Task) -> None:
         """Make the worker end a stream at its next item."""
-        self.status[shared_memory.STOPPED] = task.sequence
-        self.grant(task, 0)  # wakes a worker that waits; STOPPED may hold another stream's number
+        self.grant(task, 0)  # read when the stream starts, or waits for credit
+        if self.status[shared_memory.RUNNING] == task.sequence:
+            self.status[shared_memory.STOPPED] = task.sequence
 
     def set_up(self, setup: bytes) -> None:
         """Send the worker its configuration, such as its initializer."""
@@ -289,9 +291,12 @@ class WorkerConnection:
                 sent = 0
             except OSError:  # it died: the end of the stream reports it, with its tasks
                 return
+            self.last_sent = self.sequence
+            self._bytes_sent += sent
             if sent == len(head):
                 return
             frame = [memoryview(head)[sent:]]
+        self.last_sent = self.sequence
         self._unsent.extend(map(_immutable, frame))
         if not self.has_backlog:
             self.has_backlog = True
@@ -302,6 +307,7 @@ class WorkerConnection:
         try:
             while self._unsent:
                 sent = self._socket.send(self._unsent[0])
+                self._bytes_sent += sent
                 self._unsent[0] = self._unsent[0][sent:]
                 if not self._unsent[0]:
                     self._unsent.popleft()
@@ -311,6 +317,11 @@ class WorkerConnection:
             self._unsent.clear()
         self.has_backlog = False
         self._loop.remove_writer(self._descriptor)
+
+    @property
+    def transferred(self) -> int:
+        """The bytes that were sent and received so far."""
+        return self._bytes_sent + self._reader.received
 
     def read(self) -> None:
         """Receive once, and pass the frames to the listener."""

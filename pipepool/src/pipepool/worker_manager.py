@@ -47,7 +47,7 @@ class Listener(Protocol):
     ) -> None: ...
     def flush(self) -> None: ...
     def worker_died(self, tasks: list[Task], status: int | None, pid: int | None) -> None: ...
-    def never_started(self, tasks: list[Task]) -> None: ...
+    def never_started(self, tasks: list[Task], unsent: list[Task]) -> None: ...
     def results_lost(self, tasks: list[Task], error: Exception) -> None: ...
     def fail_all(self, why: str) -> None: ...
 
@@ -272,8 +272,12 @@ class WorkerManager:
         self._withdraw(connection)
         held, connection.tasks = list(connection.tasks.values()), {}
         waiting: list[Task] = []
+        unsent: list[Task] = []
         for task in held:  # before any of them is retried, with another sequence number
-            (connection.crashed if connection.has_started(task) else waiting).append(task)
+            if connection.has_started(task):
+                connection.crashed.append(task)
+            else:
+                (waiting if task.sequence <= connection.last_sent else unsent).append(task)
         if connection.token in self.connections:
             in_empty_context(self._loop.call_later, STATUS_TIMEOUT, self._lose, connection)
         else:
@@ -283,7 +287,7 @@ class WorkerManager:
         else:
             self.restarts += 1
             self._activate_spares()
-        self._listener.never_started(waiting)
+        self._listener.never_started(waiting, unsent)
 
     def _lose(self, connection: WorkerConnection) -> None:
         """Report a worker that is disconnected and has no exit status yet; kill it."""
@@ -319,6 +323,9 @@ class WorkerManager:
             self.fail(why)
             return
         self._is_restarting = True
+        for connection in self._in_state(WorkerState.SPARE, WorkerState.ACTIVE):
+            connection.state = WorkerState.RETIRING  # so that none is assigned a task below
+            self._withdraw(connection)
         for connection in list(self.connections.values()):
             connection.read_all()  # what it sent before it ended
             if connection.state is WorkerState.DEAD:  # its exit status will not be reported

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextvars
 import functools
+import itertools
 import os
 import pickle
 import resource
@@ -323,6 +324,12 @@ def sleep_for(seconds: float) -> float:
 def count(number: int, seconds: float = 0.0) -> Iterator[int]:
     for each in range(number):
         yield each
+        time.sleep(seconds)
+
+
+def slow_count(seconds: float) -> Iterator[int]:
+    for n in itertools.count():
+        yield n
         time.sleep(seconds)
 
 
