@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import subprocess
+import sys
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -52,3 +55,50 @@ def test_ctrl_c_while_a_result_is_handled_loses_no_other_result() -> None:
         assert (stats.running, stats.done, stats.failed) == (0, 4, 1)
 
     in_pool(test, 1)
+
+
+ROUNDS = """
+import os, random, signal, sys, threading, time
+from pipepool import PipeExecutor
+
+def interrupt(begin):  # a process of its own, so that the signal comes at any instruction
+    while os.read(begin, 1):
+        time.sleep(random.uniform(0.0005, 0.004))
+        os.kill(os.getppid(), signal.SIGINT)
+    os._exit(0)
+
+if __name__ == "__main__":
+    begin, trigger = os.pipe()
+    if os.fork() == 0:
+        os.close(trigger)
+        interrupt(begin)
+    os.close(begin)
+    for _ in range(60):
+        executor = PipeExecutor(1, busy_wait=False)
+        executor.submit(abs, 0).result(20)
+        try:
+            os.write(trigger, b"x")
+            end = time.monotonic() + 0.5
+            while time.monotonic() < end:
+                executor.submit(abs, 1).result()
+        except KeyboardInterrupt:
+            pass
+        ending = threading.Thread(target=executor.shutdown, daemon=True)
+        ending.start()
+        ending.join(10)
+        if ending.is_alive():
+            print("shutdown hangs")
+            os._exit(1)
+    os._exit(0)
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_ctrl_c_in_the_main_thread_leaves_no_call_of_an_executor_pending(tmp_path: Path) -> None:
+    script = tmp_path / "rounds.py"
+    script.write_text(ROUNDS)
+    ended = subprocess.run(
+        [sys.executable, str(script)], capture_output=True, text=True, timeout=100
+    )
+    assert (ended.stdout, ended.returncode) == ("", 0)

@@ -7,10 +7,12 @@ over to the loop.
 
 from __future__ import annotations
 
+import _signal  # type: ignore[import-not-found] # signal's own functions take 10 times as long
 import asyncio
 import itertools
 import os
 import selectors
+import signal
 import threading
 import time
 import weakref
@@ -220,9 +222,13 @@ class _Engine:
 
     def submit(self, call: Call) -> Future[Any]:
         """Submit a call; raise RuntimeError after `finish`, BrokenWorker without workers."""
-        future = call[0]
-        if self._submit_at_once(call):
-            return future
+        with _DeferredCtrlC():
+            if not self._submit_at_once(call):
+                self._hand_over(call)
+        return call[0]
+
+    def _hand_over(self, call: Call) -> None:
+        """Have the loop's thread submit a call."""
         with self._lock:
             broken = self._broken or (self._scheduler and self._scheduler.broken)
             if self._is_finishing:
@@ -238,7 +244,6 @@ class _Engine:
                     raise
             self._calls.append(call)
             self._wake()
-            return future
 
     def _submit_at_once(self, call: Call) -> bool:
         """Send a call from this thread; return whether that was possible."""
@@ -247,9 +252,9 @@ class _Engine:
             return False
         if call[4] is not DEFAULTS:  # a timer may be needed, which only the loop's thread may start
             return False
-        try:  # around acquire, too: Ctrl-C may come as soon as the lock is held
-            if not loop_lock.acquire(blocking=False):
-                return False
+        if not loop_lock.acquire(blocking=False):
+            return False
+        try:
             if (
                 self._calls
                 or self._is_finishing
@@ -260,8 +265,7 @@ class _Engine:
             _submit(scheduler, call, at_once=True)
             return True
         finally:
-            if loop_lock._is_owned():  # type: ignore[attr-defined]
-                loop_lock.release()
+            loop_lock.release()
 
     def finish(self, cancel: bool = False, grace: float | None = None) -> None:
         """Reject new calls; the thread ends when all others have ended.
@@ -342,6 +346,28 @@ class _Engine:
             calls, self._calls = self._calls, []
         for future, *_ in calls:
             _fail(future, BrokenWorker(why))
+
+
+class _DeferredCtrlC:
+    """In the main thread: handle Ctrl-C at the end of the block, not between two instructions."""
+
+    def __enter__(self) -> None:
+        self._handler: Any = None
+        self._is_pending = False
+        if threading.get_ident() == threading.main_thread().ident:
+            handler = _signal.getsignal(signal.SIGINT)
+            if callable(handler):
+                _signal.signal(signal.SIGINT, self._defer)
+                self._handler = handler
+
+    def _defer(self, *_: object) -> None:
+        self._is_pending = True
+
+    def __exit__(self, *_: object) -> None:
+        if self._handler is not None:
+            _signal.signal(signal.SIGINT, self._handler)
+            if self._is_pending:
+                signal.raise_signal(signal.SIGINT)
 
 
 class _YieldingSelector(selectors.DefaultSelector):

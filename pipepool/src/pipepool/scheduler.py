@@ -127,8 +127,8 @@ class Scheduler:
             if len(self.queue) >= self._max_queue and (self.queue or not has_room):
                 raise QueueFull(f"{len(self.queue)} tasks wait already: retry later")
         task = Task(known, args, kwargs, future, options, variables, credit)
+        self.accounting.submitted += 1  # before: Ctrl-C may come after any call, such as the next
         self.queue.append(task)
-        self.accounting.submitted += 1
         if options.queue_timeout is not None:
             self._limit_wait(task)
         if at_once or not (self._flush_is_scheduled or self.running):
@@ -544,6 +544,7 @@ class Scheduler:
 
     async def drain(self, grace: float | None) -> None:
         """Wait until no task is queued or running, at most `grace` seconds."""
+        self.flush()  # what Ctrl-C may have left in the queue
         await self.accounting.wait_until_empty(grace)
 
     async def end(self) -> None:
