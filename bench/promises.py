@@ -42,10 +42,10 @@ class Promise:
 
 # Without polling only no-op, 1 KB, 1 MB and PipeExecutor were measured; the others are estimates.
 PROMISES = (
-    Promise(POOL, REFERENCE, "no-op", 1, 5, 2.5),
-    Promise(POOL, REFERENCE, "no-op", 64, 20, 15),
-    Promise(POOL, REFERENCE, "1 KB", 1, 5, 2.2),
-    Promise(POOL, REFERENCE, "1 KB", 64, 20, 12),
+    Promise(POOL, REFERENCE, "no-op", 1, 4, 2.5),
+    Promise(POOL, REFERENCE, "no-op", 64, 15, 15),
+    Promise(POOL, REFERENCE, "1 KB", 1, 4, 2.2),
+    Promise(POOL, REFERENCE, "1 KB", 64, 15, 12),
     Promise(POOL, REFERENCE, "100 KB", 1, 4, 3),
     Promise(POOL, REFERENCE, "100 KB", 64, 8, 6),
     Promise(POOL, REFERENCE, "100 KB result", 1, 4, 3),
@@ -58,7 +58,7 @@ PROMISES = (
     Promise(POOL, REFERENCE, "10 MB", 1, 8, 6),
     Promise(POOL, REFERENCE, "10 MB", 64, 8, 6),
     Promise(EXECUTOR, REFERENCE, "no-op", 1, 2, 1.5),
-    Promise(EXECUTOR, REFERENCE, "no-op", 64, 4, 3.2),
+    Promise(EXECUTOR, REFERENCE, "no-op", 64, 3.2, 3.2),
     Promise(POOL, SLEEPING, "no-op", 1, 1 / 2.5, 1 / 2.5),
     Promise(POOL, AWAKE, "no-op", 1, 1 / 2.5, 1 / 5),
     Promise(POOL, LOOP, "no-op", 64, 1 / 3, 1 / 3),
