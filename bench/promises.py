@@ -14,6 +14,7 @@ from bench.method import Claim
 from bench.pools import Line
 from bench.stats import ratio
 from bench.stats.ratio import Interval
+from pipepool.pool import configure
 
 POOL, ZERO_COPY_RESULT, EXECUTOR = "PipePool", "PipePool zero_copy_result", "PipeExecutor"
 SERVER = "pipes"  # which has a PipePool
@@ -75,15 +76,20 @@ def measure(quick: bool, workers: int, tell: Callable[[str], None]) -> list[Line
     return pools.measure(quick, workers, tell, words, MORE_S[quick])
 
 
-def judge_all(lines: Sequence[Line], servers: Sequence[Hop], is_polling: bool) -> list[Claim]:
+def is_polling(workers: int) -> bool:
+    """Whether the workers of a pool poll by default on this machine."""
+    return configure(workers).setup.busy_wait > 0
+
+
+def judge_all(lines: Sequence[Line], servers: Sequence[Hop], polls: bool) -> list[Claim]:
     """Judge every promise by the lines of `measure`, and by the servers' figures over HTTP.
 
-    `is_polling`: workers polled before they slept. What was not measured is not known.
+    `polls`: workers polled before they slept. What was not measured is not known.
     """
     slices = cells.slices_of(lines)
     chaos_tests = [line for line in lines if line["kind"] == "chaos"]
     return [
-        *(_times(promise, slices, is_polling) for promise in PROMISES),
+        *(_times(promise, slices, polls) for promise in PROMISES),
         _mixture(lines),
         *(claim for chaos in chaos_tests for claim in _chaos(chaos)),
         *_over_http(next((hop for hop in servers if hop.server == SERVER), None)),
@@ -91,13 +97,13 @@ def judge_all(lines: Sequence[Line], servers: Sequence[Hop], is_polling: bool) -
 
 
 def _times(
-    promise: Promise, slices: Mapping[tuple[str, int, str], list[Line]], is_polling: bool
+    promise: Promise, slices: Mapping[tuple[str, int, str], list[Line]], polls: bool
 ) -> Claim:
     cell = promise.size, promise.concurrency
     one, other = (slices.get((*cell, pool), []) for pool in (promise.pool, promise.other))
     found = cells.times_as_good(one, other, promise.concurrency)
     what = f"{promise.pool}, {promise.size}, {promise.concurrency} at once"
-    least = promise.times if is_polling else promise.times_without_polling
+    least = promise.times if polls else promise.times_without_polling
     return _claim(what, found, least, f" times {promise.other}")
 
 

@@ -116,12 +116,11 @@ def check_executors(context: Context, quick: bool = False) -> None:
     quick  in 4 minutes, with intervals too wide for most promises
     """
     from bench import environment, promises
-    from pipepool.pool import configure
     from reports import judged
 
     lines = promises.measure(quick, WORKERS, _tell)
     servers, missing = _servers(quick, WORKERS)
-    found = promises.judge_all(lines, servers, configure(WORKERS).setup.busy_wait > 0)
+    found = promises.judge_all(lines, servers, promises.is_polling(WORKERS))
     print(f"{environment.of_pools(WORKERS)}\n\n{judged.text(found)}")
     for why in missing.values():
         print(f"Left out: {why}.")
