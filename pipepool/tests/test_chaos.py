@@ -11,6 +11,7 @@ import contextlib
 import gc
 import os
 import random
+import statistics
 import signal
 from collections import Counter
 from collections.abc import Awaitable, Callable
@@ -225,7 +226,8 @@ def check(seconds: float) -> None:
     assert wait_until(lambda: not any(map(is_alive, children)))
     half = len(chaos.memory) // 2
     if half > 20:
-        assert max(chaos.memory[half:]) < max(chaos.memory[:half]) + GROWTH
+        early, late = statistics.median(chaos.memory[:half]), statistics.median(chaos.memory[half:])
+        assert late < early + GROWTH  # single readings depend on what is sent at that moment
 
 
 def test_every_task_ends_in_a_moment_of_chaos(caplog: pytest.LogCaptureFixture) -> None:
