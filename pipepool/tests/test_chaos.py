@@ -11,8 +11,8 @@ import contextlib
 import gc
 import os
 import random
-import statistics
 import signal
+import statistics
 from collections import Counter
 from collections.abc import Awaitable, Callable
 from typing import Any
