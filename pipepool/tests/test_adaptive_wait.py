@@ -43,6 +43,7 @@ def cpu_of_waits(gap_s: float, number: int, polls: bool, tasks: int = 1) -> floa
     return used
 
 
+@pytest.mark.timing  # gaps that are much longer than planned end the polling
 @pytest.mark.parametrize(
     ("gap_s", "polls", "tasks", "is_awake"),
     [
