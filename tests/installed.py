@@ -1,4 +1,4 @@
-"""Servers by kind, and what each one lacks here: tests of those that cannot run are skipped."""
+"""Servers by kind, and what each one lacks here; the newest other Python."""
 
 from __future__ import annotations
 
@@ -8,6 +8,7 @@ import sys
 import pytest
 
 import catalog
+from bench import pythons
 
 MISSING = {
     name: [
@@ -22,6 +23,15 @@ OWN = [name for name in EVERY if name not in FOREIGN]  # servers that run tasks 
 POOLS = [name for name in OWN if "workers" in catalog.find_server(name).settings]
 SERVERS = [name for name in OWN if not MISSING[name]]  # those that can run here
 KINDS = ("sync", "loop", "threads", "processes", "pipes", "prefork")  # one server of each kind
+
+
+def newest_other_python(least: tuple[int, ...] = (3, 11)) -> pythons.Python | None:
+    """Return the newest interpreter here that has the GIL and is not the running one, if any."""
+    for each in pythons.found():
+        version = tuple(map(int, each.version.split(".")))
+        if version >= least and each.gil_enabled and each.path != sys.executable:
+            return each
+    return None
 
 
 def one_of_each_kind(servers: list[str]) -> list[object]:

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 import catalog
-from bench import pythons
+from tests import installed
 
 SOURCE = catalog.ROOT / "pipepool"
 LARGEST = 100_000  # bytes
@@ -46,20 +46,17 @@ def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-def newest() -> str | None:
-    """Return the newest other interpreter that has the GIL, None where there is no other one."""
-    others = (each for each in pythons.found() if each.gil_enabled and each.path != sys.executable)
-    return next((each.path for each in others), None)
-
-
 @pytest.fixture(scope="module", params=["this Python", "the newest"])
 def empty(
     tmp_path_factory: pytest.TempPathFactory, wheel: Path, request: pytest.FixtureRequest
 ) -> Path:
     """Install the wheel into an environment of its own; return that environment's Python."""
-    python = sys.executable if request.param == "this Python" else newest()
-    if python is None:
-        pytest.skip("there is no other Python: fab pythons says how to get one")
+    python = sys.executable
+    if request.param == "the newest":
+        other = installed.newest_other_python()
+        if other is None:
+            pytest.skip("there is no other Python: see fab pythons")
+        python = other.path
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([python, "-m", "venv", "--without-pip", folder], check=True, timeout=100)
     inside = folder / "bin" / "python"

@@ -95,6 +95,26 @@ def test_a_cancelled_start_that_still_ends_hides_no_other(
     asyncio.run(asyncio.wait_for(test(), LIMIT))
 
 
+def test_a_cancelled_close_beside_a_cancelled_start_leaves_no_process(
+    leftover_pids: Callable[[], set[int]],
+) -> None:
+    async def test() -> None:
+        pool = PipePool(1, time.sleep, (60,))
+        first = asyncio.ensure_future(pool.start())
+        await asyncio.sleep(0.2)
+        first.cancel()
+        await asyncio.sleep(0)
+        second = asyncio.ensure_future(pool.start())
+        await asyncio.sleep(0.01)
+        closing = asyncio.ensure_future(pool.close())
+        await asyncio.sleep(0.01)
+        closing.cancel()
+        await asyncio.wait([first, second, closing])
+        assert leftover_pids() == set()
+
+    asyncio.run(asyncio.wait_for(test(), LIMIT))
+
+
 def test_a_close_that_is_cancelled_kills_running_tasks(
     leftover_pids: Callable[[], set[int]],
 ) -> None:

@@ -1,8 +1,8 @@
 """CPython's own tests of ProcessPoolExecutor, run on our executor.
 
-They are those of the running Python and, in `make test-all`, of the newest other one here from 3.13
-on. From 3.12 on they are a package. Of the variants by start method one runs: our executor ignores
-the context.
+The tests of the running Python run and, in `make test-all`, those of the newest other one here from
+3.13 on. Since 3.12 they are a package. Only one start-method variant runs, because our executor
+ignores the context.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ import sys
 
 import pytest
 
+from tests import installed
 from tests.peers import running
 
 ALONE = "what does not pickle fails alone: the task raises what unpickling raised"
@@ -94,14 +95,9 @@ def peer(python: str, version: tuple[int, ...], sample: tuple[str, ...] = ()) ->
 
 @functools.cache
 def newest() -> running.Peer | None:
-    """Return the tests of the newest other interpreter from 3.13 on that has the GIL, if any."""
-    from bench import pythons
-
-    for each in pythons.found():
-        version = tuple(map(int, each.version.split(".")))
-        if version >= (3, 13) and each.gil_enabled and each.path != sys.executable:
-            return peer(each.path, version)
-    return None
+    """Return the tests of the newest other interpreter from 3.13 on, if any."""
+    found = installed.newest_other_python((3, 13))
+    return found and peer(found.path, tuple(map(int, found.version.split("."))))
 
 
 SAMPLE = (
@@ -134,12 +130,12 @@ def test_peer(peer_test: str) -> None:
 def test_newest(newest_test: str) -> None:
     found = newest()
     if found is None:
-        pytest.skip("there is no other Python from 3.13 on: fab pythons says how to get one")
+        pytest.skip("there is no other Python from 3.13 on: see fab pythons")
     running.check(found, newest_test)
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(240)
 def test_every_entry_of_the_tables_names_a_test() -> None:
-    for peer_ in filter(None, (PEER, newest())):
-        running.check_tables(peer_)
+    for each in filter(None, (PEER, newest())):
+        running.check_tables(each)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import _signal  # type: ignore[import-not-found] # signal's own functions take 10 times as long
 import asyncio
+import contextlib
 import itertools
 import os
 import selectors
@@ -48,9 +49,9 @@ class PipeExecutor(Executor):
 
     `mp_context` is accepted and ignored: workers are always forked by a fresh process of one
     thread, which imports the main module as multiprocessing's `forkserver` does. The parameters
-    after it are those of PipePool; `metrics` is called in the executor's thread, or in
-    that of a caller whose arguments cannot be pickled. With `max_queue`,
-    QueueFull is raised by the future of a call, not by `submit`.
+    after it are those of PipePool; `metrics` is called in the executor's thread, or in that of a
+    caller whose arguments cannot be pickled. With `max_queue`, QueueFull is raised by the future of
+    a call, not by `submit`.
     """
 
     def __init__(
@@ -357,8 +358,9 @@ class _DeferredCtrlC:
         if threading.get_ident() == threading.main_thread().ident:
             handler = _signal.getsignal(signal.SIGINT)
             if callable(handler):
-                _signal.signal(signal.SIGINT, self._defer)
-                self._handler = handler
+                with contextlib.suppress(ValueError):  # a subinterpreter receives no signals
+                    _signal.signal(signal.SIGINT, self._defer)
+                    self._handler = handler
 
     def _defer(self, *_: object) -> None:
         self._is_pending = True

@@ -184,7 +184,6 @@ class PipePool:
         self._variables = ContextVariables(context) if context else None
         self._scheduler: Scheduler | None = None
         self._loop: asyncio.AbstractEventLoop | None = None
-        self._waiting_for_start = 0  # callers of `start`
         self._endings: list[asyncio.Future[None]] = []  # of starts that were cancelled
         self._is_closed = False
 
@@ -219,27 +218,29 @@ class PipePool:
         scheduler = self._scheduler
         self._check_loop()
         started = scheduler.manager.started
-        self._waiting_for_start += 1
-        is_abandoned = False
+        scheduler.waiting_for_start += 1
         try:
             await asyncio.shield(started)
         except asyncio.CancelledError:
-            is_abandoned = self._waiting_for_start == 1 and not started.done()
+            if scheduler.waiting_for_start == 1 and not started.done():
+                await self._abandon_start(scheduler)
             raise
         finally:
-            self._waiting_for_start -= 1
-            if is_abandoned:  # another caller may start again while this one ends
-                self._scheduler = None
-                ended = scheduler.manager.started.get_loop().create_future()
-                self._endings.append(ended)
-                try:
-                    await _end(scheduler, 0)
-                finally:
-                    self._endings.remove(ended)
-                    ended.set_result(None)
+            scheduler.waiting_for_start -= 1
         if (why := scheduler.broken) is not None:
             await self.close(0)
             raise BrokenWorker(why) from scheduler.manager.cause
+
+    async def _abandon_start(self, scheduler: Scheduler) -> None:
+        """End what a cancelled start has started; meanwhile others may start the pool again."""
+        self._scheduler = None
+        ended = asyncio.get_running_loop().create_future()
+        self._endings.append(ended)
+        try:
+            await _end(scheduler, 0)
+        finally:
+            self._endings.remove(ended)
+            ended.set_result(None)
 
     async def run(
         self,
@@ -451,10 +452,12 @@ class PipePool:
         if scheduler is not None:
             self._check_loop()
         self._is_closed = True
-        if self._endings:
-            await asyncio.wait(self._endings)
-        if scheduler is not None:
-            await _end(scheduler, grace)
+        try:
+            if scheduler is not None:
+                await _end(scheduler, grace)
+        finally:
+            if self._endings:
+                await asyncio.wait(self._endings)
 
 
 async def _end(scheduler: Scheduler, grace: float | None) -> None:

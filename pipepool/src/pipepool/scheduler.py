@@ -41,7 +41,7 @@ BUDGET = 300_000.0  # ns: limit of the estimated run times of a worker's tasks
 BATCH = 100_000.0  # ns: limit of the estimates of a frame's tasks, about one wake-up of a worker
 STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
 STUCK_CHECK = 0.01  # s between two checks for such a task
-START_GRACE = 1.0  # s; a task sent to an idle worker must start within its timeout plus this
+START_GRACE = 1.0  # s beyond its timeout in which a task must start; then without any transfer
 VISIBLE = 0.002  # s after which a write to the status block is visible to the other process
 MOST_DEATHS = 3  # a task fails after this many workers died before they started it
 
@@ -85,6 +85,7 @@ class Scheduler:
         self.queue = Queue()
         self.accounting = Accounting(loop, config.metrics)
         self.running = 0  # tasks that some worker holds
+        self.waiting_for_start = 0  # callers of the pool's `start`
         self.broken: str | None = None  # why no worker can be started, for good
         self.manager = WorkerManager(loop, config, self)
         _schedulers.add(self)
@@ -342,11 +343,10 @@ class Scheduler:
             self._stop(task)
 
     def _drop_cancelled(self) -> None:
-        """Drop queued tasks whose futures of an executor were cancelled."""
+        """Drop the queued tasks of an executor whose futures were cancelled."""
         for task in list(self.queue):
             if self._claim is not None and task.future.cancelled():
-                if not task.is_started:
-                    self._claim(task.future)  # wakes those that wait for it
+                self._claim(task.future)  # notifies those that wait for it
                 self.queue.exclude(task)
                 self.accounting.drop(task)
 
@@ -470,7 +470,10 @@ class Scheduler:
             )
 
     def _check_run_time(self, task: Task, transferred: int = -1) -> None:
-        """Kill the worker of a task that runs too long, or that `transferred` nothing for 1 s."""
+        """Kill the worker if the task runs too long, or if it does not run and no data moves.
+
+        `transferred` is the value of `connection.transferred` at the check before, -1 at the first.
+        """
         timeout, connection = task.options.timeout, task.connection
         if timeout is None or connection is None or task.is_ended:
             return
@@ -483,10 +486,11 @@ class Scheduler:
             waited = (monotonic_ns() - task.sent) / 1e9
             if not task.is_ended and waited > max(timeout, 0.0) + START_GRACE:
                 if connection.transferred == transferred:
-                    error = TimeoutError(f"the worker did not start the task within {timeout:g} s")
+                    what = "return the result" if connection.has_started(task) else "start the task"
+                    error = TimeoutError(f"the worker did not {what} within {timeout:g} s")
                     self.accounting.fail(task, error)
                     self.manager.kill(connection)  # it is stopped, or has no CPU
-                else:  # the arguments or the result are still on their way
+                else:  # the arguments or the result are still being transferred
                     task.timer = in_empty_context(
                         self._loop.call_later,
                         START_GRACE,

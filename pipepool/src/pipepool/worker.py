@@ -42,7 +42,7 @@ from pipepool.shared_memory import SharedMemory
 FLUSH_SIGNAL = signal.SIGURG  # is ignored by default, so that it harms no other process
 HOLD = 100_000  # ns that a result may wait for the next one, to share a frame with it
 LONGEST_DECAY = 0.9  # factor of the longest run time after each shorter run
-FEW = 8  # tasks; after more at once the parent is busy, and polling would slow it down
+MAX_TASKS_TO_POLL = 8  # received together; after more the parent is busy: polling would slow it
 LONGEST_WAIT = 1_000_000  # ns: longer waits count as this, so that one pause has little weight
 WAIT_WEIGHT = 0.25  # of the last wait in the moving average
 
@@ -99,7 +99,7 @@ class AdaptiveWait:
         poll = self._poll
         began = now = monotonic_ns()
         has_data = None
-        if self._average_wait < self.busy_wait and last_tasks <= FEW:
+        if self._average_wait < self.busy_wait and last_tasks <= MAX_TASKS_TO_POLL:
             while not (has_data := poll(0)) and now - began < self.busy_wait:
                 yield_cpu()
                 now = monotonic_ns()
@@ -115,7 +115,7 @@ class _Worker:
         self._reader = FrameReader(sock)
         self._wait = wait
         self.frames: deque[Frame] = deque()  # received and not run yet
-        self._received = 0  # tasks received together last
+        self._last_tasks = 0  # tasks received together last
         self._status = memory.status
         self._encoder = Encoder(memory.arena(shared_memory.RESULTS))
         self._decoder = Decoder(memory.arena(shared_memory.ARGUMENTS))
@@ -132,16 +132,16 @@ class _Worker:
 
     def receive(self) -> bool:
         """Wait for frames and receive them; return False when the parent closed the socket."""
-        self._wait.wait_for_data(self._received)
+        self._wait.wait_for_data(self._last_tasks)
         return self._receive()
 
     def _receive(self) -> bool:
         frames = self._reader.receive()
         if frames is None:
             return False
-        self._received = 0
+        self._last_tasks = 0
         for entries, blob in frames:
-            self._received += len(entries)
+            self._last_tasks += len(entries)
             sequence, number, *_, items = entries[0]
             if number != CREDIT:
                 self.frames.append((entries, blob))

@@ -218,7 +218,7 @@ class WorkerManager:
             self._activate_spares()
 
     def _kill_later(self, connection: WorkerConnection) -> None:
-        """Kill a worker that does not end by itself, such as one whose finalizer hangs."""
+        """Kill a worker if it does not end by itself, for example because its finalizer hangs."""
         in_empty_context(
             self._loop.call_later, RETIRING_TIMEOUT, self._kill_if_alive, connection.token
         )
@@ -276,10 +276,14 @@ class WorkerManager:
         for task in held:  # before any of them is retried, with another sequence number
             if connection.has_started(task):
                 connection.crashed.append(task)
+            elif task.sequence <= connection.last_sent:
+                waiting.append(task)
             else:
-                (waiting if task.sequence <= connection.last_sent else unsent).append(task)
+                unsent.append(task)
         if connection.token in self.connections:
-            in_empty_context(self._loop.call_later, STATUS_TIMEOUT, self._lose, connection)
+            in_empty_context(
+                self._loop.call_later, STATUS_TIMEOUT, self._status_timed_out, connection
+            )
         else:
             self._report_death(connection)
         if was_starting:
@@ -289,8 +293,8 @@ class WorkerManager:
             self._activate_spares()
         self._listener.never_started(waiting, unsent)
 
-    def _lose(self, connection: WorkerConnection) -> None:
-        """Report a worker that is disconnected and has no exit status yet; kill it."""
+    def _status_timed_out(self, connection: WorkerConnection) -> None:
+        """Kill a worker that closed its socket and did not exit, and report its death."""
         self._kill_if_alive(connection.token)
         self._report_death(connection)
 
