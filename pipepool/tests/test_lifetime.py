@@ -103,13 +103,15 @@ def test_a_cancelled_close_beside_a_cancelled_start_leaves_no_process(
         first = asyncio.ensure_future(pool.start())
         await asyncio.sleep(0.2)
         first.cancel()
+        while pool._scheduler is not None:
+            await asyncio.sleep(0)
+        second = asyncio.ensure_future(pool.start())  # while the first one still ends
         await asyncio.sleep(0)
-        second = asyncio.ensure_future(pool.start())
-        await asyncio.sleep(0.01)
         closing = asyncio.ensure_future(pool.close())
-        await asyncio.sleep(0.01)
+        await asyncio.sleep(0)
         closing.cancel()
         await asyncio.wait([first, second, closing])
+        assert isinstance(second.exception(), BrokenWorker)
         assert leftover_pids() == set()
 
     asyncio.run(asyncio.wait_for(test(), LIMIT))
