@@ -19,6 +19,10 @@ MOST_SKIPS_TIMING = 70
 TIMING_FILES = $(shell grep -rl "mark.timing" --include=test_*.py tests pipepool/tests)
 TIMING = -m timing --reruns 1 -rR
 
+# The toolkit and its process pool, both from here.
+PROJECT = -e ./pipepool -e .
+REQUIREMENTS = requirements.txt requirements-pool.txt requirements.lock pyproject.toml pipepool/pyproject.toml
+
 .PHONY: setup demo test test-quick test-all test-peers coverage mutants check format readme siege suites tools lock clean help
 
 help:
@@ -82,13 +86,13 @@ format: .venv/developed
 .venv/bin/python:
 	@scripts/venv $(PYTHON)
 
-.venv/installed: .venv/bin/python requirements.txt requirements-servers.txt requirements.lock pipepool/pyproject.toml
-	$(BIN)/python -m pip install -q --disable-pip-version-check -r requirements.txt -c requirements.lock
+.venv/installed: .venv/bin/python $(REQUIREMENTS)
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(PROJECT) -c requirements.lock
 	@touch $@
 
 # One installation of all: two take 12 s longer. Modules are compiled when they are imported first.
-.venv/developed: .venv/bin/python requirements.txt requirements-servers.txt requirements-dev.txt requirements.lock pipepool/pyproject.toml
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile -r requirements.txt -r requirements-dev.txt -c requirements.lock
+.venv/developed: .venv/bin/python $(REQUIREMENTS) requirements-dev.txt
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile $(PROJECT) -r requirements-dev.txt -c requirements.lock
 	@touch .venv/installed $@
 
 .venv/suited: .venv/installed requirements-suites.txt

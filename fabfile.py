@@ -2,35 +2,15 @@
 
 from __future__ import annotations
 
-from fabric.main import program
+import sys
+from pathlib import Path
 
-import spelling
-from commands import (
-    COMMANDS,
-    GROUPS,
-    benchmark,
-    load_test,
-    maintain,
-    question,
-    serve,
-    start,
-    understand,
-)
+ROOT = Path(__file__).resolve().parent
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "pipepool" / "src")]
 
-__all__ = ["benchmark", "load_test", "maintain", "question", "serve", "start", "understand"]
+from fabric.main import program  # noqa: E402
+
+from offload.cli.program import COMMANDS, accept  # noqa: E402 - found by the line above
 
 globals().update(COMMANDS)
-
-
-def _print_commands() -> None:
-    commands = program.collection.tasks
-    width = max(len(name) for name in commands)
-    for group, names in GROUPS.items():
-        print(group)
-        for name in names:
-            print(f"  {name:{width}}  {(commands[name].__doc__ or '').partition(chr(10))[0]}")
-        print()
-    print("fab --help COMMAND explains one; arguments are written run_server:3,task,port=9000")
-
-
-spelling.accept(program, _print_commands)
+accept(program)

@@ -8,9 +8,9 @@ from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path.insert(0, str(ROOT))  # for whoever imports this: the project is not installed
+sys.path[:0] = [str(ROOT / "src"), str(ROOT / "pipepool" / "src")]  # also where none is installed
 
-from errors import Mendable  # noqa: E402 - found by the line above
+from offload.errors import Mendable  # noqa: E402 - found by the line above
 
 
 def run(main: Callable[[list[str]], int | str]) -> NoReturn:

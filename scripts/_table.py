@@ -9,7 +9,7 @@ from pathlib import Path
 
 import _script  # noqa: F401 - by which the project is found
 
-import catalog
+from offload.registry import catalog
 
 
 def main(

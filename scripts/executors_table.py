@@ -16,9 +16,9 @@ from typing import Any
 from _script import ROOT, run
 from _table import main
 
-from bench.cells import Cell
-from bench.hops import Hop
-from reports import hops, pools
+from offload.bench.cells import Cell
+from offload.bench.hops import Hop
+from offload.reports import hops, pools
 
 DOCUMENT, FIGURES = ROOT / "docs" / "executors.rst", ROOT / "docs" / "executors.json"
 HALVES = {"http": ["http=yes", "format=json"], "pools": ["format=json"]}

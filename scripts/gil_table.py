@@ -17,14 +17,14 @@ from _script import ROOT, run
 from _table import main
 from tabulate import tabulate
 
-import catalog
-import upstream
-from bench import environment, gil_cost, pythons
-from bench.direct import direct
-from bench.speed_up import speed_ups
-from errors import Mendable
-from reports import gil_cost as worded
-from suites import Case
+from offload import upstream
+from offload.bench import environment, gil_cost, pythons
+from offload.bench.direct import direct
+from offload.bench.speed_up import speed_ups
+from offload.errors import Mendable
+from offload.registry import catalog
+from offload.reports import gil_cost as worded
+from offload.suites import Case
 
 TASKS = (
     "sleep_sync",

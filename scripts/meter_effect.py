@@ -13,13 +13,13 @@ from contextlib import nullcontext
 
 from _script import run
 
-import catalog
-import loads
-from bench import server
-from bench.gil_meter import TOO_LATE, Meter
-from bench.stats import verdict
-from loads import Load
-from suites import Case
+from offload import loads
+from offload.bench import server
+from offload.bench.gil_meter import TOO_LATE, Meter
+from offload.bench.stats import verdict
+from offload.loads import Load
+from offload.registry import catalog
+from offload.suites import Case
 
 PAIRS = 120
 SLICE, WARM = 1.0, 0.3  # s; of each slice, and before it

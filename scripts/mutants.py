@@ -42,15 +42,16 @@ POOL = ("scheduler", "worker_manager", "worker_connection")
 CLAIMS = ("claims", "claimed", "judged")
 REPORTS = "tests/reports/test_[!c]*.py"
 AREAS = {  # files to mutate: their tests, the fastest first
-    "bench/stats/[a-z]*.py": ("tests/stats/test_*.py",),
-    "bench/record.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
-    "bench/journal.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
-    **{f"reports/{name}.py": (REPORTS, "tests/reports/test_c*.py") for name in CLAIMS},
+    "src/offload/bench/stats/[a-z]*.py": ("tests/stats/test_*.py",),
+    "src/offload/bench/record.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
+    "src/offload/bench/journal.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
+    **{f"src/offload/reports/{name}.py": (REPORTS, "tests/reports/test_c*.py") for name in CLAIMS},
     **{
-        f"reports/{name}.py": (REPORTS, f"tests/bench/test_{name}.py") for name in ("hops", "pools")
+        f"src/offload/reports/{name}.py": (REPORTS, f"tests/bench/test_{name}.py")
+        for name in ("hops", "pools")
     },
-    "reports/[a-z]*.py": (REPORTS,),
-    "spelling.py": ("tests/test_spelling*.py",),
+    "src/offload/reports/[a-z]*.py": (REPORTS,),
+    "src/offload/cli/spelling.py": ("tests/test_spelling*.py",),
     **{
         f"pipepool/src/pipepool/{name}.py": tuple(
             f"pipepool/tests/test_{tests}.py"

@@ -9,11 +9,11 @@ from pathlib import Path
 from _script import ROOT
 from _table import between
 
-from bench import journal
-from commands import _claims
-from reports import claims, summary
-from reports.rows import rows
-from suites import tornado
+from offload.bench import journal
+from offload.cli import _claims
+from offload.reports import claims, summary
+from offload.reports.rows import rows
+from offload.suites import tornado
 
 README = ROOT / "README.rst"
 SHOWN = ("tasks/noop.py", "servers/threads.py")

@@ -1,1 +1,4 @@
-"""Servers: one file a strategy with `serve(task, port, ...)`, started by `python -m servers`."""
+"""Servers: one file a strategy, with `serve(task, port, ...)`.
+
+`python -m offload.servers` runs one.
+"""

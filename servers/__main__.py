@@ -1,4 +1,4 @@
-"""Serve one task with one server: python -m servers NAME TASK PORT.
+"""Serve one task with one server: python -m offload.servers NAME TASK PORT.
 
 Settings cross by environment: SERVER_WORKERS, SERVER_BACKLOG and so on for what the server's
 `serve` takes, TASK_PATH for where a task's imports are, SERVER_READY_FD and SERVER_FILE for who
@@ -19,12 +19,11 @@ import resource
 import signal
 import sys
 
-import catalog
-import requirements
-from entries import Entry
-from errors import MachineError, Mendable, UsageError
-from servers import _gil_state, _gil_word, _probe, _ready
-from servers._stop import DRAIN, leave, stop
+from offload.errors import MachineError, Mendable, UsageError
+from offload.registry import catalog, requirements
+from offload.registry.entries import Entry
+from offload.servers import _gil_state, _gil_word, _probe, _ready
+from offload.servers._stop import DRAIN, leave, stop
 
 PR_SET_PDEATHSIG = 1
 LIMITS = {"workers": 256, "processes": 64, "threads": 256, "backlog": 65535}
@@ -39,7 +38,9 @@ def main(words: list[str]) -> int:
     _take_all_files()
     try:
         if len(words) != 3 or (port := _whole(words[2])) is None or port > 65535:
-            raise UsageError("usage: python -m servers NAME TASK PORT, with a port from 0 to 65535")
+            raise UsageError(
+                "usage: python -m offload.servers NAME TASK PORT, with a port from 0 to 65535"
+            )
         name, task, _ = words
         _serve(catalog.find_server(name), catalog.find_task(task).name, port)
     except Mendable as error:
@@ -64,7 +65,7 @@ def _serve(server: Entry, task: str, port: int) -> None:
         fix = requirements.remedy(missing)
         raise MachineError(f"{server.name} needs {' and '.join(missing)}: {fix}")
     try:
-        importlib.import_module(f"servers.{server.name}").serve(task, port, **settings)
+        importlib.import_module(f"offload.servers.{server.name}").serve(task, port, **settings)
     except ImportError as error:
         raise _without(server, error) from error
 
@@ -72,7 +73,7 @@ def _serve(server: Entry, task: str, port: int) -> None:
 def _without(server: Entry, error: ImportError) -> MachineError:
     """Word what a server or its `serve` could not import."""
     name = (error.name or "").partition(".")[0]
-    is_ours = not name or (catalog.ROOT / name).exists() or name in sys.stdlib_module_names
+    is_ours = not name or name in ("offload", "pipepool") or name in sys.stdlib_module_names
     fix = f"mend servers/{server.name}.py" if is_ours else requirements.remedy([name])
     said = " ".join(str(error).split())
     what = f"{error.name or 'a module'}, which cannot be imported ({said})"

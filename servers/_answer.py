@@ -6,8 +6,8 @@ import json
 from dataclasses import dataclass
 from urllib.parse import parse_qsl
 
-from servers import _clock, _lag, _log, _probe
-from tasks import TaskFailed
+from offload.servers import _clock, _lag, _log, _probe
+from offload.tasks import TaskFailed
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TypeVar
 
 from anyio import to_thread
 
-from servers import _workers
+from offload.servers import _workers
 
 T = TypeVar("T")
 

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
-import tasks
-from servers import _answer, _begun, _clock, _lag, _sizes
+from offload import tasks
+from offload.servers import _answer, _begun, _clock, _lag, _sizes
 
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]

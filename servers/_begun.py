@@ -13,8 +13,8 @@ import threading
 import time
 from pathlib import Path
 
-from servers import _ready
-from servers._stop import leave
+from offload.servers import _ready
+from offload.servers._stop import leave
 
 READY = 10.0  # s for all processes to load the application
 POLL = 0.005  # s: no one else tells when the last process of another's server has begun

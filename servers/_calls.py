@@ -6,7 +6,7 @@ from pathlib import Path
 from threading import get_native_id
 from time import monotonic, thread_time
 
-import tasks
+from offload import tasks
 
 Took = tuple[int, float, float, float, int]  # calls, then in s: wall, CPU, queued; switches
 

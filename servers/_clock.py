@@ -13,10 +13,10 @@ import math
 import threading
 from time import monotonic, thread_time
 
-import tasks
-from servers import _gil_state, _probe, _queue
-from servers._samples import Samples
-from tasks import TaskFailed
+from offload import tasks
+from offload.servers import _gil_state, _probe, _queue
+from offload.servers._samples import Samples
+from offload.tasks import TaskFailed
 
 IDLE = 0.05  # s; a guess: a slot that waits so long for its next task had none waiting
 

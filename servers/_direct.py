@@ -1,9 +1,9 @@
-"""Direct calls of a task, without a server: python -m servers._direct TASK WORKERS.
+"""Direct calls of a task, without a server: python -m offload.servers._direct TASK WORKERS.
 
 Each line on stdin is `threads N SECONDS`, `processes N SECONDS` or `interpreters N SECONDS`, with N
 up to WORKERS; the answer is one line of JSON on stdout. Every worker calls the task again and again
 on its own, so nothing but the calls is measured: no hop, no HTTP. What it takes from the bench's
-environment is what `python -m servers` takes.
+environment is what `python -m offload.servers` takes.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from functools import partial
 from multiprocessing import get_context
 from threading import Barrier
 
-from errors import MachineError, Mendable
-from servers import _calls, _gil_state, _probe, _ready, _workers
-from servers._turnstile import Turnstile
+from offload.errors import MachineError, Mendable
+from offload.servers import _calls, _gil_state, _probe, _ready, _workers
+from offload.servers._turnstile import Turnstile
 
 
 def main(words: list[str]) -> int:

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
 
-from servers import _gil_state, _memory
+from offload.servers import _gil_state, _memory
 
 CANARIES = (5003, 7919)  # us; no threads' turns are much longer for them
 SEARCHED = 1 << 18  # bytes; a guess: from 3.11 to 3.13 it is within the first 8,000

@@ -8,9 +8,9 @@ from granian import Granian
 from granian.constants import Interfaces, Loops, RuntimeModes
 from granian.log import LogLevels
 
-import tasks
-from errors import StartError, UsageError
-from servers import _begun, _port
+from offload import tasks
+from offload.errors import StartError, UsageError
+from offload.servers import _begun, _port
 
 MODES = ("mt", "st")  # one runtime of many threads, or one of one thread a thread
 
@@ -27,7 +27,7 @@ def serve(
     _begun.expect(task, workers, port)
     blocking = {"blocking_threads": threads} if interface == "wsgi" else {}
     server = Granian(
-        f"servers._{interface}:application",
+        f"offload.servers._{interface}:application",
         port=port,
         interface=Interfaces(interface),
         workers=workers,

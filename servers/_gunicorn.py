@@ -9,10 +9,10 @@ from typing import Any
 
 from gunicorn.app.base import BaseApplication
 
-import tasks
-from errors import StartError
-from servers import _begun, _port, _wsgi
-from servers._stop import DRAIN
+from offload import tasks
+from offload.errors import StartError
+from offload.servers import _begun, _port, _wsgi
+from offload.servers._stop import DRAIN
 
 
 def serve(

@@ -13,8 +13,8 @@ from contextlib import suppress
 from pathlib import Path
 from typing import TypeVar
 
-from errors import Mendable
-from servers import _probe, _workers
+from offload.errors import Mendable
+from offload.servers import _probe, _workers
 
 ENDING = 1.0  # s for workers to end of themselves, and for a broken pool to let go of them
 BUILDS = 3  # times to build a pool whose workers die while they begin

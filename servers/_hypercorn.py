@@ -13,9 +13,9 @@ import uvloop
 from hypercorn.asyncio import serve as run
 from hypercorn.config import Config
 
-from errors import Mendable
-from servers import _port, _ready
-from servers._stop import DRAIN, stop
+from offload.errors import Mendable
+from offload.servers import _port, _ready
+from offload.servers._stop import DRAIN, stop
 
 QUIET = 0.05  # s without a new request before connections are closed; a guess
 

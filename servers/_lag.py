@@ -10,7 +10,7 @@ import math
 from asyncio import AbstractEventLoop
 from time import monotonic
 
-from servers._samples import Samples
+from offload.servers._samples import Samples
 
 EVERY = 0.01  # s
 SHARES = {"p50": 0.5, "p99": 0.99, "max": 1.0}

@@ -11,8 +11,8 @@ from typing import Any, TypeVar
 
 import pebble
 
-from errors import Mendable
-from servers import _workers
+from offload.errors import Mendable
+from offload.servers import _workers
 
 T = TypeVar("T")
 

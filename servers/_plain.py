@@ -7,9 +7,9 @@ import sys
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer
 
-import tasks
-from servers import _answer, _clock, _log, _port, _ready
-from servers._stop import stop
+from offload import tasks
+from offload.servers import _answer, _clock, _log, _port, _ready
+from offload.servers._stop import stop
 
 
 def serve(task: str, port: int, backlog: int) -> None:

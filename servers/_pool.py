@@ -5,11 +5,11 @@ from __future__ import annotations
 import asyncio
 import signal
 
-import tasks
-from errors import Mendable, StartError
+from offload import tasks
+from offload.errors import Mendable, StartError
+from offload.servers import _gil_state, _gil_word, _probe, _workers
+from offload.servers._workers import DEADLINE, SIGNALS, give_up
 from pipepool import BrokenWorker, PipePool
-from servers import _gil_state, _gil_word, _probe, _workers
-from servers._workers import DEADLINE, SIGNALS, give_up
 
 
 class Pool(PipePool):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from errors import MachineError
+from offload.errors import MachineError
 
 
 @contextlib.contextmanager

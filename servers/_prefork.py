@@ -10,10 +10,10 @@ import time
 import traceback
 from typing import NoReturn
 
-import tasks
-from errors import StartError
-from servers import _begun, _probe, _ready, _tornado, _workers
-from servers._stop import stop
+from offload import tasks
+from offload.errors import StartError
+from offload.servers import _begun, _probe, _ready, _tornado, _workers
+from offload.servers._stop import stop
 
 READY = 10.0  # s for all processes to serve
 PAUSE = 0.05  # s before a process that died is replaced: those that cannot begin take no CPU

@@ -7,7 +7,7 @@ import sys
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from servers import _gil_state
+from offload.servers import _gil_state
 
 facts: dict[str, object] = {}
 answered = {"completed": 0, "failed": 0}

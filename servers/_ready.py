@@ -7,9 +7,9 @@ import os
 import sys
 from pathlib import Path
 
-import files
-from errors import StorageError
-from servers import _gil_state, _lag, _probe
+from offload import files
+from offload.errors import StorageError
+from offload.servers import _gil_state, _lag, _probe
 
 
 def announce(port: int) -> None:

@@ -13,8 +13,8 @@ import aiohttp
 import requests
 from fastapi import FastAPI, Request, Response
 
-from servers import _answer, _clock, _probe, _workers
-from tasks._upstream import UPSTREAM_HTTP
+from offload.servers import _answer, _clock, _probe, _workers
+from offload.tasks._upstream import UPSTREAM_HTTP
 
 WAIT = f"{UPSTREAM_HTTP}/wait"
 TIMEOUT = 30.0  # s

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-import tasks
-from servers import _answer, _begun, _clock, _sizes
+from offload import tasks
+from offload.servers import _answer, _begun, _clock, _sizes
 
 SIZED = [("content-type", _sizes.CONTENT_TYPE)]
 

@@ -11,7 +11,7 @@ from starlette.requests import Request
 from starlette.responses import Response
 from starlette.routing import Route
 
-from servers import _answer, _clock, _lag
+from offload.servers import _answer, _clock, _lag
 
 
 def application(task: str) -> Starlette:

@@ -12,8 +12,8 @@ from fastapi import FastAPI, Request, Response
 from starlette.concurrency import run_in_threadpool
 from strawberry.fastapi import GraphQLRouter
 
-import tasks
-from servers import _answer, _clock, _lag
+from offload import tasks
+from offload.servers import _answer, _clock, _lag
 
 
 def application(task: str) -> FastAPI:

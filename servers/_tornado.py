@@ -16,9 +16,9 @@ from tornado.iostream import StreamClosedError
 from tornado.netutil import bind_sockets
 from tornado.web import Application, RequestHandler
 
-import tasks
-from servers import _answer, _clock, _drain, _lag, _port, _probe, _ready
-from servers._stop import stop
+from offload import tasks
+from offload.servers import _answer, _clock, _drain, _lag, _port, _probe, _ready
+from offload.servers._stop import stop
 
 QUIET = 0.05  # s without a new request before idle connections are closed; a guess
 LIMITS = {"idle_connection_timeout": 10.0, "body_timeout": 10.0, "max_body_size": 1 << 20}

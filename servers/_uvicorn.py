@@ -13,9 +13,9 @@ from typing import Any
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from errors import Mendable, StartError
-from servers import _port, _probe, _ready
-from servers._stop import stop
+from offload.errors import Mendable, StartError
+from offload.servers import _port, _probe, _ready
+from offload.servers._stop import stop
 
 QUIET = 0.05  # s without a new request before connections are closed; a guess
 READY = 10.0  # s for all workers to import the application

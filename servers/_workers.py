@@ -16,10 +16,10 @@ from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
 from typing import NoReturn, Protocol
 
-import tasks
-from errors import Mendable, StartError
-from servers import _gil_state, _gil_word, _probe, _ready
-from servers._stop import leave
+from offload import tasks
+from offload.errors import Mendable, StartError
+from offload.servers import _gil_state, _gil_word, _probe, _ready
+from offload.servers._stop import leave
 
 DEADLINE = 10.0  # s from the first worker's birth until all have imported the task and met
 SIGNALS = {signal.SIGINT, signal.SIGTERM}

@@ -6,8 +6,8 @@ from collections.abc import Callable
 from http import HTTPStatus
 from typing import Any
 
-import tasks
-from servers import _answer, _begun, _clock
+from offload import tasks
+from offload.servers import _answer, _begun, _clock
 
 Start = Callable[[str, list[tuple[str, str]]], object]
 

@@ -5,6 +5,6 @@ NEEDS = ("anyio",)
 
 def serve(task: str, port: int, *, workers: int = 40, backlog: int = 1024) -> None:
     """Run the task in a thread of anyio's; all share `workers` tokens, which are 40 by default."""
-    from servers import _anyio, _tornado
+    from offload.servers import _anyio, _tornado
 
     _tornado.serve(task, port, backlog, _anyio.Threads(task, workers))

@@ -6,8 +6,8 @@ FOREIGN = "gunicorn"
 
 def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> None:
     """Serve octopuses at /graphql/ in `workers` processes; `/` a task."""
-    from servers import _gunicorn
-    from servers._octopus import database, site
+    from offload.servers import _gunicorn
+    from offload.servers._octopus import database, site
 
     database.check()
     settings = {"workers": workers, "worker_class": "sync"}

@@ -6,6 +6,6 @@ FOREIGN = "uvicorn"
 
 def serve(task: str, port: int, *, processes: int = 1, backlog: int = 1024) -> None:
     """Serve octopuses at /graphql/ in so many processes; `/` a task."""
-    from servers._octopus import under_uvicorn
+    from offload.servers._octopus import under_uvicorn
 
     under_uvicorn.serve(task, "strawberry_asgi", port, backlog, processes)

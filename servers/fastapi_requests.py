@@ -8,8 +8,8 @@ FOREIGN = "uvicorn"
 
 def serve(task: str, port: int, *, processes: int = 2, backlog: int = 1024) -> None:
     """Serve the routes, each ?seconds= of the upstream's time, in so many processes; `/` a task."""
-    import tasks
-    from servers import _uvicorn
+    from offload import tasks
+    from offload.servers import _uvicorn
 
     tasks.resolve(task)
     os.environ["SERVER_TASK"] = task

@@ -14,6 +14,6 @@ def serve(
     backlog: int = 1024,
 ) -> None:
     """Run the task on the event loop of one of `processes`, each with `threads` of Rust."""
-    from servers import _granian
+    from offload.servers import _granian
 
     _granian.serve(task, port, backlog, "rsgi", processes, threads, mode)

@@ -14,6 +14,6 @@ def serve(
     backlog: int = 1024,
 ) -> None:
     """Run the task in one of `workers` threads of each of `processes`."""
-    from servers import _granian
+    from offload.servers import _granian
 
     _granian.serve(task, port, backlog, "wsgi", processes, workers, mode)

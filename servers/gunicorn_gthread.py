@@ -8,6 +8,6 @@ def serve(
     task: str, port: int, *, workers: int = 4, processes: int = 1, backlog: int = 1024
 ) -> None:
     """Run the task in one of `workers` threads of each of `processes`."""
-    from servers import _gunicorn
+    from offload.servers import _gunicorn
 
     _gunicorn.serve(task, port, backlog, worker_class="gthread", workers=processes, threads=workers)

@@ -6,6 +6,6 @@ FOREIGN = "gunicorn"
 
 def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> None:
     """Run the task in one of `workers` forked processes."""
-    from servers import _gunicorn
+    from offload.servers import _gunicorn
 
     _gunicorn.serve(task, port, backlog, workers=workers, worker_class="sync")

@@ -5,6 +5,6 @@ NEEDS = ("hypercorn", "uvloop")
 
 def serve(task: str, port: int, *, backlog: int = 1024) -> None:
     """Run the task on hypercorn's event loop, uvloop, by name."""
-    from servers import _asgi, _hypercorn
+    from offload.servers import _asgi, _hypercorn
 
     _hypercorn.serve(_asgi.Application(task), port, backlog)

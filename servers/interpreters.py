@@ -2,8 +2,8 @@
 
 from functools import partial
 
-from servers import _tornado, _workers
-from servers._turnstile import Turnstile
+from offload.servers import _tornado, _workers
+from offload.servers._turnstile import Turnstile
 
 NEEDS_PYTHON = (3, 14)
 

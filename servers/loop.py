@@ -1,6 +1,6 @@
 """One event loop: the task runs on the loop, which serves nobody else until the task awaits."""
 
-from servers import _tornado
+from offload.servers import _tornado
 
 NUMBER = 2
 ALSO = {"2_group": "sleep_async_split"}

@@ -5,7 +5,7 @@ NEEDS = ("pebble",)
 
 def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> None:
     """Run the task in one of `workers` processes, all begun before the server listens."""
-    from servers import _pebble, _tornado
+    from offload.servers import _pebble, _tornado
 
     with _pebble.Pool(workers) as pool:
         pool.start(task)

@@ -5,6 +5,6 @@ FOREIGN = "tornado"
 
 def serve(task: str, port: int, *, processes: int = 4, backlog: int = 1024) -> None:
     """Run the task on the event loop of one of `processes`, which holds nobody in the others."""
-    from servers import _prefork
+    from offload.servers import _prefork
 
     _prefork.serve(task, port, backlog, processes)

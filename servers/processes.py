@@ -3,7 +3,7 @@
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from servers import _healing, _tornado
+from offload.servers import _healing, _tornado
 
 NUMBER = 4
 

@@ -1,6 +1,6 @@
 """Plain sync: one request at a time, everybody else waits in the listen queue."""
 
-from servers import _plain
+from offload.servers import _plain
 
 NUMBER = 1
 

@@ -3,7 +3,7 @@
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
-from servers import _tornado, _workers
+from offload.servers import _tornado, _workers
 
 NUMBER = 3
 

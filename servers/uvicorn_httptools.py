@@ -5,6 +5,6 @@ NEEDS = ("uvicorn", "httptools", "uvloop")
 
 def serve(task: str, port: int, *, backlog: int = 1024) -> None:
     """Run the task on uvicorn's event loop, uvloop, by name."""
-    from servers import _asgi, _uvicorn
+    from offload.servers import _asgi, _uvicorn
 
     _uvicorn.serve(_asgi.Application(task), port, backlog, "httptools")

@@ -15,10 +15,10 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-import catalog
-from errors import MachineError, UsageError
-from tasks import _failure, _own
-from tasks._failure import TaskFailed
+from offload.errors import MachineError, UsageError
+from offload.registry import catalog
+from offload.tasks import _failure, _own
+from offload.tasks._failure import TaskFailed
 
 __all__ = ["TaskFailed", "acall", "call", "resolve"]
 
@@ -78,7 +78,7 @@ async def acall(name: str) -> bytes:
 
 def _ours(path: Path) -> ModuleType:
     try:
-        return importlib.import_module(f"tasks.{path.stem}")
+        return importlib.import_module(f"offload.tasks.{path.stem}")
     except Exception as error:  # noqa: BLE001 - an import may raise anything
         if isinstance(error, ModuleNotFoundError) and _is_library(error.name):
             hint = f"install it with {sys.executable} -m pip install {error.name}"

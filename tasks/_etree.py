@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NoReturn
 from xml.etree.ElementTree import ParseError, TreeBuilder, XMLParser
 
-from tasks._feed import answer
+from offload.tasks._feed import answer
 
 PARSES = 100  # of the 120 KB feed in one task: 0.1-0.3 s
 

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import catalog
+from offload.registry import places
 
-FEED = catalog.ROOT / "upstream" / "www" / "feed.xml"
+FEED = places.PACKAGE / "upstream" / "www" / "feed.xml"
 
 
 def answer(items: int, title: str) -> bytes:

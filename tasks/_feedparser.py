@@ -8,7 +8,7 @@ from xml.parsers import expat
 
 import feedparser
 
-from tasks._feed import answer
+from offload.tasks._feed import answer
 
 PARSES = 2  # of the 120 KB feed in one task: 0.1-0.3 s
 

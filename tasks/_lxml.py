@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from lxml import etree
 
-from tasks._feed import answer
+from offload.tasks._feed import answer
 
 PARSES = 200  # of the 120 KB feed in one task: as long as 2 by feedparser
 

@@ -2,19 +2,23 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import importlib
+import importlib.machinery
 import importlib.util
 import os
 import sys
 import threading
 import traceback
+from collections.abc import Iterator
 from pathlib import Path
 from types import ModuleType
 
-import catalog
-from errors import UsageError
+from offload.errors import UsageError
+from offload.registry import catalog
 
+OURS = {"offload", "pipepool"}
 _LOADING = threading.Lock()  # two threads that resolve one file at once load it once
 
 
@@ -25,13 +29,13 @@ def load(where: str) -> ModuleType:
     parts = where.split(".")
     if not all(part.isidentifier() for part in parts):
         raise UsageError(f"{where!r} is no module: a task of your own is package.module:function")
-    if parts[0] == __package__:
+    if parts[0] in OURS:
         hint = f"name the file instead, path/to/{parts[-1]}.py:function"
         raise UsageError(f"{where!r} would be this project's own {parts[0]!r}: {hint}")
-    if folder := os.environ.get("TASK_PATH"):
-        _search_first(Path(folder).expanduser().resolve())
+    folder = Path(os.environ.get("TASK_PATH") or ".").expanduser().absolute()
     try:
-        return importlib.import_module(where)
+        with _search_first(folder):
+            return importlib.import_module(where)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a script may sys.exit
         if isinstance(error, ModuleNotFoundError) and _is_part(where, error.name):
             raise UsageError(f"no module {where!r}: give its folder (path=FOLDER)") from None
@@ -50,8 +54,10 @@ def import_failed(where: str, error: BaseException) -> UsageError:
 
 def _file(path: Path) -> ModuleType:
     path = path.expanduser().resolve()
-    if path.parent == catalog.ROOT / "tasks":  # its folder on sys.path would hide the real xml
-        return importlib.import_module(f"tasks.{path.stem}")
+    if (
+        path.parent == (catalog.FOLDER / "tasks").resolve()
+    ):  # its folder on sys.path would hide the real xml
+        return importlib.import_module(f"offload.tasks.{path.stem}")
     # A name of its own, so that a file called tasks.py does not meet this package.
     name = f"_own_{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
     with _LOADING:
@@ -60,19 +66,39 @@ def _file(path: Path) -> ModuleType:
         spec = importlib.util.spec_from_file_location(name, path)
         if spec is None or spec.loader is None:
             raise UsageError(f"{str(path)!r} cannot be imported: it must be a Python file")
-        _search_first(path.parent)
         module = sys.modules[name] = importlib.util.module_from_spec(spec)
         try:
-            spec.loader.exec_module(module)
+            with _search_first(path.parent):
+                spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             del sys.modules[name]
             raise import_failed(str(path), error) from None
         return module
 
 
-def _search_first(folder: Path) -> None:
+@contextlib.contextmanager
+def _search_first(folder: Path) -> Iterator[None]:
+    """Put a user's folder first on sys.path, for good, and import from it first inside the block.
+
+    As where Python is started in that folder, its files hide modules of the same name that are
+    already imported (queue.py, types.py); they are put back after the block, for others use them.
+    """
     if sys.path[:1] != [str(folder)]:
         sys.path.insert(0, str(folder))
+    names = {path.name.partition(".")[0] for path in folder.iterdir()} - OURS
+    hidden = {name: sys.modules.pop(name) for name in names if _is_elsewhere(name, folder)}
+    try:
+        yield
+    finally:
+        sys.modules.update(hidden)
+
+
+def _is_elsewhere(name: str, folder: Path) -> bool:
+    """Whether a module is loaded from a file that is not in a folder."""
+    origin = getattr(getattr(sys.modules.get(name), "__spec__", None), "origin", None)
+    if origin in (None, "built-in", "frozen") or folder in Path(origin).parents:
+        return False
+    return importlib.machinery.PathFinder.find_spec(name, [str(folder)]) is not None
 
 
 def _is_part(where: str, missing: str | None) -> bool:

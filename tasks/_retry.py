@@ -10,7 +10,7 @@ import tenacity
 from tornado.httpclient import HTTPClientError
 from tornado.iostream import StreamClosedError
 
-from tasks._fetch import FetchFailed
+from offload.tasks._fetch import FetchFailed
 
 P = ParamSpec("P")
 T = TypeVar("T")

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import hmac
 
-from tasks._cipher import decrypt, digest, encrypt
+from offload.tasks._cipher import decrypt, digest, encrypt
 
 
 def checksum_sync() -> bytes:

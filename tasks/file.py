@@ -6,9 +6,9 @@ import asyncio
 import os
 import tempfile
 
-import catalog
+from offload.registry import places
 
-PAGE = catalog.ROOT / "upstream" / "www" / "page.html"
+PAGE = places.PACKAGE / "upstream" / "www" / "page.html"
 
 
 def file_sync() -> bytes:

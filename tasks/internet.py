@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 
-from tasks._fetch import afetch, fetch
+from offload.tasks._fetch import afetch, fetch
 
 NEEDS = ("internet",)
 STABLE = False

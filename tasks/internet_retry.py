@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from tasks._fetch import afetch
-from tasks._retry import patient
-from tasks._upstream import UPSTREAM_HTTP
-from tasks.internet import EXTERNAL_URL
+from offload.tasks._fetch import afetch
+from offload.tasks._retry import patient
+from offload.tasks._upstream import UPSTREAM_HTTP
+from offload.tasks.internet import EXTERNAL_URL
 
 NEEDS = ("upstream", "internet")
 STABLE = False

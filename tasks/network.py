@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tasks._fetch import afetch, fetch
-from tasks._upstream import UPSTREAM_CA, UPSTREAM_HTTP, UPSTREAM_HTTPS
+from offload.tasks._fetch import afetch, fetch
+from offload.tasks._upstream import UPSTREAM_CA, UPSTREAM_HTTP, UPSTREAM_HTTPS
 
 NEEDS = ("upstream",)
 PAGE = f"{UPSTREAM_HTTP}/page.html"

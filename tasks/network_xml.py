@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tasks._feedparser import parse
-from tasks._fetch import afetch, fetch
-from tasks._upstream import UPSTREAM_CA, UPSTREAM_HTTPS
+from offload.tasks._feedparser import parse
+from offload.tasks._fetch import afetch, fetch
+from offload.tasks._upstream import UPSTREAM_CA, UPSTREAM_HTTPS
 
 NEEDS = ("upstream",)
 SECURE_FEED = f"{UPSTREAM_HTTPS}/feed.xml"

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tasks._fetch import fetch
-from tasks._lxml import parse
-from tasks._upstream import UPSTREAM_CA, UPSTREAM_HTTPS
+from offload.tasks._fetch import fetch
+from offload.tasks._lxml import parse
+from offload.tasks._upstream import UPSTREAM_CA, UPSTREAM_HTTPS
 
 NEEDS = ("upstream",)
 SECURE_FEED = f"{UPSTREAM_HTTPS}/feed.xml"

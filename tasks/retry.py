@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from tasks._fetch import afetch
-from tasks._retry import patient
-from tasks._upstream import UPSTREAM_CA, UPSTREAM_HTTPS
+from offload.tasks._fetch import afetch
+from offload.tasks._retry import patient
+from offload.tasks._upstream import UPSTREAM_CA, UPSTREAM_HTTPS
 
 NEEDS = ("upstream",)
 SECURE_FLAKY = f"{UPSTREAM_HTTPS}/flaky"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tasks._cipher import decrypt, digest, encrypt
+from offload.tasks._cipher import decrypt, digest, encrypt
 
 
 def simplehash_sync() -> bytes:

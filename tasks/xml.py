@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tasks._feed import FEED
-from tasks._feedparser import parse
+from offload.tasks._feed import FEED
+from offload.tasks._feedparser import parse
 
 
 def xml_feedparser_sync() -> bytes:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tasks._etree import parse
-from tasks._feed import FEED
+from offload.tasks._etree import parse
+from offload.tasks._feed import FEED
 
 
 def xml_etree_sync() -> bytes:

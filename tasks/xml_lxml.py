@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from tasks._feed import FEED
-from tasks._lxml import parse
+from offload.tasks._feed import FEED
+from offload.tasks._lxml import parse
 
 
 def xml_lxml_sync() -> bytes:

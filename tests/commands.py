@@ -15,7 +15,7 @@ from pathlib import Path
 import fabric.main
 import pytest
 
-import catalog
+from tests import ROOT
 from tests.waiting import read_line
 
 FAB = str(Path(sys.executable).with_name("fab"))
@@ -24,7 +24,7 @@ SIGNALS = (signal.SIGTERM, signal.SIGHUP, signal.SIGINT)  # a command installs h
 CompletedCommand = subprocess.CompletedProcess[str]
 
 
-def fab(*words: str, cwd: Path = catalog.ROOT, timeout: float = 60) -> CompletedCommand:
+def fab(*words: str, cwd: Path = ROOT, timeout: float = 60) -> CompletedCommand:
     """Run `fab` as a user does."""
     return subprocess.run([FAB, *words], cwd=cwd, capture_output=True, text=True, timeout=timeout)
 
@@ -37,7 +37,7 @@ def fab_here(*words: str) -> CompletedCommand:
     out, err, code = io.StringIO(), io.StringIO(), 0
     handlers = [signal.getsignal(number) for number in SIGNALS]
     program = fabric.main.make_program()
-    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(catalog.ROOT):
+    with pytest.MonkeyPatch.context() as patch, contextlib.chdir(ROOT):
         patch.setattr(fabric.main, "program", program)  # where the fabfile finds it
         patch.delitem(sys.modules, "fabfile", raising=False)
         try:
@@ -70,7 +70,7 @@ def can_listen(port: int) -> bool:
 
 
 @contextmanager
-def served(*words: str, cwd: Path = catalog.ROOT) -> Iterator[subprocess.Popen[str]]:
+def served(*words: str, cwd: Path = ROOT) -> Iterator[subprocess.Popen[str]]:
     """Start `fab run_server...` as a user does; yield its process once it serves."""
     process = subprocess.Popen([FAB, *words], cwd=cwd, stderr=subprocess.PIPE, text=True)
     try:

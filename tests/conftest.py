@@ -12,10 +12,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-import catalog
-from bench import server
-from servers._octopus import database
-from suites import Case
+from offload.bench import server
+from offload.servers._octopus import database
+from offload.suites import Case
+from tests import ROOT
 from tests.installed import require
 
 pytest_plugins = ["tests.plugins.lanes", "tests.plugins.leftovers"]
@@ -29,7 +29,7 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     """Write results into a temporary folder, in this process and in those that it starts."""
     folder = tmp_path_factory.mktemp("results")
     monkeypatch.setenv("RESULTS", str(folder))
-    monkeypatch.setattr("bench.journal.RESULTS", folder)
+    monkeypatch.setattr("offload.bench.journal.RESULTS", folder)
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -74,11 +74,12 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[psutil.Process]]:
 
 
 @pytest.fixture
-def a_copy(tmp_path: Path) -> Path:
-    """Copy the project, so that files can be dropped into it."""
+def a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """Copy the project, so that files can be dropped into it; processes import from there."""
     ignore = shutil.ignore_patterns(".git", ".venv", ".data", ".pythons", "results", ".*_cache")
-    shutil.copytree(catalog.ROOT, tmp_path / "copy", ignore=ignore)
-    return tmp_path / "copy"
+    copy = shutil.copytree(ROOT, tmp_path / "copy", ignore=ignore, symlinks=True)
+    monkeypatch.setenv("PYTHONPATH", f"{copy}/src:{copy}/pipepool/src")
+    return copy
 
 
 def _has(process: psutil.Process, word: str) -> bool:

@@ -7,8 +7,8 @@ import sys
 
 import pytest
 
-import catalog
-from bench import pythons
+from offload.bench import pythons
+from offload.registry import catalog
 
 MISSING = {
     name: [

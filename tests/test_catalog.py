@@ -8,9 +8,8 @@ from pathlib import Path
 
 import pytest
 
-import catalog
-import entries
-from errors import UsageError
+from offload.errors import UsageError
+from offload.registry import catalog, entries, places
 
 
 def test_the_core_servers_come_first_in_their_order() -> None:
@@ -63,7 +62,11 @@ def test_everything_that_is_found_has_a_summary(kind: object) -> None:
 def test_finding_imports_nothing() -> None:
     before = set(sys.modules)
     catalog.servers(), catalog.tasks(), catalog.drivers(), catalog.suites()
-    assert not {name for name in set(sys.modules) - before if name.startswith(("tasks", "servers"))}
+    assert not {
+        name
+        for name in set(sys.modules) - before
+        if name.startswith(("offload.tasks.", "offload.servers."))
+    }
 
 
 def test_a_file_with_a_syntax_error_is_named(
@@ -71,8 +74,8 @@ def test_a_file_with_a_syntax_error_is_named(
 ) -> None:
     (tmp_path / "tasks").mkdir()
     (tmp_path / "tasks" / "broken.py").write_text("x = 1\ndef f(:\n")
-    monkeypatch.setattr(catalog, "ROOT", tmp_path)
-    monkeypatch.setattr("source.ROOT", tmp_path)
+    monkeypatch.setattr(catalog, "FOLDER", tmp_path)
+    monkeypatch.setattr(places, "CHECKOUT", tmp_path)
     with pytest.raises(UsageError, match=r"tasks/broken\.py:2 cannot be read"):
         catalog.tasks()
 
@@ -121,8 +124,8 @@ def a_root(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     """A project of the test's own, with an empty servers/ and tasks/."""
     for folder in ("servers", "tasks"):
         (tmp_path / folder).mkdir()
-    monkeypatch.setattr(catalog, "ROOT", tmp_path)
-    monkeypatch.setattr("source.ROOT", tmp_path)
+    monkeypatch.setattr(catalog, "FOLDER", tmp_path)
+    monkeypatch.setattr(places, "CHECKOUT", tmp_path)
     return tmp_path
 
 

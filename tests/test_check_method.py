@@ -9,9 +9,9 @@ from dataclasses import replace
 
 import pytest
 
-from bench import draft, journal, method
-from bench.record import VISIT
-from errors import GateError
+from offload.bench import draft, journal, method
+from offload.bench.record import VISIT
+from offload.errors import GateError
 from tests.commands import fab, fab_here
 
 CLAIMS = ["accuracy", "coverage", "A/A", "power"]

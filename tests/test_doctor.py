@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import catalog
-from bench import doctor, noise
-from bench.doctor import OK, WARNING, WRONG
-from bench.noise import Noise
+from offload.bench import doctor, noise
+from offload.bench.doctor import OK, WARNING, WRONG
+from offload.bench.noise import Noise
+from offload.registry import catalog
+from tests import ROOT
 from tests.commands import FAB, fab_here, free_port
 
 QUIET = Noise(others_cpu=0.0, steal=0.0, pressure=0.0, timer_late_ms=0.1)
@@ -123,7 +124,7 @@ def test_limits_of_the_process_are_found_by_the_real_command(tmp_path: Path) -> 
     (tmp_path / "file").touch()
     said = subprocess.run(
         [FAB, "doctor"],
-        cwd=catalog.ROOT,
+        cwd=ROOT,
         env={**os.environ, "RESULTS": str(tmp_path / "file")},
         preexec_fn=_limit,
         capture_output=True,

@@ -18,9 +18,10 @@ from pathlib import Path
 import psutil
 import pytest
 
-import catalog
-from bench import journal, running
-from errors import MachineError
+from offload.bench import journal, running
+from offload.errors import MachineError
+from offload.registry import catalog
+from tests import ROOT
 from tests.commands import FAB, can_listen, fab, fab_here, free_port, served
 from tests.http_clients import get, in_threads
 from tests.installed import KINDS, OWN, require
@@ -194,7 +195,7 @@ def test_an_ended_run_keeps_what_was_finished_and_leaves_no_process(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setenv("UPSTREAM_FOLDER", str(tmp_path))
-    run = subprocess.Popen([FAB, words], cwd=catalog.ROOT, stdout=-3, stderr=-1, text=True)
+    run = subprocess.Popen([FAB, words], cwd=ROOT, stdout=-3, stderr=-1, text=True)
     try:
         assert wait_until(lambda: [*journal.RESULTS.glob("*/results.txt")], 40)
         finished = journal.read(journal.newest())

@@ -7,13 +7,13 @@ from pathlib import Path
 
 import pytest
 
-from bench import draft, journal, rounds
-from bench import run as running
-from bench.plan import Plan
-from bench.record import Record
-from commands import _run
-from errors import UsageError
-from suites import Case
+from offload.bench import draft, journal, rounds
+from offload.bench import run as running
+from offload.bench.plan import Plan
+from offload.bench.record import Record
+from offload.cli import _run
+from offload.errors import UsageError
+from offload.suites import Case
 
 PLAN = Plan("measure", (Case("threads", "noop_sync"),), seed=1, driver=None, quick=True)
 

@@ -8,19 +8,15 @@ from pathlib import Path
 
 import pytest
 
-import catalog
+from offload.registry import catalog, places
+from tests import ROOT
 
-ROOT = catalog.ROOT
-BASE = {"catalog", "entries", "errors", "files", "requirements", "source"}
+PACKAGE = places.PACKAGE
+BASE = {"errors", "files", "registry"}
 MAY_IMPORT = {
     "errors": set(),
     "files": set(),
-    "source": {"errors"},
-    "requirements": {"source"},
-    "entries": {"source"},
-    "catalog": {"entries", "errors", "source"},
-    "spelling": BASE,
-    "values": BASE,
+    "registry": {"errors"},
     "upstream": BASE,
     "tasks": BASE,
     "servers": BASE | {"tasks"},
@@ -28,42 +24,59 @@ MAY_IMPORT = {
     "suites": BASE | {"loads"},
     "bench": BASE | {"suites", "loads", "upstream"},
     "reports": BASE | {"suites", "loads", "bench"},
-    "commands": BASE | {"values", "suites", "loads", "bench", "reports"},
-    "fabfile": BASE | {"spelling", "commands"},
+    "cli": BASE | {"suites", "loads", "bench", "reports"},
 }
-PARTS = [name for name in MAY_IMPORT if (ROOT / name).is_dir() or (ROOT / f"{name}.py").is_file()]
 
 
 def files(part: str) -> list[Path]:
-    return sorted((ROOT / part).rglob("*.py")) or [ROOT / f"{part}.py"]
+    return sorted((PACKAGE / part).rglob("*.py")) or [PACKAGE / f"{part}.py"]
 
 
-def imported(path: Path) -> set[str]:
+def modules(path: Path) -> set[str]:
+    """Every dotted name that a file imports: `from a import b` is a.b."""
     found = set()
     for node in ast.walk(ast.parse(path.read_bytes())):
         if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
+            found |= {alias.name for alias in node.names}
         elif isinstance(node, ast.ImportFrom):
             assert node.level == 0, f"{path} imports relatively"
-            found.add((node.module or "").partition(".")[0])
+            found |= {f"{node.module}.{alias.name}" for alias in node.names}
     return found
 
 
-@pytest.mark.parametrize("part", PARTS)
+def imported(path: Path) -> set[str]:
+    return {name.partition(".")[0] for name in modules(path)}
+
+
+def parts_of(path: Path) -> set[str]:
+    """The parts of the toolkit that a file imports from."""
+    ours = [name.split(".") for name in modules(path)]
+    return {words[1] for words in ours if words[0] == "offload"} - {"__version__"}
+
+
+@pytest.mark.parametrize("part", MAY_IMPORT)
 def test_a_part_imports_only_what_stands_to_its_right(part: str) -> None:
-    ours = {name for path in files(part) for name in imported(path)} & set(MAY_IMPORT)
+    ours = {name for path in files(part) for name in parts_of(path)}
     assert ours - {part} <= MAY_IMPORT[part]
 
 
 def test_every_python_file_belongs_to_a_part() -> None:
-    top = {p.name.removesuffix(".py") for p in ROOT.iterdir() if p.suffix == ".py"}
-    folders = {p.parent.name for p in ROOT.glob("*/__init__.py")}
-    assert (top | folders) - {"tests"} == set(PARTS)
+    modules = {p.name.removesuffix(".py") for p in PACKAGE.glob("*.py")} - {"__init__"}
+    folders = {p.parent.name for p in PACKAGE.glob("*/__init__.py")}
+    assert modules | folders == set(MAY_IMPORT)
+    assert [p.name for p in ROOT.glob("*.py")] == ["fabfile.py"]
 
 
 @pytest.mark.parametrize("name", ["_probe", "_gil_state", "_gil_word", "_memory"])
 def test_the_probe_needs_only_the_standard_library(name: str) -> None:
-    assert imported(ROOT / "servers" / f"{name}.py") - {"servers"} <= sys.stdlib_module_names
+    path = ROOT / "servers" / f"{name}.py"
+    assert imported(path) - {"offload"} <= sys.stdlib_module_names
+    assert parts_of(path) <= {"servers"}
+
+
+def test_the_registry_needs_only_the_standard_library() -> None:
+    for path in files("registry"):
+        assert imported(path) - {"offload", "pipepool"} <= sys.stdlib_module_names, path
 
 
 def test_the_process_pool_needs_only_the_standard_library() -> None:
@@ -71,13 +84,13 @@ def test_the_process_pool_needs_only_the_standard_library() -> None:
         assert imported(path) - {"pipepool"} <= sys.stdlib_module_names, path
 
 
-@pytest.mark.parametrize("part", sorted({*PARTS} - {"servers", "bench"}))
+@pytest.mark.parametrize("part", sorted({*MAY_IMPORT} - {"servers", "bench", "registry"}))
 def test_only_servers_and_the_bench_use_the_process_pool(part: str) -> None:
     assert not any("pipepool" in imported(path) for path in files(part))
 
 
 def test_third_party_servers_are_imported_inside_serve_only() -> None:
-    core = {"servers", "pipepool", "tasks", "catalog", "errors", "tornado"}
+    core = {"offload", "pipepool", "tornado"}
     for path in (p for p in files("servers") if p.stem in catalog.servers()):
         at_import = {
             name

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-import catalog
-from bench import journal
+from offload.bench import journal
+from tests import ROOT
 from tests.commands import FAB, fab
 from tests.test_fab import Alive
 from tests.waiting import read_line, wait_until
@@ -49,7 +49,7 @@ def test_compare_finds_four_workers_faster_than_two() -> None:
 @pytest.mark.slow
 def test_resume_repeats_and_loses_no_finished_visit_after_kill_9(mark: Alive) -> None:
     run = subprocess.Popen(
-        [FAB, "measure:3/sleep_short_sync,users=2,quick=yes,target=50"], cwd=catalog.ROOT, stderr=-3
+        [FAB, "measure:3/sleep_short_sync,users=2,quick=yes,target=50"], cwd=ROOT, stderr=-3
     )
     try:
         assert wait_until(lambda: len(visits()) >= 2, 40)
@@ -71,7 +71,7 @@ def visits() -> list[tuple[int | None, int, str]]:
 
 
 def test_two_processes_never_add_to_one_run() -> None:
-    run = subprocess.Popen([FAB, "measure:3/sleep_short_sync,users=2"], cwd=catalog.ROOT, stderr=-1)
+    run = subprocess.Popen([FAB, "measure:3/sleep_short_sync,users=2"], cwd=ROOT, stderr=-1)
     try:
         while ": load, " not in read_line(run.stderr):
             pass

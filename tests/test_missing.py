@@ -12,21 +12,21 @@ from pathlib import Path
 
 import pytest
 
-import catalog
-import loads
-import requirements
-from bench import draft, flags
-from bench.plan import Plan
-from bench.record import LONG
-from bench.run import run
-from commands import _run
-from errors import MachineError, RunError
-from suites import Case
+from offload import loads
+from offload.bench import draft, flags
+from offload.bench.plan import Plan
+from offload.bench.record import LONG
+from offload.bench.run import run
+from offload.cli import _run
+from offload.errors import MachineError, RunError
+from offload.registry import requirements
+from offload.suites import Case
+from tests import ROOT
 
 AB = "ab is not installed: sudo apt install apache2-utils"
 OWN = {"fastapi", "uvicorn"}  # which are imported by their own names, beside what is in them
 IMPORTED = {named: name for name, named in requirements.INSIDE.items() if named not in OWN}
-LINES = (catalog.ROOT / "requirements-suites.txt").read_text().splitlines()
+LINES = (ROOT / "requirements-suites.txt").read_text().splitlines()
 PACKAGES = [re.split(r"[^\w-]", line)[0] for line in LINES if line[:1].isalpha()]
 
 

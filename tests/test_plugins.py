@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-import catalog
+from tests import ROOT
 
 pytestmark = pytest.mark.server
 
@@ -23,7 +23,7 @@ def run(folder: Path, code: str, *words: str) -> tuple[int, str]:
     command = [sys.executable, "-m", "pytest", *plugins, "-p", "no:cacheprovider"]
     done = subprocess.run(
         [*command, "-c", os.devnull, "--rootdir", folder, *words, folder / "test_own.py"],
-        cwd=catalog.ROOT,
+        cwd=ROOT,
         env={**os.environ, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
         capture_output=True,
         text=True,

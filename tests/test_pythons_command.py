@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-import catalog
-from bench import journal
+from offload.bench import journal
+from tests import ROOT
 from tests.commands import FAB, fab, fab_here, free_port, served
 from tests.http_clients import get
 from tests.suites.test_mistakes import GOOD
@@ -47,7 +47,7 @@ def test_a_server_runs_in_the_python_named(begun: Path) -> None:
 
 def test_every_row_is_run_in_every_python_that_is_here() -> None:
     words = "run_suite:tornado,rows=published,quick=yes,driver=builtin,pythons=own+nosuch+other"
-    run = subprocess.Popen([FAB, words], cwd=catalog.ROOT, stdout=-3, stderr=-1)
+    run = subprocess.Popen([FAB, words], cwd=ROOT, stdout=-3, stderr=-1)
     try:
         assert read_line(run.stderr).startswith(LEFT_OUT)
         assert read_line(run.stderr).startswith("28 rows: visits with builtin")

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-import catalog
-from bench import journal
-from bench.record import LONG, VISIT
-from suites import tornado
+from offload.bench import journal
+from offload.bench.record import LONG, VISIT
+from offload.registry import catalog
+from offload.suites import tornado
 from tests.commands import fab, fab_here
 from tests.waiting import wait_until
 

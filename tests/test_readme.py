@@ -11,13 +11,14 @@ import docutils.core
 import docutils.nodes
 import pytest
 
-import catalog
-from errors import UsageError
-from spelling import defaults, rewrite
-from suites import _module
+from offload.cli.spelling import defaults, rewrite
+from offload.errors import UsageError
+from offload.registry import catalog
+from offload.registry.places import PACKAGE
+from offload.suites import _module
+from tests import ROOT
 from tests.commands import fab_here
 
-ROOT = catalog.ROOT
 PAGES = [ROOT / "README.rst", ROOT / "CONTRIBUTING.rst", *sorted((ROOT / "docs").glob("*.rst"))]
 SERVERS, TASKS = catalog.servers(), catalog.tasks()
 OPTION = re.compile(r"(?<![\w.])([a-z_]+)=")
@@ -68,7 +69,7 @@ def fab_lines() -> list[str]:
 
 @pytest.fixture(scope="module")
 def commands() -> dict[str, object]:
-    import commands as loaded
+    from offload import cli as loaded
 
     fab_here("--list")  # which imports the fabfile
     return {name: defaults(task.body) for name, task in loaded.COMMANDS.items()}
@@ -164,8 +165,9 @@ def paths() -> dict[str, Path]:
     for line in lines():
         for word in re.findall(r"(?<![\w/:=.~-])[\w.-]+(?:/[\w.*-]*)+(?![\w:@])", line):
             top = word.partition("/")[0]
-            if (ROOT / top).is_dir() and top != ".venv":
-                found[word] = ROOT / word
+            for base in (ROOT, PACKAGE):
+                if (base / top).is_dir() and top != ".venv":
+                    found[word] = base / word
         for word in re.findall(r"^[\w-]+\.(?:txt|rst|py|json|jsonl)$", line):
             found[word] = ROOT / word
     for page, document in documents().items():

@@ -10,11 +10,11 @@ import docutils.core
 import docutils.nodes
 import pytest
 
-import catalog
-from bench import journal
+from offload.bench import journal
+from tests import ROOT
 from tests.commands import fab_here
 
-EXAMPLES = sorted(path.parent.name for path in (catalog.ROOT / "results").glob("*/run.json"))
+EXAMPLES = sorted(path.parent.name for path in (ROOT / "results").glob("*/run.json"))
 HEAD = ["Task", "Users", "Rate"]
 
 Table = list[list[str]]
@@ -22,7 +22,7 @@ Table = list[list[str]]
 
 @pytest.fixture(autouse=True)
 def _committed(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(journal, "RESULTS", catalog.ROOT / "results")
+    monkeypatch.setattr(journal, "RESULTS", ROOT / "results")
 
 
 def reported(run: str, form: str) -> str:

@@ -8,8 +8,8 @@ import subprocess
 
 import pytest
 
-import catalog
-from bench.stats import scaling
+from offload.bench.stats import scaling
+from tests import ROOT
 from tests.commands import FAB, fab
 from tests.waiting import read_line
 
@@ -20,7 +20,7 @@ SLEEP_S = 0.05  # of a task that keeps one worker for so long, and no CPU
 @pytest.mark.server
 def test_two_points_are_no_curve_which_is_said_before_they_are_measured() -> None:
     words = "scale:3/sleep_short_sync,workers=1+2,users=4"
-    run = subprocess.Popen([FAB, words], cwd=catalog.ROOT, stdout=-3, stderr=-1)
+    run = subprocess.Popen([FAB, words], cwd=ROOT, stdout=-3, stderr=-1)
     try:
         assert read_line(run.stderr).startswith(REFUSED)
         assert read_line(run.stderr).startswith("2 rows: visits with builtin: ")

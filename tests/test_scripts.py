@@ -10,10 +10,10 @@ from types import ModuleType
 
 import pytest
 
-import catalog
-from bench import server
+from offload.bench import server
+from tests import ROOT
 
-SCRIPTS = catalog.ROOT / "scripts"
+SCRIPTS = ROOT / "scripts"
 MEASURING = ["gil_table", "executors_table", "meter_effect"]
 
 

@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-import catalog
+from tests import ROOT
 
-FOLDER = catalog.ROOT / "scripts"
+FOLDER = ROOT / "scripts"
 SCRIPTS = sorted(path for path in FOLDER.iterdir() if path.is_file() and not path.suffix)
 TOOLS = ("sh", "id", "rm", "uname", "dirname", "env", "dpkg", "mkdir", "cat")
 FAILS = "#!/bin/sh\nexit 1\n"
@@ -178,7 +178,7 @@ def test_tools_that_are_here_are_not_installed(run: Run, bin_: Path) -> None:
 def test_without_apt_get_no_python_is_made_and_one_line_says_so(
     name: str, words: str, run: Run
 ) -> None:
-    pythons = catalog.ROOT / ".pythons"
+    pythons = ROOT / ".pythons"
     before = sorted(pythons.glob("*"))
     said = run(name, "3.14")
     assert (said.returncode, said.stdout, said.stderr) == (3, "", f"error: {words}\n")

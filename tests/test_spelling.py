@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-import catalog
-from errors import UsageError
-from spelling import rewrite
+from offload.cli.spelling import rewrite
+from offload.errors import UsageError
+from tests import ROOT
 from tests.commands import FAB, fab_here
 
 COMMANDS = {
@@ -102,7 +102,7 @@ def test_a_reader_that_leaves_is_no_traceback(
 ) -> None:
     monkeypatch.setenv("PYTHONUNBUFFERED", unbuffered)
     pipe = subprocess.PIPE
-    with subprocess.Popen([FAB, *words], cwd=catalog.ROOT, stdout=pipe, stderr=pipe) as process:
+    with subprocess.Popen([FAB, *words], cwd=ROOT, stdout=pipe, stderr=pipe) as process:
         assert process.stdout is not None
         process.stdout.close()
         _, errors = process.communicate(timeout=30)

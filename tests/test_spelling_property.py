@@ -9,18 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invoke import Collection, ParseError, Parser
 
-from commands import (
-    COMMANDS,
-    benchmark,
-    load_test,
-    maintain,
-    question,
-    serve,
-    start,
-    understand,
-)
-from errors import UsageError
-from spelling import NO, YES, defaults, rewrite
+from offload.cli import COMMANDS, benchmark, load_test, maintain, question, serve, start, understand
+from offload.cli.spelling import NO, YES, defaults, rewrite
+from offload.errors import UsageError
 from tests.properties import examples
 
 assert [benchmark, load_test, maintain, question, serve, start, understand]  # each has commands

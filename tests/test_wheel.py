@@ -11,10 +11,9 @@ from pathlib import Path
 
 import pytest
 
-import catalog
-from tests import installed
+from tests import ROOT, installed
 
-SOURCE = catalog.ROOT / "pipepool"
+SOURCE = ROOT / "pipepool"
 LARGEST = 100_000  # bytes
 
 pytestmark = pytest.mark.server

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-import catalog
-from bench import journal, noise
-from bench.noise import Noise
-from reports import text
+from offload.bench import journal, noise
+from offload.bench.noise import Noise
+from offload.registry import catalog
+from offload.reports import text
+from tests import ROOT
 from tests.commands import fab_here
 
 WIDE = 100
@@ -24,7 +25,7 @@ WIDER = {
 def commands() -> list[str]:
     """Name the commands, as their files decorate them."""
     found = []
-    for path in sorted((catalog.ROOT / "commands").glob("*.py")):
+    for path in sorted((ROOT / "src" / "offload" / "cli").glob("*.py")):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef) and node.decorator_list:
                 call = node.decorator_list[0]
@@ -78,7 +79,7 @@ def test_how_to_get_a_python_fits(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
 
 def test_what_a_report_explains_fits(monkeypatch: pytest.MonkeyPatch) -> None:
     assert len(widest(text.EXPLAINED)) <= WIDE
-    monkeypatch.setattr(journal, "RESULTS", catalog.ROOT / "results")
+    monkeypatch.setattr(journal, "RESULTS", ROOT / "results")
     printed = fab_here("report:example").stdout
     conditions = [line for line in printed.splitlines() if line.startswith(("Load: ", "Pools "))]
     assert len(conditions) == 2

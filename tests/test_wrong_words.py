@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench import journal
+from offload.bench import journal
 from tests.commands import fab, fab_here
 
 WRONG = {

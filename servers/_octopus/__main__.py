@@ -1,12 +1,12 @@
-"""Build the octopus database, unless it is there and whole: python -m servers._octopus ROWS."""
+"""Build the octopus database unless it is complete: python -m offload.servers._octopus ROWS."""
 
 from __future__ import annotations
 
 import sys
 import time
 
-from errors import Mendable
-from servers._octopus import database
+from offload.errors import Mendable
+from offload.servers._octopus import database
 
 
 def main(words: list[str]) -> int:

@@ -9,8 +9,8 @@ import sqlite3
 from collections.abc import Iterator
 from pathlib import Path
 
-import catalog
-from errors import MachineError, StorageError
+from offload.errors import MachineError, StorageError
+from offload.registry import places
 
 ROWS = 1_000_000
 FEW = {"user": 1000, "octopus_type": 10, "sea_food": 70}  # rows, however many octopuses there are
@@ -54,7 +54,7 @@ SELECT id, id, 1 + (id * 2654435761 >> 13) % {FEW["sea_food"]} FROM n"""
 
 def path() -> Path:
     """Give where it is: OCTOPUS_DB, or under .data."""
-    return Path(os.environ.get("OCTOPUS_DB", catalog.ROOT / ".data" / "octopus.sqlite3"))
+    return Path(os.environ.get("OCTOPUS_DB", places.cache() / "octopus.sqlite3"))
 
 
 def build(rows: int) -> str:

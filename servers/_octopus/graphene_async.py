@@ -8,8 +8,8 @@ import graphene
 from django.http import HttpRequest, JsonResponse
 from django.urls import re_path
 
-from servers._octopus import views
-from servers._octopus.graphene_types import AsyncQuery
+from offload.servers._octopus import views
+from offload.servers._octopus.graphene_types import AsyncQuery
 
 SCHEMA = graphene.Schema(AsyncQuery)
 

@@ -6,8 +6,8 @@ import graphene
 from django.urls import re_path
 from graphene_django.views import GraphQLView
 
-from servers._octopus import views
-from servers._octopus.graphene_types import Query
+from offload.servers._octopus import views
+from offload.servers._octopus.graphene_types import Query
 
 SCHEMA = graphene.Schema(Query)
 

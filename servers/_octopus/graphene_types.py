@@ -7,7 +7,7 @@ from typing import Any
 import graphene
 from graphene_django import DjangoObjectType
 
-from servers._octopus import models
+from offload.servers._octopus import models
 
 
 class OctopusType(DjangoObjectType):

@@ -10,13 +10,13 @@ import multiprocessing
 import threading
 from typing import Any
 
-from servers import _asgi, _begun, _workers
-from servers._octopus import database
+from offload.servers import _asgi, _begun, _workers
+from offload.servers._octopus import database
 
 
 def graphene_wsgi() -> Any:
     """Make graphene's sync application, of a process that gunicorn began."""
-    _set_up("servers._octopus.graphene_sync")
+    _set_up("offload.servers._octopus.graphene_sync")
     from django.core.wsgi import get_wsgi_application
 
     application = get_wsgi_application()
@@ -26,12 +26,12 @@ def graphene_wsgi() -> Any:
 
 def graphene_asgi() -> Any:
     """Make graphene's async application, of a process that uvicorn began."""
-    return _Async("servers._octopus.graphene_async")
+    return _Async("offload.servers._octopus.graphene_async")
 
 
 def strawberry_asgi() -> Any:
     """Make Strawberry's async application, of a process that uvicorn began."""
-    return _Async("servers._octopus.strawberry_async")
+    return _Async("offload.servers._octopus.strawberry_async")
 
 
 class _Async:
@@ -62,7 +62,7 @@ def _set_up(paths: str) -> None:
         DATABASES={
             "default": {"ENGINE": "django.db.backends.sqlite3", "NAME": str(database.path())}
         },
-        INSTALLED_APPS=["servers._octopus"],
+        INSTALLED_APPS=["offload.servers._octopus"],
         ROOT_URLCONF=paths,
         SECRET_KEY="nothing is signed",  # noqa: S106
     )

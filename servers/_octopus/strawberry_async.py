@@ -7,7 +7,7 @@ import strawberry_django
 from django.urls import re_path
 from strawberry.django.views import AsyncGraphQLView
 
-from servers._octopus import models, views
+from offload.servers._octopus import models, views
 
 
 @strawberry_django.type(models.OctopusType)

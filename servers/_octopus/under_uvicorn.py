@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import os
 
-import tasks
-from servers import _begun, _uvicorn
-from servers._octopus import database, site
+from offload import tasks
+from offload.servers import _begun, _uvicorn
+from offload.servers._octopus import database, site
 
 
 def serve(task: str, make: str, port: int, backlog: int, processes: int) -> None:

@@ -6,7 +6,7 @@ import os
 
 from django.http import HttpRequest, HttpResponse
 
-from servers import _answer, _begun, _clock
+from offload.servers import _answer, _begun, _clock
 
 
 def called(request: HttpRequest) -> HttpResponse:

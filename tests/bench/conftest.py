@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from bench import gil_meter, pythons
+from offload.bench import gil_meter, pythons
 
 
 @pytest.fixture

@@ -11,7 +11,7 @@ import sys
 import time
 from time import monotonic
 
-from servers import _gil_state, _gil_word
+from offload.servers import _gil_state, _gil_word
 
 CYCLE = 0.02  # s
 DATA = bytes(1 << 20)

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from bench import availabilities, draft
-from bench.record import LONG, Record
-from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
-from suites import Availability, Case
+from offload.bench import availabilities, draft
+from offload.bench.record import LONG, Record
+from offload.bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
+from offload.suites import Availability, Case
 
 CASE = Case("sync", "sleep_sync")
 ONE = Availability("sync", "who", "where", "some fail", CASE, 0.9677, "siege, 60 s")

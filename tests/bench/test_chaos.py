@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from bench.pool_comparison import chaos
+from offload.bench.pool_comparison import chaos
 
 
 def run_chaos(idempotent: bool, seconds: int) -> chaos.ChaosResult:

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from bench import audits, claims, draft
-from bench.record import LONG, VISIT, Record
-from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
-from suites import Audit, Case, Claim, Figure, Request
+from offload.bench import audits, claims, draft
+from offload.bench.record import LONG, VISIT, Record
+from offload.bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
+from offload.suites import Audit, Case, Claim, Figure, Request
 
 ONE = Case("loop", "sleep_sync")
 OTHER = Case("threads", "sleep_sync", request=Request("/x"))

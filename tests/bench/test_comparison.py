@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench import comparison, draft, journal
-from errors import StartError, UsageError
-from suites import Case
+from offload.bench import comparison, draft, journal
+from offload.errors import StartError, UsageError
+from offload.suites import Case
 
 CASE = Case("threads", "noop_sync")
 ELSEWHERE = Case("threads", "noop_sync", python="/no/such/python")

@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-from bench import draft, flags
-from bench.record import VISIT
-from bench.visit import visit
-from suites import Case
+from offload.bench import draft, flags
+from offload.bench.record import VISIT
+from offload.bench.visit import visit
+from offload.suites import Case
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
 

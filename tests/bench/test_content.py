@@ -6,8 +6,8 @@ import json
 
 import pytest
 
-from bench import content
-from errors import StartError
+from offload.bench import content
+from offload.errors import StartError
 
 
 def test_a_suite_without_extract_and_no_suite_have_none() -> None:

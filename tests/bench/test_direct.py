@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from bench import speed_up
-from bench.direct import direct
-from errors import StartError
+from offload.bench import speed_up
+from offload.bench.direct import direct
+from offload.errors import StartError
 
 pytestmark = pytest.mark.server
 

@@ -12,13 +12,13 @@ from pathlib import Path
 
 import pytest
 
-from bench import draft, gil, gil_meter, gil_word, load_test, server, single_flight
-from bench.prime import get
-from bench.record import VISIT, Record
-from bench.visit import visit
-from loads import Load
-from reports import gil_follows
-from suites import Case
+from offload.bench import draft, gil, gil_meter, gil_word, load_test, server, single_flight
+from offload.bench.prime import get
+from offload.bench.record import VISIT, Record
+from offload.bench.visit import visit
+from offload.loads import Load
+from offload.reports import gil_follows
+from offload.suites import Case
 from tests.bench.test_gil_meter import TRIES, two_cores
 
 TASKS = Path(__file__).parent / "holding.py"

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from bench import gil_meter, gil_word
-from bench.gil_meter import EVERY, Meter, Utilisation
+from offload.bench import gil_meter, gil_word
+from offload.bench.gil_meter import EVERY, Meter, Utilisation
 from tests.bench.conftest import Word
 from tests.waiting import wait_until
 

@@ -18,11 +18,11 @@ from typing import Any
 
 import pytest
 
-import catalog
-from bench import gil_meter, gil_word, pythons, server
-from bench.gil_meter import Meter, Utilisation
-from bench.prime import get
-from errors import UsageError
+from offload.bench import gil_meter, gil_word, pythons, server
+from offload.bench.gil_meter import Meter, Utilisation
+from offload.bench.prime import get
+from offload.errors import UsageError
+from tests import ROOT
 from tests.waiting import read_line, wait_until
 
 TASKS = Path(__file__).parent / "holding.py"
@@ -43,7 +43,7 @@ def metered(
     """Look at a process that holds its GIL for a share of its time: what was read, what it says."""
     words = [python, "-m", "tests.bench.holder", str(share), str(seconds), how]
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
-    holder = subprocess.Popen(words, cwd=catalog.ROOT, text=True, **pipes)  # type: ignore[call-overload]
+    holder = subprocess.Popen(words, cwd=ROOT, text=True, **pipes)  # type: ignore[call-overload]
     try:
         with Meter(json.loads(read_line(holder.stdout))) as meter:
             print(file=holder.stdin, flush=True)

@@ -13,11 +13,11 @@ from dataclasses import replace
 
 import pytest
 
-import loads
-from bench import draft, server
-from bench.measure import measure
-from loads import h2load
-from suites import granian
+from offload import loads
+from offload.bench import draft, server
+from offload.bench.measure import measure
+from offload.loads import h2load
+from offload.suites import granian
 from tests.installed import MISSING
 
 CASE = granian.RSGI["bytes", granian.SMALL]

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from bench import hops
-from bench.in_turn import InTurn
-from bench.record import PAIR, Record
-from reports import hops as report
+from offload.bench import hops
+from offload.bench.in_turn import InTurn
+from offload.bench.record import PAIR, Record
+from offload.reports import hops as report
 
 # us of CPU a request: the noise of a round is in all of them alike
 CPU = {"loop": 200.0, "threads": 300.0, "processes": 700.0, "pipes": 320.0, "granian_wsgi": 50.0}

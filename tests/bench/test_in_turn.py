@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import hops, in_turn, journal
-from suites import Case
+from offload.bench import hops, in_turn, journal
+from offload.suites import Case
 from tests.installed import MISSING
 
 pytestmark = pytest.mark.server

@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import catalog
-from bench import journal
-from bench.record import Record, from_line
-from errors import StorageError
+from offload.bench import journal
+from offload.bench.record import Record, from_line
+from offload.errors import StorageError
+from tests import ROOT
 
 RECORD = Record(
     "run", "threads", "sleep_sync", 25, "fab run_server:3,sleep_sync", "2026-01-01T00:00"
@@ -22,8 +22,8 @@ WRITE = """
 import sys
 from pathlib import Path
 from dataclasses import replace
-from bench import journal
-from bench.record import from_line
+from offload.bench import journal
+from offload.bench.record import from_line
 record = from_line(sys.argv[3])
 for n in range(40):
     journal.append(Path(sys.argv[1]), replace(record, order=n, task=sys.argv[2], output="x" * 9000))
@@ -62,9 +62,7 @@ def test_a_torn_last_line_is_passed_over_and_not_built_upon(
 
 def test_eight_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     words = [sys.executable, "-c", WRITE, str(tmp_path)]
-    writers = [
-        subprocess.Popen([*words, str(n), RECORD.to_line()], cwd=catalog.ROOT) for n in range(8)
-    ]
+    writers = [subprocess.Popen([*words, str(n), RECORD.to_line()], cwd=ROOT) for n in range(8)]
     assert [writer.wait(60) for writer in writers] == [0] * 8
     read = {(record.task, record.order) for record in journal.read(tmp_path)}
     assert read == {(str(n), m) for n in range(8) for m in range(40)}

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from bench import journal
-from errors import StorageError
+from offload.bench import journal
+from offload.errors import StorageError
 from tests.bench.test_journal import RECORD
 
 WHAT_TO_DO = "mend its rights or space, or set RESULTS=folder"

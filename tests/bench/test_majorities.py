@@ -6,13 +6,13 @@ import importlib
 
 import pytest
 
-import catalog
-from bench import majorities
-from bench.claims import Judged
-from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
-from suites import Majority
+from offload.bench import majorities
+from offload.bench.claims import Judged
+from offload.bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
+from offload.registry import catalog
+from offload.suites import Majority
 
-SUITES = [importlib.import_module(f"suites.{name}") for name in catalog.suites()]
+SUITES = [importlib.import_module(f"offload.suites.{name}") for name in catalog.suites()]
 ALL = [one for suite in SUITES for one in getattr(suite, "MAJORITIES", ())]
 MORE, LESS = (HOLDS, 1.5, 1.6), (DOES_NOT, 0.5, 0.6)
 NONE, OPEN, OTHER = (DOES_NOT, 0.98, 1.02), (UNRESOLVED, 0.5, 3.0), (NOT_COMPARABLE, 1.5, 1.6)

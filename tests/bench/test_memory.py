@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-from bench import server
-from bench.tree import MIB, Tree
-from suites import Case
+from offload.bench import server
+from offload.bench.tree import MIB, Tree
+from offload.suites import Case
 
 pytestmark = pytest.mark.server
 PAGE = os.sysconf("SC_PAGE_SIZE")

@@ -11,10 +11,10 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from bench import draft, flags, noise
-from bench.method import ACCURATE, truth
-from bench.record import VISIT, Record
-from bench.visit import visit
+from offload.bench import draft, flags, noise
+from offload.bench.method import ACCURATE, truth
+from offload.bench.record import VISIT, Record
+from offload.bench.visit import visit
 
 pytestmark = pytest.mark.server
 

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-import catalog
-import requirements
-from bench import draft, pythons
-from bench.visit import visit
-from errors import UsageError
-from suites import Case
+from offload.bench import draft, pythons
+from offload.bench.visit import visit
+from offload.errors import UsageError
+from offload.registry import catalog, requirements
+from offload.suites import Case
 
 pytestmark = pytest.mark.usefixtures("no_other_python")
 

@@ -16,11 +16,11 @@ from typing import Any
 import psutil
 import pytest
 
-import catalog
-from bench.pool_comparison import contender_process
-from bench.pool_comparison.contender_main import CLOSE_TIMEOUT
-from bench.pool_comparison.contender_process import ContenderProcess
-from bench.pool_comparison.slices import children
+from offload.bench.pool_comparison import contender_process
+from offload.bench.pool_comparison.contender_main import CLOSE_TIMEOUT
+from offload.bench.pool_comparison.contender_process import ContenderProcess
+from offload.bench.pool_comparison.slices import children
+from tests import ROOT
 from tests.waiting import read_line, wait_until
 
 pytestmark = [pytest.mark.server, pytest.mark.timeout(150)]
@@ -37,7 +37,15 @@ POOLS = (
     "PipePool",
 )
 ENDS = "process fork"  # is measured in the same way as "process"
-COMMAND = (sys.executable, "-m", "bench.pool_comparison", "--seconds=0", "--budget=0", "--quick")
+COMMAND = (
+    sys.executable,
+    "-P",
+    "-m",
+    "offload.bench.pool_comparison",
+    "--seconds=0",
+    "--budget=0",
+    "--quick",
+)
 
 
 def runs(pid: int) -> bool:
@@ -53,9 +61,7 @@ def begun(pools: tuple[str, ...], *words: str) -> Iterator[tuple[subprocess.Pope
     """Begin a benchmark; give it and the pids of its pools."""
     command = [*COMMAND, f"--pools={','.join(pools)}", *words]
     pipe = subprocess.PIPE
-    with subprocess.Popen(
-        command, cwd=catalog.ROOT, stdout=pipe, stderr=pipe, text=True
-    ) as running:
+    with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as running:
         try:
             yield running, [json.loads(read_line(running.stdout, BEGIN))["pid"] for _ in pools]
         finally:
@@ -79,7 +85,7 @@ def said() -> str:
 
 def test_a_pool_that_is_not_known_is_refused() -> None:
     command = [*COMMAND, "--pools=PipePool,no such pool"]
-    done = subprocess.run(command, cwd=catalog.ROOT, capture_output=True, text=True, timeout=30)
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
     assert (done.returncode, done.stderr) == (2, "no pool is called 'no such pool'\n")
 
 

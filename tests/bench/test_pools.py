@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench import cells
-from bench.pools import Line
-from reports import pools as report
+from offload.bench import cells
+from offload.bench.pools import Line
+from offload.reports import pools as report
 
 RATES = {"process": [100.0, 200.0, 50.0], "PipePool": [1000.0, 2000.0, 500.0]}
 

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from bench import draft, flags
-from bench.plan import Plan
-from bench.progress import Progress
-from bench.rounds import due
-from suites import Case
+from offload.bench import draft, flags
+from offload.bench.plan import Plan
+from offload.bench.progress import Progress
+from offload.bench.rounds import due
+from offload.suites import Case
 
 CASE = Case("threads", "noop_sync")
 PLAN = Plan("measure", (CASE,), seed=7, driver=None)

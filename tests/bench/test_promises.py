@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from bench import promises
-from bench.pools import Line
+from offload.bench import promises
+from offload.bench.pools import Line
 
 CHAOS = {
     "kind": "chaos",

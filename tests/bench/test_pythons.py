@@ -6,9 +6,9 @@ import sys
 
 import pytest
 
-from bench import pythons, server
-from errors import UsageError
-from suites import Case
+from offload.bench import pythons, server
+from offload.errors import UsageError
+from offload.suites import Case
 
 pytestmark = pytest.mark.usefixtures("no_other_python")
 

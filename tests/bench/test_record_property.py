@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import catalog
-from bench import journal
-from bench.record import Record, from_line
+from offload.bench import journal
+from offload.bench.record import Record, from_line
+from tests import ROOT
 from tests.properties import examples
 
 RECORD = Record("run", "threads", "sleep_sync", 25, "fab run_server:3,sleep_sync", "2026-01-01")
@@ -64,7 +64,7 @@ def test_a_record_reads_back_as_it_was(record: Record) -> None:
 
 
 def test_the_committed_runs_read_back_as_they_were() -> None:
-    for path in (catalog.ROOT / "results").glob("example*/records.jsonl"):
+    for path in (ROOT / "results").glob("example*/records.jsonl"):
         for line in path.read_text().splitlines()[:20]:
             assert json.loads(from_line(line).to_line()).items() >= json.loads(line).items()
 

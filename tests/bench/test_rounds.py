@@ -8,13 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from bench import draft
-from bench import plan as plans
-from bench.plan import Plan
-from bench.record import LONG, Record
-from bench.rounds import Due, due
-from errors import StorageError
-from suites import Case
+from offload.bench import draft
+from offload.bench import plan as plans
+from offload.bench.plan import Plan
+from offload.bench.record import LONG, Record
+from offload.bench.rounds import Due, due
+from offload.errors import StorageError
+from offload.suites import Case
 
 CASES = (Case("threads", "sleep_sync"), Case("processes", "sleep_sync"), Case("loop", "noop_sync"))
 PLAN = Plan("tornado", CASES, seed=7, driver="siege")

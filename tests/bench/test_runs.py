@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
-from bench import draft, journal, plan, runs
-from suites import Case
+from offload.bench import draft, journal, plan, runs
+from offload.suites import Case
 
 CASES = (Case("threads", "noop_sync"), Case("loop", "noop_sync"))
 

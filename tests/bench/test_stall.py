@@ -11,10 +11,10 @@ from threading import Thread
 
 import pytest
 
-from bench import draft, flags, stall
-from bench.prime import prime
-from bench.record import Record
-from suites import Case
+from offload.bench import draft, flags, stall
+from offload.bench.prime import prime
+from offload.bench.record import Record
+from offload.suites import Case
 
 BODY = b"x" * 100
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"

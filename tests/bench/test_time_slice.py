@@ -9,7 +9,7 @@ import threading
 
 import pytest
 
-from bench import time_slice
+from offload.bench import time_slice
 
 KNOWN = sys.platform == "linux" and platform.machine() in time_slice.NUMBERS
 

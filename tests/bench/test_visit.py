@@ -10,12 +10,12 @@ from typing import Any
 import psutil
 import pytest
 
-from bench import draft
-from bench.environment import environment
-from bench.record import LONG, VISIT
-from bench.resources import Watch
-from bench.visit import visit
-from suites import Case, tornado
+from offload.bench import draft
+from offload.bench.environment import environment
+from offload.bench.record import LONG, VISIT
+from offload.bench.resources import Watch
+from offload.bench.visit import visit
+from offload.suites import Case, tornado
 from tests.installed import OWN, POOLS, one_of_each_kind, require
 
 pytestmark = pytest.mark.server

@@ -19,8 +19,8 @@ from typing import ClassVar
 
 import pytest
 
-from loads import Load, Measured, builtin
-from loads._check import check
+from offload.loads import Load, Measured, builtin
+from offload.loads._check import check
 
 SLOTS = 4
 SLOT_S = 0.14

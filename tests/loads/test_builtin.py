@@ -10,10 +10,10 @@ from pathlib import Path
 import pytest
 import trustme
 
-from loads import Load
-from loads._samples import Samples
-from loads._summary import Window, quantile, summary
-from loads.builtin import parse
+from offload.loads import Load
+from offload.loads._samples import Samples
+from offload.loads._summary import Window, quantile, summary
+from offload.loads.builtin import parse
 from tests.loads.conftest import SLOT_S, Server, run_here
 from tests.waiting import wait_until
 

@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import loads
-from errors import UsageError
-from loads import Load, Measured
-from loads.h2load import command, parse
+from offload import loads
+from offload.errors import UsageError
+from offload.loads import Load, Measured
+from offload.loads.h2load import command, parse
 from tests.loads.conftest import Server
 
 DATA = Path(__file__).parent / "data" / "h2load"

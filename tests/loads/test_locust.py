@@ -8,10 +8,10 @@ from pathlib import Path
 
 import pytest
 
-import loads
-from errors import MachineError, UsageError
-from loads import Load, Measured, _check
-from loads.locust import command, parse
+from offload import loads
+from offload.errors import MachineError, UsageError
+from offload.loads import Load, Measured, _check
+from offload.loads.locust import command, parse
 from tests.loads.conftest import Server
 
 DATA = Path(__file__).parent / "data" / "locust"

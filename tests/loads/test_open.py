@@ -12,9 +12,9 @@ from itertools import islice, pairwise
 
 import pytest
 
-import loads
-from loads import Load, Measured, Ran
-from loads._open import arrivals
+from offload import loads
+from offload.loads import Load, Measured, Ran
+from offload.loads._open import arrivals
 from tests.loads.conftest import Server, run_here
 
 pytestmark = pytest.mark.server

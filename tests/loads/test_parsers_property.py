@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from loads import Load, Measured
-from loads._figures import checked
+from offload.loads import Load, Measured
+from offload.loads._figures import checked
 from tests.properties import examples
 
 TESTS = Path(__file__).parents[1]
@@ -37,7 +37,7 @@ ODD = st.sampled_from(
 
 
 def read(name: str, out: str, err: str = "", load: Load = LOAD) -> Measured:
-    parser = importlib.import_module(f"loads.{name}")
+    parser = importlib.import_module(f"offload.loads.{name}")
     measured: Measured = parser.parse(out, err, load)
     return checked(measured, name)
 

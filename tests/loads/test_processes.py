@@ -7,10 +7,10 @@ from dataclasses import replace
 
 import pytest
 
-import loads
-from loads import Load, _processes
-from loads._board import Board
-from loads._processes import divided
+from offload import loads
+from offload.loads import Load, _processes
+from offload.loads._board import Board
+from offload.loads._processes import divided
 from tests.loads.conftest import Server
 
 pytestmark = pytest.mark.server

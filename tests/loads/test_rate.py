@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from loads._rate import (
+from offload.loads._rate import (
     between_completions,
     in_flight,
     quantum,

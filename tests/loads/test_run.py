@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import loads
-from errors import MachineError, UsageError
-from loads import Command, Load, _run, siege
+from offload import loads
+from offload.errors import MachineError, UsageError
+from offload.loads import Command, Load, _run, siege
 from tests.loads.conftest import Server
 
 HERE = "http://127.0.0.1/"

@@ -9,9 +9,9 @@ from pathlib import Path
 
 import pytest
 
-import loads
-from loads import Load
-from loads.siege import command, parse
+from offload import loads
+from offload.loads import Load
+from offload.loads.siege import command, parse
 from tests.loads.conftest import Server
 
 DATA = Path(__file__).parents[1] / "data" / "siege"

@@ -8,10 +8,10 @@ from dataclasses import replace
 
 import pytest
 
-import loads
-from loads import Load, Measured
-from loads._closed import Closed
-from loads.histogram import quantile
+from offload import loads
+from offload.loads import Load, Measured
+from offload.loads._closed import Closed
+from offload.loads.histogram import quantile
 from tests.loads.conftest import SLOT_S, Server, run_here
 
 pytestmark = pytest.mark.server

@@ -17,7 +17,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-import catalog
+from tests import ROOT
 from tests.peers import sources
 
 INSIDE = Path(__file__).parent / "inside"
@@ -119,9 +119,9 @@ def _pytest(peer: Peer, source: Path, words: list[str], limit: float) -> Report:
     with tempfile.TemporaryDirectory(prefix="peer-") as scratch:
         report, output = Path(scratch) / "report", Path(scratch) / "output"
         report.touch()
-        paths = [INSIDE, *([folder] if peer.name in sources.SDISTS else []), catalog.ROOT]
+        paths = [INSIDE, *([folder] if peer.name in sources.SDISTS else []), ROOT]
         if peer.python != sys.executable:
-            paths += [catalog.ROOT / "pipepool" / "src", sources.runner(peer.python)]
+            paths += [ROOT / "pipepool" / "src", sources.runner(peer.python)]
         env = {
             **{key: value for key, value in os.environ.items() if not key.startswith("PYTEST")},
             "PYTHONPATH": os.pathsep.join(str(path.resolve()) for path in paths),

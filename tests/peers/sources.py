@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-import catalog
+from tests import ROOT
 
-FOLDER = catalog.ROOT / ".data" / "peers"
+FOLDER = ROOT / ".data" / "peers"
 REMEMBER = 600.0  # s for which a failure to fetch is not tried again
 DOWNLOAD_TIMEOUT = 240.0  # s for one command that downloads
 
@@ -155,7 +155,7 @@ def _debian_tests(python: str, folder: Path) -> None:
         '. "$1/scripts/private_apt"; private_apt "$2/apt" "deb $DEBIAN $3 main"; '
         'apt update && cd "$2/apt" && apt download "$4"'
     )
-    _run(["sh", "-c", script, "sh", str(catalog.ROOT), str(folder), suite, package])
+    _run(["sh", "-c", script, "sh", str(ROOT), str(folder), suite, package])
     [deb] = (folder / "apt").glob("*.deb")
     _run(["dpkg-deb", "-x", str(deb), str(folder / "all")])
     [tests] = (folder / "all").glob("usr/lib/python3*/test")

@@ -8,11 +8,11 @@ from dataclasses import replace
 
 import pytest
 
-import catalog
-from bench import draft, journal
-from bench.claims import Judged
-from reports import claimed, claims
-from suites import Case, Claim
+from offload.bench import draft, journal
+from offload.bench.claims import Judged
+from offload.reports import claimed, claims
+from offload.suites import Case, Claim
+from tests import ROOT
 from tests.commands import fab_here
 
 JUDGED = Judged("a_suite", "four", 4.0, 3.9, 3.8, 4.0, "holds", "as published")
@@ -69,7 +69,7 @@ def test_the_verdicts_on_one_suite_do_not_replace_those_on_all() -> None:
 
 
 def test_an_example_is_judged_as_committed_by_its_own_suites_alone() -> None:
-    committed = catalog.ROOT / "results" / "example"
+    committed = ROOT / "results" / "example"
     own = shutil.copytree(committed, journal.RESULTS / "example")
     (own / "claims.rst").unlink()
     said = fab_here("claims:run=example")

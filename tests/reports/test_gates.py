@@ -5,11 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from bench import draft
-from bench.record import VISIT, Record
-from reports import gates
-from reports.rows import rows
-from suites import Case, Claim, requests_aiohttp
+from offload.bench import draft
+from offload.bench.record import VISIT, Record
+from offload.reports import gates
+from offload.reports.rows import rows
+from offload.suites import Case, Claim, requests_aiohttp
 
 ONE, *_ = requests_aiohttp.ROUND_1
 OTHER = replace(ONE, server="threads")

@@ -9,15 +9,15 @@ from typing import Any
 
 import pytest
 
-from bench import gil
-from bench.comparison import Comparison
-from bench.gil_cost import GilCost
-from bench.record import VISIT, Record
-from bench.speed_up import SpeedUp
-from bench.stats import verdict
-from bench.stats.verdict import Verdict
-from reports import gil_cost, gil_follows
-from suites import Case
+from offload.bench import gil
+from offload.bench.comparison import Comparison
+from offload.bench.gil_cost import GilCost
+from offload.bench.record import VISIT, Record
+from offload.bench.speed_up import SpeedUp
+from offload.bench.stats import verdict
+from offload.bench.stats.verdict import Verdict
+from offload.reports import gil_cost, gil_follows
+from offload.suites import Case
 
 RECORD = Record(
     "run",

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 import pytest
 
-from bench import journal
-from bench.record import TEST, Record
-from reports import gil, places, publish, side, summary
-from reports.rows import rows
-from reports.text import TERMINAL, WIDE, results_txt, row, shortened, tables
+from offload.bench import journal
+from offload.bench.record import TEST, Record
+from offload.reports import gil, places, publish, side, summary
+from offload.reports.rows import rows
+from offload.reports.text import TERMINAL, WIDE, results_txt, row, shortened, tables
 from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, visits
 
 ROUNDS = (10.0, 10.1, 9.9, 10.0, 10.0)

@@ -9,14 +9,14 @@ from typing import Any
 
 import pytest
 
-from bench import sweep
-from bench.claims import Judged
-from bench.comparison import Comparison
-from bench.record import LONG, PAIR, TEST, VISIT, Record
-from bench.stats import verdict
-from reports import as_json, claims, compared, doubts, gates, scaled, summary
-from reports.rows import Row, rows
-from suites import Case
+from offload.bench import sweep
+from offload.bench.claims import Judged
+from offload.bench.comparison import Comparison
+from offload.bench.record import LONG, PAIR, TEST, VISIT, Record
+from offload.bench.stats import verdict
+from offload.reports import as_json, claims, compared, doubts, gates, scaled, summary
+from offload.reports.rows import Row, rows
+from offload.suites import Case
 from tests.reports.test_tables import AWAY, RECORD, visits
 
 FULL = replace(

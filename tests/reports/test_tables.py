@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from bench.record import LONG, PAIR, TEST, VISIT, Record
-from reports import as_json, doubts, gil, summary
-from reports.rows import Row, rows
-from reports.text import results_txt, shortened, tables
+from offload.bench.record import LONG, PAIR, TEST, VISIT, Record
+from offload.reports import as_json, doubts, gil, summary
+from offload.reports.rows import Row, rows
+from offload.reports.text import results_txt, shortened, tables
 
 RECORD = Record(
     "run",

@@ -11,7 +11,7 @@ from collections.abc import Awaitable
 from pathlib import Path
 from typing import Any
 
-import tasks
+from offload import tasks
 
 BEGINS, ENDS = "begins\n", "ends\n"
 

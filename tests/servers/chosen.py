@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Mapping
 from pathlib import Path
 
-import catalog
-from bench import server
-from suites import Case
+from offload.bench import server
+from offload.registry import catalog
+from offload.suites import Case
 from tests.http_clients import get
 from tests.servers import any_task
 

@@ -12,10 +12,11 @@ from pathlib import Path
 
 import pytest
 
-import catalog
-import upstream
-from bench import server
-from suites import Case
+from offload import upstream
+from offload.bench import server
+from offload.registry import catalog
+from offload.suites import Case
+from tests import ROOT
 from tests.installed import EVERY, one_of_each_kind, require
 from tests.servers.chosen import ANY, Chosen, files_in, has_begun
 from tests.waiting import wait_until
@@ -25,7 +26,7 @@ TASKS = [n for n, entry in catalog.tasks().items() if "internet" not in entry.ne
 CALL = """
 import json, sys
 from concurrent.futures import ThreadPoolExecutor
-import tasks
+from offload import tasks
 with ThreadPoolExecutor(len(sys.argv)) as threads:
     bodies = threads.map(tasks.call, sys.argv[1:])
     print(json.dumps({name: body.hex() for name, body in zip(sys.argv[1:], bodies)}))
@@ -47,7 +48,7 @@ def bodies(fetched_from: dict[str, str]) -> dict[str, bytes]:
     """What each task returns, by name, called in a process without a server."""
     said = subprocess.run(
         [sys.executable, "-c", CALL, *TASKS],
-        cwd=catalog.ROOT,
+        cwd=ROOT,
         env={**os.environ, **fetched_from},
         capture_output=True,
         check=True,

@@ -1,11 +1,11 @@
-"""`python -m servers` that waits for one thing 2 s in place of 10: HURRIED is its name."""
+"""`python -m offload.servers` that waits for one thing 2 s in place of 10: HURRIED is its name."""
 
 from __future__ import annotations
 
 import os
 import sys
 
-from servers import _stop, _workers
+from offload.servers import _stop, _workers
 
 SECONDS = 2.0
 
@@ -14,6 +14,6 @@ if __name__ == "__main__":
         _stop.DRAIN = SECONDS
     else:
         _workers.DEADLINE = SECONDS  # before others take it from there
-    from servers.__main__ import main
+    from offload.servers.__main__ import main
 
     sys.exit(main(sys.argv[1:]))

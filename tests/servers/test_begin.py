@@ -11,9 +11,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-import catalog
-from bench import server
-from suites import Case
+from offload.bench import server
+from offload.suites import Case
+from tests import ROOT
 from tests.http_clients import get, in_threads
 from tests.installed import KINDS, POOLS, one_of_each_kind, require
 from tests.servers.whole import begin, said_by
@@ -79,7 +79,7 @@ def test_a_signal_while_starting_leaves_nothing(
         monkeypatch.setenv("IMPORT_SECONDS", "50")
     words, environment = server.command(Case(name, SLOW), 0)
     process = subprocess.Popen(
-        words, cwd=catalog.ROOT, env={**os.environ, **environment}, stderr=subprocess.PIPE
+        words, cwd=ROOT, env={**os.environ, **environment}, stderr=subprocess.PIPE
     )
     try:
         if moment == "imports":

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from errors import UsageError
-from servers import __main__
+from offload.errors import UsageError
+from offload.servers import __main__
 from tests.servers.whole import begin, said_by
 
 LONG = "9" * 5000

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-import catalog
-from bench import server
-from suites import Case
+from offload.bench import server
+from offload.registry import catalog
+from offload.suites import Case
 from tests.http_clients import get
 from tests.servers.chosen import FAULTS
 from tests.servers.conftest import TASKS

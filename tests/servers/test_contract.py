@@ -10,9 +10,9 @@ from pathlib import Path
 import psutil
 import pytest
 
-import tasks
-from bench import server
-from servers import _gil_state
+from offload import tasks
+from offload.bench import server
+from offload.servers import _gil_state
 from tests.http_clients import get, in_threads
 from tests.installed import OWN, one_of_each_kind
 from tests.servers.any_task import BEGINS, ENDS

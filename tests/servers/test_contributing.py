@@ -10,18 +10,18 @@ from pathlib import Path
 
 import pytest
 
-import catalog
+from tests import ROOT
 from tests.http_clients import get
 from tests.waiting import read_line
 
 pytestmark = pytest.mark.server
-SHOWN = (catalog.ROOT / "CONTRIBUTING.rst").read_text().partition(".. code-block:: python\n\n")[2]
+SHOWN = (ROOT / "CONTRIBUTING.rst").read_text().partition(".. code-block:: python\n\n")[2]
 CODE = textwrap.dedent(re.split(r"\n(?=\S)", SHOWN)[0])  # until the next line of text
 
 
 def test_the_server_that_is_shown_serves_and_ends(a_copy: Path) -> None:
     (a_copy / "servers" / "shortest.py").write_text(CODE)
-    words = [sys.executable, "-m", "servers", "shortest", "noop_sync", "0"]
+    words = [sys.executable, "-P", "-m", "offload.servers", "shortest", "noop_sync", "0"]
     running = subprocess.Popen(words, cwd=a_copy, stderr=subprocess.PIPE, text=True)
     try:
         url = re.search(r"http://127\.0\.0\.1:\d+/", read_line(running.stderr))

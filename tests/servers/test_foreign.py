@@ -11,8 +11,8 @@ from typing import Any
 import psutil
 import pytest
 
-import tasks
-from bench import server
+from offload import tasks
+from offload.bench import server
 from tests.commands import can_listen
 from tests.http_clients import get, in_threads
 from tests.installed import FOREIGN

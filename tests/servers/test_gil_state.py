@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from servers import _gil_state
+from offload.servers import _gil_state
 
 # Word for word what CPython 3.13 and 3.14 say (Python/import.c, import_enable_gil).
 SAID = (

@@ -9,12 +9,12 @@ from collections.abc import Callable
 
 import pytest
 
-import catalog
-from bench import pythons, server
-from servers import _gil_state, _gil_word, _memory
+from offload.bench import pythons, server
+from offload.servers import _gil_state, _gil_word, _memory
+from tests import ROOT
 
 PYTHONS = {"own": sys.executable, **pythons.named()}
-FIND = "import json; from servers import _gil_word; print(json.dumps(_gil_word.facts()))"
+FIND = "import json; from offload.servers import _gil_word; print(json.dumps(_gil_word.facts()))"
 Start = Callable[..., server.Server]
 
 
@@ -22,7 +22,7 @@ Start = Callable[..., server.Server]
 @pytest.mark.parametrize("name", PYTHONS)
 def test_every_python_finds_its_gil_word(name: str) -> None:
     words = [PYTHONS[name], "-c", FIND]
-    said = subprocess.run(words, cwd=catalog.ROOT, capture_output=True, text=True, timeout=20)
+    said = subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=20)
     facts = json.loads(said.stdout)
     assert "gil_word_why" not in facts
     assert facts["gil_word"]["address"] % 4 == 0

@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
-import catalog
-import requirements
-from errors import MachineError
-from servers import __main__, _probe
+from offload.errors import MachineError
+from offload.registry import catalog, requirements
+from offload.servers import __main__, _probe
+from tests import ROOT
 from tests.http_clients import get
 
 NEEDY = [name for name, entry in catalog.servers().items() if entry.needs]
@@ -45,10 +45,10 @@ def test_a_missing_package_is_one_line_of_a_server() -> None:
     hide = (
         "import importlib.util as u, sys; real = u.find_spec\n"
         "u.find_spec = lambda name, *more: None if name == 'pebble' else real(name, *more)\n"
-        "from servers.__main__ import main; sys.exit(main(['pebble', 'noop_sync', '0']))"
+        "from offload.servers.__main__ import main; sys.exit(main(['pebble', 'noop_sync', '0']))"
     )
     said = subprocess.run(
-        [sys.executable, "-c", hide], cwd=catalog.ROOT, capture_output=True, text=True, timeout=20
+        [sys.executable, "-c", hide], cwd=ROOT, capture_output=True, text=True, timeout=20
     )
     line = "error: pebble needs pebble: make suites\n"
     assert (said.returncode, said.stderr) == (3, line)
@@ -59,13 +59,16 @@ def test_a_missing_package_is_one_line_of_a_server() -> None:
     ("line", "told"),
     [
         ("import blacksheep", "needs blacksheep, which cannot be imported (No module named '"),
-        ("from servers import _no", "needs servers, which cannot be imported (cannot import name "),
+        (
+            "from offload.servers import _no",
+            "needs offload.servers, which cannot be imported (cannot import name ",
+        ),
     ],
 )
 def test_what_serve_cannot_import_is_one_line(line: str, told: str, a_copy: Path) -> None:
     serve = f'def serve(task: str, port: int) -> None:\n    """Serve."""\n    {line}\n'
     (a_copy / "servers" / "sheep.py").write_text(serve)
-    words = [sys.executable, "-m", "servers", "sheep", "noop_sync", "0"]
+    words = [sys.executable, "-P", "-m", "offload.servers", "sheep", "noop_sync", "0"]
     said = subprocess.run(words, cwd=a_copy, capture_output=True, text=True, timeout=20)
     assert (said.returncode, said.stderr.count("\n")) == (3, 1), said.stderr
     assert f"error: sheep {told}" in said.stderr

@@ -12,10 +12,11 @@ from typing import Any
 
 import pytest
 
-import catalog
-from bench.prime import get
-from servers._octopus import database
-from suites import Request
+from offload.bench.prime import get
+from offload.registry import catalog
+from offload.servers._octopus import database
+from offload.suites import Request
+from tests import ROOT
 from tests.commands import fab, fab_here
 from tests.servers.whole import begin, said_by
 
@@ -33,8 +34,8 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def built(rows: int) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-m", "servers._octopus", str(rows)]
-    return subprocess.run(words, cwd=catalog.ROOT, capture_output=True, text=True, timeout=60)
+    words = [sys.executable, "-P", "-m", "offload.servers._octopus", str(rows)]
+    return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 
 def octopuses(url: str, asked: str) -> list[dict[str, Any]]:

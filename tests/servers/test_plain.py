@@ -6,7 +6,7 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from servers import _log, _plain
+from offload.servers import _log, _plain
 
 
 @pytest.mark.parametrize(

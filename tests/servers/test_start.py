@@ -11,10 +11,11 @@ from pathlib import Path
 import psutil
 import pytest
 
-import catalog
-from bench import ready, server
-from errors import Mendable, StartError, UsageError
-from suites import Case
+from offload.bench import ready, server
+from offload.errors import Mendable, StartError, UsageError
+from offload.registry import catalog, places
+from offload.suites import Case
+from tests import ROOT
 from tests.installed import EVERY, OWN, one_of_each_kind
 from tests.servers.whole import begin, said_by
 from tests.waiting import wait_until
@@ -31,7 +32,8 @@ def test_a_server_that_listens_and_does_not_say_so_is_told_how(
         "import signal, socket\ndef serve(task: str, port: int) -> None:\n"
         "    with socket.create_server(('127.0.0.1', port)):\n        signal.pause()\n"
     )
-    monkeypatch.setattr(catalog, "ROOT", a_copy)
+    monkeypatch.setattr(catalog, "FOLDER", a_copy / "src" / "offload")
+    monkeypatch.setattr(places, "CHECKOUT", a_copy)
     monkeypatch.setattr(ready, "READY", 5.0)
     with pytest.raises(StartError, match=r"it listens and .*: call servers\._ready\.announce"):
         server.start(Case("silent", "noop_sync"), {})
@@ -133,8 +135,8 @@ def test_a_server_that_dies_while_starting_is_a_start_error(tmp_path: Path, star
 
 def test_the_command_says_how_it_is_used() -> None:
     said = subprocess.run(
-        [sys.executable, "-m", "servers", "threads"],
-        cwd=catalog.ROOT,
+        [sys.executable, "-P", "-m", "offload.servers", "threads"],
+        cwd=ROOT,
         capture_output=True,
         text=True,
         timeout=20,

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from bench import server
-from servers import _clock, _samples
+from offload.bench import server
+from offload.servers import _clock, _samples
 from tests.http_clients import get, in_threads
 from tests.installed import OWN, POOLS
 from tests.servers.chosen import FAULTS, Chosen

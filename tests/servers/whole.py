@@ -1,4 +1,4 @@
-"""`python -m servers` as a process of its own, for what it says and how it ends."""
+"""`python -m offload.servers` as a process of its own, for what it says and how it ends."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ import os
 import subprocess
 import sys
 
-import catalog
+from tests import ROOT
 from tests.installed import require
 
 
 def begin(
-    name: str, *words: str, limit: str = "", module: str = "servers", **environment: str
+    name: str, *words: str, limit: str = "", module: str = "offload.servers", **environment: str
 ) -> subprocess.Popen[str]:
     """Start it; the test is skipped where the server cannot run."""
     require(name)
@@ -19,13 +19,14 @@ def begin(
         [
             *(["prlimit", *limit.split()] if limit else []),
             sys.executable,
+            "-P",
             "-m",
             module,
             name,
             *words,
         ],
-        cwd=catalog.ROOT,
-        env={**os.environ, **environment},
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
         stderr=subprocess.PIPE,
         text=True,
     )

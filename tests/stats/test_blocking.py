@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from bench.stats import blocking
+from offload.bench.stats import blocking
 
 
 def chain(rng: random.Random, length: int, stay: float) -> list[int]:

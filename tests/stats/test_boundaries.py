@@ -7,9 +7,9 @@ import random
 
 import pytest
 
-from bench.stats import audit, blocking, looks, ratio, scaling, squares, student, verdict
-from bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, UNRESOLVED, reason_of, word_of
-from bench.stats.estimate import estimate, target_of
+from offload.bench.stats import audit, blocking, looks, ratio, scaling, squares, student, verdict
+from offload.bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, UNRESOLVED, reason_of, word_of
+from offload.bench.stats.estimate import estimate, target_of
 
 LINE = [(n, n * 10.0) for n in (1, 2, 4, 8, 16, 32)]
 

@@ -8,8 +8,8 @@ import random
 import numpy as np
 import pytest
 
-from bench.stats import looks
-from bench.stats.estimate import Estimate, estimate, target_of
+from offload.bench.stats import looks
+from offload.bench.stats.estimate import Estimate, estimate, target_of
 from tests.stats import oracle as stats
 
 RATES = [79.5, 80.1, 78.8, 79.9, 79.4]

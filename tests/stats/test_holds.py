@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from bench.stats import holds
+from offload.bench.stats import holds
 
 MS = 0.001
 

@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from bench.stats import judge, looks
-from bench.stats.judge import Judged, aa, coverage, power
+from offload.bench.stats import judge, looks
+from offload.bench.stats.judge import Judged, aa, coverage, power
 from tests.stats import oracle as stats
 
 

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from bench.stats import looks
-from bench.stats.looks import Looks
+from offload.bench.stats import looks
+from offload.bench.stats.looks import Looks
 
 
 def grid(edge: float) -> tuple[np.ndarray, np.ndarray]:

@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from bench.stats import ratio
+from offload.bench.stats import ratio
 
 
 def test_pairs_that_agree_leave_no_doubt() -> None:

@@ -8,8 +8,8 @@ import random
 import numpy as np
 import pytest
 
-from bench.stats import verdict
-from bench.stats.verdict import compare, further, holm, together
+from offload.bench.stats import verdict
+from offload.bench.stats.verdict import compare, further, holm, together
 from tests.stats import oracle as stats
 
 Z = [-1.0, -0.5, 0.0, 0.5, 1.0]  # five log-ratios, to be moved and stretched

@@ -9,14 +9,14 @@ from types import ModuleType
 
 import pytest
 
-import catalog
-import upstream
-from bench import server
-from bench.prime import get
-from suites import Case, from_values
+from offload import upstream
+from offload.bench import server
+from offload.bench.prime import get
+from offload.registry import catalog
+from offload.suites import Case, from_values
 from tests.installed import MISSING
 
-SUITES = [importlib.import_module(f"suites.{name}") for name in catalog.suites()]
+SUITES = [importlib.import_module(f"offload.suites.{name}") for name in catalog.suites()]
 CASES = [pytest.param(case, id=case.name) for suite in SUITES for case in suite.CASES]
 every = pytest.mark.parametrize("suite", SUITES, ids=list(catalog.suites()))
 
@@ -24,7 +24,7 @@ every = pytest.mark.parametrize("suite", SUITES, ids=list(catalog.suites()))
 @pytest.mark.parametrize("case", CASES)
 def test_a_case_can_be_started_and_kept(case: Case) -> None:
     words, _ = server.command(replace(case, python=None), 0)  # which may be one that is not here
-    assert words[3:5] == [case.server, case.task]
+    assert words[4:6] == [case.server, case.task]
     assert from_values(json.loads(json.dumps(asdict(case)))) == case
 
 

@@ -10,12 +10,12 @@ from pathlib import Path
 
 import pytest
 
-import catalog
-import suites
+from offload import suites
+from offload.registry import catalog, places
 from tests.commands import CompletedCommand, fab, fab_here
 
 GOOD = """\
-from suites import Case, Claim
+from offload.suites import Case, Claim
 
 ONE, OTHER = Case("loop", "noop_sync"), Case("threads", "noop_sync")
 CASES = (ONE, OTHER)
@@ -40,16 +40,16 @@ MISTAKES = {
 @pytest.fixture
 def suites_folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
     """Give the folder of suites of a project whose other files are the real ones."""
-    for path in catalog.ROOT.iterdir():
-        if path.name not in ("suites", "results"):
+    for path in catalog.FOLDER.iterdir():
+        if path.name != "suites":
             (tmp_path / path.name).symlink_to(path)
-    folder = shutil.copytree(catalog.ROOT / "suites", tmp_path / "suites")
-    monkeypatch.setattr(catalog, "ROOT", tmp_path)
-    monkeypatch.setattr("source.ROOT", tmp_path)
+    folder = shutil.copytree(catalog.FOLDER / "suites", tmp_path / "suites")
+    monkeypatch.setattr(catalog, "FOLDER", tmp_path)
+    monkeypatch.setattr(places, "CHECKOUT", tmp_path)
     monkeypatch.setattr(suites, "__path__", [*suites.__path__, str(folder)])
     importlib.invalidate_caches()
     yield folder
-    sys.modules.pop("suites.mine", None)
+    sys.modules.pop("offload.suites.mine", None)
 
 
 def check(mistake: str, folder: Path, say: Callable[[str], CompletedCommand]) -> None:
@@ -68,7 +68,11 @@ def test_a_mistake_is_one_line_with_its_place(mistake: str, suites_folder: Path)
 
 @pytest.mark.server
 def test_it_is_so_where_a_user_types_it(a_copy: Path) -> None:
-    check("an undefined case", a_copy / "suites", lambda words: fab(words, cwd=a_copy))
+    check(
+        "an undefined case",
+        a_copy / "src" / "offload" / "suites",
+        lambda words: fab(words, cwd=a_copy),
+    )
 
 
 def test_a_suite_without_a_mistake_is_judged_and_listed(suites_folder: Path) -> None:

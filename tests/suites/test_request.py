@@ -6,12 +6,12 @@ from dataclasses import replace
 
 import pytest
 
-from bench import draft
-from bench.record import LONG, VISIT, Record, from_line
-from bench.visit import visit
-from reports import summary
-from reports.rows import rows
-from suites import Case, Request, fastapi_strawberry
+from offload.bench import draft
+from offload.bench.record import LONG, VISIT, Record, from_line
+from offload.bench.visit import visit
+from offload.reports import summary
+from offload.reports.rows import rows
+from offload.suites import Case, Request, fastapi_strawberry
 from tests.installed import MISSING
 
 ASKED = Case("threads", "noop_sync", users=2, request=Request("/?a=b"))

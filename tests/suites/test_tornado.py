@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from bench import claims
-from bench.stats.claimed import NOT_COMPARABLE, UNRESOLVED
-from suites import tornado
+from offload.bench import claims
+from offload.bench.stats.claimed import NOT_COMPARABLE, UNRESOLVED
+from offload.suites import tornado
 
 CLAIMS = {claim.name: claim for claim in tornado.CLAIMS}
 

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-import catalog
-from errors import UsageError
-from suites._word import MOST, case
+from offload.errors import UsageError
+from offload.registry import catalog
+from offload.suites._word import MOST, case
 from tests.properties import examples
 
 SERVERS = catalog.servers()

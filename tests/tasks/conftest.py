@@ -7,8 +7,8 @@ from collections.abc import Iterator
 
 import pytest
 
-import tasks
-from upstream import Upstream, hold
+from offload import tasks
+from offload.upstream import Upstream, hold
 
 
 @pytest.fixture(scope="session", autouse=True)
@@ -21,8 +21,10 @@ def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
             settings = {"GOOGLE_URL": page, "EXTERNAL_URL": page}
             for name, value in (holding.upstream.environment() | settings).items():
                 patch.setenv(name, value)
-            for name in [m for m in sys.modules if m.startswith("tasks.") and "._" not in m]:
+            for name in [
+                m for m in sys.modules if m.startswith("offload.tasks.") and "._" not in m
+            ]:
                 patch.delitem(sys.modules, name)  # read with another environment
-            patch.delitem(sys.modules, "tasks._upstream", raising=False)
+            patch.delitem(sys.modules, "offload.tasks._upstream", raising=False)
             tasks.resolve.cache_clear()
             yield holding.upstream

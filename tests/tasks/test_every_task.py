@@ -17,9 +17,9 @@ from pathlib import Path
 import pytest
 import requests
 
-import catalog
-import tasks
-from upstream import Upstream
+from offload import tasks
+from offload.registry import catalog
+from offload.upstream import Upstream
 
 NAMES = list(catalog.tasks())
 called = functools.cache(tasks.call)  # once by this process, where only the answer matters
@@ -146,7 +146,7 @@ def test_file_async_lets_the_loop_go_on() -> None:
 
 def test_file_leaves_nothing_behind(tmp_path: Path) -> None:
     env = os.environ | {"TMPDIR": str(tmp_path)}
-    code = "import tasks; tasks.call('file_sync'); tasks.call('file_async')"
+    code = "from offload import tasks; tasks.call('file_sync'); tasks.call('file_async')"
     subprocess.run([sys.executable, "-c", code], env=env, timeout=20, check=True)
     assert list(tmp_path.iterdir()) == []
 

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-import tasks
+from offload import tasks
 
 HERE = Path(__file__).with_name("wrongdoers.py")
 WRONGS = {

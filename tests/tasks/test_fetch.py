@@ -14,9 +14,9 @@ from contextlib import contextmanager
 
 import pytest
 
-from tasks import _fetch, _retry
-from tasks._fetch import FetchFailed, afetch, fetch
-from upstream import Upstream
+from offload.tasks import _fetch, _retry
+from offload.tasks._fetch import FetchFailed, afetch, fetch
+from offload.upstream import Upstream
 
 END = "Connection: close\r\nContent-Length: "
 BOTH = pytest.mark.parametrize("by", [fetch, lambda url: asyncio.run(afetch(url))])

@@ -8,14 +8,14 @@ import sys
 
 import pytest
 
-import catalog
+from offload.registry import catalog
 
 NAMES = [n for n, e in catalog.tasks().items() if "internet" in str(e.constants.get("NEEDS"))]
 pytestmark = pytest.mark.server
 CODE = """
 import sys, time
 from concurrent.futures import ThreadPoolExecutor
-import tasks
+from offload import tasks
 def said(name):
     began = time.monotonic()
     try:

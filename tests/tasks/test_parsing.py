@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tasks import _etree, _feedparser, _lxml
+from offload.tasks import _etree, _feedparser, _lxml
 
 LAUGHS = b"""<?xml version="1.0"?><!DOCTYPE rss [<!ENTITY a "ha">%s]>
 <rss version="2.0"><channel><item><title>&j;</title></item></channel></rss>""" % b"".join(
@@ -73,6 +73,6 @@ def test_deep_tree_is_refused() -> None:
 @pytest.mark.timing
 @pytest.mark.parametrize("parse", PARSERS)
 def test_a_parsing_task_takes_0_1_to_0_3_s(parse: Callable[[bytes], bytes]) -> None:
-    from tasks._feed import FEED
+    from offload.tasks._feed import FEED
 
     assert 0.1 / 3 < _seconds(parse, FEED.read_bytes())[0] < 3 * 0.3

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from concurrent.futures import ThreadPoolExecutor
@@ -9,9 +10,10 @@ from pathlib import Path
 
 import pytest
 
-import catalog
-import tasks
-from errors import MachineError, UsageError
+from offload import tasks
+from offload.errors import MachineError, UsageError
+from offload.registry import catalog
+from tests import ROOT
 
 
 @pytest.fixture
@@ -53,11 +55,16 @@ def test_file_imports_its_neighbours(own: Path) -> None:
 def test_file_may_be_called_tasks(own: Path) -> None:
     (own / "tasks.py").write_text("def quote(): return __name__")
     assert tasks.call(f"{own}/tasks.py:quote").startswith(b"_own_tasks_")
-    assert sys.modules["tasks"] is tasks
 
 
-def test_module_called_tasks_is_pointed_to_the_file_form(own: Path) -> None:
-    assert "name the file instead, path/to/tasks.py:function" in _said("tasks:quote")
+def test_a_module_may_be_called_tasks(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.delitem(sys.modules, "tasks", raising=False)
+    (own / "tasks.py").write_text("def quote(): return __name__")
+    assert tasks.call("tasks:quote") == b"tasks"
+
+
+def test_module_called_offload_is_pointed_to_the_file_form(own: Path) -> None:
+    assert "name the file instead, path/to/offload.py:function" in _said("offload:quote")
 
 
 def test_file_is_executed_once_by_many_threads(own: Path) -> None:
@@ -70,7 +77,7 @@ def test_file_is_executed_once_by_many_threads(own: Path) -> None:
 
 
 def test_own_task_files_can_be_named_by_path() -> None:
-    path = catalog.ROOT / "tasks" / "xml.py"
+    path = ROOT / "tasks" / "xml.py"
     assert tasks.resolve(f"{path}:xml_feedparser_sync") is tasks.resolve("xml_feedparser_sync")
 
 
@@ -112,13 +119,17 @@ def test_hostile_name_is_refused(name: str) -> None:
 
 def _said_of_a_task_file(folder: Path, code: str) -> str:
     """Resolve a task of a file in a tasks/ of its own; return the last line of the traceback."""
-    (folder / "tasks").mkdir()
-    for path in (catalog.ROOT / "tasks").glob("_*.py"):
-        (folder / "tasks" / path.name).write_bytes(path.read_bytes())
-    for name in ("catalog.py", "entries.py", "source.py", "errors.py"):
-        (folder / name).write_bytes((catalog.ROOT / name).read_bytes())
-    (folder / "tasks" / "shop.py").write_text(f"{code}\ndef quote(): pass")
-    command = [sys.executable, "-c", "import tasks; tasks.resolve('quote')"]
+    offload = folder / "offload"
+    offload.mkdir()
+    for path in catalog.FOLDER.iterdir():
+        if path.name not in ("tasks", "registry"):
+            (offload / path.name).symlink_to(path)
+    shutil.copytree(catalog.FOLDER / "registry", offload / "registry")  # which finds the others
+    (offload / "tasks").mkdir()
+    for path in (catalog.FOLDER / "tasks").glob("_*.py"):
+        (offload / "tasks" / path.name).write_bytes(path.read_bytes())
+    (offload / "tasks" / "shop.py").write_text(f"{code}\ndef quote(): pass")
+    command = [sys.executable, "-c", "from offload import tasks; tasks.resolve('quote')"]
     done = subprocess.run(
         command, cwd=folder, capture_output=True, text=True, timeout=20, check=False
     )
@@ -128,11 +139,15 @@ def _said_of_a_task_file(folder: Path, code: str) -> str:
 def test_missing_library_of_a_task_file_is_an_environment_error(tmp_path: Path) -> None:
     said = _said_of_a_task_file(tmp_path, "import no_such_thing.part")
     hint = f"install it with {sys.executable} -m pip install no_such_thing"
-    assert said == f"errors.{MachineError.__name__}: tasks/shop.py needs no_such_thing: {hint}"
+    assert (
+        said == f"offload.errors.{MachineError.__name__}: tasks/shop.py needs no_such_thing: {hint}"
+    )
 
 
-@pytest.mark.parametrize("module", ["tasks._fetsh", "os.no_such_part"])
+@pytest.mark.parametrize("module", ["offload.tasks._fetsh", "os.no_such_part"])
 def test_missing_part_of_what_is_there_is_no_library(tmp_path: Path, module: str) -> None:
     said = _said_of_a_task_file(tmp_path, f"import {module}")
-    assert said.startswith("errors.UsageError: importing tasks/shop.py raised ModuleNotFoundError")
-    assert said.endswith(f"({tmp_path}/tasks/shop.py:1): mend it")
+    assert said.startswith(
+        "offload.errors.UsageError: importing tasks/shop.py raised ModuleNotFoundError"
+    )
+    assert said.endswith(f"({tmp_path}/offload/tasks/shop.py:1): mend it")

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from upstream import running
+from offload.upstream import running
 
 
 @pytest.fixture(autouse=True)

@@ -11,9 +11,9 @@ from collections.abc import Callable, Iterator
 
 import psutil
 
-import catalog
+from offload.upstream import Upstream, running
+from tests import ROOT
 from tests.waiting import read_line, wait_until
-from upstream import Upstream, running
 
 NO_NGINX = "nginx is not installed: make test-all"
 DEADLINE = 15.0  # seconds that a fact may take on a busy machine
@@ -41,8 +41,8 @@ def is_free(url: str) -> bool:
 def served(*arguments: str, **environment: str) -> Iterator[tuple[Upstream, subprocess.Popen[str]]]:
     """Serve by `python -m upstream` as a user does, until the end of the block."""
     process = subprocess.Popen(
-        [sys.executable, "-W", "error", "-m", "upstream", *arguments],
-        cwd=catalog.ROOT,
+        [sys.executable, "-W", "error", "-P", "-m", "offload.upstream", *arguments],
+        cwd=ROOT,
         env=os.environ | environment,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,

@@ -17,10 +17,10 @@ from pathlib import Path
 import pytest
 import requests
 
+from offload.upstream import Upstream, _nginx, hold
+from offload.upstream._application import FAILING, SEED, TYPES, WWW
 from tests.upstream.observed import NO_NGINX, served
 from tests.waiting import read_line
-from upstream import Upstream, _nginx, hold
-from upstream._application import FAILING, SEED, TYPES, WWW
 
 LATENCY = 0.001  # makes any upstream embedded
 KINDS = [

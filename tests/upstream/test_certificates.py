@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from upstream import _certificates
+from offload.upstream import _certificates
 
 
 @pytest.mark.parametrize(("days", "kept"), [(0.5, False), (2, True)])

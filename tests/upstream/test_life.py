@@ -13,15 +13,20 @@ from pathlib import Path
 import psutil
 import pytest
 
-import catalog
-from errors import StartError, UsageError
+from offload.errors import StartError, UsageError
+from offload.upstream import _nginx, hold, running
+from offload.upstream.__main__ import main
+from tests import ROOT
 from tests.commands import free_port
 from tests.upstream.observed import NO_NGINX, is_free, is_gone, served, until
 from tests.waiting import read_line
-from upstream import _nginx, hold, running
-from upstream.__main__ import main
 
-HOLDER = "import upstream, time; h = upstream.hold(); print(h.upstream.pid, flush=True); {}"
+HOLDER = """
+import time
+from offload import upstream
+h = upstream.hold()
+print(h.upstream.pid, flush=True)
+{}"""
 needs_nginx = pytest.mark.skipif(_nginx.find() is None, reason=NO_NGINX)
 
 
@@ -36,8 +41,8 @@ def ports() -> tuple[str, str]:
 
 def _holder(then: str = "time.sleep(60)") -> tuple[subprocess.Popen[str], int]:
     """Start a process that holds; return it and the supervisor's pid."""
-    command = [sys.executable, "-c", HOLDER.format(then)]
-    process = subprocess.Popen(command, cwd=catalog.ROOT, stdout=subprocess.PIPE, text=True)
+    command = [sys.executable, "-c", HOLDER.format(then.strip())]
+    process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     assert process.stdout is not None
     with process.stdout:
         return process, int(read_line(process.stdout))
@@ -179,9 +184,9 @@ def test_the_one_that_a_user_started_outlives_its_holders() -> None:
 
 def test_second_one_is_refused_in_one_line() -> None:
     with served() as (upstream, _):
-        command = [sys.executable, "-m", "upstream"]
+        command = [sys.executable, "-P", "-m", "offload.upstream"]
         done = subprocess.run(
-            command, cwd=catalog.ROOT, capture_output=True, text=True, timeout=20, check=False
+            command, cwd=ROOT, capture_output=True, text=True, timeout=20, check=False
         )
     assert done.returncode == 4
     assert done.stderr.startswith(f"an upstream already serves at {upstream.http}: use it, or ")
@@ -237,8 +242,8 @@ def test_bad_argument_is_one_line(arguments: str, capsys: pytest.CaptureFixture[
 
 
 def test_bad_argument_is_the_exit_code_of_the_command() -> None:
-    command = [sys.executable, "-m", "upstream", "--port=0"]
-    done = subprocess.run(command, cwd=catalog.ROOT, capture_output=True, text=True, timeout=20)
+    command = [sys.executable, "-P", "-m", "offload.upstream", "--port=0"]
+    done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=20)
     assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
 
 

@@ -1,1 +1,0 @@
-"""Compares pools of worker processes: python -m bench.pool_comparison."""

@@ -1,0 +1,149 @@
+"""The doctor: whether this machine can measure now, and what to do where it cannot."""
+
+from __future__ import annotations
+
+import os
+import resource
+import shutil
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from pathlib import Path
+
+import psutil
+
+from offload import loads
+from offload.bench import flags, journal, noise, pythons, serve
+from offload.bench.environment import environment
+from offload.errors import Mendable
+from offload.registry import catalog
+
+OK, WARNING, WRONG = "ok", "warning", "wrong"
+PORTS = {8000: "run_server", 8081: "run_upstream"}
+DESCRIPTORS = 4096  # for 1,000 users on both sides of a connection
+QUEUE = 1024  # the servers' backlog
+TIME_WAIT = 60  # s that Linux keeps the port of a closed connection
+LATE = 5.0  # ms: beyond it, times of single requests are coarse; a guess
+PRESSURE = 0.1  # of the time
+
+
+@dataclass(frozen=True)
+class Finding:
+    """One thing that was looked at: how it is, and the remedy when it is not `ok`."""
+
+    name: str
+    level: str
+    words: str
+
+
+def findings() -> Iterator[Finding]:
+    """Look at tools, interpreters, ports, limits and noise, in that order."""
+    yield from _tools()
+    yield from _pythons()
+    yield from _ports()
+    yield from _limits()
+    yield from _noise()
+
+
+def _tools() -> Iterator[Finding]:
+    for name in catalog.drivers():
+        try:
+            yield Finding(name, OK, loads.version(name) or "of a version that it does not tell")
+        except Mendable as error:
+            yield Finding(name, WARNING, str(error))
+    nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
+    embedded = "not installed, the embedded upstream is used: sudo apt install nginx"
+    yield Finding("nginx", OK if nginx else WARNING, nginx or embedded)
+
+
+def _pythons() -> Iterator[Finding]:
+    facts = environment()
+    gil = "GIL" if getattr(sys, "_is_gil_enabled", lambda: True)() else "no GIL"
+    yield Finding("Python", OK, f"{facts['python']} ({gil}), {sys.executable}")
+    for name in pythons.named():
+        try:
+            yield Finding(f"Python {name}", OK, pythons.find(name))
+        except Mendable as error:
+            yield Finding(f"Python {name}", WARNING, str(error))
+
+
+def _ports() -> Iterator[Finding]:
+    for port, command in PORTS.items():
+        try:
+            serve.check_port(port)
+            yield Finding(f"port {port}", OK, f"free for {command}")
+        except Mendable as error:
+            yield Finding(f"port {port}", WARNING, str(error))
+    yield from _client_ports()
+
+
+def _client_ports() -> Iterator[Finding]:
+    """Tell whether a new connection a request can use up the ports of clients."""
+    words = _words("/proc/sys/net/ipv4/ip_local_port_range")
+    if len(words) != 2:
+        return
+    count = int(words[1]) - int(words[0]) + 1
+    if _words("/proc/sys/net/ipv4/tcp_tw_reuse") in (["1"], ["2"]):
+        yield Finding("ports of clients", OK, f"{count}, taken again at once on this machine")
+        return
+    most = f"{count}: enough for {count / TIME_WAIT:.0f} new connections/s"
+    fix = "sudo sysctl net.ipv4.tcp_tw_reuse=2, or keep_alive=yes"
+    yield Finding("ports of clients", WARNING, f"{most}: {fix}")
+
+
+def _limits() -> Iterator[Finding]:
+    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    enough = most == resource.RLIM_INFINITY or most >= DESCRIPTORS
+    words = "no limit" if most == resource.RLIM_INFINITY else f"{most}"
+    fix = "" if enough else ": not enough for 1,000 users: raise ulimit -n"
+    yield Finding("descriptors", OK if enough else WARNING, words + fix)
+    if queue := _words("/proc/sys/net/core/somaxconn"):
+        enough = int(queue[0]) >= QUEUE
+        fix = "" if enough else f": below the backlog: sudo sysctl net.core.somaxconn={QUEUE}"
+        yield Finding("listen queue", OK if enough else WARNING, queue[0] + fix)
+    cores = environment()["cores"]
+    enough = isinstance(cores, int) and cores > 1
+    fix = "" if enough else ": load tool and server share one: no comparison of theirs is valid"
+    yield Finding("cores", OK if enough else WRONG, f"{cores}{fix}")
+    try:
+        journal.check_writable()
+        yield Finding("results", OK, str(journal.RESULTS))
+    except Mendable as error:
+        yield Finding("results", WRONG, str(error))
+
+
+def _noise() -> Iterator[Finding]:
+    now = noise.listen()
+    yield _share("CPU of others", now.others_cpu, flags.OTHERS, "end what else runs")
+    yield _share("CPU stolen", now.steal, flags.STEAL, "measure when the host is quieter")
+    pressure = _share("CPU pressure", now.pressure, PRESSURE, "end what else runs")
+    yield Finding(pressure.name, WARNING if pressure.level == WRONG else OK, pressure.words)
+    late = f"{now.timer_late_ms:.2f} ms late"
+    fix = ": percentiles below that say little" if now.timer_late_ms > LATE else ""
+    yield Finding("timer", WARNING if fix else OK, late + fix)
+    governor = environment()["governor"]
+    words = str(governor or "not told by this machine")
+    slow = governor not in (None, "performance")
+    fix = ": sudo cpupower frequency-set -g performance" if slow else ""
+    yield Finding("governor", WARNING if slow else OK, words + fix)
+    memory = psutil.virtual_memory().available / 2**30
+    low = memory < 1
+    fix = ": servers may be swapped out: end what else runs" if low else ""
+    yield Finding("memory", WARNING if low else OK, f"{memory:.1f} GiB available{fix}")
+    load = os.getloadavg()[0]
+    yield Finding("load average", OK, f"{load:.2f} over the last minute, as context only")
+
+
+def _share(name: str, share: float | None, most: float, fix: str) -> Finding:
+    if share is None:
+        return Finding(name, OK, "not told by this machine")
+    if share > most:
+        return Finding(name, WRONG, f"{share:.1%}, more than {most:.0%}: {fix}")
+    return Finding(name, OK, f"{share:.1%}")
+
+
+def _words(path: str) -> list[str]:
+    try:
+        return Path(path).read_text().split()
+    except OSError:
+        return []

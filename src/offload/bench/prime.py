@@ -1,0 +1,83 @@
+"""The first requests to a fresh server: it must answer 200, and the same each time."""
+
+from __future__ import annotations
+
+import hashlib
+import http.client
+import statistics
+import time
+from dataclasses import dataclass
+from urllib.parse import urljoin, urlsplit
+
+from offload.errors import StartError
+from offload.loads._body import content_type
+from offload.suites import Request
+
+GET = Request()
+TIMES = 5
+ENOUGH = 1.0  # s, after which a slow task is not asked again
+TIMEOUT = 30.0  # s
+LONGEST = 160  # characters of what an answer says
+
+
+@dataclass(frozen=True)
+class Primed:
+    """What was seen: the median response time of one request alone (s), and the first body."""
+
+    alone_s: float
+    body: bytes
+    body_sha256: str
+    stable: bool
+
+
+def prime(url: str, times: int = TIMES, request: Request = GET) -> Primed:
+    """Ask a server alone `times` times, 2 or more; raise StartError unless all answers are 200.
+
+    A slow task is asked fewer times: no further one when ENOUGH seconds are over.
+    """
+    taken: list[float] = []
+    bodies: list[bytes] = []
+    began = time.monotonic()
+    while len(taken) < 2 or (len(taken) < times and time.monotonic() - began < ENOUGH):
+        start = time.perf_counter()
+        bodies.append(get(url, request))
+        taken.append(time.perf_counter() - start)
+    first = bodies[0]
+    alone_s = statistics.median(taken[1:])
+    return Primed(alone_s, first, hashlib.sha256(first).hexdigest(), len(set(bodies)) == 1)
+
+
+def get(url: str, request: Request = GET) -> bytes:
+    """Fetch a body from this machine; raise StartError with what was answered if it is not 200."""
+    url = urljoin(url, request.path) if request is not GET else url
+    connection = connected(url)
+    try:
+        return answer(connection, url, request)
+    except (OSError, http.client.HTTPException) as error:
+        raise StartError(f"{url} did not answer: {error!r}") from error
+    finally:
+        connection.close()
+
+
+def connected(url: str) -> http.client.HTTPConnection:
+    """Give a connection to a URL's server, which begins with its first request."""
+    parts = urlsplit(url)
+    return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT)
+
+
+def answer(connection: http.client.HTTPConnection, url: str, request: Request) -> bytes:
+    """Ask once on a connection; raise StartError with what was answered if it is not 200."""
+    parts = urlsplit(url)
+    headers = {} if request.body is None else {"Content-Type": content_type(request.body)}
+    target = f"{parts.path or '/'}?{parts.query}".rstrip("?")
+    connection.request(request.method, target, request.body, headers)
+    response = connection.getresponse()
+    body = response.read()
+    if response.status != 200:
+        said = body.decode(errors="replace").strip().splitlines() or ["nothing"]
+        raise StartError(f"answered {response.status}: {_cut(said[0])}")
+    return body
+
+
+def _cut(text: str) -> str:
+    return text if len(text) <= LONGEST else text[:LONGEST].rpartition(" ")[0] + " ..."

@@ -1,0 +1,59 @@
+"""What a server says on its pipe: one line when it is ready, and one at its end."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import IO
+
+import psutil
+
+from offload.errors import Mendable, StartError
+from offload.suites import Case
+
+READY = 12.0  # s from the start to the ready line; workers have 10 of them to import the task
+UNSAID = "it listens and never said so: call servers._ready.announce(port)"
+
+
+def facts(pid: int, pipe: int, case: Case, log: IO[bytes]) -> dict[str, object]:
+    """Wait for the line of a server that is ready; raise what it said instead, or StartError."""
+    deadline = time.monotonic() + READY
+    for line in lines(pipe, deadline):
+        if "error" in line:
+            raise _as_error(line)
+        return line
+    late = time.monotonic() >= deadline
+    what = f"was not ready within {READY:.0f} s" if late else "ended before it was ready"
+    log.seek(0)
+    said = log.read().decode(errors="replace").strip().splitlines() or ["it said nothing"]
+    why = UNSAID if late and _listens(pid) else said[-1]
+    raise StartError(f"{case.name} {what} ({why}): try {case.command}")
+
+
+def lines(pipe: int, deadline: float) -> Iterator[dict[str, object]]:
+    """Read JSON lines until the deadline, or until the last writer is gone."""
+    pending = b""
+    while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
+        if not (data := os.read(pipe, 65536)):
+            return
+        *whole, pending = (pending + data).split(b"\n")
+        yield from (json.loads(line) for line in whole)
+
+
+def _as_error(line: dict[str, object]) -> Mendable:
+    kinds = {kind.exit_code: kind for kind in Mendable.__subclasses__()}
+    return kinds.get(int(str(line["exit_code"])), StartError)(str(line["error"]))
+
+
+def _listens(pid: int) -> bool:
+    """Say whether a process or one below it listens; False where that is not told."""
+    with suppress(psutil.Error):
+        server = psutil.Process(pid)
+        family = [server, *server.children(recursive=True)]
+        found = (one.status for process in family for one in process.net_connections("tcp"))
+        return psutil.CONN_LISTEN in found
+    return False

@@ -1,0 +1,49 @@
+"""Commands: one file a group; a public function with `@command(GROUP)` is one, its docstring help.
+
+What a command can be told on the command line are its parameters; what a user can mend ends it
+with one line and its exit code.
+"""
+
+from __future__ import annotations
+
+import functools
+import os
+import signal
+import sys
+from collections.abc import Callable
+from typing import Any
+
+from fabric import task
+from invoke import Context, Exit
+
+from offload.errors import Mendable
+
+GROUPS: dict[str, list[str]] = {
+    name: [] for name in ("Start here", "Serve", "Measure", "Understand", "Maintain")
+}
+COMMANDS: dict[str, Any] = {}
+
+
+def command(group: str) -> Callable[[Callable[..., None]], Any]:
+    """Make a function a command of a group."""
+
+    def decorate(function: Callable[..., None]) -> Any:
+        @functools.wraps(function)
+        def run(context: Context, *words: str, **options: Any) -> None:
+            for number in (signal.SIGTERM, signal.SIGHUP):  # so that every finally is run
+                signal.signal(number, signal.default_int_handler)
+            try:
+                function(context, *words, **options)
+                sys.stdout.flush()
+            except Mendable as error:
+                raise Exit(f"error: {error}", code=error.exit_code) from error
+            except KeyboardInterrupt:
+                raise Exit("interrupted", code=130) from None
+            except BrokenPipeError:
+                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+
+        GROUPS[group].append(function.__name__)
+        COMMANDS[function.__name__] = task(auto_shortflags=False)(run)
+        return COMMANDS[function.__name__]
+
+    return decorate

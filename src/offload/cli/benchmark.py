@@ -1,0 +1,103 @@
+"""Measure: a whole benchmark, all its cases in rounds."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from invoke import Context
+
+from offload.cli import command, values
+from offload.cli._run import begin, go_on, show, suite_plan
+from offload.errors import RunError, UsageError
+from offload.registry import catalog
+
+
+@command("Measure")
+def run_all_load_tests(
+    context: Context,
+    quick: bool = False,
+    driver: str = "",
+    rows: str = "",
+    target: str = "",
+    format: str = "text",  # noqa: A002
+) -> None:
+    """Measure every row of the main benchmark and write results/results.txt.
+
+    quick   only the 14 published rows, at most 7 visits and one run of 6 s each
+    driver  of the long runs; the published tool when it is installed, else builtin
+    rows    published, later, crowd, gil or all; all unless given, published with quick
+    target  half-width of the intervals in percent: 2, or 5 with quick
+    format  text unless given, or json
+    """
+    _suite("tornado", quick, driver, rows or ("published" if quick else "all"), target, format)
+
+
+@command("Measure")
+def run_suite(
+    context: Context,
+    suite: str = "",
+    quick: bool = False,
+    driver: str = "",
+    rows: str = "",
+    target: str = "",
+    pythons: str = "",
+    format: str = "text",  # noqa: A002
+) -> None:
+    """Measure every row of a suite: fab run_suite:tornado.
+
+    suite   its name, as fab list gives it, or all of them, one after the other
+    quick   at most 7 visits and one run of 6 s each
+    driver  of the long runs; the published tool when it is installed, else builtin
+    rows    a group of its rows; all unless given, with quick those that its claims are about
+    target  half-width of the intervals in percent: 2, or 5 with quick
+    pythons every row in each of these, as fab pythons names them: 3.11+3.14+3.13t-nogil
+    format  text unless given, or json
+    """
+    if not suite:
+        known = ", ".join(catalog.suites())
+        raise UsageError(f"which suite? fab run_suite:NAME with one of {known}, or all")
+    without: list[str] = []
+    for name in [*catalog.suites()] if suite == "all" else [suite]:
+        try:
+            _suite(name, quick, driver, rows, target, format, pythons)
+        except RunError as error:
+            without.append(f"{name}: {error}")
+    if without:
+        raise RunError("; ".join(without))
+
+
+@command("Measure")
+def resume(context: Context, run: str = "", format: str = "text") -> None:  # noqa: A002
+    """Go on with an interrupted run, the newest unless named; no finished visit is repeated.
+
+    run     its folder in results/
+    format  text unless given, or json
+    """
+    from offload.bench import journal, plan
+
+    values.one_of("format", format, "text", "json")
+    folder = journal.named(run) if run else journal.newest_planned()
+    show(go_on(plan.load(folder), folder), format)
+
+
+def _suite(
+    suite: str,
+    quick: bool,
+    driver: str,
+    rows: str,
+    target: str,
+    style: str,
+    pythons: str = "",
+) -> None:
+    values.one_of("format", style, "text", "json")
+    share = values.number("target", target, 0.1, 50.0) / 100 if target else None
+    plan = suite_plan(suite, rows, driver, quick, share)
+    if pythons:
+        from offload.bench import pythons as interpreters
+
+        here = interpreters.present(pythons.split("+"))
+        own = {case.key: case for case in (replace(c, python=None) for c in plan.cases)}
+        cases = (replace(case, python=python) for case in own.values() for python in here)
+        plan = replace(plan, cases=tuple(cases))
+    _, records = begin(plan)
+    show(records, style)

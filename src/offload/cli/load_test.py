@@ -1,0 +1,87 @@
+"""Measure: the server that is running, by one load."""
+
+from __future__ import annotations
+
+import sys
+from dataclasses import replace
+from time import monotonic
+
+from invoke import Context
+
+from offload.cli import command, values
+from offload.errors import RunError, UsageError
+from offload.registry import catalog
+
+
+@command("Measure")
+def run_load_test(
+    context: Context,
+    time: str = "",
+    users: str = "25",
+    driver: str = "",
+    requests: str = "",
+    url: str = "",
+    port: str = "",
+    keep_alive: bool = False,
+    rate: str = "",
+    arrivals: str = "uniform",
+    think: str = "0",
+    processes: str = "1",
+    format: str = "text",  # noqa: A002 - the option's name
+) -> None:
+    """Load the server that is running: fab run_load_test:time=30,users=25.
+
+    time        seconds, 30 unless given (also 30s, 2m)
+    users       that ask at once, each again as soon as it has its answer; 25 unless given, and at
+                most 1,000 with siege; with rate= the connections there may be
+    driver      as fab list names them; siege when it is installed, else builtin
+    requests    stop after so many instead of after a time
+    url         load this URL of this machine instead
+    port        which server, when several are running
+    keep_alive  yes keeps connections; a new one for each request unless given
+    rate        open loop: so many requests a second, whether answered or not; with builtin
+    arrivals    of an open loop: uniform unless given, or poisson
+    think       seconds on average that a user waits before it asks again, 0 unless given; builtin
+    processes   that builtin divides the users among, 1 unless given
+    format      text unless given, or json
+    """
+    from offload import loads
+    from offload.bench import journal, load_test, progress, running
+    from offload.reports import as_json, publish, text
+
+    values.one_of("format", format, "text", "json")
+    values.one_of("arrivals", arrivals, "uniform", "poisson")
+    for one, other in ((("url", url), ("port", port)), (("requests", requests), ("time", time))):
+        if one[1] and other[1]:
+            raise UsageError(f"{one[0]}= and {other[0]}= exclude each other: give one of them")
+    wanted = values.whole("port", port, 1, 65535) if port else None
+    load = loads.Load(
+        url,
+        users=values.whole("users", users, 1, 20_000),
+        seconds=None if requests else values.seconds("time", time or "30", 0.1),
+        requests=values.whole("requests", requests, 1, 10**9) if requests else None,
+        keep_alive=keep_alive,
+        rate=values.number("rate", rate, 0.001, 1e6) if rate else None,
+        arrivals=arrivals,
+        think=values.seconds("think", think, 0.0),
+        processes=values.whole("processes", processes, 1, 64),
+    )
+    alone = load.rate is not None or load.think or load.processes > 1
+    tool = catalog.find_driver(driver or ("builtin" if alone else loads.default_driver())).name
+    facts = {} if url else running.find(wanted)
+    load = replace(load, url=url or f"http://127.0.0.1:{facts['port']}/")
+    loads.check(load, tool)
+    folder = journal.lasting_run()
+    asked = f"{load.seconds:g} s" if load.seconds else f"{load.requests} requests"
+    what, began = f"{load.url}: {tool}, {load.users} users, {asked}", monotonic()
+    print(what, file=sys.stderr)
+    with progress.live(lambda: f"{what}: {monotonic() - began:.0f} s so far"):
+        record = load_test.of_url(load, tool) if url else load_test.of_server(facts, load, tool)
+    journal.append(folder, record)
+    kept = publish.publish(folder, journal.read(folder))
+    if format == "json":
+        print(as_json.as_json([record]), end="")
+    else:
+        print(f"{text.shortened(record.output)}\n\n{text.row(record)}\nrecorded in {kept}")
+    if record.problem is not None or not record.completed:
+        raise RunError(record.problem or f"no request was completed: see what {load.url} answers")

@@ -1,0 +1,132 @@
+"""Maintain: whether the method itself holds here."""
+
+from __future__ import annotations
+
+import json
+import sys
+from typing import TYPE_CHECKING
+
+from invoke import Context
+
+from offload.cli import command, values
+from offload.errors import GateError, RunError
+
+if TYPE_CHECKING:
+    from offload.bench.hops import Hop
+
+WORKERS = 2  # of the pools whose promises are checked
+
+
+@command("Maintain")
+def pythons(context: Context) -> None:
+    """Name the interpreters that servers can run in, and how to get others."""
+    from offload.bench import pythons as interpreters
+
+    for python in interpreters.found():
+        gil = "GIL" if python.gil_enabled else "no GIL"
+        print(f"{python.name:6}  {python.version:8}  {gil:6}  {python.source:8}  {python.path}")
+    for name, path in interpreters.misnamed().items():
+        print(f"{name:6}  {'missing':16}  {'PYTHONS':8}  {path}")
+    print("\nA server takes one by python=3.14, a case by 3@3.14/sleep_sync; 3.13t-gil and")
+    print("3.13t-nogil are a free-threaded build with PYTHON_GIL=1 and =0. To get another:")
+    print("  uv python install 3.14t            or pyenv install 3.14t")
+    print("  scripts/python_from_debian 3.14    in Debian: newer packages, unpacked apart")
+    print("  scripts/python_free_threaded 3.13  in Debian: built from the source package")
+    print("  PYTHONS=3.14=/path/of/python       names one that is elsewhere")
+
+
+@command("Maintain")
+def check_method(context: Context, visits: str = "300", run: str = "") -> None:
+    """Judge the method by real visits: accuracy, coverage, A/A and power, in 20 minutes.
+
+    visits  of one case, which are resampled: 300 unless given, and no fewer for a judgement
+    run     judge the visits of this folder in results/ again instead
+    """
+    from offload.bench import journal, method
+    from offload.reports import judged
+
+    count = values.whole("visits", visits, 10, 10_000)
+    folder = journal.named(run) if run else method.measure(count)
+    found = method.judge_all(journal.read(folder))
+    print(judged.text(found))
+    print(f"records: {folder}")
+    if failed := [claim.name for claim in found if claim.passed is not True]:
+        raise GateError(f"the method does not hold here: {', '.join(failed)}")
+
+
+@command("Maintain")
+def bench_executors(
+    context: Context,
+    quick: bool = False,
+    workers: str = "2",
+    http: bool = False,
+    format: str = "text",  # noqa: A002
+) -> None:
+    """Measure every pool of workers that is here against the standard one, in 15 minutes.
+
+    quick    in 2 minutes, with shorter moments and without 64 tasks of 10 MB at once
+    workers  of each pool, 2 unless given
+    http     instead, what each adds to a request of a server, beside other servers, in 6 minutes
+    format   text unless given, json or rst
+    """
+    values.one_of("format", format, "text", "json", "rst")
+    count = values.whole("workers", workers, 1, 64)
+    form = "rst" if format == "rst" else "simple"
+    words, told = (_over_http if http else _pools)(quick, count, form)
+    print(json.dumps(told, indent=2) if format == "json" else words)
+
+
+def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
+    """Measure the pools; give the tables, and what they are made of."""
+    from offload.bench import cells, environment, pools
+    from offload.reports import pools as report
+
+    lines = pools.measure(quick, workers, _tell)
+    found, here = cells.of(lines), environment.of_pools(workers)
+    return report.text(found, lines, here, form), report.as_dict(found, lines, here)
+
+
+def _over_http(quick: bool, workers: int, form: str) -> tuple[str, object]:
+    """Measure the servers that have the pools; give the table, and what it is made of."""
+    from offload.bench import environment
+    from offload.reports import hops as report
+
+    servers, missing = _servers(quick, workers)
+    if not servers:
+        raise RunError(f"no server has figures: {'; '.join(missing.values())}")
+    found = servers, missing, environment.of_pools(workers)
+    return report.text(*found, form), report.as_dict(*found)
+
+
+def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
+    """Measure the servers that have the pools; give what they did, and why others did nothing."""
+    from offload.bench import hops
+
+    measured = hops.measure(quick, workers, _tell)
+    if measured.records:
+        print(f"records: {measured.folder}", file=sys.stderr)
+    return hops.of(measured.records), hops.left_out(measured)
+
+
+@command("Maintain")
+def check_executors(context: Context, quick: bool = False) -> None:
+    """Judge pipepool by what it promises, with 2 workers each, in 22 minutes.
+
+    quick  in 4 minutes, with intervals too wide for most promises
+    """
+    from offload.bench import environment, promises
+    from offload.reports import judged
+
+    lines = promises.measure(quick, WORKERS, _tell)
+    servers, missing = _servers(quick, WORKERS)
+    found = promises.judge_all(lines, servers, promises.is_polling(WORKERS))
+    print(f"{environment.of_pools(WORKERS)}\n\n{judged.text(found)}")
+    for why in missing.values():
+        print(f"Left out: {why}.")
+    if failed := [claim for claim in found if claim.passed is not True]:
+        words = [f"{claim.name}: {claim.found}, asked {claim.asked}" for claim in failed]
+        raise GateError(f"not shown here: {'; '.join(words)}: once more without other load")
+
+
+def _tell(words: str) -> None:
+    print(words, file=sys.stderr, flush=True)

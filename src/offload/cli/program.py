@@ -1,0 +1,74 @@
+"""The program: the commands under `fab` in a checkout, and under `offload` in any folder."""
+
+from __future__ import annotations
+
+from fabric.config import Config
+from fabric.executor import Executor
+from fabric.main import Fab
+from invoke import Collection, Program
+
+from offload import __version__
+from offload.cli import (
+    COMMANDS,
+    GROUPS,
+    benchmark,
+    load_test,
+    maintain,
+    question,
+    serve,
+    spelling,
+    start,
+    understand,
+)
+
+__all__ = [
+    "COMMANDS",
+    "accept",
+    "benchmark",
+    "load_test",
+    "main",
+    "maintain",
+    "question",
+    "serve",
+    "start",
+    "understand",
+]
+
+
+class Offload(Fab):
+    """Fabric's program with our commands in place of a fabfile's."""
+
+    def load_collection(self) -> None:
+        """Take our commands, whatever fabfile there is in the folder."""
+        accept(self)
+        self.collection = Collection(auto_dash_names=False)
+        for name, command in COMMANDS.items():
+            self.collection.add_task(command, name)
+
+    def print_version(self) -> None:
+        """Print our version."""
+        print(f"offload {__version__}")
+
+
+def main() -> None:
+    """Run the command `offload`."""
+    Offload(__version__, name="offload", executor_class=Executor, config_class=Config).run()
+
+
+def accept(program: Program) -> None:
+    """Let a program take every spelling, and list the commands by group when it is given none."""
+
+    def print_commands() -> None:
+        width = max(map(len, COMMANDS))
+        for group, names in GROUPS.items():
+            print(group)
+            for name in names:
+                print(f"  {name:{width}}  {(COMMANDS[name].__doc__ or '').partition(chr(10))[0]}")
+            print()
+        command = program.binary
+        print(
+            f"{command} --help COMMAND explains one; arguments are written "
+            "run_server:3,task,port=9000"
+        )
+
+    spelling.accept(program, print_commands)

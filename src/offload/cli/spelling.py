@@ -1,0 +1,154 @@
+"""The spellings of a command line: `name:value,key=value`, made into options for Fabric 3.
+
+Fabric imports the fabfile after it has parsed its own options and before it parses the commands:
+`accept`, called there, rewrites the words in between, by public attributes of its program only.
+"""
+
+from __future__ import annotations
+
+import inspect
+import os
+import sys
+from collections.abc import Callable, Iterable, Mapping
+from typing import Any
+
+from invoke import Exit, ParseError, Program
+
+from offload.errors import UsageError
+from offload.registry.catalog import unknown
+
+Defaults = Mapping[str, object]
+YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
+
+
+def accept(program: Program, bare: Callable[[], None]) -> None:
+    """Let a program take every spelling, print one line for what it cannot take, exit code 2.
+
+    `bare` is called when there are no words at all. Output that nobody reads on ends quietly.
+    """
+    parse, cleanup = program.parse_tasks, program.parse_cleanup
+
+    def parse_tasks() -> None:
+        try:
+            commands = {
+                name: defaults(task.body) for name, task in program.collection.tasks.items()
+            }
+            core = program.initial_context.flags
+            program.core.unparsed[:] = rewrite(program.core.unparsed, commands, core)
+            explained = program.args.help
+            if isinstance(explained.value, str):
+                explained.value = _command(explained.value.partition(":")[0], commands)
+            parse()
+        except (ParseError, UsageError) as error:
+            raise Exit(f"error: {error}", code=2) from error
+
+    def parse_cleanup() -> None:
+        try:
+            try:
+                cleanup()  # prints lists and helps, then raises Exit
+            finally:
+                print(end="", flush=True)
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+            raise Exit from None
+
+    def no_tasks_given() -> None:
+        bare()
+        raise Exit
+
+    program.config.tasks.auto_dash_names = False
+    setattr(program, "parse_tasks", parse_tasks)  # noqa: B010 - a method, which mypy protects
+    setattr(program, "parse_cleanup", parse_cleanup)  # noqa: B010
+    setattr(program, "no_tasks_given", no_tasks_given)  # noqa: B010
+
+
+def defaults(command: Callable[..., Any]) -> Defaults:
+    """Give the parameters of a command behind its context, with their defaults."""
+    parameters = list(inspect.signature(command).parameters.values())[1:]
+    return {parameter.name: parameter.default for parameter in parameters}
+
+
+def rewrite(
+    words: Iterable[str], commands: Mapping[str, Defaults], core: Iterable[str] = ()
+) -> list[str]:
+    """Make `run_server:3,port=9000` into `run_server --server=3 --port=9000`; raise UsageError.
+
+    Commands may be written with dashes, options with underscores; options are checked.
+    """
+    core = set(core)
+    rewritten: list[str] = []
+    command = ""
+    is_value = False
+    for word in words:
+        if is_value:
+            rewritten.append(word)
+            is_value = False
+        elif word.startswith("-"):
+            option, is_value = _checked(word, command, commands, core)
+            rewritten += option
+        else:
+            name, colon, values = word.partition(":")
+            command = _command(name, commands)
+            rewritten.append(command)
+            if colon:
+                rewritten += _options(command, values.split(","), commands[command])
+    return rewritten
+
+
+def _command(name: str, commands: Mapping[str, Defaults]) -> str:
+    command = name.replace("-", "_")
+    if command not in commands:
+        raise unknown("the commands", name, list(commands), "fab --list")
+    return command
+
+
+def _options(command: str, values: list[str], parameters: Defaults) -> list[str]:
+    """Give one `--name=value` a value: by position until the first `name=value`."""
+    given: dict[str, str] = {}
+    names = list(parameters)
+    for position, value in enumerate(values):
+        key, equals, rest = value.partition("=")
+        if equals and key.isidentifier():
+            name, text = _parameter(command, key, names), rest
+        elif value == "":
+            continue
+        elif position >= len(names):
+            known = ", ".join(names) or "nothing"
+            raise UsageError(f"{command} has no place for {value!r}: it takes {known}")
+        else:
+            name, text = names[position], value
+        if name in given:
+            raise UsageError(f"{command} was given {name} twice: {given[name]!r} and {text!r}")
+        given[name] = text
+    return [option for name, value in given.items() for option in _option(name, value, parameters)]
+
+
+def _option(name: str, value: str, parameters: Defaults) -> list[str]:
+    flag = "--" + name.replace("_", "-")
+    if not isinstance(parameters[name], bool):
+        return [f"{flag}={value}"]
+    if value.lower() in YES:
+        return [flag]
+    if value.lower() in NO:
+        return []
+    raise UsageError(f"{name}={value!r} is neither yes nor no")
+
+
+def _checked(
+    word: str, command: str, commands: Mapping[str, Defaults], core: set[str]
+) -> tuple[list[str], bool]:
+    """Give an option of a command as Fabric takes it, and whether the next word is its value."""
+    flag, equals, value = word.partition("=")
+    if flag in core or not command or not flag.startswith("--"):
+        return [word], False
+    parameters = commands[command]
+    name = _parameter(command, flag[2:].replace("-", "_"), list(parameters))
+    if equals:
+        return _option(name, value, parameters), False
+    return ["--" + name.replace("_", "-")], not isinstance(parameters[name], bool)
+
+
+def _parameter(command: str, name: str, names: list[str]) -> str:
+    if name not in names:
+        raise unknown(f"what {command} takes", name, names)
+    return name

@@ -1,0 +1,61 @@
+"""Start here: a first table, whether this machine can measure, and what there is."""
+
+from __future__ import annotations
+
+import sys
+
+from invoke import Context
+
+from offload.cli import command
+from offload.cli._run import begin, show, suite_plan
+from offload.errors import MachineError
+from offload.registry import catalog, entries
+
+
+@command("Start here")
+def quick(context: Context, driver: str = "") -> None:
+    """Measure the 14 rows of the main benchmark in 7 to 14 minutes, and print the table.
+
+    driver  of the long runs: siege, builtin or h2load; siege unless given, builtin without it
+    """
+    _, records = begin(suite_plan("tornado", "published", driver, is_quick=True, target=None))
+    show(records, "text")
+
+
+@command("Start here")
+def doctor(context: Context) -> None:
+    """Say whether this machine can measure now, and what to do where it cannot."""
+    from offload.bench import doctor as doctors
+
+    found = []
+    for finding in doctors.findings():
+        found.append(finding)
+        print(f"{finding.level:7}  {finding.name:16}  {finding.words}")
+    if wrong := [finding.name for finding in found if finding.level == doctors.WRONG]:
+        raise MachineError(f"a run would not be valid now: see {', '.join(wrong)}")
+
+
+@command("Start here")
+def list(context: Context) -> None:  # noqa: A001 - the command's name
+    """Name every server, task, load driver and suite."""
+    kinds = {
+        "Servers": catalog.servers(),
+        "Tasks": catalog.tasks(),
+        "Load drivers": catalog.drivers(),
+        "Suites": catalog.suites(),
+    }
+    width = max(len(name) for found in kinds.values() for name in found)
+    for kind, found in kinds.items():
+        print(kind)
+        for entry in found.values():
+            number = "" if entry.number is None else str(entry.number)
+            summary = entry.summary.removeprefix(f"{entry.name}: ")
+            print(f"  {number:1} {entry.name:{width}}  {summary}".rstrip())
+            for word, task in entry.also.items():
+                print(f"    {word:{width}}  The same with {task}.")
+        print()
+    for words in entries.incomplete(catalog.FOLDER / "servers").values():
+        print(f"left out: {words}", file=sys.stderr)
+    print(
+        "A task of your own: package.module:function (with path=FOLDER) or path/to/file.py:function"
+    )

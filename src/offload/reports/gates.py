@@ -1,0 +1,59 @@
+"""The gates behind claims: rates below their ceilings, and users as rate x mean tells of them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from tabulate import tabulate
+
+from offload.bench.record import Record
+from offload.reports.rows import Row, rows
+from offload.reports.summary import label, rate
+from offload.suites import Claim
+
+HEAD = ("Suite", "Case", "Rate /s", "Ceiling /s", "Reached", "Users", "Rate x mean")
+ALIGN = ("left", "left", *("right",) * 5)
+TITLE = "Rates against their ceilings, and users against rate x mean response time"
+
+Line = tuple[str, ...]
+
+
+def lines(suite: str, claims: Sequence[Claim], records: Sequence[Record]) -> list[Line]:
+    """Give a line for each case of the claims that has a rate in a run of their suite."""
+    cases = {case.key: case for claim in claims for case in (claim.one, claim.other)}
+    found: list[Line] = []
+    for case in cases.values():
+        keys = (case.key, case.quick().key)
+        found += _lines(suite, [record for record in records if record.key in keys])
+    return found
+
+
+def table(found: Sequence[Line], style: str = "simple") -> str:
+    """Lay the lines out under their title; empty without any."""
+    if not found:
+        return ""
+    body = tabulate(found, HEAD, tablefmt=style, colalign=ALIGN, disable_numparse=True)
+    return f"{TITLE}\n{'-' * len(TITLE)}\n\n{body}"
+
+
+def _lines(suite: str, own: Sequence[Record]) -> Iterator[Line]:
+    for row in rows(own):
+        if row.rate is None:
+            continue
+        lowest = row.ceiling
+        yield (
+            suite,
+            label(row.first),
+            rate(row),
+            "-" if lowest is None else f"{lowest.kind} {lowest.rate:.2f}",
+            "-" if row.reached is None else f"{row.reached:.0%}",
+            str(row.first.users),
+            _seen(row),
+        )
+
+
+def _seen(row: Row) -> str:
+    """Word the users that Little's law sees in the visits: rate x mean response time."""
+    if row.rate is None or row.response_mean_s is None:
+        return "-"
+    return f"{row.rate * row.response_mean_s:.1f}"

@@ -1,0 +1,66 @@
+"""The hop over HTTP as a table: what each executor adds, and the peers under it."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+
+from tabulate import tabulate
+
+from offload.bench.hops import DIRECT, STANDARD, TASK, THREADS, USERS, Hop
+from offload.bench.stats.ratio import Interval
+
+HEAD = (
+    "Server",
+    "Requests/s",
+    f"x {STANDARD}",
+    "",
+    "CPU a request",
+    "Added",
+    "",
+    f"x {THREADS}",
+    "",
+)
+
+
+def text(found: Sequence[Hop], missing: Mapping[str, str], environment: str, form: str) -> str:
+    """Lay the table out, with what it is of above, and below why servers are `missing`."""
+    aligned = ["left", *["right"] * (len(HEAD) - 1)]
+    rows = [_row(hop) for hop in found]
+    parts = [
+        environment,
+        f"{TASK}, {USERS} users on kept connections; added to the direct answer of {DIRECT}.",
+        tabulate(rows, HEAD, form, disable_numparse=True, colalign=aligned),
+    ]
+    if bound := [hop.server for hop in found if hop.client_bound]:
+        parts.append(f"The load tool was the limit, or near it: {', '.join(bound)}.")
+    if missing:
+        parts.append("\n".join(f"Left out: {why}." for why in missing.values()))
+    return "\n\n".join(parts)
+
+
+def as_dict(
+    found: Sequence[Hop], missing: Mapping[str, str], environment: str
+) -> dict[str, object]:
+    """Give what `text` is made of; an interval is the figure and its two ends, null not known."""
+    servers = [asdict(hop) for hop in found]
+    return {"environment": environment, "servers": servers, "missing": dict(missing)}
+
+
+def _row(hop: Hop) -> tuple[str, ...]:
+    return (
+        hop.server,
+        f"{hop.rate:.0f}",
+        *_pair(hop.of_standard, 2),
+        f"{hop.cpu_us:.0f} us",
+        *_pair(hop.added_us, 0, " us"),
+        *_pair(hop.of_threads, 2),
+    )
+
+
+def _pair(found: Interval | None, digits: int, unit: str = "") -> tuple[str, str]:
+    """Word a figure, and its interval."""
+    if found is None:
+        return "-", ""
+    value, low, high = found
+    return f"{value:.{digits}f}{unit}", f"{low:.{digits}f} to {high:.{digits}f}"

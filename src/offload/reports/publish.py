@@ -1,0 +1,19 @@
+"""Publishing: results.txt in the run's folder, and as the newest beside all runs."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from pathlib import Path
+
+from offload.bench import journal
+from offload.bench.record import Record
+from offload.reports.text import results_txt
+
+
+def publish(folder: Path, records: Sequence[Record]) -> Path:
+    """Write a run's results.txt, and the same as the newest beside all runs; give the first."""
+    text = results_txt(records)
+    own = folder / "results.txt"
+    for path in (own, journal.RESULTS / "results.txt"):
+        journal.replace(path, text)
+    return own

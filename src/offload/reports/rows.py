@@ -1,0 +1,180 @@
+"""The rows of a table: one a case, from all its records."""
+
+from __future__ import annotations
+
+import statistics
+from collections import Counter
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+
+from offload.bench import rate, slots
+from offload.bench.record import PAIR, TEST, VISIT, Record
+from offload.bench.stats import audit
+from offload.bench.stats.audit import Ceiling
+from offload.bench.stats.estimate import Estimate
+from offload.loads import histogram
+from offload.reports import places
+
+FULL = 0.98  # of the slots: as many requests in flight, by Little's law, keep all of them busy
+
+
+@dataclass(frozen=True)
+class Row:
+    """One case: its `visits`, one a round, and its newest `long` run, either of which may lack.
+
+    Rates are in requests a second, times in seconds, memory in MiB, availability is a share.
+    None is not known.
+    """
+
+    visits: tuple[Record, ...]
+    long: Record | None
+
+    @property
+    def first(self) -> Record:
+        """A record that says what all of them have in common, one with figures if there is one."""
+        known = [record for record in self.records if record.problem is None]
+        return (known or self.records)[-1]
+
+    @property
+    def records(self) -> list[Record]:
+        """All records of the case, the long run first."""
+        return [*([self.long] if self.long else []), *self.visits]
+
+    @property
+    def problem(self) -> str | None:
+        """Why there are no figures at all."""
+        return self.first.problem
+
+    @cached_property
+    def estimate(self) -> Estimate | None:
+        """The rate by visits; None when there are none."""
+        return rate.of_visits(self.visits) if self.visits else None
+
+    @property
+    def rate(self) -> float | None:
+        """The rate by visits, or that of the long run when there are none."""
+        if self.estimate is not None and self.estimate.value is not None:
+            return self.estimate.value
+        return self.long.rate if self.long else None
+
+    @property
+    def availability(self) -> float | None:
+        """The share of finished requests that were completed: of the long run, where it shows."""
+        if self.long is not None and self.long.availability is not None:
+            return self.long.availability
+        finished = (self.completed or 0) + sum(self.failed.values())
+        return (self.completed or 0) / finished if finished else None
+
+    @property
+    def completed(self) -> int | None:
+        """The requests that were completed in all records."""
+        known = [record.completed for record in self.records if record.completed is not None]
+        return sum(known) if known else None
+
+    @property
+    def failed(self) -> Mapping[str, int]:
+        """The requests that failed in all records, by kind; those unfinished at the end did not."""
+        total: Counter[str] = Counter()
+        for record in self.records:
+            total.update({k: n for k, n in record.failed.items() if n and k != "unfinished"})
+        return dict(total)
+
+    @property
+    def response_mean_s(self) -> float | None:
+        """The mean response time: of all requests of the visits, or of the long run."""
+        known = [(r.response_mean_s, r.completed) for r in self.visits if r.response_mean_s]
+        weight = sum(count or 0 for _, count in known)
+        if not weight:
+            return self.long.response_mean_s if self.long else None
+        return sum((mean or 0.0) * (count or 0) for mean, count in known) / weight
+
+    def quantile(self, share: float) -> float | None:
+        """Give a percentile of all requests of the visits together, within 1 %."""
+        known = [record.histogram for record in self.records if record.histogram]
+        return histogram.quantile(histogram.merged(known), share)
+
+    @property
+    def model(self) -> str | None:
+        """Whether users waited for an answer before they asked again: closed, or open."""
+        return self.first.model
+
+    @property
+    def memory_pss_mib(self) -> float | None:
+        """The memory of the process tree at its peak."""
+        return self._most(lambda record: record.memory_pss_mib)
+
+    @property
+    def listen_overflows(self) -> int | None:
+        """The connections that the listen queue dropped, in all records."""
+        known = [r.listen_overflows for r in self.records if r.listen_overflows is not None]
+        return sum(known) if known else None
+
+    @property
+    def loop_lag_p99_ms(self) -> float | None:
+        """How late the server's event loop was under load: the median of the visits' p99."""
+        return self._median(lambda record: record.loop_lag_p99_ms)
+
+    @property
+    def gil_hold(self) -> float | None:
+        """The GIL-hold fraction h of one task in flight."""
+        return self._median(lambda record: record.gil_hold)
+
+    @cached_property
+    def ceiling(self) -> Ceiling | None:
+        """The lowest of the ceilings that are known."""
+        # A slot's time has its waits for work in it, unless there was always a task for each slot.
+        in_flight = (self.rate or 0.0) * (self.response_mean_s or 0.0)
+        is_full = in_flight >= FULL * (self.first.slots or self.first.workers or 1)
+        slot_s = self._median(lambda r: r.slot_s) if is_full else None
+        service_s = slot_s or self._median(lambda r: r.alone_s)
+        # A loop has one slot, but not for tasks that share it: then nothing is known of a slot.
+        workers = self.first.workers
+        count = workers if slot_s is None else self.first.slots or workers
+        cpu_ms = self._median(lambda r: r.cpu_ms_per_request)
+        cores = self.first.environment.get("cores")
+        alone_s = self._median(lambda r: r.alone_s)
+        is_long = service_s is not None and service_s >= slots.SHORT
+        known = audit.ceilings(
+            workers=count,
+            service_s=service_s if is_long else None,
+            cores=cores if isinstance(cores, int) else None,
+            cpu_s=None if cpu_ms is None else cpu_ms / 1000,
+        )
+        if alone_s is not None and alone_s >= slots.SHORT:
+            known += audit.ceilings(users=self.first.users, service_s=alone_s)
+        least_s = min((r.alone_s for r in self.records if r.alone_s), default=None)
+        known += slots.ceilings(self.first, least_s)
+        return min(known, key=lambda ceiling: ceiling.rate, default=None)
+
+    @property
+    def reached(self) -> float | None:
+        """The share of the ceiling that the rate reaches."""
+        return audit.reached(self.rate, [self.ceiling] if self.ceiling else [])
+
+    def _most(self, ask: Callable[[Record], float | None]) -> float | None:
+        return max((v for r in self.records if (v := ask(r)) is not None), default=None)
+
+    def _median(self, ask: Callable[[Record], float | None]) -> float | None:
+        known = [value for r in self.records if (value := ask(r)) is not None]
+        return statistics.median_low(known) if known else None
+
+
+def rows(records: Sequence[Record]) -> list[Row]:
+    """Make one row a case, in the order in which the cases were first measured.
+
+    Of several records of the same visit the last counts, for the earlier ones were repeated; of
+    several long runs the newest that has figures. Load tests by hand have a row each.
+    """
+    found: dict[tuple[object, ...], list[Record]] = {}
+    for place, record in enumerate(records):
+        key = (place,) if record.kind == TEST else record.key
+        found.setdefault(key, []).append(record)
+    return [_row(alike) for own in found.values() for alike in places.divided(own, places.of)]
+
+
+def _row(own: Sequence[Record]) -> Row:
+    visits = {(r.run, r.round): r for r in own if r.kind in (VISIT, PAIR)}
+    others = [r for r in own if r.kind not in (VISIT, PAIR)]
+    known = [r for r in others if r.problem is None]
+    return Row(tuple(visits.values()), next(iter((known or others)[-1:]), None))

@@ -1,0 +1,62 @@
+"""A sweep's table and the curve that fits it, in words or as JSON."""
+
+from __future__ import annotations
+
+import json
+
+from tabulate import tabulate
+
+from offload.bench.stats import scaling
+from offload.bench.sweep import Sweep
+
+
+def text(found: Sweep) -> str:
+    """Lay out the rates over workers or users, and say which curve they follow."""
+    fit = found.choice.fit
+    predicted = fit.predicted if fit else (None,) * len(found.points)
+    lines = [
+        (
+            str(number),
+            "-" if e.value is None else f"{e.value:.2f}/s",
+            "-" if e.half_width is None else f"+-{e.half_width:.1%}",
+            "-" if model is None else f"{model:.2f}/s",
+        )
+        for (number, e), model in zip(found.points, predicted, strict=False)
+    ]
+    head = (found.over, "Rate", "Interval", fit.model if fit else "Model")
+    table = tabulate(lines, head, colalign=("right",) * 4, disable_numparse=True)
+    return f"{table}\n\n{_words(found)}"
+
+
+def as_json(found: Sweep) -> str:
+    """Give points and fit as one JSON object; rates a second."""
+    fit = found.choice.fit
+    return json.dumps(
+        {
+            "over": found.over,
+            "points": [
+                {found.over: n, "rate": e.value, "rate_low": e.low, "rate_high": e.high}
+                for n, e in found.points
+            ],
+            "model": fit.model if fit else None,
+            "parameters": dict(fit.parameters) if fit else None,
+            "residual": fit.residual if fit else None,
+            "peak": fit.peak if fit else None,
+            "refused": found.choice.reason,
+        },
+        indent=2,
+    )
+
+
+def _words(found: Sweep) -> str:
+    fit, over = found.choice.fit, found.over
+    if fit is None:
+        return f"no model: {found.choice.reason}"
+    off = f"largest residual {fit.residual:.1%}"
+    if fit.model == scaling.KNEE:
+        if fit.peak is None:
+            return f"knee: not within these {over}; {off}"
+        return f"knee: more than {fit.peak:.1f} {over} bring nothing; {off}"
+    sigma, kappa = fit.parameters["sigma"], fit.parameters["kappa"]
+    peak = f"no peak within these {over}" if fit.peak is None else f"peak at {fit.peak:.1f} {over}"
+    return f"USL: contention {sigma:.4f}, coherency {kappa:.6f}, {peak}; {off}"

@@ -1,0 +1,167 @@
+"""The summary table: one line a row, as text for a terminal or as reStructuredText."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tabulate import tabulate
+
+from offload.bench.environment import sentence
+from offload.bench.record import TEST, Record
+from offload.reports import doubts, places
+from offload.reports.rows import Row
+from offload.suites import Request
+
+HEAD = (
+    "Task",
+    "Users",
+    "Rate",
+    "Published tool",
+    "Availability",
+    "Response",
+    "Memory",
+    "Failed",
+    "Overflows",
+    "Loop lag",
+    "GIL held",
+    "Ceiling",
+)
+LEAST = 0.001  # the narrowest half-width that is shown
+MS = 0.01  # s: times below it show 10 us
+ALIGN = ("left", *("right",) * (len(HEAD) - 1))
+
+
+def table(found: Sequence[Row], style: str = "simple") -> str:
+    """Lay the rows out; `style` is a name of tabulate's: "simple", or "rst" for a README."""
+    literal = "``" if style == "rst" else ""
+    head = list(HEAD)
+    tools = {row.long.driver for row in found if row.long and row.long.driver}
+    head[3] = " and ".join(sorted(tools)) or HEAD[3]
+    lines = [_line(row, literal) for row in found]
+    return tabulate(lines, head, tablefmt=style, colalign=ALIGN, disable_numparse=True)
+
+
+def conditions(found: Sequence[Row]) -> str:
+    """Say in a few lines when, where and with what the rows were measured."""
+    records = [record for row in found for record in row.records]
+    tools = sorted({f"{r.driver} {r.driver_version or ''}".strip() for r in records if r.driver})
+    workers = sorted({r.workers for r in records if r.workers})
+    upstreams = sorted({str(r.upstream["kind"]) for r in records if r.upstream})
+    kept = {record.keep_alive for record in records if record.driver}
+    how = {frozenset({True}): "connections kept", frozenset({False}): "a connection a request"}
+    lines = [f"Measured {records[0].utc[:16].replace('T', ' ')} UTC on {_machine(found)}."]
+    if tools:
+        lines.append(f"Load: {', '.join(tools)}; {how.get(frozenset(kept), 'of both kinds')}.")
+    if workers:
+        lines.append(f"Pools of {', '.join(map(str, workers))} workers.")
+    if upstreams:
+        lines.append(f"Network tasks fetched from {', '.join(upstreams)} on the same machine.")
+    return "\n".join(lines)
+
+
+def notes(found: Sequence[Row]) -> str:
+    """List what to doubt, row by row; empty when there is nothing."""
+    lines = [
+        f"* {label(row.first)}, {row.first.users} users: {note}"
+        for row in found
+        for note in ([row.problem] if row.problem else doubts.of(row))
+    ]
+    return "\n".join(lines)
+
+
+def label(record: Record, literal: str = "") -> str:
+    """Name a case: the command that starts its server, and what users ask where it is not `/`."""
+    command = f"{literal}{record.command}{literal}"
+    if not record.request:
+        return command
+    asked: dict[str, Any] = dict(record.request)
+    return f"{command}  {literal}{Request(**asked).words}{literal}"
+
+
+def kinds(row: Row) -> str:
+    """Word the failed requests by kind: `3 timeout, 1 5xx`."""
+    words = [f"{count} {kind}" for kind, count in row.failed.items()]
+    return ", ".join(words) or ("0" if row.completed is not None else "-")
+
+
+def percentiles(record: Record) -> str:
+    """Word the response times of one load, and of which kind of loop they are; empty without."""
+    names = {"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "p999": "p99.9", "max": "max"}
+    known = [
+        f"{shown} {_time(value)}"
+        for name, shown in names.items()
+        if (value := getattr(record, f"response_{name}_s")) is not None
+    ]
+    if len(known) < len(names):  # siege tells its longest alone
+        return ""
+    since = "from the intended start" if record.model == "open" else "users that wait ask no more"
+    return f"Response times, {record.model} loop ({since}): {', '.join(known)}"
+
+
+def rate(row: Row) -> str:
+    """Word a rate with its interval: `14.27 +-0.4 %`, or `14.27 unresolved +-3.1 %`."""
+    if row.rate is None:
+        return "-"
+    found = row.estimate
+    if found is None or found.value is None:
+        return f"{row.rate:.{_digits(row.rate)}f} once"
+    width = "" if found.half_width is None else f"+-{max(found.half_width, LEAST) * 100:.1f} %"
+    words = (f"{row.rate:.{_digits(row.rate)}f}", "" if found.resolved else "unresolved", width)
+    return " ".join(word for word in words if word)
+
+
+def _line(row: Row, literal: str) -> list[str]:
+    task = [f"{label(row.first, literal)}{_load(row)}", str(row.first.users)]
+    if row.problem is not None:
+        return [*task, "not available", *("-",) * (len(HEAD) - 3)]
+    published = row.long.rate if row.long else None
+    ceiling = row.ceiling
+    return [
+        *task,
+        rate(row),
+        "-" if published is None else f"{published:.{_digits(published)}f}",
+        _number(row.availability, "%", 2, 100.0),
+        _time(row.response_mean_s),
+        _number(row.memory_pss_mib, "MiB", 1),
+        kinds(row),
+        _number(row.listen_overflows, "", 0),
+        _number(row.loop_lag_p99_ms, "ms", 1),
+        _number(row.gil_hold, "", 2),
+        "-"
+        if ceiling is None
+        else f"{ceiling.kind} {ceiling.rate:.{_digits(ceiling.rate)}f} {row.reached or 0:.0%}",
+    ]
+
+
+def _load(row: Row) -> str:
+    """Name what a load by hand had of its own, which rows of a benchmark share."""
+    record = row.first
+    if record.kind != TEST:
+        return ""
+    rate = None if record.asked_rate is None else f"{record.asked_rate:g}/s asked"
+    think = f"think {record.think_s:g} s" if record.think_s else None
+    words = (record.driver, rate, think, "kept" if record.keep_alive else None)
+    return f"  ({', '.join(word for word in words if word)})"
+
+
+def _machine(found: Sequence[Row]) -> str:
+    facts = next((dict(r.environment) for row in found for r in row.records if r.environment), None)
+    if facts is None:
+        return "a machine that is not known"
+    served = next((r for row in found for r in row.records if r.interpreter), None)
+    return sentence(facts if served is None else {**facts, "python": places.loaded(served)})
+
+
+def _digits(rate: float) -> int:
+    return 2 if rate < 100 else 1 if rate < 1000 else 0
+
+
+def _time(seconds: float | None) -> str:
+    if seconds is None or seconds >= 0.1:
+        return _number(seconds, "s")
+    return _number(seconds, "ms", 1 if seconds >= MS else 2, 1000.0)
+
+
+def _number(value: float | None, unit: str, digits: int = 2, scale: float = 1.0) -> str:
+    return "-" if value is None else f"{value * scale:.{digits}f} {unit}".rstrip()

@@ -1,0 +1,97 @@
+"""Suites: one file a benchmark, which is data: the cases to measure, and the claims about them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import astuple, dataclass, field, replace
+from functools import cached_property
+from typing import Any
+
+from offload.registry import catalog
+from offload.suites._claim import Audit, Availability, Claim, Figure, Majority, claimed
+from offload.suites._request import Request
+
+__all__ = [
+    "Audit",
+    "Availability",
+    "Case",
+    "Claim",
+    "Figure",
+    "Majority",
+    "Request",
+    "claimed",
+    "from_values",
+]
+
+QUICK_S = 6.0  # of a long run with quick, where other visits give the interval
+
+
+@dataclass(frozen=True)
+class Case:
+    """A server x task x load: `settings` are what the server's `serve` takes, by name.
+
+    `users` ask at once, for `seconds` in a long run; with `keep_alive` each keeps its connection.
+    `python` is the interpreter the server runs in, by name or path (None: this one), `path` a
+    folder that a user's task imports from. Users ask `request`, `GET /` unless given. With
+    `requests` the long run is of so many instead; `clients` processes load it. `in_quick` is what
+    `quick` changes beside the length of the long run, by field (None: as `quick` says). Each
+    process of the server works on `slots` requests at once (None: on any number, or it tells).
+    """
+
+    server: str
+    task: str
+    users: int = 25
+    seconds: float = 20.0
+    keep_alive: bool = False
+    settings: Mapping[str, object] = field(default_factory=dict)
+    python: str | None = None
+    path: str | None = None
+    request: Request | None = None
+    requests: int | None = None
+    clients: int = 1
+    in_quick: Mapping[str, object] | None = None
+    slots: int | None = None
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """What tells this case from all others: its command and its load, a closed loop."""
+        asked = () if self.request is None else astuple(self.request)
+        return (self.command, self.users, self.keep_alive, None, *asked)
+
+    @property
+    def name(self) -> str:
+        """The short form: `3/sleep_sync`, `3x16@3.14/sleep_sync` with workers and interpreter."""
+        word = catalog.find_server(self.server).spelling(self.task)
+        workers = f"x{self.settings['workers']}" if "workers" in self.settings else ""
+        python = f"@{self.python}" if self.python else ""
+        asked = f" {self.request.words}" if self.request else ""
+        return f"{word}{workers}{python}/{self.task}{asked}"
+
+    @cached_property  # it reads every server's file, and a run asks for it thousands of times
+    def command(self) -> str:
+        """The command that starts this server."""
+        server = catalog.find_server(self.server)
+        word = server.spelling(self.task)
+        words = [word] if word in server.also else [word, self.task]
+        words += [f"{key}={value}" for key, value in self.settings.items()]
+        words += [f"python={self.python}"] if self.python else []
+        words += [f"path={self.path}"] if self.path else []
+        return f"fab run_server:{','.join(words)}"
+
+    def quick(self) -> Case:
+        """Shorten the long run to 6 s, and cut the users to 2 on a server without workers.
+
+        There each user waits for all others, so that 25 would take most of the time to warm up. A
+        case that says what quick changes keeps its users.
+        """
+        if self.in_quick is not None:
+            changed: dict[str, Any] = {"seconds": QUICK_S, **self.in_quick}
+            return replace(self, **changed)
+        has_workers = "workers" in catalog.find_server(self.server).settings
+        return replace(self, seconds=QUICK_S, users=self.users if has_workers else 2)
+
+
+def from_values(values: Mapping[str, Any]) -> Case:
+    """Make a case from what `dataclasses.asdict` gave of it, perhaps by way of JSON."""
+    request = values.get("request")
+    return Case(**{**values, "request": None if request is None else Request(**request)})

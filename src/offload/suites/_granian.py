@@ -1,0 +1,124 @@
+"""What granian's benchmarks claim of its cases, once in Python 3.10 and once in 3.11."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+from offload.suites import Audit, Case, Claim, Figure
+
+WHO, WHERE = "emmett-framework/granian", "benchmarks of granian 0.1.0, Python"
+CONDITIONS = (
+    "2 CPUs with the load on them, wrk for 15 s after a warm-up, the best of 16 to 128 users"
+)
+NEW = "nobody", "a new row: newer Pythons than were compared", "a newer Python serves more"
+NOBODY = "none: nobody published a figure"
+IN = {"3.10": "", "3.11": ", 3.11"}  # the Pythons, and what marks the names of claims in each
+
+# Name, sentence, two cases, and the ratio of their published rates in Python 3.10 and in 3.11.
+PUBLISHED = (
+    (
+        "RSGI : ASGI, bytes",
+        "RSGI serves twice what ASGI does",
+        ("ASGI bytes", "RSGI bytes"),
+        (41222 / 21071, 32178 / 20896),
+    ),
+    (
+        "RSGI : ASGI, str",
+        "RSGI serves twice what ASGI does",
+        ("ASGI str", "RSGI str"),
+        (45975 / 22005, 32492 / 21368),
+    ),
+    (
+        "str : bytes, 80 kB",
+        "a large str is answered 18 times as fast as bytes",
+        ("RSGI bytes big", "RSGI str big"),
+        (13073 / 700, 16162 / 933),
+    ),
+    (
+        "granian : uvicorn h11",
+        "more than uvicorn in pure Python; here one process each",
+        ("h11", "ASGI one"),
+        (22048 / 6934, 21456 / 12935),
+    ),
+    (
+        "granian : httptools",
+        "less than uvicorn with httptools; here one process each",
+        ("httptools", "ASGI one"),
+        (22048 / 27260, 21456 / 47019),
+    ),
+    (
+        "realistic : none",
+        "two processes of two threads serve two to three times one of one",
+        ("RSGI none", "RSGI bytes"),
+        (40520 / 13852, 31501 / 15897),
+    ),
+    (
+        "min : none",
+        "more threads in one process do not help",
+        ("RSGI none", "RSGI min"),
+        (12485 / 13852, 14649 / 15897),
+    ),
+    (
+        "max : none",
+        "two processes of three threads serve two and a half times one of one",
+        ("RSGI none", "RSGI max"),
+        (34122 / 13852, 39845 / 15897),
+    ),
+)
+
+# The same server in another Python, and the ratio of what was published in each.
+PYTHONS = (
+    ("3.11 : 3.10, RSGI", "Python 3.11 serves less than 3.10 by RSGI", "RSGI", 32083 / 40331),
+    (
+        "3.11 : 3.10, uvicorn h11",
+        "and nearly twice as much by uvicorn in pure Python",
+        "h11",
+        12935 / 6934,
+    ),
+)
+NEWER = (("3.14 : 3.11, RSGI", "RSGI"), ("3.14 : 3.11, uvicorn h11", "h11"))
+
+AUDITS = (
+    Audit(
+        "rows of 128 users",
+        WHO,
+        f"{WHERE} 3.10",
+        "rates of 128 users, with the mean response times that stand beside them",
+        (
+            Figure("RSGI bytes", 41222, mean_s=2.902e-3),
+            Figure("RSGI str", 45975, mean_s=2.56e-3),
+            Figure("ASGI bytes", 21071, mean_s=5.948e-3),
+            Figure("ASGI str", 22005, mean_s=5.663e-3),
+            Figure("uvicorn h11", 6934, mean_s=18.385e-3),
+            Figure("uvicorn httptools", 27260, mean_s=4.686e-3),
+        ),
+        users=128,
+    ),
+)
+
+
+def claims(
+    cases: Mapping[str, Case], versions: Mapping[tuple[str, str], Case]
+) -> tuple[Claim, ...]:
+    """Make the claims about cases by name, and about servers by name and Python."""
+    return (*_published(cases), *_compared(versions), *_newer(versions))
+
+
+def _published(cases: Mapping[str, Case]) -> Iterator[Claim]:
+    for name, says, (one, other), ratios in PUBLISHED:
+        for (python, mark), ratio in zip(IN.items(), ratios, strict=True):
+            which = f"{name}{mark}", WHO, f"{WHERE} {python}", says
+            yield Claim(*which, cases[one], cases[other], ratio, conditions=CONDITIONS)
+
+
+def _compared(versions: Mapping[tuple[str, str], Case]) -> Iterator[Claim]:
+    for name, says, server, ratio in PYTHONS:
+        which = name, WHO, f"{WHERE}s 3.10 and 3.11", says
+        one, other = (versions[server, python] for python in IN)
+        yield Claim(*which, one, other, ratio, conditions=CONDITIONS)
+
+
+def _newer(versions: Mapping[tuple[str, str], Case]) -> Iterator[Claim]:
+    for name, server in NEWER:
+        one, other = versions[server, "3.11"], versions[server, "3.14"]
+        yield Claim(name, *NEW, one, other, None, conditions=NOBODY)

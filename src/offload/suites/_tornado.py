@@ -1,0 +1,123 @@
+"""What the tornado benchmark claims of its cases."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from offload.suites import Case, Claim, Majority, _tornado_later
+from offload.suites._claim import MEMORY
+from offload.suites._tornado_later import DEFAULT, NO_HELP, Row
+
+WHO, WHERE = "pioneer", "github.com/pioneer/httpd-background-tasks, README.rst"
+CONDITIONS = "a laptop's i7-5500U with 2 cores, siege -b, 25 users, 60 s, 4 workers"
+BARE_READ = "published was a bare read of 69 bytes; here the file is written with fsync, too"
+PLAIN_HTTP = "the awaited twin fetched over plain HTTP, the blocking task over HTTPS"
+
+# Name, sentence, two cases as server and task, the ratio of their published rates.
+DIFFERENT: tuple[Row, ...] = (
+    ("threads, sleep", "four serve four", "loop sleep_sync", "threads sleep_sync", 14.20 / 3.54),
+    (
+        "loop, split",
+        "a loop whose task awaits serves all users at once",
+        "loop sleep_sync",
+        "loop sleep_async_split",
+        88.18 / 3.54,
+    ),
+    (
+        "processes, HTTP",
+        "more on local HTTP",
+        "threads network_sync_local",
+        "processes network_sync_local",
+        274.92 / 164.64,
+    ),
+    (
+        "processes, HTTPS",
+        "more on HTTPS",
+        "threads network_https_sync",
+        "processes network_https_sync",
+        5.07 / 4.60,
+    ),
+    (
+        "processes, HTTPS + CPU",
+        "more on a feed parsed in Python",
+        "threads network_https_cpu_bound_sync",
+        "processes network_https_cpu_bound_sync",
+        1.15 / 0.45,
+    ),
+    (
+        "the same with lxml",
+        "as much more were the feed parsed in C",
+        "threads network_https_cpu_bound_lxml_sync",
+        "processes network_https_cpu_bound_lxml_sync",
+        1.15 / 0.45,
+    ),
+)
+ALIKE: tuple[Row, ...] = (
+    (
+        "loop = sync",
+        "a blocked loop is a plain server",
+        "sync sleep_sync",
+        "loop sleep_sync",
+        0.997,
+    ),
+    ("processes, sleep", NO_HELP, "threads sleep_sync", "processes sleep_sync", 14.22 / 14.20),
+    (
+        "processes, internet",
+        NO_HELP,
+        "threads network_sync_google",
+        "processes network_sync_google",
+        3.16 / 3.29,
+    ),
+    ("no help: HTTP", NO_HELP, "threads network_sync_local", "processes network_sync_local", None),
+    ("no help: HTTPS", NO_HELP, "threads network_https_sync", "processes network_https_sync", None),
+)
+# Of a task that only read 69 bytes then; the later table's is the one of today.
+FILE: tuple[Row, ...] = (
+    ("processes, file", "less on a file", "threads file_sync", "processes file_sync", 569 / 647.2),
+)
+NO_HELP_FILE: tuple[Row, ...] = (
+    ("no help: file", NO_HELP, "threads file_sync", "processes file_sync", None),
+)
+MEMORY_OF: tuple[Row, ...] = (
+    ("memory", "processes take most", "threads sleep_sync", "processes sleep_sync", None),
+)
+
+MAJORITIES = (
+    Majority(
+        "loop as the default",
+        WHO,
+        _tornado_later.WHERE,
+        DEFAULT,
+        of=tuple(name for name, *_ in (*_tornado_later.LOOP, *_tornado_later.CPU)),
+    ),
+)
+
+
+def claims(cases: Sequence[Case]) -> tuple[Claim, ...]:
+    """Make the claims about these cases; of several with one server and task the first is meant."""
+    known = {f"{case.server} {case.task}": case for case in reversed(cases)}
+    known |= {f"{case.server} {case.task} {case.users}": case for case in cases}
+
+    def made(
+        rows: Sequence[Row],
+        published: tuple[str, str] = (WHERE, CONDITIONS),
+        **how: Any,
+    ) -> list[Claim]:
+        where, how["conditions"] = published
+        return [
+            Claim(name, WHO, where, says, known[one], known[other], ratio, **how)
+            for name, says, one, other, ratio in rows
+        ]
+
+    later = _tornado_later.WHERE, _tornado_later.CONDITIONS
+    return (
+        *made(DIFFERENT),
+        *made((*_tornado_later.LOOP, *_tornado_later.CROWDS, *_tornado_later.PROCESSES), later),
+        *made(ALIKE, alike=True),
+        *made(FILE, work=BARE_READ),
+        *made(NO_HELP_FILE, alike=True, work=BARE_READ),
+        *made(_tornado_later.ALIKE, later, alike=True),
+        *made(_tornado_later.CPU, later, work=PLAIN_HTTP),
+        *made(MEMORY_OF, later, figure=MEMORY),
+    )

@@ -1,0 +1,33 @@
+"""The shares of requests that the tornado benchmark published, where they are below 100 %."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from offload.suites import Availability, Case, _tornado, _tornado_later
+
+FIRST = _tornado.WHERE, _tornado.CONDITIONS
+LATER = _tornado_later.WHERE, _tornado_later.CONDITIONS
+SAYS = "in the table some requests of this row were not completed"
+
+# Name, where and under which conditions, server and task, share, and what was other work then.
+PUBLISHED = (
+    ("availability, sync", FIRST, "sync sleep_sync", 0.9677, None),
+    ("availability, processes, HTTP", LATER, "processes network_sync_local", 0.9621, None),
+    (
+        "availability, loop, HTTPS + CPU",
+        LATER,
+        "loop network_https_cpu_bound_async",
+        0.9765,
+        "the task fetched over plain HTTP then, over HTTPS here",
+    ),
+)
+
+
+def availabilities(cases: Sequence[Case]) -> tuple[Availability, ...]:
+    """Make those of these cases; of several with one server and task the first is meant."""
+    known = {f"{case.server} {case.task}": case for case in reversed(cases)}
+    return tuple(
+        Availability(name, _tornado.WHO, where, SAYS, known[case], share, conditions, work)
+        for name, (where, conditions), case, share, work in PUBLISHED
+    )

@@ -1,0 +1,35 @@
+"""The word for a case: `3/sleep_sync`, `3x16@3.14/sleep_sync`, `loop/shop.pricing:quote`."""
+
+from __future__ import annotations
+
+import re
+
+from offload.errors import UsageError
+from offload.registry import catalog
+from offload.suites import Case
+
+WORD = re.compile(r"(?P<server>\w+?)(?:x(?P<workers>\d{1,3}))?(?:@(?P<python>[^/]+))?/(?P<task>.+)")
+MOST = 256  # workers
+FORM = "SERVER/TASK, as 3/sleep_sync, with x16 for workers and @3.14 for the interpreter"
+
+
+def case(word: str, which: str = "which case") -> Case:
+    """Read a case from its word; raise UsageError for one that names nothing.
+
+    `which` is what is asked when there is no word.
+    """
+    if not word:
+        raise UsageError(f"{which}? a case is {FORM}")
+    found = WORD.fullmatch(word)
+    if found is None:
+        raise UsageError(f"{word!r} is no case: a case is {FORM}")
+    server = catalog.find_server(found["server"])
+    task = catalog.find_task(found["task"]).name
+    settings: dict[str, object] = {}
+    if found["workers"] is not None:
+        settings["workers"] = int(found["workers"])
+        if not 1 <= int(found["workers"]) <= MOST:
+            raise UsageError(f"{word!r}: workers are from 1 to {MOST}")
+        if "workers" not in server.settings:
+            raise UsageError(f"{word!r}: {server.name} has no workers: leave x out")
+    return Case(server.name, task, settings=settings, python=found["python"])

@@ -1,0 +1,110 @@
+"""granian: what Rust around Python brings, by interface, type of answer, processes and threads."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from offload.suites import Case, Request, _granian, claimed
+
+TOOL = "h2load"  # in place of wrk, which makes latencies up
+CPUS = 2  # as published, also where there are more: the load has the others
+USERS = (16, 32, 64, 128)  # as published, where the best of these was shown
+QUICK = 64
+CLIENTS = 2  # processes of the load: one asks for 20,000 answers a second at most
+SMALL, BIG = 10, 80_000  # characters of an answer
+
+
+def extract(body: bytes) -> str:
+    """Take the answer as it is: bytes and str of one size are the same on the wire."""
+    return body.decode()
+
+
+def _case(
+    server: str,
+    kind: str = "bytes",
+    size: int = SMALL,
+    settings: Mapping[str, object] | None = None,
+) -> Case:
+    request = Request(f"/{kind}/{size}")
+    return Case(
+        server,
+        "noop_sync",
+        QUICK,
+        keep_alive=True,
+        settings=settings or {},
+        request=request,
+        clients=CLIENTS,
+        in_quick={"seconds": 5.0},
+    )
+
+
+# Processes and threads of a level; with the mode mt (runtime) or st (workers) of each.
+LEVELS = {"none": (1, 1), "min": (1, CPUS), "realistic": (CPUS, CPUS), "max": (CPUS, CPUS + 1)}
+
+
+def _level(server: str, level: str, mode: str) -> Case:
+    processes, threads = LEVELS[level]
+    return _case(server, settings={"processes": processes, "threads": threads, "mode": mode})
+
+
+REALISTIC = {"processes": CPUS, "threads": CPUS, "mode": "mt"}
+RSGI = {
+    (kind, size): _case("granian_rsgi", kind, size, REALISTIC)
+    for size in (SMALL, BIG)
+    for kind in ("bytes", "str")
+}
+ASGI = {kind: _case("granian_asgi", kind, SMALL, REALISTIC) for kind in ("bytes", "str")}
+UVICORN = {http: _case(f"uvicorn_{http}") for http in ("h11", "httptools")}
+CONCURRENCY = {
+    (server, level, mode): _level(server, level, mode)
+    for server in ("granian_rsgi", "granian_asgi")
+    for level in LEVELS
+    for mode in ("mt", "st")
+    if (level, mode) != ("realistic", "mt")  # which is among the types
+}
+
+TYPES = (*RSGI.values(), *ASGI.values())
+ONE = CONCURRENCY["granian_asgi", "none", "st"]  # process and thread, as uvicorn's
+
+# The servers whose Pythons were compared, in that of 2022 and in all since.
+PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
+COMPARED = {"RSGI": RSGI["bytes", SMALL], "ASGI": ASGI["bytes"], **UVICORN}
+VERSIONS = {
+    (name, python): replace(case, python=python)
+    for name, case in COMPARED.items()
+    for python in PYTHONS
+}
+
+
+def _at_all(cases: Sequence[Case]) -> tuple[Case, ...]:
+    return tuple(replace(case, users=users) for case in cases for users in USERS)
+
+
+NONE, MIN, MAX = (CONCURRENCY["granian_rsgi", level, "mt"] for level in ("none", "min", "max"))
+CASES = (
+    *_at_all((*TYPES, *UVICORN.values(), *CONCURRENCY.values())),
+    *VERSIONS.values(),
+)
+
+CLAIMS = _granian.claims(
+    {
+        **{f"ASGI {kind}": case for kind, case in ASGI.items()},
+        **{f"RSGI {kind}": RSGI[kind, SMALL] for kind in ("bytes", "str")},
+        **{f"RSGI {kind} big": RSGI[kind, BIG] for kind in ("bytes", "str")},
+        **UVICORN,
+        "ASGI one": ONE,
+        "RSGI none": NONE,
+        "RSGI min": MIN,
+        "RSGI max": MAX,
+    },
+    VERSIONS,
+)
+AUDITS = _granian.AUDITS
+GROUPS = {
+    "types": _at_all(TYPES),
+    "uvicorn": _at_all((*UVICORN.values(), ONE)),
+    "concurrency": _at_all([*CONCURRENCY.values()]),
+    "pythons": tuple(VERSIONS.values()),
+    "claimed": claimed(CASES, CLAIMS),
+}

@@ -1,0 +1,131 @@
+"""graphene and Django: an async view under uvicorn against a sync one under gunicorn; sqlite."""
+
+from __future__ import annotations
+
+import json
+
+from offload.suites import Audit, Case, Claim, Figure, Request
+from offload.suites._claim import MEMORY
+
+TOOL = "ab"
+WHO = "dima-kov"
+WHERE = "github.com/dima-kov/django-graphene-benchmarks, for graphql-python/graphene-django#1394"
+USERS, WRITTEN = 100, 10  # ab's own words say 100, the command shown says 10
+REQUESTS = 1000
+QUICK = {"users": 12, "requests": 100}  # users are still more than processes
+FEW, MANY = 10, 500  # octopuses of an answer: what the async view gave, and the sync one
+WSGI, ASGI, STRAWBERRY = (
+    "django_graphene_gunicorn",
+    "django_graphene_uvicorn",
+    "django_strawberry_uvicorn",
+)
+
+
+def extract(body: bytes) -> str:
+    """Take the octopuses out of an answer, in one way of writing JSON."""
+    return json.dumps(json.loads(body)["data"]["octopuses"], sort_keys=True)
+
+
+def _case(server: str, count: int, processes: int, joined: bool = True) -> Case:
+    asked = f"first: {count}" + ("" if joined else ", joined: false")
+    query = f"{{ octopuses({asked}) {{ id name octopusType {{ id name }} weight }} }}"
+    return Case(
+        server,
+        "noop_sync",
+        USERS,
+        settings={"workers" if server == WSGI else "processes": processes},
+        request=Request("/graphql/", "POST", json.dumps({"query": query})),
+        requests=REQUESTS,
+        in_quick=QUICK,
+        slots=1 if server == WSGI else None,
+    )
+
+
+EQUAL = {
+    (server, count, processes): _case(server, count, processes)
+    for count in (FEW, MANY)
+    for processes in (1, 4)
+    for server in (WSGI, ASGI)
+}
+# What was compared: few joined rows, against many of which each asks for its type by itself.
+ASYNC = EQUAL[ASGI, FEW, 1]
+SYNC = {workers: _case(WSGI, MANY, workers, joined=False) for workers in (4, 9)}
+NINE = _case(WSGI, FEW, 9)  # for their memory
+OTHER = {count: _case(STRAWBERRY, count, 1) for count in (FEW, MANY)}
+
+CASES = (*SYNC.values(), *EQUAL.values(), NINE, *OTHER.values())
+GROUPS = {
+    "published": (ASYNC, *SYNC.values()),
+    "equal": (*EQUAL.values(), NINE),
+    "strawberry": tuple(OTHER.values()),
+}
+
+# Seconds of 1000 requests, sync and async: of the headline, of the first listing, of "more tests".
+HEADLINE, LISTED, MORE = 83.194 / 16.547, 24.465 / 13.670, 23.384 / 13.411
+CONDITIONS = "sqlite, ab -n 1000 -c 10 as written and -c 100 as it answered, Django 5.0"
+NEW = "a new row: another package with an async view"
+BODIES = "async answered 10 joined rows, 974 bytes; sync 500 with a query each, 47489 bytes"
+
+
+def _published(name: str, workers: int, ratio: float) -> Claim:
+    says = "async wins"
+    one, other = SYNC[workers], ASYNC
+    return Claim(name, WHO, WHERE, says, one, other, ratio, work=BODIES, conditions=CONDITIONS)
+
+
+def _equal(count: int, processes: int) -> Claim:
+    name = f"async, {count} rows, {processes} process{'es' if processes > 1 else ''} each"
+    one, other = (EQUAL[server, count, processes] for server in (WSGI, ASGI))
+    says = "async wins, on equal work"
+    return Claim(name, WHO, WHERE, says, one, other, HEADLINE, conditions=CONDITIONS)
+
+
+def _strawberry(count: int) -> Claim:
+    says = "async wins on equal work by strawberry-django's own async view, too"
+    one, other = EQUAL[WSGI, count, 1], OTHER[count]
+    name = f"async by strawberry, {count} rows"
+    none = "none: nobody published a figure"
+    return Claim(name, "nobody", NEW, says, one, other, None, conditions=none)
+
+
+CLAIMS = (
+    _published("async, headline", 4, HEADLINE),
+    _published("async, as listed", 4, LISTED),
+    _published("async, against -w 9", 9, MORE),
+    *(_equal(count, processes) for count in (FEW, MANY) for processes in (1, 4)),
+    *(_strawberry(count) for count in (FEW, MANY)),
+    Claim(
+        "memory of -w 9",
+        WHO,
+        WHERE,
+        "nine sync processes take nine times the memory of one async process",
+        ASYNC,
+        NINE,
+        9.0,
+        MEMORY,
+        conditions=CONDITIONS,
+    ),
+)
+# req/s by ab, mean response time, document length.
+FIGURES = (
+    Figure("async", 73.15, mean_s=1.367, body_bytes=974),
+    Figure("sync", 40.87, mean_s=2.446, body_bytes=47489),
+)
+AUDITS = (
+    Audit(
+        "10 users",
+        WHO,
+        WHERE,
+        "ten requests at a time, as the command was written",
+        FIGURES,
+        WRITTEN,
+    ),
+    Audit(
+        "100 users, one query",
+        WHO,
+        WHERE,
+        "a hundred, as ab says, and both views answer the same",
+        FIGURES,
+        USERS,
+    ),
+)

@@ -1,0 +1,96 @@
+"""The tornado benchmark: a long task behind sync, one loop, threads and processes."""
+
+from offload.suites import Case, _tornado, _tornado_audits, _tornado_availabilities, claimed
+
+# What quick does with the users: 25 that wait for 4 workers with long tasks take most of a visit
+# to be warm, and 8 keep the workers as busy. On a loop whose task awaits, or takes microseconds,
+# nobody waits for all.
+FEW_USERS: dict[str, object] = {"users": 8}
+ALL_USERS: dict[str, object] = {}
+
+# The 14 published rows, in their order. The sync row runs longest: starvation in its short
+# listen queue takes a minute to show.
+PUBLISHED = (
+    Case("sync", "sleep_sync", seconds=60),
+    Case("loop", "sleep_sync"),
+    Case("threads", "sleep_sync", in_quick=FEW_USERS),
+    Case("processes", "sleep_sync", in_quick=FEW_USERS),
+    Case("threads", "network_sync_google"),
+    Case("processes", "network_sync_google"),
+    Case("threads", "network_sync_local"),
+    Case("processes", "network_sync_local"),
+    Case("threads", "file_sync"),
+    Case("processes", "file_sync"),
+    Case("threads", "network_https_sync"),
+    Case("processes", "network_https_sync"),
+    Case("threads", "network_https_cpu_bound_sync", in_quick=FEW_USERS),
+    Case("processes", "network_https_cpu_bound_sync", in_quick=FEW_USERS),
+)
+
+# What the same project measured later: async twins on the loop, and tasks of microseconds.
+LATER = (
+    Case("loop", "sleep_async"),
+    Case("loop", "sleep_async_split", in_quick=ALL_USERS),
+    Case("loop", "network_async_local", in_quick=ALL_USERS),
+    Case("loop", "network_async_external", in_quick=ALL_USERS),
+    Case("loop", "network_async_external_retry", in_quick=ALL_USERS),
+    Case("loop", "network_https_async", in_quick=ALL_USERS),
+    Case("loop", "network_https_async_retry", in_quick=ALL_USERS),
+    Case("loop", "network_https_cpu_bound_async", in_quick=FEW_USERS),
+    Case("loop", "file_async", in_quick=ALL_USERS),
+    Case("loop", "simplehash_async", in_quick=ALL_USERS),
+    Case("threads", "simplehash_sync"),
+    Case("processes", "simplehash_sync"),
+    Case("loop", "checksum_async", in_quick=ALL_USERS),
+    Case("threads", "checksum_sync"),
+    Case("processes", "checksum_sync"),
+)
+
+# The pair that teaches what the GIL costs: the same XML, parsed holding it and releasing it.
+GIL = (
+    Case("threads", "xml_feedparser_sync", in_quick=FEW_USERS),
+    Case("processes", "xml_feedparser_sync", in_quick=FEW_USERS),
+    Case("threads", "xml_lxml_sync", in_quick=FEW_USERS),
+    Case("processes", "xml_lxml_sync", in_quick=FEW_USERS),
+    Case("threads", "network_https_cpu_bound_lxml_sync", in_quick=FEW_USERS),
+    Case("processes", "network_https_cpu_bound_lxml_sync", in_quick=FEW_USERS),
+    Case("threads", "noop_sync"),
+    Case("processes", "noop_sync"),
+)
+
+# The same project's loads of more users than there are slots.
+CROWD = tuple(
+    Case(server, task, users, in_quick=ALL_USERS)
+    for users in (254, 512)
+    for server, task in (
+        ("loop", "sleep_async_split"),
+        ("threads", "sleep_sync"),
+        ("processes", "sleep_sync"),
+        ("loop", "simplehash_async"),
+        ("threads", "simplehash_sync"),
+        ("processes", "simplehash_sync"),
+    )
+)
+
+CASES = PUBLISHED + LATER + CROWD + GIL
+
+# For several Pythons side by side, by pythons=: few users, for in a pool they only wait longer.
+MATRIX = tuple(
+    Case(server, task, users=8, seconds=8.0, in_quick={"seconds": 4.0})
+    for task in ("xml_feedparser_sync", "xml_lxml_sync", "sleep_sync", "noop_sync")
+    for server in ("threads", "processes", "interpreters")
+)
+
+CLAIMS = _tornado.claims(CASES)
+AVAILABILITIES = _tornado_availabilities.availabilities(CASES)
+AUDITS = _tornado_audits.AUDITS
+MAJORITIES = _tornado.MAJORITIES
+GROUPS = {
+    "published": PUBLISHED,
+    "later": LATER,
+    "crowd": CROWD,
+    "gil": GIL,
+    "matrix": MATRIX,
+    "matrix_xml": MATRIX[:3],
+    "claimed": claimed(PUBLISHED + LATER + GIL, CLAIMS),  # quick has one load, that of 25 users
+}

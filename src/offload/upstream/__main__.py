@@ -1,0 +1,100 @@
+"""The command `python -m offload.upstream`: serve the upstream until a signal."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import math
+import os
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+from offload.errors import Mendable, StartError, UsageError
+from offload.upstream._facts import Upstream
+from offload.upstream._holding import running
+from offload.upstream._supervisor import Wanted, supervise
+
+LONGEST_LATENCY = 60.0  # seconds
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UsageError(f"{message}: see python -m offload.upstream --help")
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Serve as the arguments ask and return the exit code; errors are one line on stderr."""
+    report: int | None = None
+    try:
+        options = _options(arguments)
+        report = options.detached
+        if report is not None:
+            _detach()
+        elif found := running():
+            hint = f"use it, or end it first (kill {found.pid})"
+            raise StartError(f"an upstream already serves at {found.http}: {hint}")
+        wanted = Wanted(options.latency, (options.port, options.https_port), options.while_held)
+        asyncio.run(supervise(wanted, lambda upstream: _ready(upstream, report)))
+    except Mendable as error:
+        print(error, file=sys.stderr)
+        if report is not None:
+            _say(report, str(error))
+        return error.exit_code
+    return 0
+
+
+def _options(arguments: Sequence[str]) -> argparse.Namespace:
+    parser = _Parser(
+        prog="python -m offload.upstream", description="Serve the upstream until a signal."
+    )
+    parser.add_argument(
+        "--latency", type=_latency, default=0.0, help="seconds that every page waits (embedded)"
+    )
+    parser.add_argument("--port", type=_port, default=8081, help="by HTTP; if busy, a free one")
+    parser.add_argument(
+        "--https-port", type=_port, default=8444, help="by HTTPS; if busy, a free one"
+    )
+    parser.add_argument("--while-held", action="store_true", help="end with the last holder")
+    parser.add_argument("--detached", type=int, help=argparse.SUPPRESS)
+    return parser.parse_args(arguments)
+
+
+def _port(word: str) -> int:
+    if not word.isdecimal() or not 1 <= int(word) <= 65535:
+        raise argparse.ArgumentTypeError(f"{word[:20]!r} is no port: choose from 1 to 65535")
+    return int(word)
+
+
+def _latency(word: str) -> float:
+    try:
+        latency = float(word)
+    except ValueError:
+        latency = math.nan
+    if not 0 <= latency <= LONGEST_LATENCY:
+        hint = f"choose from 0 to {LONGEST_LATENCY:g} seconds"
+        raise argparse.ArgumentTypeError(f"{word[:20]!r} is no latency: {hint}")
+    return latency
+
+
+def _detach() -> None:
+    """Go on as a child whose parent leaves at once, so that the starter has no child left."""
+    if os.fork():
+        os._exit(0)
+
+
+def _ready(upstream: Upstream, report: int | None) -> None:
+    if report is not None:
+        _say(report, "ready")
+        return
+    print(f"{upstream.kind} serves at {upstream.http} and {upstream.https}", flush=True)
+    print(f"certificates are verified by {upstream.ca}; Ctrl-C ends it", file=sys.stderr)
+
+
+def _say(report: int, line: str) -> None:
+    with os.fdopen(report, "wb") as pipe:
+        pipe.write(f"{line}\n".encode())
+
+
+if __name__ == "__main__":
+    raise SystemExit(main(sys.argv[1:]))

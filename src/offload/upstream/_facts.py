@@ -1,0 +1,72 @@
+"""The facts of a running upstream: where it answers, what it is, and how to hold it."""
+
+from __future__ import annotations
+
+import dataclasses
+import json
+import os
+from dataclasses import dataclass
+from pathlib import Path
+
+from offload import files
+from offload.registry import places
+
+OWNER = 0o600  # the facts hold a token, the key is a key
+NOT_BY_PROXY = "127.0.0.1,localhost"
+
+
+@dataclass(frozen=True)
+class Upstream:
+    """A running upstream: `kind` is nginx or embedded, `latency_s` what each page waits."""
+
+    http: str
+    https: str
+    ca: str
+    kind: str
+    latency_s: float
+    pid: int
+
+    def environment(self) -> dict[str, str]:
+        """The environment by which tasks find this upstream, without any proxy on the way."""
+        return {
+            "UPSTREAM_HTTP": self.http,
+            "UPSTREAM_HTTPS": self.https,
+            "UPSTREAM_CA": self.ca,
+            "NO_PROXY": NOT_BY_PROXY,
+            "no_proxy": NOT_BY_PROXY,
+        }
+
+
+@dataclass(frozen=True)
+class Facts:
+    """What the supervisor writes down: the upstream, its hold port, and a token that proves it."""
+
+    upstream: Upstream
+    hold_port: int
+    token: str
+
+
+def folder() -> Path:
+    """The folder of everything an upstream leaves on disk: UPSTREAM_FOLDER or .data/upstream."""
+    given = os.environ.get("UPSTREAM_FOLDER")
+    return Path(given).resolve() if given else places.cache() / "upstream"
+
+
+def read(where: Path) -> Facts | None:
+    """Read the facts in a folder; None if there are none that can be read."""
+    try:
+        found = json.loads((where / "facts.json").read_bytes())
+        return Facts(Upstream(**found["upstream"]), found["hold_port"], found["token"])
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def write(where: Path, facts: Facts) -> None:
+    """Write the facts into a folder, whole or not at all."""
+    text = json.dumps(dataclasses.asdict(facts), indent=2) + "\n"
+    files.replace(where / "facts.json", text.encode(), OWNER)
+
+
+def remove(where: Path) -> None:
+    """Remove the facts from a folder."""
+    (where / "facts.json").unlink(missing_ok=True)
