@@ -34,7 +34,7 @@ def load(where: str) -> ModuleType:
         raise UsageError(f"{where!r} would be this project's own {parts[0]!r}: {hint}")
     folder = Path(os.environ.get("TASK_PATH") or ".").expanduser().absolute()
     try:
-        with _search_first(folder):
+        with _LOADING, _search_first(folder):
             return importlib.import_module(where)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a script may sys.exit
         if isinstance(error, ModuleNotFoundError) and _is_part(where, error.name):

@@ -151,3 +151,25 @@ def test_missing_part_of_what_is_there_is_no_library(tmp_path: Path, module: str
         "offload.errors.UsageError: importing tasks/shop.py raised ModuleNotFoundError"
     )
     assert said.endswith(f"({tmp_path}/offload/tasks/shop.py:1): mend it")
+
+
+def test_a_user_may_have_files_of_any_name(own: Path) -> None:
+    """errors.py is a name of ours inside offload, queue.py one of the standard library."""
+    (own / "errors.py").write_text("class ShopError(Exception): pass")
+    (own / "values.py").write_text("PRICE = 7")
+    (own / "queue.py").write_text("WAITING = 3")
+    (own / "tasks").mkdir()
+    (own / "tasks" / "inner.py").write_text("NAME = 'inner'")
+    (own / "shop_of_any_name.py").write_text(
+        "from errors import ShopError\nfrom values import PRICE\nfrom queue import WAITING\n"
+        "def quote(): return f'{PRICE} {WAITING} {ShopError.__name__}'"
+    )
+    import queue
+
+    name = "shop_of_any_name:quote"
+    tasks.resolve.cache_clear()
+    with ThreadPoolExecutor(8) as threads:
+        assert set(threads.map(tasks.call, [name] * 8)) == {b"7 3 ShopError"}
+    assert sys.modules["queue"] is queue
+    for module in ("errors", "values", "shop_of_any_name"):
+        del sys.modules[module]
