@@ -16,8 +16,8 @@ from typing import Any
 from _script import ROOT, run
 from _table import main
 
-from offload.bench.cells import Cell
-from offload.bench.hops import Hop
+from offload.bench.experiments.hops import Hop
+from offload.bench.pools.summary import Cell
 from offload.reports import hops, pools
 
 DOCUMENT, FIGURES = ROOT / "docs" / "executors.rst", ROOT / "docs" / "executors.json"

@@ -18,9 +18,11 @@ from _table import main
 from tabulate import tabulate
 
 from offload import upstream
-from offload.bench import environment, gil_cost, pythons
-from offload.bench.direct import direct
-from offload.bench.speed_up import speed_ups
+from offload.bench.experiments import gil_cost
+from offload.bench.experiments.direct_calls import direct
+from offload.bench.experiments.speed_up import speed_ups
+from offload.bench.target import interpreters
+from offload.bench.telemetry import host
 from offload.errors import Mendable
 from offload.registry import catalog
 from offload.reports import gil_cost as worded
@@ -70,7 +72,7 @@ def _measured(task: str) -> Values:
     print(f"  records: {found.compared.folder}", file=sys.stderr)
     visit = found.visit
     wall_s, cpu_s = visit.alone_task_s, visit.alone_task_cpu_s
-    here = [python.name for python in pythons.found()]
+    here = [python.name for python in interpreters.found()]
     subinterpreters = [name for name in here if not name.endswith("t") and name >= "3.14"]
     free = [name for name in here if name.endswith("t")]
     return {
@@ -78,7 +80,7 @@ def _measured(task: str) -> Values:
         "cpu_per_wall": cpu_s / wall_s if wall_s and cpu_s is not None else None,
         "interpreters": _elsewhere(task, "interpreters", subinterpreters),
         "free_threaded": _elsewhere(task, "threads", free),
-        "machine": environment.sentence({**environment.environment(), **visit.interpreter}),
+        "machine": host.sentence({**host.environment(), **visit.interpreter}),
         "utc": datetime.now(UTC).isoformat(timespec="minutes"),
     }
 

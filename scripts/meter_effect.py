@@ -14,9 +14,9 @@ from contextlib import nullcontext
 from _script import run
 
 from offload import loads
-from offload.bench import server
-from offload.bench.gil_meter import TOO_LATE, Meter
-from offload.bench.stats import verdict
+from offload.bench.stats import paired_test
+from offload.bench.target import server
+from offload.bench.telemetry.gil_sampler import TOO_LATE, Meter
 from offload.loads import Load
 from offload.registry import catalog
 from offload.suites import Case
@@ -46,7 +46,7 @@ def main(words: list[str]) -> int:
         raise
     finally:
         server.stop(running, server.ABANDONED)
-    found = verdict.compare(pairs, alpha=0.05)
+    found = paired_test.compare(pairs, alpha=0.05)
     passed = 1 - WITHIN < found.low <= 1 <= found.high < 1 + WITHIN
     said = "no effect of the meter" if passed else "not shown: an effect, or too noisy a machine"
     print(f"{task}, with the meter over without: {_worded(pairs)}: {said}")
@@ -69,7 +69,7 @@ def _rate(load: Load, facts: dict[str, object] | None) -> float:
 
 
 def _worded(pairs: list[tuple[float, float]]) -> str:
-    found = verdict.compare(pairs, alpha=0.05)
+    found = paired_test.compare(pairs, alpha=0.05)
     return f"ratio {found.ratio:.4f}, 95 % interval {found.low:.4f} to {found.high:.4f}"
 
 

@@ -9,7 +9,7 @@ from pathlib import Path
 from _script import ROOT
 from _table import between
 
-from offload.bench import journal
+from offload.bench.records import journal
 from offload.cli import _claims
 from offload.reports import claims, summary
 from offload.reports.rows import rows

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench import server
+from offload.bench.target import server
 from offload.servers._octopus import database
 from offload.suites import Case
 from tests import ROOT
@@ -29,7 +29,7 @@ def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.M
     """Write results into a temporary folder, in this process and in those that it starts."""
     folder = tmp_path_factory.mktemp("results")
     monkeypatch.setenv("RESULTS", str(folder))
-    monkeypatch.setattr("offload.bench.journal.RESULTS", folder)
+    monkeypatch.setattr("offload.bench.records.journal.RESULTS", folder)
 
 
 @pytest.fixture(scope="session", autouse=True)

@@ -7,7 +7,7 @@ import sys
 
 import pytest
 
-from offload.bench import pythons
+from offload.bench.target import interpreters
 from offload.registry import catalog
 
 MISSING = {
@@ -25,9 +25,9 @@ SERVERS = [name for name in OWN if not MISSING[name]]  # those that can run here
 KINDS = ("sync", "loop", "threads", "processes", "pipes", "prefork")  # one server of each kind
 
 
-def newest_other_python(least: tuple[int, ...] = (3, 11)) -> pythons.Python | None:
+def newest_other_python(least: tuple[int, ...] = (3, 11)) -> interpreters.Python | None:
     """Return the newest interpreter here that has the GIL and is not the running one, if any."""
-    for each in pythons.found():
+    for each in interpreters.found():
         version = tuple(map(int, each.version.split(".")))
         if version >= least and each.gil_enabled and each.path != sys.executable:
             return each

@@ -12,9 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench import doctor, noise
+from offload.bench import doctor
 from offload.bench.doctor import OK, WARNING, WRONG
-from offload.bench.noise import Noise
+from offload.bench.telemetry import noise
+from offload.bench.telemetry.noise import Noise
 from offload.registry import catalog
 from tests import ROOT
 from tests.commands import FAB, fab_here, free_port

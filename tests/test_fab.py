@@ -18,7 +18,8 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench import journal, running
+from offload.bench.records import journal
+from offload.bench.target import running_servers
 from offload.errors import MachineError
 from offload.registry import catalog
 from tests import ROOT
@@ -115,12 +116,12 @@ def test_kill_9_of_what_the_user_started_leaves_nothing(
     with served(f"run_server:{name},{task},port={port}") as process:
         answers = in_threads(4, lambda: get(f"http://127.0.0.1:{port}/"))
         assert [status for status, _ in answers] == [200] * 4
-        assert running.find()["port"] == port
+        assert running_servers.find()["port"] == port
         process.kill()
         assert wait_until(lambda: not mark()), mark()
     assert can_listen(port)
     with pytest.raises(MachineError, match="no server is running"):
-        running.find()
+        running_servers.find()
 
 
 def test_several_servers_need_a_port() -> None:

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench import draft, journal, rounds
-from offload.bench import run as running
-from offload.bench.plan import Plan
-from offload.bench.record import Record
+from offload.bench.experiments import run as running
+from offload.bench.records import journal, schedule
+from offload.bench.records.plan import Plan
+from offload.bench.records.record import Record
+from offload.bench.trial import builder
 from offload.cli import _run
 from offload.errors import UsageError
 from offload.suites import Case
@@ -27,7 +28,7 @@ def test_an_error_in_a_run_says_how_it_goes_on(
 ) -> None:
     def broken(plan: Plan, folder: Path) -> Iterator[list[Record]]:
         for _ in range(finished):
-            journal.append(folder, draft.new(PLAN.cases[0], "a_run", None))
+            journal.append(folder, builder.new(PLAN.cases[0], "a_run", None))
         yield from ()
         raise UsageError("servers/x.py:1 cannot be read: mend it")
 
@@ -38,6 +39,6 @@ def test_an_error_in_a_run_says_how_it_goes_on(
 
 
 def test_a_finished_run_shows_no_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(rounds, "due", lambda *_: [])
+    monkeypatch.setattr(schedule, "due", lambda *_: [])
     monkeypatch.delattr(running, "Progress")
     assert list(running.run(PLAN, tmp_path)) == []

@@ -8,7 +8,7 @@ import subprocess
 
 import pytest
 
-from offload.bench import journal
+from offload.bench.records import journal
 from tests import ROOT
 from tests.commands import FAB, fab
 from tests.test_fab import Alive

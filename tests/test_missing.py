@@ -13,10 +13,10 @@ from pathlib import Path
 import pytest
 
 from offload import loads
-from offload.bench import draft, flags
-from offload.bench.plan import Plan
-from offload.bench.record import LONG
-from offload.bench.run import run
+from offload.bench.experiments.run import run
+from offload.bench.records.plan import Plan
+from offload.bench.records.record import LONG
+from offload.bench.trial import builder, flags
 from offload.cli import _run
 from offload.errors import MachineError, RunError
 from offload.registry import requirements
@@ -73,13 +73,13 @@ def test_a_row_without_its_published_tool_says_so(tmp_path: Path) -> None:
 
 
 def test_a_row_that_was_not_measured_had_nothing_in_the_place_of_its_tool() -> None:
-    record = draft.new(Case("threads", "noop_sync"), "run", None)
+    record = builder.new(Case("threads", "noop_sync"), "run", None)
     assert flags.of_tool(replace(record, kind=LONG), AB) == ()
 
 
 def test_a_suite_without_its_packages_ends_in_one_line_with_the_command() -> None:
     records = [
-        draft.not_available(draft.new(Case("threads", task), "run", None), MachineError(words))
+        builder.not_available(builder.new(Case("threads", task), "run", None), MachineError(words))
         for task, words in (
             ("noop_sync", "a needs x: make suites"),
             ("sha256_sync", "b needs y: make suites"),
@@ -87,6 +87,6 @@ def test_a_suite_without_its_packages_ends_in_one_line_with_the_command() -> Non
     ]
     with pytest.raises(RunError, match=r"^no row has figures: a needs x: make suites$"):
         _run.show(records, "text")
-    other = draft.not_available(records[0], MachineError("no Python: get one"))
+    other = builder.not_available(records[0], MachineError("no Python: get one"))
     with pytest.raises(RunError, match="the notes under the table say why"):
         _run.show([*records, other], "text")

@@ -8,8 +8,8 @@ from collections.abc import Callable
 import psutil
 import pytest
 
-from offload.bench import journal
-from offload.bench.record import LONG, VISIT
+from offload.bench.records import journal
+from offload.bench.records.record import LONG, VISIT
 from offload.registry import catalog
 from offload.suites import tornado
 from tests.commands import fab, fab_here

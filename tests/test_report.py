@@ -10,7 +10,7 @@ import docutils.core
 import docutils.nodes
 import pytest
 
-from offload.bench import journal
+from offload.bench.records import journal
 from tests import ROOT
 from tests.commands import fab_here
 

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from offload.bench import server
+from offload.bench.target import server
 from tests import ROOT
 
 SCRIPTS = ROOT / "scripts"

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench import journal, noise
-from offload.bench.noise import Noise
+from offload.bench.records import journal
+from offload.bench.telemetry import noise
+from offload.bench.telemetry.noise import Noise
 from offload.registry import catalog
 from offload.reports import text
 from tests import ROOT

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench import journal
+from offload.bench.records import journal
 from tests.commands import fab, fab_here
 
 WRONG = {

@@ -10,7 +10,8 @@ from typing import Any
 
 import pytest
 
-from offload.bench import gil_meter, pythons
+from offload.bench.target import interpreters
+from offload.bench.telemetry import gil_sampler
 
 
 @pytest.fixture
@@ -19,7 +20,7 @@ def believes_late_looks(monkeypatch: pytest.MonkeyPatch) -> None:
 
     With it a test needs no core that is free for the meter.
     """
-    monkeypatch.setattr(gil_meter, "LATE", math.inf)
+    monkeypatch.setattr(gil_sampler, "LATE", math.inf)
 
 
 @pytest.fixture
@@ -27,7 +28,7 @@ def no_other_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no other interpreter here: each would be started to say what it is."""
     for name in ("PATH", "PYENV_ROOT", "UV_PYTHON_INSTALL_DIR"):
         monkeypatch.setenv(name, str(tmp_path / "no_pythons"))
-    monkeypatch.setattr(pythons, "OWN", tmp_path / "no_pythons")
+    monkeypatch.setattr(interpreters, "OWN", tmp_path / "no_pythons")
 
 
 class Word:

@@ -6,9 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench import availabilities, draft
-from offload.bench.record import LONG, Record
-from offload.bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
+from offload.bench.claims import availability
+from offload.bench.records.record import LONG, Record
+from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
+from offload.bench.trial import builder
 from offload.suites import Availability, Case
 
 CASE = Case("sync", "sleep_sync")
@@ -16,7 +17,7 @@ ONE = Availability("sync", "who", "where", "some fail", CASE, 0.9677, "siege, 60
 
 
 def long(completed: int, failed: int, quick: bool = False) -> Record:
-    made = replace(draft.new(CASE, "run", None), kind=LONG, quick=quick)
+    made = replace(builder.new(CASE, "run", None), kind=LONG, quick=quick)
     return replace(made, completed=completed, failed={"timeout": failed, "unfinished": 9})
 
 
@@ -31,7 +32,7 @@ def long(completed: int, failed: int, quick: bool = False) -> Record:
     ],
 )
 def test_a_share_is_judged_by_its_interval(completed: int, failed: int, word: str) -> None:
-    found = availabilities.judge("a_suite", ONE, [long(completed, failed)])
+    found = availability.judge("a_suite", ONE, [long(completed, failed)])
     assert found.verdict == word
     assert found.here == pytest.approx(100 * completed / (completed + failed))
     assert (found.published, found.unit, found.figure) == (96.77, " %", "availability")
@@ -39,10 +40,10 @@ def test_a_share_is_judged_by_its_interval(completed: int, failed: int, word: st
 
 def test_a_quick_run_is_too_short_to_tell() -> None:
     for records in (None, [], [long(210, 7, quick=True)]):
-        assert availabilities.judge("a_suite", ONE, records).verdict == UNRESOLVED
+        assert availability.judge("a_suite", ONE, records).verdict == UNRESOLVED
 
 
 def test_other_work_is_not_compared() -> None:
     other = replace(ONE, work="it fetched less")
-    found = availabilities.judge("a_suite", other, [long(210, 7)])
+    found = availability.judge("a_suite", other, [long(210, 7)])
     assert (found.verdict, found.reason) == (NOT_COMPARABLE, "it fetched less")

@@ -7,7 +7,7 @@ import statistics
 
 import pytest
 
-from offload.bench.pool_comparison import chaos
+from offload.bench.pools import chaos
 
 
 def run_chaos(idempotent: bool, seconds: int) -> chaos.ChaosResult:

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench import comparison, draft, journal
+from offload.bench.experiments import paired
+from offload.bench.records import journal
+from offload.bench.trial import builder
 from offload.errors import StartError, UsageError
 from offload.suites import Case
 
@@ -17,14 +19,14 @@ def folders() -> list[str]:
 
 
 def test_a_run_without_a_record_leaves_no_folder() -> None:
-    with pytest.raises(StartError), comparison.run_of("a", CASE):
+    with pytest.raises(StartError), paired.run_of("a", CASE):
         assert len(folders()) == 1
         raise StartError("it did not start")
     assert folders() == []
 
 
 def test_a_run_with_a_record_keeps_its_folder() -> None:
-    with pytest.raises(KeyboardInterrupt), comparison.run_of("a", CASE) as folder:
+    with pytest.raises(KeyboardInterrupt), paired.run_of("a", CASE) as folder:
         (folder / journal.FILE).touch()
         raise KeyboardInterrupt
     assert folders() == [folder.name]
@@ -33,13 +35,13 @@ def test_a_run_with_a_record_keeps_its_folder() -> None:
 def test_what_ends_a_run_with_records_says_where_they_are() -> None:
     with (
         pytest.raises(StartError, match=r"^it did not start; records: /.*-a$"),
-        comparison.run_of("a", CASE) as folder,
+        paired.run_of("a", CASE) as folder,
     ):
-        journal.append(folder, draft.new(CASE, folder.name, None))
+        journal.append(folder, builder.new(CASE, folder.name, None))
         raise StartError("it did not start")
 
 
 def test_a_case_that_cannot_be_started_is_refused_before_there_is_a_folder() -> None:
-    with pytest.raises(UsageError), comparison.run_of("a", ELSEWHERE):
+    with pytest.raises(UsageError), paired.run_of("a", ELSEWHERE):
         pass
     assert folders() == []

@@ -6,8 +6,8 @@ import sys
 
 import pytest
 
-from offload.bench import speed_up
-from offload.bench.direct import direct
+from offload.bench.experiments import speed_up
+from offload.bench.experiments.direct_calls import direct
 from offload.errors import StartError
 
 pytestmark = pytest.mark.server

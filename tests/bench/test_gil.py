@@ -12,10 +12,14 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench import draft, gil, gil_meter, gil_word, load_test, server, single_flight
-from offload.bench.prime import get
-from offload.bench.record import VISIT, Record
-from offload.bench.visit import visit
+from offload.bench.experiments import ad_hoc_load
+from offload.bench.records import gil
+from offload.bench.records.record import VISIT, Record
+from offload.bench.target import server
+from offload.bench.telemetry import gil_reader, gil_sampler
+from offload.bench.trial import builder, single_request
+from offload.bench.trial.trial import visit
+from offload.bench.trial.warmup import get
 from offload.loads import Load
 from offload.reports import gil_follows
 from offload.suites import Case
@@ -32,7 +36,7 @@ believes_late_looks = pytest.mark.usefixtures("believes_late_looks")
 
 def visited(name: str, task: str, users: int, asks: bool = True, **settings: int) -> Record:
     case = Case(name, f"{TASKS}:{task}", users=users, settings=settings)
-    record = replace(draft.new(case, "run", None), kind=VISIT)
+    record = replace(builder.new(case, "run", None), kind=VISIT)
     record = visit(case, "builtin", record, None, lambda *_: None, gil=asks)
     assert record.problem is None
     return record
@@ -44,11 +48,11 @@ def assert_hold_is_known(name: str, task: str, start: Start) -> None:
     running = start(name, f"{TASKS}:{task}", **pool)
     for _ in range(TRIES):
         held, total = map(float, get(running.url).split())
-        found = single_flight.fly(
+        found = single_request.fly(
             Load(running.url, 1, seconds=None), running.facts, float(task.split("_")[2]) / 1000
         )
         held_then, total_then = map(float, get(running.url).split())
-        if not str(found.hold.why).endswith(gil_meter.TOO_LATE):
+        if not str(found.hold.why).endswith(gil_sampler.TOO_LATE):
             break
     else:
         pytest.skip(f"{found.hold.why}, {TRIES} times: make test-all on a quieter machine")
@@ -79,7 +83,7 @@ def test_the_hold_of_each_task_alone_is_known_on_every_server(
 def computing() -> Record:
     """Give the record of a visit in which threads compute in Python all the time."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(gil_meter, "LATE", math.inf)
+        patch.setattr(gil_sampler, "LATE", math.inf)
         return visited("threads", "computes", users=16)
 
 
@@ -139,14 +143,14 @@ def test_tasks_that_run_together_on_a_loop_have_no_hold_of_their_own(
     asked_by_another: server.Server,
 ) -> None:
     load = Load(asked_by_another.url, 1, seconds=None)
-    found = single_flight.fly(load, asked_by_another.facts, 0.28)
-    assert (found.hold.share, found.hold.why) == (None, single_flight.NOT_ALONE)
+    found = single_request.fly(load, asked_by_another.facts, 0.28)
+    assert (found.hold.share, found.hold.why) == (None, single_request.NOT_ALONE)
 
 
 def test_a_foreign_server_has_no_gil_to_look_at() -> None:
     with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as foreign:
         threading.Thread(target=foreign.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{foreign.server_port}/"
-        record = load_test.of_url(Load(url, 1, seconds=0.1), "builtin")
+        record = ad_hoc_load.of_url(Load(url, 1, seconds=0.1), "builtin")
         foreign.shutdown()
-    assert (record.gil_utilisation, record.gil_why) == (None, gil_word.SILENT)
+    assert (record.gil_utilisation, record.gil_why) == (None, gil_reader.SILENT)

@@ -14,8 +14,8 @@ from typing import Any
 
 import pytest
 
-from offload.bench import gil_meter, gil_word
-from offload.bench.gil_meter import EVERY, Meter, Utilisation
+from offload.bench.telemetry import gil_reader, gil_sampler
+from offload.bench.telemetry.gil_sampler import EVERY, Meter, Utilisation
 from tests.bench.conftest import Word
 from tests.waiting import wait_until
 
@@ -65,7 +65,7 @@ def test_a_window_has_the_looks_and_the_switches_that_lie_in_it() -> None:
     parts = meter.during([(began, ended), (began_free, ended_free)])
     assert parts.samples == first.samples + second.samples
     assert parts.share == pytest.approx(first.samples / parts.samples, abs=1e-4)
-    assert meter.between(began - 9, began - 8) == Utilisation(why=gil_meter.NO_SAMPLE)
+    assert meter.between(began - 9, began - 8) == Utilisation(why=gil_sampler.NO_SAMPLE)
 
 
 class Clock:
@@ -88,7 +88,7 @@ class Clock:
 
 
 def by_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Utilisation:
-    monkeypatch.setattr(gil_meter, "time", clock)
+    monkeypatch.setattr(gil_sampler, "time", clock)
     word = Word(locked=1)
     with Meter(word.facts) as meter:
         assert wait_until(lambda: clock.sleeps >= 1000)
@@ -102,16 +102,16 @@ def test_looks_in_time_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_some_late_looks_make_the_interval_wider(monkeypatch: pytest.MonkeyPatch) -> None:
-    clock = Clock(lambda number: number % 10 == 0, 2 * gil_meter.LATE_S)
+    clock = Clock(lambda number: number % 10 == 0, 2 * gil_sampler.LATE_S)
     read = by_clock(clock, monkeypatch)
     assert (read.share, read.late) == (1.0, pytest.approx(0.1, abs=0.01))
     assert read.low == pytest.approx(0.9, abs=0.02)
 
 
-@pytest.mark.parametrize("by", [2 * gil_meter.LATE_S, EVERY, 50 * EVERY])
+@pytest.mark.parametrize("by", [2 * gil_sampler.LATE_S, EVERY, 50 * EVERY])
 def test_too_many_late_looks_are_not_believed(by: float, monkeypatch: pytest.MonkeyPatch) -> None:
     read = by_clock(Clock(lambda number: number % 3 == 0, by), monkeypatch)
-    assert (read.share, str(read.why).endswith(gil_meter.TOO_LATE)) == (None, True)
+    assert (read.share, str(read.why).endswith(gil_sampler.TOO_LATE)) == (None, True)
 
 
 @pytest.mark.parametrize("every_s", [0.001, 0.05])
@@ -127,20 +127,20 @@ def test_looks_that_come_late_by_a_real_clock_are_not_believed(
         if elapsed > 0.3:
             stalled.set()
 
-    monkeypatch.setattr(gil_meter.time, "sleep", stalls)
+    monkeypatch.setattr(gil_sampler.time, "sleep", stalls)
     word = Word(locked=1)
     with Meter(word.facts) as meter:
         assert stalled.wait(20)
-    assert str(meter.between(None, None).why).endswith(gil_meter.TOO_LATE)
+    assert str(meter.between(None, None).why).endswith(gil_sampler.TOO_LATE)
 
 
 @pytest.mark.parametrize(
     ("facts", "why"),
     [
-        ({}, gil_word.SILENT),
+        ({}, gil_reader.SILENT),
         ({"gil_word": None, "gil_word_why": "no Linux but darwin"}, "no Linux but darwin"),
-        ({"gil_word": {"pid": os.getpid(), "address": 8}}, gil_word.REASONS[14]),
-        ({"gil_word": {"pid": 0x3FFFFFFF, "address": 8}}, gil_word.REASONS[3]),
+        ({"gil_word": {"pid": os.getpid(), "address": 8}}, gil_reader.REASONS[14]),
+        ({"gil_word": {"pid": 0x3FFFFFFF, "address": 8}}, gil_reader.REASONS[3]),
         ({"worker_gil_words": [{"gil_word": None, "gil_word_why": "so"}]}, "so"),
     ],
 )

@@ -18,15 +18,16 @@ from typing import Any
 
 import pytest
 
-from offload.bench import gil_meter, gil_word, pythons, server
-from offload.bench.gil_meter import Meter, Utilisation
-from offload.bench.prime import get
+from offload.bench.target import interpreters, server
+from offload.bench.telemetry import gil_reader, gil_sampler
+from offload.bench.telemetry.gil_sampler import Meter, Utilisation
+from offload.bench.trial.warmup import get
 from offload.errors import UsageError
 from tests import ROOT
 from tests.waiting import read_line, wait_until
 
 TASKS = Path(__file__).parent / "holding.py"
-OTHERS = sorted({"3.14", "3.13t", *pythons.named()})  # interpreters that may be here
+OTHERS = sorted({"3.14", "3.13t", *interpreters.named()})  # interpreters that may be here
 FORK = multiprocessing.get_context("fork")
 WITHIN = 0.03 if os.environ.get("STRICT") else 0.1  # STRICT=1 is for a quiet machine
 TRIES = 3  # for a machine that is busy for a moment
@@ -59,7 +60,7 @@ def assert_is_read(python: str, share: float, how: str, seconds: float) -> None:
     for _ in range(TRIES):
         read, truth = metered(python, share, how, seconds)
         print(f"held {truth['share']:.3f}, read {read.share}")  # pytest -s shows it
-        if read.why is None or not read.why.endswith(gil_meter.TOO_LATE):
+        if read.why is None or not read.why.endswith(gil_sampler.TOO_LATE):
             break
     else:
         pytest.skip(f"{read.why}, {TRIES} times: make test-all on a quieter machine")
@@ -84,7 +85,7 @@ def test_a_known_hold_is_read(share: float, how: str) -> None:
 @pytest.mark.parametrize("how", ["sleep", "hash"])
 def test_a_known_hold_is_read_in_every_python(share: float, how: str, name: str) -> None:
     try:
-        path = sys.executable if name == "own" else pythons.find(name)
+        path = sys.executable if name == "own" else interpreters.find(name)
     except UsageError as error:
         pytest.skip(f"{error}, then make test-all")
     assert_is_read(path, share, how, seconds=2.0)
@@ -93,7 +94,7 @@ def test_a_known_hold_is_read_in_every_python(share: float, how: str, name: str)
 @pytest.mark.usefixtures("believes_late_looks")  # each of the three GILs stays as it is
 def test_one_of_three_workers_that_computes_holds_a_third_of_their_gils(start: Start) -> None:
     running = start("processes", f"{TASKS}:all_of_300_ms", workers=3)
-    assert len(gil_word.told(running.facts)) == 3
+    assert len(gil_reader.told(running.facts)) == 3
     with Meter(running.facts) as meter:
         window = tuple(map(float, get(running.url).split()))
     assert meter.between(*window).share == pytest.approx(1 / 3, abs=0.15)
@@ -151,5 +152,5 @@ def test_what_the_kernel_refuses_says_why(start: Start) -> None:
     asking = FORK.Process(target=ask_as_nobody, daemon=True)
     asking.start()
     assert here.poll(20)
-    assert here.recv() == gil_word.REASONS[1]
+    assert here.recv() == gil_reader.REASONS[1]
     asking.join(20)

@@ -14,8 +14,9 @@ from dataclasses import replace
 import pytest
 
 from offload import loads
-from offload.bench import draft, server
-from offload.bench.measure import measure
+from offload.bench.target import server
+from offload.bench.trial import builder
+from offload.bench.trial.load_phase import measure
 from offload.loads import h2load
 from offload.suites import granian
 from tests.installed import MISSING
@@ -43,7 +44,7 @@ def test_granian_serves_h2load_as_much_when_it_is_watched() -> None:
     try:
         url = f"{running.url}bytes/{granian.SMALL}"
         load = loads.Load(url, CASE.users, SECONDS, keep_alive=True, processes=CASE.clients)
-        record = replace(draft.new(CASE, "run", None), url=url)
+        record = replace(builder.new(CASE, "run", None), url=url)
         alone(load)  # warm
         pairs = []
         for place in range(PAIRS):

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench import hops
-from offload.bench.in_turn import InTurn
-from offload.bench.record import PAIR, Record
+from offload.bench.experiments import hops
+from offload.bench.experiments.interleaved import InTurn
+from offload.bench.records.record import PAIR, Record
 from offload.reports import hops as report
 
 # us of CPU a request: the noise of a round is in all of them alike

@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench import journal
-from offload.bench.record import Record, from_line
+from offload.bench.records import journal
+from offload.bench.records.record import Record, from_line
 from offload.errors import StorageError
 from tests import ROOT
 

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench import journal
+from offload.bench.records import journal
 from offload.errors import StorageError
 from tests.bench.test_journal import RECORD
 

@@ -6,9 +6,9 @@ import importlib
 
 import pytest
 
-from offload.bench import majorities
-from offload.bench.claims import Judged
-from offload.bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
+from offload.bench.claims import majorities
+from offload.bench.claims.evaluate import Judged
+from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
 from offload.registry import catalog
 from offload.suites import Majority
 

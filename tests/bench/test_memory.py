@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench import server
-from offload.bench.tree import MIB, Tree
+from offload.bench.target import server
+from offload.bench.telemetry.process_tree import MIB, Tree
 from offload.suites import Case
 
 pytestmark = pytest.mark.server

@@ -11,16 +11,17 @@ from dataclasses import replace
 import psutil
 import pytest
 
-from offload.bench import draft, flags, noise
-from offload.bench.method import ACCURATE, truth
-from offload.bench.record import VISIT, Record
-from offload.bench.visit import visit
+from offload.bench.experiments.method_check import ACCURATE, truth
+from offload.bench.records.record import VISIT, Record
+from offload.bench.telemetry import noise
+from offload.bench.trial import builder, flags
+from offload.bench.trial.trial import visit
 
 pytestmark = pytest.mark.server
 
 
 def visited() -> Record:
-    record = replace(draft.new(ACCURATE, "run", None), kind=VISIT)
+    record = replace(builder.new(ACCURATE, "run", None), kind=VISIT)
     return visit(ACCURATE, "builtin", record, None, lambda *_: None)
 
 

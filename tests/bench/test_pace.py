@@ -6,7 +6,7 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench.pace import Pace
+from offload.bench.experiments.pace import Pace
 from offload.suites import Case
 from tests.reports.test_gil_cost import RECORD
 
@@ -15,7 +15,7 @@ def test_a_comparison_says_how_long_and_then_how_far_it_is(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
     clock = iter([0.0, 0.0, 1.0, 4.0])
-    monkeypatch.setattr("offload.bench.pace.time.monotonic", lambda: next(clock))
+    monkeypatch.setattr("offload.bench.experiments.pace.time.monotonic", lambda: next(clock))
     pairs: list[int] = []
     pace = Pace(Case("threads", "noop_sync"), Case("processes", "noop_sync"), pairs)
     pace.begin(5, 40, [replace(RECORD, alone_s=0.01)] * 2, slice_s=1.0)

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench import draft, pythons
-from offload.bench.visit import visit
+from offload.bench.target import interpreters
+from offload.bench.trial import builder
+from offload.bench.trial.trial import visit
 from offload.errors import UsageError
 from offload.registry import catalog, requirements
 from offload.suites import Case
@@ -21,11 +22,11 @@ def test_what_a_server_needs_can_be_installed_for_another_python(name: str) -> N
 
 def test_a_python_too_old_for_the_servers_is_said_to_be() -> None:
     with pytest.raises(UsageError, match=r"python=3\.10: servers run in 3\.11 or newer"):
-        pythons.find("3.10")
+        interpreters.find("3.10")
 
 
 def test_a_python_that_is_not_here_is_a_row_that_says_so() -> None:
     case = Case("threads", "noop_sync", python="3.99")
-    record = visit(case, "builtin", draft.new(case, "run", None), None, lambda *_: None)
+    record = visit(case, "builtin", builder.new(case, "run", None), None, lambda *_: None)
     assert record.is_unavailable
     assert "no Python at '3.99'" in (record.problem or "")

@@ -16,10 +16,10 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench.pool_comparison import contender_process
-from offload.bench.pool_comparison.contender_main import CLOSE_TIMEOUT
-from offload.bench.pool_comparison.contender_process import ContenderProcess
-from offload.bench.pool_comparison.slices import children
+from offload.bench.pools import contender_process
+from offload.bench.pools.contender_main import CLOSE_TIMEOUT
+from offload.bench.pools.contender_process import ContenderProcess
+from offload.bench.pools.slices import children
 from tests import ROOT
 from tests.waiting import read_line, wait_until
 
@@ -41,7 +41,7 @@ COMMAND = (
     sys.executable,
     "-P",
     "-m",
-    "offload.bench.pool_comparison",
+    "offload.bench.pools",
     "--seconds=0",
     "--budget=0",
     "--quick",

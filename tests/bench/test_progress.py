@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench import draft, flags
-from offload.bench.plan import Plan
-from offload.bench.progress import Progress
-from offload.bench.rounds import due
+from offload.bench.experiments.progress import Progress
+from offload.bench.records.plan import Plan
+from offload.bench.records.schedule import due
+from offload.bench.trial import builder, flags
 from offload.suites import Case
 
 CASE = Case("threads", "noop_sync")
@@ -17,7 +17,7 @@ PLAN = Plan("measure", (CASE,), seed=7, driver=None)
 
 
 def test_a_visit_that_is_made_again_says_why(capsys: pytest.CaptureFixture[str]) -> None:
-    first = replace(draft.new(CASE, "run", None), flags=("others: 31% went: end them",))
+    first = replace(builder.new(CASE, "run", None), flags=("others: 31% went: end them",))
     todo = due(PLAN, [])
     progress = Progress(PLAN, todo, [])
     progress.begin(todo[0], todo)

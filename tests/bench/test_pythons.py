@@ -6,7 +6,7 @@ import sys
 
 import pytest
 
-from offload.bench import pythons, server
+from offload.bench.target import interpreters, server
 from offload.errors import UsageError
 from offload.suites import Case
 
@@ -22,7 +22,7 @@ def _named(monkeypatch: pytest.MonkeyPatch) -> None:
 def _free(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the named one for a free-threaded build."""
     facts = {"version": [3, 99, 0], "free_threaded": True, "gil_enabled": False}
-    monkeypatch.setattr(pythons, "_asked", lambda _: facts)
+    monkeypatch.setattr(interpreters, "_asked", lambda _: facts)
 
 
 @pytest.mark.usefixtures("_free")
@@ -37,21 +37,24 @@ def test_a_free_threaded_build_is_named_with_its_gil(word: str, added: dict[str,
 
 def test_no_other_build_has_a_gil_to_switch() -> None:
     with pytest.raises(UsageError, match=r"the GIL of '3\.99t' cannot be switched"):
-        pythons.find("3.99t-nogil")
+        interpreters.find("3.99t-nogil")
 
 
 def test_a_path_may_end_as_a_switch_does(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONS", f"mine-gil={sys.executable}")
-    assert (pythons.find("mine-gil"), pythons.environment("mine-gil")) == (sys.executable, {})
+    assert (interpreters.find("mine-gil"), interpreters.environment("mine-gil")) == (
+        sys.executable,
+        {},
+    )
 
 
 def test_those_of_a_list_that_are_not_here_are_left_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert pythons.present(["3.99t", "3.98"]) == ["3.99t"]
+    assert interpreters.present(["3.99t", "3.98"]) == ["3.99t"]
     assert capsys.readouterr().err.startswith("left out: no Python at '3.98': fab pythons says")
     with pytest.raises(UsageError, match=r"no Python at '3\.98'"):
-        pythons.present(["3.98"])
+        interpreters.present(["3.98"])
 
 
 @pytest.mark.parametrize("path", ["/nope/python3", __file__, "/bin/false"])
@@ -61,6 +64,6 @@ def test_a_name_for_no_python_stands_for_no_other(
     name = ".".join(map(str, sys.version_info[:2]))
     monkeypatch.setenv("PYTHONS", f"{name}={path}")
     with pytest.raises(UsageError, match=f"no Python at '{path}': mend PYTHONS"):
-        pythons.find(name)
-    assert pythons.misnamed() == {name: path}
-    assert name not in [python.name for python in pythons.found()]
+        interpreters.find(name)
+    assert interpreters.misnamed() == {name: path}
+    assert name not in [python.name for python in interpreters.found()]

@@ -12,8 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offload.bench import journal
-from offload.bench.record import Record, from_line
+from offload.bench.records import journal
+from offload.bench.records.record import Record, from_line
 from tests import ROOT
 from tests.properties import examples
 

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench import draft
-from offload.bench import plan as plans
-from offload.bench.plan import Plan
-from offload.bench.record import LONG, Record
-from offload.bench.rounds import Due, due
+from offload.bench.records import plan as plans
+from offload.bench.records.plan import Plan
+from offload.bench.records.record import LONG, Record
+from offload.bench.records.schedule import Due, due
+from offload.bench.trial import builder
 from offload.errors import StorageError
 from offload.suites import Case
 
@@ -22,7 +22,7 @@ QUICK = replace(PLAN, quick=True, driver=None)
 
 
 def made(due: Due, rate: float | None = 14.0, problem: str | None = None) -> Record:
-    record = draft.new(due.case, "run", None)
+    record = builder.new(due.case, "run", None)
     return replace(
         record, kind=due.kind, round=due.round, quick=QUICK.quick, rate=rate, problem=problem
     )

@@ -11,9 +11,9 @@ from threading import Thread
 
 import pytest
 
-from offload.bench import draft, flags, stall
-from offload.bench.prime import prime
-from offload.bench.record import Record
+from offload.bench.records.record import Record
+from offload.bench.trial import builder, flags, stall
+from offload.bench.trial.warmup import prime
 from offload.suites import Case
 
 BODY = b"x" * 100
@@ -70,7 +70,7 @@ def probed(handler: type[Handler]) -> Record:
         alone_s = prime(url).alone_s
         kept_s = stall.kept_s(url, alone_s)
     case = Case("threads", "noop_sync", keep_alive=True)
-    return replace(draft.new(case, "run", None), alone_s=alone_s, kept_s=kept_s)
+    return replace(builder.new(case, "run", None), alone_s=alone_s, kept_s=kept_s)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere an ACK is delayed otherwise")

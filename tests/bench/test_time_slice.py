@@ -9,9 +9,9 @@ import threading
 
 import pytest
 
-from offload.bench import time_slice
+from offload.bench.telemetry import thread_scheduling
 
-KNOWN = sys.platform == "linux" and platform.machine() in time_slice.NUMBERS
+KNOWN = sys.platform == "linux" and platform.machine() in thread_scheduling.NUMBERS
 
 
 @pytest.mark.skipif(not KNOWN, reason="the number of the call is not known here")
@@ -20,7 +20,7 @@ def test_a_thread_that_asks_keeps_its_nice_value() -> None:
 
     def ask() -> None:
         before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        found.append((time_slice.ask_for_short(), time_slice.ask_for_exact_sleep()))
+        found.append((thread_scheduling.ask_for_short(), thread_scheduling.ask_for_exact_sleep()))
         found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) - before)
 
     thread = threading.Thread(target=ask)
@@ -30,5 +30,5 @@ def test_a_thread_that_asks_keeps_its_nice_value() -> None:
 
 
 def test_where_the_call_is_not_known_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(time_slice, "NUMBERS", {})
-    assert time_slice.ask_for_short() is False
+    monkeypatch.setattr(thread_scheduling, "NUMBERS", {})
+    assert thread_scheduling.ask_for_short() is False

@@ -10,11 +10,11 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench import draft
-from offload.bench.environment import environment
-from offload.bench.record import LONG, VISIT
-from offload.bench.resources import Watch
-from offload.bench.visit import visit
+from offload.bench.records.record import LONG, VISIT
+from offload.bench.telemetry.host import environment
+from offload.bench.telemetry.sampler import Watch
+from offload.bench.trial import builder
+from offload.bench.trial.trial import visit
 from offload.suites import Case, tornado
 from tests.installed import OWN, POOLS, one_of_each_kind, require
 
@@ -29,7 +29,7 @@ def case_of(name: str, task: str, **more: Any) -> Case:
 
 def visited(case: Case, kind: str = LONG) -> tuple[Any, list[str]]:
     phases: list[str] = []
-    record = replace(draft.new(case, "run", None), kind=kind)
+    record = replace(builder.new(case, "run", None), kind=kind)
     record = visit(case, "builtin", record, None, lambda name, seconds: phases.append(name))
     return record, phases
 

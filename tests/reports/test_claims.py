@@ -8,8 +8,9 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench import draft, journal
-from offload.bench.claims import Judged
+from offload.bench.claims.evaluate import Judged
+from offload.bench.records import journal
+from offload.bench.trial import builder
 from offload.reports import claimed, claims
 from offload.suites import Case, Claim
 from tests import ROOT
@@ -56,7 +57,7 @@ def test_where_nothing_was_measured_yet_the_committed_example_is_named_once() ->
     (journal.RESULTS / "example-tornado").mkdir()
     assert fab_here("claims").stdout.count("fab claims:run=example-tornado") == 1
     run = journal.new_run("granian")
-    journal.append(run, replace(draft.new(Case("loop", "noop_sync"), "", None), suite="granian"))
+    journal.append(run, replace(builder.new(Case("loop", "noop_sync"), "", None), suite="granian"))
     assert "claims:run=example-tornado" not in fab_here("claims").stdout
 
 

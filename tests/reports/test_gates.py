@@ -5,8 +5,8 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from offload.bench import draft
-from offload.bench.record import VISIT, Record
+from offload.bench.records.record import VISIT, Record
+from offload.bench.trial import builder
 from offload.reports import gates
 from offload.reports.rows import rows
 from offload.suites import Case, Claim, requests_aiohttp
@@ -17,7 +17,7 @@ CLAIM = Claim("blocks", "", "", "", ONE, OTHER, 4.0, conditions="")
 
 
 def visits(case: Case, **changes: Any) -> list[Record]:
-    made = replace(draft.new(case, "run", None), kind=VISIT, suite="requests_aiohttp", rate=6.5)
+    made = replace(builder.new(case, "run", None), kind=VISIT, suite="requests_aiohttp", rate=6.5)
     made = replace(made, **changes)
     return [replace(made, round=n) for n in (1, 2, 3)]
 

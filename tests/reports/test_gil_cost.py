@@ -9,13 +9,13 @@ from typing import Any
 
 import pytest
 
-from offload.bench import gil
-from offload.bench.comparison import Comparison
-from offload.bench.gil_cost import GilCost
-from offload.bench.record import VISIT, Record
-from offload.bench.speed_up import SpeedUp
-from offload.bench.stats import verdict
-from offload.bench.stats.verdict import Verdict
+from offload.bench.experiments.gil_cost import GilCost
+from offload.bench.experiments.paired import Comparison
+from offload.bench.experiments.speed_up import SpeedUp
+from offload.bench.records import gil
+from offload.bench.records.record import VISIT, Record
+from offload.bench.stats import paired_test
+from offload.bench.stats.paired_test import Verdict
 from offload.reports import gil_cost, gil_follows
 from offload.suites import Case
 
@@ -45,8 +45,8 @@ RECORD = Record(
 KEYS = "h rho gamma kappa s_threads s_processes cost cost_low cost_high cost_direct loop_lag_p99_ms"
 
 
-CLEAR = Verdict(verdict.FASTER, 4.0, 2.0, 5.0, 5, 0, 0.001)
-UNRESOLVED = Verdict(verdict.UNRESOLVED, 1.1, 0.8, 1.4, 10, 30, 0.3)
+CLEAR = Verdict(paired_test.FASTER, 4.0, 2.0, 5.0, 5, 0, 0.001)
+UNRESOLVED = Verdict(paired_test.UNRESOLVED, 1.1, 0.8, 1.4, 10, 30, 0.3)
 
 
 def cost(
@@ -92,10 +92,10 @@ def test_what_follows_is_said(changes: dict[str, Any], words: str) -> None:
 @pytest.mark.parametrize(
     ("word", "hold", "expected"),
     [
-        (verdict.SLOWER, 0.9, "A hop to a process costs more than the GIL"),
-        (verdict.FASTER, 0.0, "Threads lose to processes"),
-        (verdict.FASTER, None, "Threads lose to processes"),
-        (verdict.TINY, 0.9, "Threads and processes differ by less than matters"),
+        (paired_test.SLOWER, 0.9, "A hop to a process costs more than the GIL"),
+        (paired_test.FASTER, 0.0, "Threads lose to processes"),
+        (paired_test.FASTER, None, "Threads lose to processes"),
+        (paired_test.TINY, 0.9, "Threads and processes differ by less than matters"),
     ],
 )
 def test_pairs_that_are_resolved_decide_and_not_h(
@@ -144,10 +144,19 @@ def test_a_hold_that_nobody_asked_to_end_is_no_call_into_c(alone: dict[str, Any]
 @pytest.mark.parametrize(
     ("word", "expected"),
     [
-        (verdict.SAME, "differ by less than matters, but the task keeps the event loop waiting: "),
-        (verdict.TINY, "differ by less than matters, but the task keeps the event loop waiting: "),
-        (verdict.SLOWER, "threads do more, but the task keeps the event loop waiting, which only "),
-        (verdict.UNRESOLVED, "what processes do, but the task keeps the event loop waiting: "),
+        (
+            paired_test.SAME,
+            "differ by less than matters, but the task keeps the event loop waiting: ",
+        ),
+        (
+            paired_test.TINY,
+            "differ by less than matters, but the task keeps the event loop waiting: ",
+        ),
+        (
+            paired_test.SLOWER,
+            "threads do more, but the task keeps the event loop waiting, which only ",
+        ),
+        (paired_test.UNRESOLVED, "what processes do, but the task keeps the event loop waiting: "),
     ],
 )
 def test_threads_are_not_advised_where_they_keep_the_loop_waiting(word: str, expected: str) -> None:
@@ -167,7 +176,7 @@ def test_threads_are_not_advised_where_they_keep_the_loop_waiting(word: str, exp
 def test_a_small_loss_of_a_task_that_hardly_holds_the_gil_is_not_its_cost(
     ratio: float, hold: float, expected: str
 ) -> None:
-    said = Verdict(verdict.FASTER, ratio, 1.01, 1.3, 10, 0, 0.01)
+    said = Verdict(paired_test.FASTER, ratio, 1.01, 1.3, 10, 0, 0.01)
     assert next(gil_follows.sentences(cost(said=said, gil_hold=hold))).startswith(expected)
 
 

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench import journal
-from offload.bench.record import TEST, Record
+from offload.bench.records import journal
+from offload.bench.records.record import TEST, Record
 from offload.reports import gil, places, publish, side, summary
 from offload.reports.rows import rows
 from offload.reports.text import TERMINAL, WIDE, results_txt, row, shortened, tables

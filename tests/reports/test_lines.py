@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from offload.bench import sweep
-from offload.bench.claims import Judged
-from offload.bench.comparison import Comparison
-from offload.bench.record import LONG, PAIR, TEST, VISIT, Record
-from offload.bench.stats import verdict
+from offload.bench.claims.evaluate import Judged
+from offload.bench.experiments import sweep
+from offload.bench.experiments.paired import Comparison
+from offload.bench.records.record import LONG, PAIR, TEST, VISIT, Record
+from offload.bench.stats import paired_test
 from offload.reports import as_json, claims, compared, doubts, gates, scaled, summary
 from offload.reports.rows import Row, rows
 from offload.suites import Case
@@ -38,7 +38,7 @@ def cells(line: str) -> list[str]:
 def compared_by(*rates: tuple[float, float], **changes: Any) -> Comparison:
     pairs = [replace(RECORD, kind=PAIR, rate=rate, **changes) for pair in rates for rate in pair]
     cases = Case("threads", "noop_sync"), Case("processes", "noop_sync")
-    return Comparison(*cases, verdict.compare(rates), tuple(pairs), Path("/a"))
+    return Comparison(*cases, paired_test.compare(rates), tuple(pairs), Path("/a"))
 
 
 def swept(*points: tuple[int, float]) -> sweep.Sweep:

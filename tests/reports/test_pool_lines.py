@@ -6,8 +6,8 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench.cells import Cell
-from offload.bench.hops import Hop
+from offload.bench.experiments.hops import Hop
+from offload.bench.pools.summary import Cell
 from offload.reports import hops, pools
 
 CELL = Cell("pipes", "1 KiB", 8, 3, 99.96, 0.034, 9999.0, 10_000.0, 12.4, 1.234, 1.1, 1.3)

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.record import LONG, PAIR, TEST, VISIT, Record
+from offload.bench.records.record import LONG, PAIR, TEST, VISIT, Record
 from offload.reports import as_json, doubts, gil, summary
 from offload.reports.rows import Row, rows
 from offload.reports.text import results_txt, shortened, tables

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench import server
+from offload.bench.target import server
 from offload.suites import Case
 from tests import ROOT
 from tests.http_clients import get, in_threads

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench import server
+from offload.bench.target import server
 from offload.registry import catalog
 from offload.suites import Case
 from tests.http_clients import get

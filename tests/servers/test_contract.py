@@ -11,7 +11,7 @@ import psutil
 import pytest
 
 from offload import tasks
-from offload.bench import server
+from offload.bench.target import server
 from offload.servers import _gil_state
 from tests.http_clients import get, in_threads
 from tests.installed import OWN, one_of_each_kind

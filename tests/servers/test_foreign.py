@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from offload import tasks
-from offload.bench import server
+from offload.bench.target import server
 from tests.commands import can_listen
 from tests.http_clients import get, in_threads
 from tests.installed import FOREIGN

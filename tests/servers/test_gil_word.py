@@ -9,11 +9,11 @@ from collections.abc import Callable
 
 import pytest
 
-from offload.bench import pythons, server
+from offload.bench.target import interpreters, server
 from offload.servers import _gil_state, _gil_word, _memory
 from tests import ROOT
 
-PYTHONS = {"own": sys.executable, **pythons.named()}
+PYTHONS = {"own": sys.executable, **interpreters.named()}
 FIND = "import json; from offload.servers import _gil_word; print(json.dumps(_gil_word.facts()))"
 Start = Callable[..., server.Server]
 

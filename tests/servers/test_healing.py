@@ -12,7 +12,7 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench import server
+from offload.bench.target import server
 from tests.http_clients import background_requests, get
 from tests.waiting import wait_until
 

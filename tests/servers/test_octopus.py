@@ -12,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.prime import get
+from offload.bench.trial.warmup import get
 from offload.registry import catalog
 from offload.servers._octopus import database
 from offload.suites import Request

@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench import ready, server
+from offload.bench.target import handshake, server
 from offload.errors import Mendable, StartError, UsageError
 from offload.registry import catalog, places
 from offload.suites import Case
@@ -34,7 +34,7 @@ def test_a_server_that_listens_and_does_not_say_so_is_told_how(
     )
     monkeypatch.setattr(catalog, "FOLDER", a_copy / "src" / "offload")
     monkeypatch.setattr(places, "CHECKOUT", a_copy)
-    monkeypatch.setattr(ready, "READY", 5.0)
+    monkeypatch.setattr(handshake, "READY", 5.0)
     with pytest.raises(StartError, match=r"it listens and .*: call servers\._ready\.announce"):
         server.start(Case("silent", "noop_sync"), {})
 

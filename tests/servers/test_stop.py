@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 import pytest
 
-from offload.bench import server
+from offload.bench.target import server
 from tests.commands import can_listen
 from tests.installed import OWN, SERVERS, one_of_each_kind, require
 from tests.servers.chosen import ANY, FAULTS, Chosen, files_in, has_begun

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench import server
+from offload.bench.target import server
 from offload.servers import _clock, _samples
 from tests.http_clients import get, in_threads
 from tests.installed import OWN, POOLS

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from offload.bench.stats.audit import Ceiling, ceilings, little_ratio, reached
+from offload.bench.stats.operational_laws import Ceiling, ceilings, little_ratio, reached
 
 POOL = {"workers": 4, "service_s": 0.05, "users": 25}
 UNKNOWN = dict.fromkeys(["workers", "service_s", "users", "cores", "cpu_s"])

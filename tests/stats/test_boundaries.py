@@ -7,9 +7,18 @@ import random
 
 import pytest
 
-from offload.bench.stats import audit, blocking, looks, ratio, scaling, squares, student, verdict
-from offload.bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, UNRESOLVED, reason_of, word_of
+from offload.bench.stats import (
+    autocorrelation,
+    nnls,
+    operational_laws,
+    paired_test,
+    ratio,
+    scaling,
+    sequential,
+    student_t,
+)
 from offload.bench.stats.estimate import estimate, target_of
+from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, UNRESOLVED, reason_of, word_of
 
 LINE = [(n, n * 10.0) for n in (1, 2, 4, 8, 16, 32)]
 
@@ -130,7 +139,7 @@ def test_a_fit_of_wild_values_still_finds_the_least_error() -> None:
     rng = random.Random(24)  # here whole steps go too far
     rows = [(1.0, n - 1.0, n * (n - 1.0)) for n in (1, 2, 4, 8, 16, 32)]
     values = [math.exp(rng.gauss(0, 2)) for _ in rows]
-    found = squares.positive_log_fit(rows, values)
+    found = nnls.positive_log_fit(rows, values)
     models = [sum(c * x for c, x in zip(found, row, strict=True)) for row in rows]
     error = sum(math.log(v / m) ** 2 for v, m in zip(values, models, strict=True))
     assert error == pytest.approx(42.5917, abs=1e-3)
@@ -143,10 +152,10 @@ def test_criteria_rise_with_parameters_and_know_no_error_below_a_thousandth() ->
 
 
 def test_the_schedules_are_as_documented() -> None:
-    assert looks.Looks((5, 7, 10, 14, 20), 0.0162) == looks.NORMAL
-    assert looks.Looks((3, 5, 7), 0.0234) == looks.QUICK
-    assert looks.Looks((5, 10, 20, 40), 0.0182) == looks.PAIRS
-    assert looks.Looks((2,), 0.5).last == 2
+    assert sequential.Looks((5, 7, 10, 14, 20), 0.0162) == sequential.NORMAL
+    assert sequential.Looks((3, 5, 7), 0.0234) == sequential.QUICK
+    assert sequential.Looks((5, 10, 20, 40), 0.0182) == sequential.PAIRS
+    assert sequential.Looks((2,), 0.5).last == 2
 
 
 def test_the_target_is_loose_for_slow_cases_and_with_quick() -> None:
@@ -191,95 +200,99 @@ def test_two_pairs_are_enough_for_a_ratio_and_one_is_not() -> None:
 def test_a_quantile_of_t_is_known_to_be_from_0_to_1() -> None:
     for p in (0.0, 1.0, -0.1, 1.1, math.nan):
         with pytest.raises(ValueError, match="between 0 and 1"):
-            student.quantile(p, 3)
-    assert student.quantile(0.5, 3) == pytest.approx(0, abs=1e-12)
-    assert student.quantile(0.975, 1) == pytest.approx(12.7062, abs=1e-4)
-    assert student.two_sided_p(math.inf, 3) == student.two_sided_p(-math.inf, 3) == 0.0
-    assert student.two_sided_p(0.0, 3) == 1.0
+            student_t.quantile(p, 3)
+    assert student_t.quantile(0.5, 3) == pytest.approx(0, abs=1e-12)
+    assert student_t.quantile(0.975, 1) == pytest.approx(12.7062, abs=1e-4)
+    assert student_t.two_sided_p(math.inf, 3) == student_t.two_sided_p(-math.inf, 3) == 0.0
+    assert student_t.two_sided_p(0.0, 3) == 1.0
 
 
 @pytest.mark.parametrize(("x", "a", "b"), [(-0.1, 1, 1), (1.1, 1, 1), (0.5, 0, 1), (0.5, 1, 0)])
 def test_the_beta_function_is_not_known_elsewhere(x: float, a: float, b: float) -> None:
     with pytest.raises(ValueError, match="not defined"):
-        student.beta_cdf(x, a, b)
+        student_t.beta_cdf(x, a, b)
 
 
 def test_the_beta_function_is_exact_at_its_ends_and_its_mirror() -> None:
-    assert (student.beta_cdf(0, 2, 3), student.beta_cdf(1, 2, 3)) == (0.0, 1.0)
+    assert (student_t.beta_cdf(0, 2, 3), student_t.beta_cdf(1, 2, 3)) == (0.0, 1.0)
     for x in (0.1, 0.3, 0.42, 0.43, 0.9):
-        assert student.beta_cdf(x, 2, 3) == pytest.approx(1 - student.beta_cdf(1 - x, 3, 2))
+        assert student_t.beta_cdf(x, 2, 3) == pytest.approx(1 - student_t.beta_cdf(1 - x, 3, 2))
         exact = 6 * x**2 - 8 * x**3 + 3 * x**4
-        assert student.beta_cdf(x, 2, 3) == pytest.approx(exact, rel=1e-12)
+        assert student_t.beta_cdf(x, 2, 3) == pytest.approx(exact, rel=1e-12)
 
 
 @pytest.mark.parametrize("counts", [(-1, 5), (6, 5), (0, 0)])
 def test_impossible_counts_have_no_share(counts: tuple[int, int]) -> None:
     with pytest.raises(ValueError, match="impossible"):
-        student.binomial_interval(*counts)
+        student_t.binomial_interval(*counts)
 
 
 def test_one_trial_has_a_share() -> None:
-    assert student.binomial_interval(0, 1) == (0.0, pytest.approx(0.975))
-    assert student.binomial_interval(1, 1) == (pytest.approx(0.025), 1.0)
+    assert student_t.binomial_interval(0, 1) == (0.0, pytest.approx(0.975))
+    assert student_t.binomial_interval(1, 1) == (pytest.approx(0.025), 1.0)
 
 
 def test_a_share_of_equal_samples_has_wilsons_interval() -> None:
     z2 = 1.959964**2
-    share, low, high = blocking.share_interval([1.0] * 10)
+    share, low, high = autocorrelation.share_interval([1.0] * 10)
     assert (share, low, high) == (1.0, pytest.approx(10 / (10 + z2), abs=1e-6), 1.0)
-    assert blocking.share_interval([0.0] * 10)[2] == pytest.approx(z2 / (10 + z2), abs=1e-6)
-    assert blocking.share_interval([0.5])[0] == 0.5
+    assert autocorrelation.share_interval([0.0] * 10)[2] == pytest.approx(z2 / (10 + z2), abs=1e-6)
+    assert autocorrelation.share_interval([0.5])[0] == 0.5
     with pytest.raises(ValueError, match="without samples"):
-        blocking.share_interval([])
+        autocorrelation.share_interval([])
 
 
 def test_an_error_is_the_largest_over_blocks_of_eight_or_more() -> None:
-    assert blocking.standard_error([0.0, 1.0] * 3 + [0.0]) == 0.0
-    assert blocking.standard_error([0.0, 1.0] * 4) == pytest.approx(0.5 / math.sqrt(7))
+    assert autocorrelation.standard_error([0.0, 1.0] * 3 + [0.0]) == 0.0
+    assert autocorrelation.standard_error([0.0, 1.0] * 4) == pytest.approx(0.5 / math.sqrt(7))
     slow = [0.0] * 8 + [1.0] * 8  # blocks of two are no smaller in their spread
-    assert blocking.standard_error(slow) == pytest.approx(0.5 / math.sqrt(7))
-    assert blocking.standard_error([0.0, 1.0] * 8) == pytest.approx(0.5 / math.sqrt(15))
+    assert autocorrelation.standard_error(slow) == pytest.approx(0.5 / math.sqrt(7))
+    assert autocorrelation.standard_error([0.0, 1.0] * 8) == pytest.approx(0.5 / math.sqrt(15))
 
 
 def test_ceilings_are_known_of_what_is_neither_none_nor_0() -> None:
-    known = audit.ceilings(workers=4, service_s=0.5, users=10, cores=2, cpu_s=1.0)
+    known = operational_laws.ceilings(workers=4, service_s=0.5, users=10, cores=2, cpu_s=1.0)
     assert [(c.kind, c.rate) for c in known] == [("cpu", 2.0), ("pool", 8.0), ("users", 20.0)]
-    assert audit.ceilings(workers=4, service_s=0, users=10) == []
-    assert audit.ceilings(workers=0, service_s=2.0) == [audit.Ceiling("pool", 0.0)]
-    assert audit.reached(4.0, known) == 2.0
-    assert audit.reached(4.0, []) is None
-    assert audit.reached(None, known) is None
+    assert operational_laws.ceilings(workers=4, service_s=0, users=10) == []
+    assert operational_laws.ceilings(workers=0, service_s=2.0) == [
+        operational_laws.Ceiling("pool", 0.0)
+    ]
+    assert operational_laws.reached(4.0, known) == 2.0
+    assert operational_laws.reached(4.0, []) is None
+    assert operational_laws.reached(None, known) is None
     for wrong in (-1, math.inf, math.nan):
         with pytest.raises(ValueError, match="from 0 on or None"):
-            audit.little_ratio(wrong, 1.0, 1.0)
+            operational_laws.little_ratio(wrong, 1.0, 1.0)
 
 
 def test_a_verdict_needs_two_pairs_and_tells_how_many_more() -> None:
-    assert verdict.compare([]).ratio is None
-    one = verdict.compare([(10.0, 12.0)])
-    assert (one.word, one.ratio, one.pairs) == (verdict.UNRESOLVED, pytest.approx(1.2), 1)
-    two = verdict.compare([(10.0, 12.0), (10.0, 12.5)])
+    assert paired_test.compare([]).ratio is None
+    one = paired_test.compare([(10.0, 12.0)])
+    assert (one.word, one.ratio, one.pairs) == (paired_test.UNRESOLVED, pytest.approx(1.2), 1)
+    two = paired_test.compare([(10.0, 12.0), (10.0, 12.5)])
     assert two.low is not None
     assert (two.ratio, two.pairs) == (pytest.approx(1.2247, abs=1e-4), 2)
-    assert verdict.further(0.02, 0, 0.02) == 5  # 2.1 squared is 4.41
-    assert [verdict.further(0.02, done, 0.02) for done in (3, 4, 5, 9)] == [2, 1, 1, 1]
+    assert paired_test.further(0.02, 0, 0.02) == 5  # 2.1 squared is 4.41
+    assert [paired_test.further(0.02, done, 0.02) for done in (3, 4, 5, 9)] == [2, 1, 1, 1]
     for wrong in ({"alpha": 0}, {"alpha": 1}, {"effect": 0}):
         with pytest.raises(ValueError, match="shares above 0"):
-            verdict.compare([(1.0, 1.0)] * 3, **wrong)
+            paired_test.compare([(1.0, 1.0)] * 3, **wrong)
 
 
 def test_identical_pairs_are_the_same_or_differ_without_doubt() -> None:
-    same = verdict.compare([(10.0, 10.0)] * 5)
-    assert (same.word, same.p, same.more_pairs) == (verdict.SAME, 1.0, 0)
-    faster = verdict.compare([(10.0, 20.0)] * 5)
-    assert (faster.word, faster.p) == (verdict.FASTER, 0.0)
-    assert verdict.compare([(20.0, 10.0)] * 5).word == verdict.SLOWER
-    assert verdict.compare([(100.0, 101.0)] * 5).word == verdict.SAME  # it is inside the effect
+    same = paired_test.compare([(10.0, 10.0)] * 5)
+    assert (same.word, same.p, same.more_pairs) == (paired_test.SAME, 1.0, 0)
+    faster = paired_test.compare([(10.0, 20.0)] * 5)
+    assert (faster.word, faster.p) == (paired_test.FASTER, 0.0)
+    assert paired_test.compare([(20.0, 10.0)] * 5).word == paired_test.SLOWER
+    assert (
+        paired_test.compare([(100.0, 101.0)] * 5).word == paired_test.SAME
+    )  # it is inside the effect
 
 
 def test_holm_stops_at_the_first_that_does_not_survive() -> None:
-    assert verdict.holm([0.01, 0.03, 0.02], 0.06) == [True, True, True]
-    assert verdict.holm([0.02, 0.03, 0.031], 0.06) == [True, True, True]
-    assert verdict.holm([0.021, 0.001, 0.031], 0.06) == [True, True, True]
-    assert verdict.holm([0.031, 0.001, 0.031], 0.06) == [False, True, False]
-    assert verdict.holm([0.021, 0.06, 0.07], 0.06) == [False, False, False]
+    assert paired_test.holm([0.01, 0.03, 0.02], 0.06) == [True, True, True]
+    assert paired_test.holm([0.02, 0.03, 0.031], 0.06) == [True, True, True]
+    assert paired_test.holm([0.021, 0.001, 0.031], 0.06) == [True, True, True]
+    assert paired_test.holm([0.031, 0.001, 0.031], 0.06) == [False, True, False]
+    assert paired_test.holm([0.021, 0.06, 0.07], 0.06) == [False, False, False]

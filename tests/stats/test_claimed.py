@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench.stats.claimed import DOES_NOT, HOLDS, IN_PART, UNRESOLVED, reason_of, word_of
+from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, UNRESOLVED, reason_of, word_of
 
 
 @pytest.mark.parametrize(

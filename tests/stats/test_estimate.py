@@ -8,7 +8,7 @@ import random
 import numpy as np
 import pytest
 
-from offload.bench.stats import looks
+from offload.bench.stats import sequential
 from offload.bench.stats.estimate import Estimate, estimate, target_of
 from tests.stats import oracle as stats
 
@@ -18,7 +18,7 @@ UNKNOWN = (None, None, None)
 
 def test_the_interval_is_scipys_t_interval_of_the_logarithms() -> None:
     logs = np.log(RATES)
-    theirs = stats.ttest_1samp(logs, 0).confidence_interval(1 - looks.NORMAL.level)
+    theirs = stats.ttest_1samp(logs, 0).confidence_interval(1 - sequential.NORMAL.level)
     ours = estimate(RATES)
     expected = (math.exp(theirs.low), stats.gmean(RATES), math.exp(theirs.high))
     assert expected == pytest.approx((ours.low, ours.value, ours.high))
@@ -39,7 +39,7 @@ def test_a_case_between_two_looks_is_not_resolved() -> None:
 
 
 def test_quick_looks_at_three_visits() -> None:
-    assert estimate(RATES[:3], looks.QUICK).resolved
+    assert estimate(RATES[:3], sequential.QUICK).resolved
 
 
 def test_the_last_look_leaves_scattered_visits_unresolved_with_their_half_width() -> None:
@@ -103,10 +103,10 @@ def test_a_slow_case_resolves_within_5_percent() -> None:
     assert (estimate(rates).resolved, estimate(rates, target=0.02).resolved) == (True, False)
 
 
-@pytest.mark.parametrize("schedule", [looks.NORMAL, looks.QUICK])
+@pytest.mark.parametrize("schedule", [sequential.NORMAL, sequential.QUICK])
 @pytest.mark.parametrize("spread", [0.003, 0.02, 0.05])
 def test_the_interval_where_a_run_stops_covers_in_95_percent(
-    schedule: looks.Looks, spread: float
+    schedule: sequential.Looks, spread: float
 ) -> None:
     rng, hits = random.Random(4), 0
     for _ in range(500):

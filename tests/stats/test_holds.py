@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench.stats import holds
+from offload.bench.stats import hold_times
 
 MS = 0.001
 
@@ -13,7 +13,7 @@ def length(looks: str, share: float = 0.9) -> float | None:
     """Look once a ms: `.` found the GIL free, a digit found it locked after as many switches."""
     times = [at * MS for at in range(len(looks))]
     counts = [0 if look == "." else int(look) for look in looks]
-    return holds.quantile_s(times, [look != "." for look in looks], counts, MS, share)
+    return hold_times.quantile_s(times, [look != "." for look in looks], counts, MS, share)
 
 
 @pytest.mark.parametrize(

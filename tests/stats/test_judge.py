@@ -7,8 +7,8 @@ import random
 
 import pytest
 
-from offload.bench.stats import judge, looks
-from offload.bench.stats.judge import Judged, aa, coverage, power
+from offload.bench.stats import resampling, sequential
+from offload.bench.stats.resampling import Judged, aa, coverage, power
 from tests.stats import oracle as stats
 
 
@@ -28,10 +28,10 @@ def pairs(sd: float, seed: int = 2) -> list[tuple[float, float]]:
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.02, 0.04])
-@pytest.mark.parametrize("schedule", [looks.NORMAL, looks.QUICK])
-def test_intervals_cover_what_they_promise(schedule: looks.Looks, spread: float) -> None:
+@pytest.mark.parametrize("schedule", [sequential.NORMAL, sequential.QUICK])
+def test_intervals_cover_what_they_promise(schedule: sequential.Looks, spread: float) -> None:
     judged = coverage(visits(spread), runs=400, rng=random.Random(3), schedule=schedule)
-    assert judged.high >= judge.PROMISED
+    assert judged.high >= resampling.PROMISED
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -40,19 +40,19 @@ def test_a_hundred_runs_pass_as_the_method_asks(seed: int) -> None:
 
 
 def test_visits_disturbed_by_as_much_as_they_vary_are_covered() -> None:
-    assert coverage(disturbed(0.02), runs=400, rng=random.Random(4)).high >= judge.PROMISED
+    assert coverage(disturbed(0.02), runs=400, rng=random.Random(4)).high >= resampling.PROMISED
 
 
 def test_rare_and_large_disturbances_are_not_covered_and_that_is_caught() -> None:
     # six in ten runs see none in their first five visits, and stop: 85 % coverage, not 95 %
     judged = coverage(disturbed(0.1), runs=400, rng=random.Random(4))
-    assert (judged.passed, judged.high < judge.PROMISED) == (False, True)
+    assert (judged.passed, judged.high < resampling.PROMISED) == (False, True)
 
 
 def test_looks_at_5_percent_each_are_caught() -> None:
-    uncorrected = looks.Looks(looks.NORMAL.counts, 0.05)
+    uncorrected = sequential.Looks(sequential.NORMAL.counts, 0.05)
     judged = coverage(visits(0.025), None, 2000, random.Random(5), uncorrected)
-    assert (judged.passed, judged.high < judge.PROMISED) == (False, True)
+    assert (judged.passed, judged.high < resampling.PROMISED) == (False, True)
 
 
 def test_a_biased_rate_is_caught() -> None:

@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from scipy import optimize, stats
 
-from offload.bench.stats import looks
-from offload.bench.stats.looks import Looks
+from offload.bench.stats import sequential
+from offload.bench.stats.sequential import Looks
 
 
 def grid(edge: float) -> tuple[np.ndarray, np.ndarray]:
@@ -30,16 +30,16 @@ def overall(counts: tuple[int, ...], level: float) -> float:
 
 
 def solve(counts: tuple[int, ...]) -> float:
-    return optimize.brentq(lambda level: overall(counts, level) - looks.OVERALL, 0.005, 0.05)
+    return optimize.brentq(lambda level: overall(counts, level) - sequential.OVERALL, 0.005, 0.05)
 
 
-@pytest.mark.parametrize("schedule", [looks.NORMAL, looks.QUICK])
+@pytest.mark.parametrize("schedule", [sequential.NORMAL, sequential.QUICK])
 def test_the_level_of_unequal_looks_keeps_all_of_them_at_5_percent(schedule: Looks) -> None:
     assert schedule.level == pytest.approx(solve(schedule.counts), abs=5e-5)
 
 
 def test_the_level_of_the_pairs_is_pococks_for_four_equal_steps() -> None:
-    assert looks.PAIRS.level == pytest.approx(solve((1, 2, 3, 4)), abs=5e-5)
+    assert sequential.PAIRS.level == pytest.approx(solve((1, 2, 3, 4)), abs=5e-5)
 
 
 @pytest.mark.parametrize(("equal", "published"), [(2, 0.0294), (3, 0.0221), (5, 0.0158)])
@@ -47,7 +47,7 @@ def test_the_integration_gives_pococks_published_levels(equal: int, published: f
     assert solve(tuple(range(1, equal + 1))) == pytest.approx(published, abs=5e-5)
 
 
-@pytest.mark.parametrize("schedule", [looks.NORMAL, looks.QUICK, looks.PAIRS])
+@pytest.mark.parametrize("schedule", [sequential.NORMAL, sequential.QUICK, sequential.PAIRS])
 def test_t_at_every_look_errs_in_less_than_6_and_a_half_percent(schedule: Looks) -> None:
     values = np.random.default_rng(5).standard_normal((100_000, schedule.last))
     wrong = np.zeros(len(values), bool)
@@ -58,11 +58,11 @@ def test_t_at_every_look_errs_in_less_than_6_and_a_half_percent(schedule: Looks)
 
 
 def test_only_the_counts_of_a_schedule_are_looks() -> None:
-    assert [n for n in range(30) if looks.QUICK.is_look(n)] == [3, 5, 7]
+    assert [n for n in range(30) if sequential.QUICK.is_look(n)] == [3, 5, 7]
 
 
 def test_nothing_is_added_after_the_last_look() -> None:
-    assert [s.last for s in (looks.NORMAL, looks.QUICK, looks.PAIRS)] == [20, 7, 40]
+    assert [s.last for s in (sequential.NORMAL, sequential.QUICK, sequential.PAIRS)] == [20, 7, 40]
 
 
 @pytest.mark.parametrize("counts", [(), (5, 5), (7, 5), (1, 5)])

@@ -7,7 +7,7 @@ import random
 import numpy as np
 import pytest
 
-from offload.bench.stats.outlier import outliers
+from offload.bench.stats.outliers import outliers
 from tests.stats import oracle as stats
 
 

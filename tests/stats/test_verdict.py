@@ -8,8 +8,8 @@ import random
 import numpy as np
 import pytest
 
-from offload.bench.stats import verdict
-from offload.bench.stats.verdict import compare, further, holm, together
+from offload.bench.stats import paired_test
+from offload.bench.stats.paired_test import compare, further, holm, together
 from tests.stats import oracle as stats
 
 Z = [-1.0, -0.5, 0.0, 0.5, 1.0]  # five log-ratios, to be moved and stretched
@@ -128,5 +128,5 @@ def test_ten_identical_cases_are_called_different_in_5_percent_of_tables() -> No
     for _ in range(300):
         logs = [[rng.gauss(0, 0.1) for _ in range(10)] for _ in range(10)]
         table = together([compare([(1, math.exp(x)) for x in row]) for row in logs])
-        wrong += any(v.word in (verdict.FASTER, verdict.SLOWER) for v in table)
+        wrong += any(v.word in (paired_test.FASTER, paired_test.SLOWER) for v in table)
     assert wrong / 300 <= 0.05

@@ -10,8 +10,8 @@ from types import ModuleType
 import pytest
 
 from offload import upstream
-from offload.bench import server
-from offload.bench.prime import get
+from offload.bench.target import server
+from offload.bench.trial.warmup import get
 from offload.registry import catalog
 from offload.suites import Case, from_values
 from tests.installed import MISSING

@@ -6,9 +6,9 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench import draft
-from offload.bench.record import LONG, VISIT, Record, from_line
-from offload.bench.visit import visit
+from offload.bench.records.record import LONG, VISIT, Record, from_line
+from offload.bench.trial import builder
+from offload.bench.trial.trial import visit
 from offload.reports import summary
 from offload.reports.rows import rows
 from offload.suites import Case, Request, fastapi_strawberry
@@ -18,7 +18,7 @@ ASKED = Case("threads", "noop_sync", users=2, request=Request("/?a=b"))
 
 
 def visited(case: Case, kind: str = VISIT, suite: str | None = None) -> Record:
-    record = replace(draft.new(case, "run", None), kind=kind, suite=suite)
+    record = replace(builder.new(case, "run", None), kind=kind, suite=suite)
     return visit(case, "builtin", record, None, lambda *_: None)
 
 
@@ -50,7 +50,7 @@ def test_a_long_run_may_be_of_a_number_of_requests() -> None:
 def test_two_requests_of_one_server_are_two_rows_that_name_them() -> None:
     other = replace(ASKED, request=Request("/graphql", "POST", '{"query": "{ blocking }"}'))
     records = [
-        replace(draft.new(case, "run", None), kind=VISIT, round=1) for case in (ASKED, other)
+        replace(builder.new(case, "run", None), kind=VISIT, round=1) for case in (ASKED, other)
     ]
     labels = [summary.label(row.first) for row in rows(records)]
     assert labels == [

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench import claims
-from offload.bench.stats.claimed import NOT_COMPARABLE, UNRESOLVED
+from offload.bench.claims import evaluate
+from offload.bench.stats.replication import NOT_COMPARABLE, UNRESOLVED
 from offload.suites import tornado
 
 CLAIMS = {claim.name: claim for claim in tornado.CLAIMS}
@@ -20,7 +20,7 @@ CLAIMS = {claim.name: claim for claim in tornado.CLAIMS}
     ],
 )
 def test_only_a_file_that_was_written_is_compared(name: str, word: str) -> None:
-    assert claims.judge("tornado", CLAIMS[name], None).verdict == word
+    assert evaluate.judge("tornado", CLAIMS[name], None).verdict == word
 
 
 @pytest.mark.parametrize(

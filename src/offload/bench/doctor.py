@@ -13,8 +13,11 @@ from pathlib import Path
 import psutil
 
 from offload import loads
-from offload.bench import flags, journal, noise, pythons, serve
-from offload.bench.environment import environment
+from offload.bench.records import journal
+from offload.bench.target import foreground, interpreters
+from offload.bench.telemetry import noise
+from offload.bench.telemetry.host import environment
+from offload.bench.trial import flags
 from offload.errors import Mendable
 from offload.registry import catalog
 
@@ -60,9 +63,9 @@ def _pythons() -> Iterator[Finding]:
     facts = environment()
     gil = "GIL" if getattr(sys, "_is_gil_enabled", lambda: True)() else "no GIL"
     yield Finding("Python", OK, f"{facts['python']} ({gil}), {sys.executable}")
-    for name in pythons.named():
+    for name in interpreters.named():
         try:
-            yield Finding(f"Python {name}", OK, pythons.find(name))
+            yield Finding(f"Python {name}", OK, interpreters.find(name))
         except Mendable as error:
             yield Finding(f"Python {name}", WARNING, str(error))
 
@@ -70,7 +73,7 @@ def _pythons() -> Iterator[Finding]:
 def _ports() -> Iterator[Finding]:
     for port, command in PORTS.items():
         try:
-            serve.check_port(port)
+            foreground.check_port(port)
             yield Finding(f"port {port}", OK, f"free for {command}")
         except Mendable as error:
             yield Finding(f"port {port}", WARNING, str(error))

@@ -10,9 +10,9 @@ from offload.errors import UsageError
 from offload.registry import catalog
 
 if TYPE_CHECKING:
-    from offload.bench.claims import Judged
-    from offload.bench.record import Record
-    from offload.bench.runs import Run
+    from offload.bench.claims.evaluate import Judged
+    from offload.bench.records.record import Record
+    from offload.bench.records.runs import Run
     from offload.reports import gates
 
 KINDS = ("CLAIMS", "MAJORITIES", "AVAILABILITIES", "AUDITS")
@@ -36,15 +36,15 @@ def judged(suites: Sequence[str], run: str) -> tuple[list[Judged], list[gates.Li
 
 def of_suite(suite: str, records: Sequence[Record] | None, run: str | None = None) -> list[Judged]:
     """Judge a suite's claims by its records in one run, None without a run, and its audits."""
-    from offload.bench import audits, availabilities, majorities
-    from offload.bench import claims as bench_claims
+    from offload.bench.claims import audit, availability, majorities
+    from offload.bench.claims import evaluate as bench_claims
 
     cases = _of(suite, "CASES")
     found = [bench_claims.judge(suite, claim, records, cases) for claim in _of(suite, "CLAIMS")]
     found += [majorities.judge(suite, one, found) for one in _of(suite, "MAJORITIES")]
-    found += [availabilities.judge(suite, one, records) for one in _of(suite, "AVAILABILITIES")]
+    found += [availability.judge(suite, one, records) for one in _of(suite, "AVAILABILITIES")]
     found = [replace(one, run=run) for one in found]
-    return found + [audits.judge(suite, one) for one in _of(suite, "AUDITS")]
+    return found + [audit.judge(suite, one) for one in _of(suite, "AUDITS")]
 
 
 def said(suites: Sequence[str]) -> list[tuple[str, Any]]:
@@ -62,7 +62,7 @@ def _of(suite: str, what: str) -> Sequence[Any]:
 
 def suites(suite: str, run: str) -> list[str]:
     """Name the suites to judge, one or all, or all of a run; raise UsageError when it has none."""
-    from offload.bench import journal
+    from offload.bench.records import journal
 
     known = suites_of(journal.read(journal.named(run))) if run else [*catalog.suites()]
     asked = [catalog.find_suite(suite).name] if suite else known
@@ -78,7 +78,7 @@ def suites_of(records: Sequence[Record]) -> list[str]:
 
 def _by(suite: str, run: str) -> tuple[Run | None, str]:
     """Give the run to judge a suite by, the one that is named or its newest, if any, in words."""
-    from offload.bench import journal, runs
+    from offload.bench.records import journal, runs
 
     found: Run | None
     lacks: list[str] = []

@@ -16,8 +16,8 @@ from offload.errors import Mendable, RunError, StartError, UsageError
 from offload.registry import catalog
 
 if TYPE_CHECKING:
-    from offload.bench.plan import Plan
-    from offload.bench.record import Record
+    from offload.bench.records.plan import Plan
+    from offload.bench.records.record import Record
     from offload.suites import Case
 
 
@@ -26,7 +26,7 @@ def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float
 
     Without `rows` all of them, or with quick those that its claims are about.
     """
-    from offload.bench import plan
+    from offload.bench.records import plan
     from offload.suites import _module
 
     module = _module.load(suite)
@@ -51,9 +51,10 @@ def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float
 
 def begin(plan: Plan) -> tuple[Path, list[Record]]:
     """Run a new plan in a folder of its own; give the folder and all records."""
-    from offload.bench import journal, server
-    from offload.bench import plan as plans
-    from offload.bench.progress import duration, expected_s
+    from offload.bench.experiments.progress import duration, expected_s
+    from offload.bench.records import journal
+    from offload.bench.records import plan as plans
+    from offload.bench.target import server
 
     for case in plan.cases:
         is_published = plan.suite in catalog.suites()  # whose Python may be one that is not here
@@ -83,8 +84,8 @@ def begin(plan: Plan) -> tuple[Path, list[Record]]:
 
 def go_on(plan: Plan, folder: Path) -> list[Record]:
     """Make the visits of a plan that its folder does not have yet; give all records."""
-    from offload.bench import journal
-    from offload.bench.run import run
+    from offload.bench.experiments.run import run
+    from offload.bench.records import journal
     from offload.reports import publish
 
     records: list[Record] = []
@@ -101,7 +102,7 @@ def go_on(plan: Plan, folder: Path) -> list[Record]:
 
 
 def _kept(folder: Path) -> str:
-    from offload.bench import journal
+    from offload.bench.records import journal
 
     return f"{journal.count(folder)} finished visits are kept: fab resume:{folder.name} goes on"
 
@@ -117,8 +118,8 @@ def in_run() -> Iterator[None]:
 
 def show(records: Sequence[Record], format: str) -> None:  # noqa: A002 - the option's name
     """Print the tables of a run, or its rows as JSON; raise RunError when no row has figures."""
-    from offload.bench import journal
-    from offload.bench.record import UNAVAILABLE
+    from offload.bench.records import journal
+    from offload.bench.records.record import UNAVAILABLE
     from offload.reports import as_json, text
 
     if format == "json":

@@ -73,7 +73,7 @@ def resume(context: Context, run: str = "", format: str = "text") -> None:  # no
     run     its folder in results/
     format  text unless given, or json
     """
-    from offload.bench import journal, plan
+    from offload.bench.records import journal, plan
 
     values.one_of("format", format, "text", "json")
     folder = journal.named(run) if run else journal.newest_planned()
@@ -93,7 +93,7 @@ def _suite(
     share = values.number("target", target, 0.1, 50.0) / 100 if target else None
     plan = suite_plan(suite, rows, driver, quick, share)
     if pythons:
-        from offload.bench import pythons as interpreters
+        from offload.bench.target import interpreters
 
         here = interpreters.present(pythons.split("+"))
         own = {case.key: case for case in (replace(c, python=None) for c in plan.cases)}

@@ -46,7 +46,9 @@ def run_load_test(
     format      text unless given, or json
     """
     from offload import loads
-    from offload.bench import journal, load_test, progress, running
+    from offload.bench.experiments import ad_hoc_load, progress
+    from offload.bench.records import journal
+    from offload.bench.target import running_servers
     from offload.reports import as_json, publish, text
 
     values.one_of("format", format, "text", "json")
@@ -68,7 +70,7 @@ def run_load_test(
     )
     alone = load.rate is not None or load.think or load.processes > 1
     tool = catalog.find_driver(driver or ("builtin" if alone else loads.default_driver())).name
-    facts = {} if url else running.find(wanted)
+    facts = {} if url else running_servers.find(wanted)
     load = replace(load, url=url or f"http://127.0.0.1:{facts['port']}/")
     loads.check(load, tool)
     folder = journal.lasting_run()
@@ -76,7 +78,7 @@ def run_load_test(
     what, began = f"{load.url}: {tool}, {load.users} users, {asked}", monotonic()
     print(what, file=sys.stderr)
     with progress.live(lambda: f"{what}: {monotonic() - began:.0f} s so far"):
-        record = load_test.of_url(load, tool) if url else load_test.of_server(facts, load, tool)
+        record = ad_hoc_load.of_url(load, tool) if url else ad_hoc_load.of_server(facts, load, tool)
     journal.append(folder, record)
     kept = publish.publish(folder, journal.read(folder))
     if format == "json":

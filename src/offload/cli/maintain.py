@@ -12,7 +12,7 @@ from offload.cli import command, values
 from offload.errors import GateError, RunError
 
 if TYPE_CHECKING:
-    from offload.bench.hops import Hop
+    from offload.bench.experiments.hops import Hop
 
 WORKERS = 2  # of the pools whose promises are checked
 
@@ -20,7 +20,7 @@ WORKERS = 2  # of the pools whose promises are checked
 @command("Maintain")
 def pythons(context: Context) -> None:
     """Name the interpreters that servers can run in, and how to get others."""
-    from offload.bench import pythons as interpreters
+    from offload.bench.target import interpreters
 
     for python in interpreters.found():
         gil = "GIL" if python.gil_enabled else "no GIL"
@@ -42,12 +42,13 @@ def check_method(context: Context, visits: str = "300", run: str = "") -> None:
     visits  of one case, which are resampled: 300 unless given, and no fewer for a judgement
     run     judge the visits of this folder in results/ again instead
     """
-    from offload.bench import journal, method
+    from offload.bench.experiments import method_check
+    from offload.bench.records import journal
     from offload.reports import judged
 
     count = values.whole("visits", visits, 10, 10_000)
-    folder = journal.named(run) if run else method.measure(count)
-    found = method.judge_all(journal.read(folder))
+    folder = journal.named(run) if run else method_check.measure(count)
+    found = method_check.judge_all(journal.read(folder))
     print(judged.text(found))
     print(f"records: {folder}")
     if failed := [claim.name for claim in found if claim.passed is not True]:
@@ -78,29 +79,31 @@ def bench_executors(
 
 def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
     """Measure the pools; give the tables, and what they are made of."""
-    from offload.bench import cells, environment, pools
+    from offload.bench.pools import run as pools
+    from offload.bench.pools import summary
+    from offload.bench.telemetry import host
     from offload.reports import pools as report
 
     lines = pools.measure(quick, workers, _tell)
-    found, here = cells.of(lines), environment.of_pools(workers)
+    found, here = summary.of(lines), host.of_pools(workers)
     return report.text(found, lines, here, form), report.as_dict(found, lines, here)
 
 
 def _over_http(quick: bool, workers: int, form: str) -> tuple[str, object]:
     """Measure the servers that have the pools; give the table, and what it is made of."""
-    from offload.bench import environment
+    from offload.bench.telemetry import host
     from offload.reports import hops as report
 
     servers, missing = _servers(quick, workers)
     if not servers:
         raise RunError(f"no server has figures: {'; '.join(missing.values())}")
-    found = servers, missing, environment.of_pools(workers)
+    found = servers, missing, host.of_pools(workers)
     return report.text(*found, form), report.as_dict(*found)
 
 
 def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
     """Measure the servers that have the pools; give what they did, and why others did nothing."""
-    from offload.bench import hops
+    from offload.bench.experiments import hops
 
     measured = hops.measure(quick, workers, _tell)
     if measured.records:
@@ -114,13 +117,14 @@ def check_executors(context: Context, quick: bool = False) -> None:
 
     quick  in 4 minutes, with intervals too wide for most promises
     """
-    from offload.bench import environment, promises
+    from offload.bench.pools import targets
+    from offload.bench.telemetry import host
     from offload.reports import judged
 
-    lines = promises.measure(quick, WORKERS, _tell)
+    lines = targets.measure(quick, WORKERS, _tell)
     servers, missing = _servers(quick, WORKERS)
-    found = promises.judge_all(lines, servers, promises.is_polling(WORKERS))
-    print(f"{environment.of_pools(WORKERS)}\n\n{judged.text(found)}")
+    found = targets.judge_all(lines, servers, targets.is_polling(WORKERS))
+    print(f"{host.of_pools(WORKERS)}\n\n{judged.text(found)}")
     for why in missing.values():
         print(f"Left out: {why}.")
     if failed := [claim for claim in found if claim.passed is not True]:

@@ -32,7 +32,7 @@ def measure(
 
     A case whose server does not start or whose task fails ends it with exit code 5.
     """
-    from offload.bench import plan
+    from offload.bench.records import plan
     from offload.suites import _word
 
     values.one_of("format", format, "text", "json")
@@ -63,7 +63,7 @@ def compare(
 
     A case whose server does not start or whose task fails ends it with exit code 5.
     """
-    from offload.bench import comparison
+    from offload.bench.experiments import paired
     from offload.reports import compared
     from offload.suites import _word
 
@@ -72,7 +72,7 @@ def compare(
     asked = values.whole("users", users, 1, 20_000)
     pair = with_load([first, second], asked, keep_alive)
     with in_run():
-        found = comparison.compare(pair[0], pair[1], quick)
+        found = paired.compare(pair[0], pair[1], quick)
     print(compared.as_json(found) if format == "json" else compared.text(found))
 
 
@@ -93,7 +93,8 @@ def scale(
     keep_alive  yes keeps connections; a new one for each request unless given
     format      text unless given, or json
     """
-    from offload.bench import plan, sweep
+    from offload.bench.experiments import sweep
+    from offload.bench.records import plan
     from offload.bench.stats import scaling
     from offload.reports import scaled
     from offload.suites import _word

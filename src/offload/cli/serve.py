@@ -47,9 +47,9 @@ def run_server(
     threads       of Rust in each process of granian, 1 unless given
     mode          of granian's: mt, one runtime for all threads, or st, one for each
     """
-    from offload.bench import serve
+    from offload.bench.target import foreground
 
-    serve.become(
+    foreground.become(
         _case(
             server,
             task,
@@ -75,11 +75,11 @@ def run_upstream(context: Context, latency: str = "0", port: str = "") -> None:
     latency  seconds before each answer (0 unless given)
     port     for HTTP on 127.0.0.1; 8081 unless given, or a free one when that is busy
     """
-    from offload.bench import serve
+    from offload.bench.target import foreground
 
     words = ["--latency", str(values.seconds("latency", latency, 0.0))]
     if port:
-        serve.check_port(values.whole("port", port, 1, 65535))
+        foreground.check_port(values.whole("port", port, 1, 65535))
         words += ["--port", port]
     _become("offload.upstream", *words)
 

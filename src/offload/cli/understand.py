@@ -19,7 +19,7 @@ def report(context: Context, run: str = "", format: str = "text") -> None:  # no
     run     its folder in results/, such as example
     format  text, json or rst
     """
-    from offload.bench import journal
+    from offload.bench.records import journal
     from offload.reports import as_json, text
 
     values.one_of("format", format, "text", "json", "rst")
@@ -52,7 +52,7 @@ def gil(
 
     A task that fails ends it with exit code 5.
     """
-    from offload.bench import gil_cost
+    from offload.bench.experiments import gil_cost
     from offload.reports import gil_cost as worded
     from offload.suites import Case
 
@@ -87,7 +87,7 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
 
     Verdicts on all of them are kept in results/claims.rst, with what each claims and by whom.
     """
-    from offload.bench import journal
+    from offload.bench.records import journal
     from offload.cli import _claims
     from offload.reports import claimed, gates
     from offload.reports import claims as report

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from offload.bench.record import Record
+from offload.bench.records.record import Record
 from offload.reports import doubts
 from offload.reports.rows import Row, rows
 

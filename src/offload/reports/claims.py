@@ -8,7 +8,7 @@ from dataclasses import asdict
 
 from tabulate import tabulate
 
-from offload.bench.claims import Judged
+from offload.bench.claims.evaluate import Judged
 
 HEAD = ("Suite", "Claim", "Published", "Here", "Verdict", "Reason")
 ALIGN = ("left", "left", "right", "right", "left", "left")

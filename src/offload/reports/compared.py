@@ -5,16 +5,16 @@ from __future__ import annotations
 import json
 import statistics
 
-from offload.bench.comparison import Comparison
-from offload.bench.stats import verdict
+from offload.bench.experiments.paired import Comparison
+from offload.bench.stats import paired_test
 from offload.reports import doubts
 
 WORDS = {
-    verdict.FASTER: "{other} is faster than {one}",
-    verdict.SLOWER: "{other} is slower than {one}",
-    verdict.SAME: "{other} is the same as {one}",
-    verdict.TINY: "{other} differs from {one} by less than matters",
-    verdict.UNRESOLVED: "no clear difference between {one} and {other}",
+    paired_test.FASTER: "{other} is faster than {one}",
+    paired_test.SLOWER: "{other} is slower than {one}",
+    paired_test.SAME: "{other} is the same as {one}",
+    paired_test.TINY: "{other} differs from {one} by less than matters",
+    paired_test.UNRESOLVED: "no clear difference between {one} and {other}",
 }
 
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offload.bench.record import Record
-from offload.bench.stats import looks, outlier
+from offload.bench.records.record import Record
+from offload.bench.stats import outliers, sequential
 from offload.bench.stats.estimate import Estimate
 from offload.reports import places
 from offload.reports.rows import Row
@@ -45,7 +45,7 @@ def _derived(row: Row) -> Iterator[str]:
     found = row.estimate
     if found is not None and not found.resolved:
         yield f"unresolved: {_unresolved(row, found)}"
-    for index in outlier.outliers([record.rate for record in row.visits]):
+    for index in outliers.outliers([record.rate for record in row.visits]):
         visit = row.visits[index]
         yield f"outlier: round {visit.round} gave {visit.rate:.2f}/s, far from the other visits"
     if row.long is not None and row.long.rate and found is not None and found.value:
@@ -76,7 +76,7 @@ def _is_above_ceiling(row: Row, ceiling: float) -> bool:
 
 def _unresolved(row: Row, found: Estimate) -> str:
     width = "" if found.half_width is None else f" +-{found.half_width:.1%}"
-    schedule = looks.QUICK if row.first.quick else looks.NORMAL
+    schedule = sequential.QUICK if row.first.quick else sequential.NORMAL
     if found.n < schedule.counts[0]:
         return f"{found.n} of {schedule.counts[0]} visits or more{width}: fab resume goes on"
     return f"{found.n} visits gave no narrower interval{width}: try a quieter time"

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from tabulate import tabulate
 
-from offload.bench.record import Record
+from offload.bench.records.record import Record
 from offload.reports.rows import Row, rows
 from offload.reports.summary import label, rate
 from offload.suites import Claim

@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tabulate import tabulate
 
-from offload.bench.record import TEST, Record
-from offload.bench.slots import SHORT
-from offload.bench.stats import audit, looks, verdict
-from offload.bench.stats.verdict import Verdict
+from offload.bench.records.capacity import SHORT
+from offload.bench.records.record import TEST, Record
+from offload.bench.stats import operational_laws, paired_test, sequential
+from offload.bench.stats.paired_test import Verdict
 from offload.reports import places
 from offload.reports.rows import Row
 
@@ -60,9 +60,9 @@ class Effect:
         if self.verdict.low is None:
             return "once: no verdict"
         word = self.verdict.word
-        if word == verdict.FASTER:
+        if word == paired_test.FASTER:
             return "processes are faster"
-        if word == verdict.SLOWER:
+        if word == paired_test.SLOWER:
             return "threads are faster: a hop to a process costs more"
         return "no clear difference"
 
@@ -75,7 +75,7 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
         for (server, *load), threads in newest.items()
         if server == "threads" and ("processes", *load) in newest
     ]
-    verdicts = verdict.together([_verdict(*pair) for pair in pairs], looks.NORMAL.level)
+    verdicts = paired_test.together([_verdict(*pair) for pair in pairs], sequential.NORMAL.level)
     found = [
         Effect(*pair, word, _pool(pair[0])) for pair, word in zip(pairs, verdicts, strict=True)
     ]
@@ -114,7 +114,7 @@ def _pool(row: Row) -> float | None:
     alone_s = sorted(known)[len(known) // 2] if known else None
     if alone_s is None or alone_s < SHORT:
         return None
-    return audit.ceilings(workers=row.first.workers, service_s=alone_s)[0].rate
+    return operational_laws.ceilings(workers=row.first.workers, service_s=alone_s)[0].rate
 
 
 def _load(r: Record) -> tuple[object, ...]:
@@ -133,6 +133,6 @@ def _verdict(threads: Row, processes: Row) -> Verdict:
         if r.rate and (other := others.get((r.run, r.round))) is not None
     ]
     if len(pairs) > 1:
-        return verdict.compare(pairs, looks.NORMAL.level)
+        return paired_test.compare(pairs, sequential.NORMAL.level)
     ratio = (processes.rate or 0.0) / (threads.rate or 1.0)
-    return Verdict(verdict.UNRESOLVED, ratio, None, None, len(pairs), None, None)
+    return Verdict(paired_test.UNRESOLVED, ratio, None, None, len(pairs), None, None)

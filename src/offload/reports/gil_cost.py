@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import json
 
-from offload.bench.gil_cost import GilCost
-from offload.bench.record import Record
+from offload.bench.experiments.gil_cost import GilCost
+from offload.bench.records.record import Record
 from offload.reports import doubts, gil_follows, places
 
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from offload.bench.gil_cost import GilCost
-from offload.bench.record import Record
-from offload.bench.stats import verdict
+from offload.bench.experiments.gil_cost import GilCost
+from offload.bench.records.record import Record
+from offload.bench.stats import paired_test
 
 FREE = 0.1  # h below which threads do as well as processes
 SMALL = 0.1  # C below which a task that is as free loses to something else than the GIL
@@ -18,9 +18,9 @@ LATE_MS = 20.0  # of the loop's lag: beyond it leave the loop's process even at 
 MANY = 50.0  # of context a call, beyond which threads may be slower than one
 INFLATED = 2.0  # kappa, the same
 FOR_THREADS = {  # what the pairs decided, when it was not that processes win
-    verdict.SLOWER: "A hop to a process costs more than the GIL, so threads do more",
-    verdict.SAME: "Threads and processes differ by less than matters",
-    verdict.TINY: "Threads and processes differ by less than matters",
+    paired_test.SLOWER: "A hop to a process costs more than the GIL, so threads do more",
+    paired_test.SAME: "Threads and processes differ by less than matters",
+    paired_test.TINY: "Threads and processes differ by less than matters",
 }
 
 
@@ -36,7 +36,7 @@ def sentences(found: GilCost) -> Iterator[str]:
             yield f"The task {waits}: leave the loop's process even at equal rates."
     elif waits is None:
         yield f"{finding}: take threads."
-    elif word == verdict.SLOWER:
+    elif word == paired_test.SLOWER:
         yield f"{finding}, but the task {waits}, which only leaving the loop's process mends."
     else:
         yield f"{finding}, but the task {waits}: leave the loop's process."
@@ -59,7 +59,7 @@ def _without(found: GilCost) -> Iterator[str]:
         "This Python has no GIL: threads use the cores. To know the task, ask with another, such "
         f"as {with_one}."
     )
-    if found.compared.verdict.word == verdict.FASTER:
+    if found.compared.verdict.word == paired_test.FASTER:
         yield f"{_less(found)}."
 
 
@@ -85,7 +85,7 @@ def _is_late(visit: Record) -> bool:
 
 def _for_threads(word: str, hold: float | None) -> str | None:
     """Say why to take threads, by the pairs, or by h where these do not decide; else None."""
-    if word == verdict.UNRESOLVED and hold is not None and hold < FREE:
+    if word == paired_test.UNRESOLVED and hold is not None and hold < FREE:
         return "The task hardly holds the GIL, so threads do what processes do"
     return FOR_THREADS.get(word)
 
@@ -93,7 +93,7 @@ def _for_threads(word: str, hold: float | None) -> str | None:
 def _otherwise(found: GilCost) -> str:
     """Say what the pairs or h let expect where they do not speak for threads."""
     hold, (cost, *_) = found.gil.hold, found.cost
-    if found.compared.verdict.word == verdict.FASTER:
+    if found.compared.verdict.word == paired_test.FASTER:
         if hold is not None and hold < FREE and cost is not None and cost < SMALL:
             return f"{_less(found)}, which the task hardly holds."
         return "Threads lose to processes: processes, interpreters or a free-threaded build win."

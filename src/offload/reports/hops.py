@@ -7,7 +7,7 @@ from dataclasses import asdict
 
 from tabulate import tabulate
 
-from offload.bench.hops import DIRECT, STANDARD, TASK, THREADS, USERS, Hop
+from offload.bench.experiments.hops import DIRECT, STANDARD, TASK, THREADS, USERS, Hop
 from offload.bench.stats.ratio import Interval
 
 HEAD = (

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from tabulate import tabulate
 
-from offload.bench.method import Claim
+from offload.bench.experiments.method_check import Claim
 
 WORDS = {True: "passed", False: "failed", None: "not known"}
 

@@ -7,8 +7,8 @@ from dataclasses import asdict
 
 from tabulate import tabulate
 
-from offload.bench.cells import REFERENCE, Cell
-from offload.bench.pools import Line
+from offload.bench.pools.run import Line
+from offload.bench.pools.summary import REFERENCE, Cell
 
 HEAD = ("Pool", "Concurrency", "Tasks/s", "", "p50", "p99", "CPU a task", f"x {REFERENCE}", "")
 STARTS = ("Pool", "Start", "Memory")

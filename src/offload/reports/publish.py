@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from offload.bench import journal
-from offload.bench.record import Record
+from offload.bench.records import journal
+from offload.bench.records.record import Record
 from offload.reports.text import results_txt
 
 

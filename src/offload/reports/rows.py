@@ -8,11 +8,11 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from offload.bench import rate, slots
-from offload.bench.record import PAIR, TEST, VISIT, Record
-from offload.bench.stats import audit
-from offload.bench.stats.audit import Ceiling
+from offload.bench.records import capacity, rate
+from offload.bench.records.record import PAIR, TEST, VISIT, Record
+from offload.bench.stats import operational_laws
 from offload.bench.stats.estimate import Estimate
+from offload.bench.stats.operational_laws import Ceiling
 from offload.loads import histogram
 from offload.reports import places
 
@@ -134,23 +134,23 @@ class Row:
         cpu_ms = self._median(lambda r: r.cpu_ms_per_request)
         cores = self.first.environment.get("cores")
         alone_s = self._median(lambda r: r.alone_s)
-        is_long = service_s is not None and service_s >= slots.SHORT
-        known = audit.ceilings(
+        is_long = service_s is not None and service_s >= capacity.SHORT
+        known = operational_laws.ceilings(
             workers=count,
             service_s=service_s if is_long else None,
             cores=cores if isinstance(cores, int) else None,
             cpu_s=None if cpu_ms is None else cpu_ms / 1000,
         )
-        if alone_s is not None and alone_s >= slots.SHORT:
-            known += audit.ceilings(users=self.first.users, service_s=alone_s)
+        if alone_s is not None and alone_s >= capacity.SHORT:
+            known += operational_laws.ceilings(users=self.first.users, service_s=alone_s)
         least_s = min((r.alone_s for r in self.records if r.alone_s), default=None)
-        known += slots.ceilings(self.first, least_s)
+        known += capacity.ceilings(self.first, least_s)
         return min(known, key=lambda ceiling: ceiling.rate, default=None)
 
     @property
     def reached(self) -> float | None:
         """The share of the ceiling that the rate reaches."""
-        return audit.reached(self.rate, [self.ceiling] if self.ceiling else [])
+        return operational_laws.reached(self.rate, [self.ceiling] if self.ceiling else [])
 
     def _most(self, ask: Callable[[Record], float | None]) -> float | None:
         return max((v for r in self.records if (v := ask(r)) is not None), default=None)

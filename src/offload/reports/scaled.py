@@ -6,8 +6,8 @@ import json
 
 from tabulate import tabulate
 
+from offload.bench.experiments.sweep import Sweep
 from offload.bench.stats import scaling
-from offload.bench.sweep import Sweep
 
 
 def text(found: Sweep) -> str:

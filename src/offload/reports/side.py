@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 
 from tabulate import tabulate
 
-from offload.bench.record import UNAVAILABLE, Record
+from offload.bench.records.record import UNAVAILABLE, Record
 from offload.reports import places, summary
 from offload.reports.rows import Row
 

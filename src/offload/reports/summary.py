@@ -7,8 +7,8 @@ from typing import Any
 
 from tabulate import tabulate
 
-from offload.bench.environment import sentence
-from offload.bench.record import TEST, Record
+from offload.bench.records.record import TEST, Record
+from offload.bench.telemetry.host import sentence
 from offload.reports import doubts, places
 from offload.reports.rows import Row
 from offload.suites import Request

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offload.bench.record import LONG, TEST, Record
+from offload.bench.records.record import LONG, TEST, Record
 from offload.reports import gil, places, side, summary
 from offload.reports.rows import Row, rows
 

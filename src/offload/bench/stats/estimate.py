@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offload.bench.stats import looks, student
+from offload.bench.stats import sequential, student_t
 
 TARGET = 0.02  # half-width, as a share of the rate
 LOOSE = 0.05  # with `quick`, and for slow cases: they have few completions a visit
@@ -39,7 +39,7 @@ def target_of(rate: float | None, quick: bool = False) -> float:
 
 def estimate(
     rates: Sequence[float | None],
-    schedule: looks.Looks = looks.NORMAL,
+    schedule: sequential.Looks = sequential.NORMAL,
     target: float | None = None,
     quantum: float = 0.0,
 ) -> Estimate:
@@ -62,10 +62,10 @@ def estimate(
     value = statistics.geometric_mean(known) if known else None
     if value is None or n < 2:
         return Estimate(value, None, None, n, None, False)
-    low, high = student.mean_interval([math.log(rate) for rate in known], schedule.level)
+    low, high = student_t.mean_interval([math.log(rate) for rate in known], schedule.level)
     half_width = math.expm1((high - low) / 2) + quantum
     if target is None:
-        target = target_of(value, quick=schedule == looks.QUICK)
+        target = target_of(value, quick=schedule == sequential.QUICK)
     resolved = schedule.is_look(n) and half_width <= target
     return Estimate(
         value, value / (1 + half_width), value * (1 + half_width), n, half_width, resolved

@@ -6,7 +6,7 @@ import math
 import statistics
 from collections.abc import Sequence
 
-from offload.bench.stats import student
+from offload.bench.stats import student_t
 
 Interval = tuple[float, float, float]  # a figure, and the two ends of its interval
 
@@ -19,7 +19,7 @@ def geometric(pairs: Sequence[tuple[float, float]], alpha: float = 0.05) -> Inte
     if len(pairs) < 2:
         return None
     logs = [math.log(y / x) for x, y in pairs]
-    low, high = student.mean_interval(logs, alpha)
+    low, high = student_t.mean_interval(logs, alpha)
     return math.exp(statistics.fmean(logs)), math.exp(low), math.exp(high)
 
 
@@ -35,5 +35,5 @@ def of_means(pairs: Sequence[tuple[float, float]], alpha: float = 0.05) -> Inter
     ratio = statistics.fmean(y for _, y in pairs) / mean
     rest = math.hypot(*(y - ratio * x for x, y in pairs)) / math.sqrt(len(pairs) - 1)
     error = rest / math.sqrt(len(pairs)) / mean
-    half = student.quantile(1 - alpha / 2, len(pairs) - 1) * error
+    half = student_t.quantile(1 - alpha / 2, len(pairs) - 1) * error
     return ratio, ratio - half, ratio + half

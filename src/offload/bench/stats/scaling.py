@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from offload.bench.stats import squares
+from offload.bench.stats import nnls
 
 KNEE, USL = "knee", "usl"
 POINTS = 6  # different N: AICc needs two more than the USL's 3 parameters and the noise
@@ -105,7 +105,7 @@ def usl(points: Points) -> Fit:
     checked = _checked(points, POINTS)
     rows = [(1.0, n - 1, n * (n - 1)) for n, _ in checked]
     # N / X is linear in (1, sigma, kappa) / lambda
-    a, b, c = squares.positive_log_fit(rows, [n / x for n, x in checked])
+    a, b, c = nnls.positive_log_fit(rows, [n / x for n, x in checked])
     sigma, kappa = b / a, c / a
     predicted = tuple(
         n / (a + b * r + c * s) for (n, _), (_, r, s) in zip(points, rows, strict=True)

@@ -1,0 +1,1 @@
+"""Claims: published figures, against the records of a run on this machine."""

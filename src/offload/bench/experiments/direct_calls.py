@@ -1,0 +1,130 @@
+"""Direct calls: a task in threads and in processes without a server, in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from dataclasses import dataclass
+from typing import IO, Any
+
+from offload.bench.target import interpreters, packages
+from offload.errors import StartError
+from offload.registry import catalog
+
+READY = 15.0  # s until all workers have imported the task
+GRACE = 2.0  # s to end by itself
+PATIENCE = 60.0  # s beyond what was asked for, for a task that takes long
+
+
+@dataclass(frozen=True)
+class Calls:
+    """What `count` workers did on their own: `rate` calls a second, and the means of one call.
+
+    `wall_s` is from begin to end, `cpu_s` on a CPU, `queued_s` ready but waiting for one;
+    `switches` of context are per call. `gil_enabled` is the state of the GIL afterwards, where
+    threads run.
+    """
+
+    rate: float
+    wall_s: float
+    cpu_s: float
+    queued_s: float
+    switches: float
+    gil_enabled: bool = True
+
+
+class Direct:
+    """A running process that calls a task as it is told; `facts` is what it is."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self.facts: dict[str, object] = {}
+
+    def call(self, kind: str, count: int, seconds: float) -> Calls:
+        """Have `count` threads, processes or interpreters call for `seconds`.
+
+        Raise StartError when it ends, and for interpreters that do not begin.
+        """
+        assert self._process.stdin is not None
+        self._process.stdin.write(f"{kind} {count} {seconds}\n".encode())
+        self._process.stdin.flush()
+        said = self.line(seconds + PATIENCE)
+        if "error" in said:
+            raise StartError(str(said["error"]))
+        return Calls(**said)
+
+    def line(self, seconds: float) -> dict[str, Any]:
+        """Read one line of JSON within a time."""
+        assert self._process.stdout is not None
+        until = time.monotonic() + seconds
+        data = b""
+        while not data.endswith(b"\n"):
+            left = max(0.0, until - time.monotonic())
+            if not select.select([self._process.stdout], [], [], left)[0]:
+                raise StartError(f"direct calls did not answer within {seconds:.0f} s")
+            piece = os.read(self._process.stdout.fileno(), 65536)
+            if not piece:
+                raise StartError("direct calls ended early")
+            data += piece
+        found: dict[str, Any] = json.loads(data)
+        return found
+
+
+@contextmanager
+def direct(
+    task: str, workers: int, python: str | None, path: str | None, environment: Mapping[str, str]
+) -> Iterator[Direct]:
+    """Start a process that calls `task` with up to `workers`, and end it; raise StartError."""
+    program = sys.executable if python is None else interpreters.find(python)
+    added = {**environment, **packages.environment(program), **interpreters.environment(python)}
+    if path is not None:
+        added["TASK_PATH"] = path
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [
+                program,
+                "-P",
+                "-m",
+                "offload.servers._direct",
+                catalog.find_task(task).name,
+                str(workers),
+            ],
+            env={**os.environ, **added},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+        )
+        try:
+            running = Direct(process)
+            running.facts = dict(_ready(running, log))
+            yield running
+        finally:
+            _end(process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Close its input, at which it removes its temporary files and ends; kill it when it does not.
+
+    Its workers end with it.
+    """
+    try:
+        process.communicate(timeout=GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+
+
+def _ready(running: Direct, log: IO[bytes]) -> dict[str, Any]:
+    try:
+        return running.line(READY)
+    except StartError as error:
+        log.seek(0)
+        last = (log.read().decode(errors="replace").strip().splitlines() or [str(error)])[-1]
+        raise StartError(last.removeprefix("error: ")) from None

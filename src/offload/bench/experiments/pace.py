@@ -1,0 +1,52 @@
+"""The pace of a comparison on stderr: how long it takes at most, and to its next look."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+
+from offload.bench.experiments.progress import duration
+from offload.bench.records.record import Record
+from offload.bench.stats.paired_test import Verdict
+from offload.bench.trial import workload
+from offload.suites import Case
+
+AROUND = 1.0  # s of a slice beside its load: the start of its tool, and what is asked afterwards
+
+
+class Pace:
+    """Tell of `pairs`, which grow, of two cases."""
+
+    def __init__(self, one: Case, other: Case, pairs: Sequence[object]) -> None:
+        self._one, self._other = one.name, other.name
+        self._pairs = pairs
+        self._look, self._done, self._seen, self._pair_s = 0, 0, 0, 0.0
+        self._began = self._at = time.monotonic()  # of these pairs, and of the last one's end
+
+    def begin(self, look: int, most: int, records: Sequence[Record], slice_s: float) -> None:
+        """Begin the pairs up to a look, of at most so many; say how long, before the first."""
+        self._look, self._done, self._seen = look, len(self._pairs), len(self._pairs)
+        self._began = self._at = time.monotonic()
+        cycles = [workload.cycle_s(record) for record in records]
+        self._pair_s = sum(max(workload.WARM, c) + max(slice_s, c) + AROUND for c in cycles)
+        if not self._pairs:
+            names = f"{self._one} against {self._other}, in turn"
+            long = duration(most * self._pair_s)
+            print(f"{names}: at most {most} pairs, about {long}", file=sys.stderr, flush=True)
+
+    def line(self) -> str:
+        """Say how many pairs there are, and what is left to the look."""
+        now = time.monotonic()
+        if len(self._pairs) > self._seen:
+            self._seen, self._at = len(self._pairs), now
+            self._pair_s = (now - self._began) / (self._seen - self._done)
+        left = max(0.0, self._pair_s * (self._look - self._seen) - (now - self._at))
+        return f"{len(self._pairs)} pairs; {duration(left)} to the look at {self._look}"
+
+    def tell(self, found: Verdict) -> None:
+        """Say what a look found."""
+        if found.ratio is not None and found.low is not None and found.high is not None:
+            times = f"{found.ratio:.3f} ({found.low:.3f} to {found.high:.3f}) times {self._one}"
+            words = f"{found.pairs} pairs: {self._other} is {times}: {found.word}"
+            print(words, file=sys.stderr, flush=True)

@@ -1,0 +1,47 @@
+"""Speed-ups: what several workers do by direct calls, over what one thread does alone."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from offload.bench.experiments.direct_calls import Calls, Direct
+
+ROUNDS = 3  # of one thread, then each kind: what disturbs one round is outvoted
+SECONDS = 0.7  # s of each, at least two calls
+
+
+@dataclass(frozen=True)
+class SpeedUp:
+    """What workers of one kind did: medians over the rounds.
+
+    `ratio` is their calls a second over those of one thread, `switches` are of context, a call.
+    `gil_enabled` is the state of the GIL afterwards, where the threads run.
+    """
+
+    ratio: float
+    switches: float
+    gil_enabled: bool
+
+
+def speed_ups(running: Direct, workers: int, kinds: Sequence[str]) -> dict[str, SpeedUp]:
+    """Measure kinds of workers, "threads", "processes" or "interpreters", by turns.
+
+    Raise StartError for a kind that the task or this Python cannot have.
+    """
+    alone: list[float] = []
+    calls: dict[str, list[Calls]] = {kind: [] for kind in kinds}
+    for _ in range(ROUNDS):
+        alone.append(running.call("threads", 1, SECONDS).rate)
+        for kind in kinds:
+            calls[kind].append(running.call(kind, workers, SECONDS))
+    return {kind: _median(found, statistics.median(alone)) for kind, found in calls.items()}
+
+
+def _median(found: Sequence[Calls], alone: float) -> SpeedUp:
+    return SpeedUp(
+        statistics.median(calls.rate for calls in found) / alone,
+        statistics.median(calls.switches for calls in found),
+        found[-1].gil_enabled,
+    )

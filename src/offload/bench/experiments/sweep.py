@@ -1,0 +1,55 @@
+"""A sweep: one case with growing workers or users, and the curve that its rates follow."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from offload.bench.records import rate
+from offload.bench.records.record import VISIT, Record
+from offload.bench.stats import scaling
+from offload.bench.stats.estimate import Estimate
+from offload.bench.stats.scaling import Choice
+from offload.errors import RunError, UsageError
+from offload.registry import catalog
+from offload.suites import Case
+
+WORKERS, USERS = "workers", "users"
+
+
+@dataclass(frozen=True)
+class Sweep:
+    """The rates of one case over `workers` or `users`, and the model that fits them, or why none.
+
+    `points` are (number, estimate of the rate in requests a second), in rising order.
+    """
+
+    over: str
+    points: tuple[tuple[int, Estimate], ...]
+    choice: Choice
+    records: tuple[Record, ...]
+
+
+def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
+    """Give a case with each number of workers, or of users; raise UsageError without workers."""
+    if over == USERS:
+        return tuple(replace(case, users=number) for number in numbers)
+    if "workers" not in catalog.find_server(case.server).settings:
+        raise UsageError(f"{case.server} has no workers: sweep over users=1..64")
+    return tuple(replace(case, settings={**case.settings, "workers": number}) for number in numbers)
+
+
+def fit(records: Sequence[Record], over: str) -> Sweep:
+    """Fit the rates of a sweep's visits; raise RunError when there are none."""
+    found: dict[int, dict[int | None, Record]] = {}
+    for record in records:
+        number = record.workers if over == WORKERS else record.users
+        if record.kind == VISIT and number is not None:
+            found.setdefault(number, {})[record.round] = record
+    points = tuple(
+        (number, rate.of_visits(list(visits.values()))) for number, visits in sorted(found.items())
+    )
+    known = [(float(number), e.value) for number, e in points if e.value is not None]
+    if not known:
+        raise RunError("no visit of the sweep has a rate: fab report says why")
+    return Sweep(over, points, scaling.choose(known), tuple(records))

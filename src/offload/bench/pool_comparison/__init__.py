@@ -1,1 +1,0 @@
-"""Compares pools of worker processes: python -m offload.bench.pool_comparison."""

@@ -1,0 +1,1 @@
+"""Compares pools of worker processes: python -m offload.bench.pools."""

@@ -1,0 +1,103 @@
+"""Chaos test: one worker after the other is killed while 64 tasks are in progress."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import os
+import random
+import signal
+import time
+from contextlib import suppress
+from dataclasses import dataclass
+
+from offload.bench.pools.payloads import noop
+from pipepool import BrokenWorker, PipePool
+
+KILL_INTERVAL = 0.1  # s between two kills
+AT_ONCE = 64
+CALM_SHARE = 1 / 3  # seconds without kills before, as a share of those with kills
+RESTART_TIMEOUT = 10.0  # s for the pool to restart the last workers
+
+
+@dataclass(frozen=True)
+class ChaosResult:
+    """Throughput in each second, in tasks/s: `calm` before the kills, `rates` during them.
+
+    `failed` tasks must be at most the tasks that the killed workers `held`; `calm_failed`, those
+    before the kills, must be 0. There must be as many `restarts` as `kills`.
+    """
+
+    idempotent: bool
+    calm: list[float]
+    calm_failed: int
+    rates: list[float]
+    done: int
+    failed: int
+    held: int
+    kills: int
+    restarts: int
+
+
+async def measure(workers: int, idempotent: bool, seconds: int) -> ChaosResult:
+    """Start a pool, and kill one of its workers every 100 ms for `seconds`."""
+    logging.getLogger("pipepool").setLevel(logging.ERROR)  # it reports each death
+    async with PipePool(workers) as pool:
+        calm, calm_failed = await _load(pool, idempotent, max(1, round(seconds * CALM_SHARE)))
+        killing = asyncio.create_task(_kill(pool, seconds))
+        rates, failed = await _load(pool, idempotent, seconds)
+        kills, held = await killing
+        await _wait_for_restarts(pool, workers, kills)
+        done = round(sum(rates))
+        restarts = pool.stats().restarts
+        return ChaosResult(
+            idempotent, calm, calm_failed, rates, done, failed, held, kills, restarts
+        )
+
+
+async def _load(pool: PipePool, idempotent: bool, seconds: int) -> tuple[list[float], int]:
+    """Run 64 tasks at once; return how many completed in each second, and how many failed."""
+    done, failed = [0] * seconds, 0
+    begin = time.monotonic()
+
+    async def user() -> None:
+        nonlocal failed
+        while time.monotonic() - begin < seconds:
+            try:
+                await pool.run(noop, idempotent=idempotent)
+                done[min(int(time.monotonic() - begin), seconds - 1)] += 1
+            except BrokenWorker:
+                failed += 1
+
+    await asyncio.gather(*(user() for _ in range(AT_ONCE)))
+    return [float(count) for count in done], failed
+
+
+async def _kill(pool: PipePool, seconds: float) -> tuple[int, int]:
+    """Kill one worker after the other; return how many, and how many tasks they held."""
+    killed: set[int] = set()
+    held = 0
+    end = time.monotonic() + seconds - KILL_INTERVAL
+    while time.monotonic() < end:
+        await asyncio.sleep(KILL_INTERVAL)
+        if living := [pid for pid in pool.stats().pids if pid not in killed]:
+            one = random.choice(living)  # noqa: S311 - no secret
+            with suppress(ProcessLookupError):
+                os.kill(one, signal.SIGKILL)
+                killed.add(one)
+                held += _held(pool, one)
+    return len(killed), held
+
+
+def _held(pool: PipePool, pid: int) -> int:
+    assert pool._scheduler is not None
+    connections = pool._scheduler.manager.connections.values()
+    return sum(len(each.tasks) for each in connections if each.pid == pid)
+
+
+async def _wait_for_restarts(pool: PipePool, workers: int, kills: int) -> None:
+    """Wait until `kills` workers have died and all are there again, or the time is up."""
+    with suppress(TimeoutError):
+        async with asyncio.timeout(RESTART_TIMEOUT):
+            while pool.stats().restarts < kills or len(pool.stats().pids) < workers:
+                await asyncio.sleep(KILL_INTERVAL)

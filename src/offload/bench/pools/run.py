@@ -1,0 +1,79 @@
+"""Measures pools of workers, by `python -m bench.pool_comparison`."""
+
+from __future__ import annotations
+
+import json
+import os
+import select
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+from offload.errors import RunError
+from offload.registry import places
+
+BUDGET = {False: (0.25, 660.0), True: (0.05, 60.0)}  # s of a slice and of all rounds; with quick
+PATIENCE = 120.0  # s beyond that: to begin all pools, for the last round and to end
+
+Line = dict[str, Any]
+
+
+def measure(
+    quick: bool,
+    workers: int,
+    tell: Callable[[str], None],
+    more: Sequence[str] = (),
+    more_s: float = 0.0,
+) -> list[Line]:
+    """Measure every pool that is here, in a process of its own; raise RunError when it fails.
+
+    `more` are further arguments, and `more_s` the seconds that they take beside rounds.
+    """
+    seconds, budget = BUDGET[quick]
+    words = [f"--workers={workers}", f"--seconds={seconds}", f"--budget={budget}", *more]
+    process = subprocess.Popen(
+        [
+            sys.executable,
+            "-P",
+            "-m",
+            "offload.bench.pools",
+            *words,
+            *(["--quick"] * quick),
+        ],
+        env=os.environ | places.import_path(),
+        stdout=subprocess.PIPE,
+        process_group=0,
+    )
+    found: list[Line] = []
+    rounds = 0
+    try:
+        for line in _lines(process, time.monotonic() + budget + more_s + PATIENCE):
+            if line["kind"] == "missing":
+                tell(f"without {line['pool']}: {line['why']}")
+            elif line["kind"] == "slice" and line["round"] == rounds:
+                rounds += 1
+                tell(f"round {rounds}")
+            found.append(line)
+        if process.wait(PATIENCE):
+            raise RunError("the pool comparison failed: see its output above")
+    finally:
+        if process.poll() is None:
+            os.killpg(process.pid, signal.SIGKILL)
+        process.communicate()
+    return found
+
+
+def _lines(process: subprocess.Popen[bytes], until: float) -> Iterator[Line]:
+    assert process.stdout is not None
+    data = b""
+    while True:
+        if not select.select([process.stdout], [], [], max(0.0, until - time.monotonic()))[0]:
+            raise RunError("the pool comparison did not end in time: one of its pools hangs")
+        piece = os.read(process.stdout.fileno(), 1 << 16)
+        if not piece:
+            return
+        *whole, data = (data + piece).split(b"\n")
+        yield from map(json.loads, whole)

@@ -1,0 +1,53 @@
+"""The GIL in a record: what its clocks and its meter say, by the formulas of `stats.gil`."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from offload.bench.records.record import Record
+from offload.bench.stats import gil
+
+
+@dataclass(frozen=True)
+class Gil:
+    """What the GIL did: shares from 0 to 1, None where the record does not tell.
+
+    `hold` is h, `utilisation` rho, `wait_share` gamma, `inflation` kappa; `speed_up` is S_N of the
+    record's slots, and `switches` is how often a task gave the GIL away or took it.
+    """
+
+    hold: float | None
+    utilisation: float | None
+    wait_share: float | None
+    inflation: float | None
+    speed_up: float | None
+    switches: float | None
+
+
+def of(record: Record) -> Gil:
+    """Derive them from one record: of a visit that asked for the GIL all are known, else few."""
+    gamma, kappa = _wait_share(record), _inflation(record)
+    is_known = gamma is not None and kappa and record.slots
+    return Gil(
+        record.gil_hold,
+        record.gil_utilisation,
+        gamma,
+        kappa,
+        gil.speed_up(record.slots or 1, gamma or 0.0, kappa or 1.0) if is_known else None,
+        record.gil_switches / record.completed
+        if record.gil_switches is not None and record.completed
+        else None,
+    )
+
+
+def _wait_share(record: Record) -> float | None:
+    w_n, c_n, q_n = record.task_s, record.task_cpu_s, record.task_queued_s
+    b = record.alone_blocked_s
+    if w_n is None or c_n is None or q_n is None or b is None or w_n == 0:
+        return None
+    return gil.wait_share(w_n, c_n, q_n, b)
+
+
+def _inflation(record: Record) -> float | None:
+    c_n, c_1 = record.task_cpu_s, record.alone_task_cpu_s
+    return None if c_n is None or not c_1 else gil.inflation(c_n, c_1)

@@ -1,0 +1,148 @@
+"""The journal of a run: records in a file that is only ever appended to."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from datetime import UTC, datetime
+from pathlib import Path
+
+from offload import files
+from offload.bench.records.record import Record, from_line
+from offload.errors import StorageError
+
+RESULTS = Path(os.environ.get("RESULTS", "results")).absolute()
+FILE = "records.jsonl"
+LASTING = "load_tests"  # the run that single load tests are added to
+
+
+def new_run(name: str) -> Path:
+    """Make the folder of a new run, named by the time in UTC; two runs never share one."""
+    stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    for suffix in ("", *(f"-{n}" for n in range(2, 100))):
+        folder = RESULTS / f"{stamp}-{name}{suffix}"
+        try:
+            folder.mkdir(parents=True)
+        except FileExistsError:
+            continue
+        except OSError as error:
+            raise _unusable(folder, error) from error
+        return folder
+    raise StorageError(f"{RESULTS} has 99 runs of this second: wait for the next")
+
+
+def lasting_run() -> Path:
+    """Take the folder of the run that single load tests are added to, made when it is not there."""
+    folder = RESULTS / LASTING
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise _unusable(folder, error) from error
+    return folder
+
+
+def check_writable() -> None:
+    """Raise StorageError unless runs can be written to the results folder."""
+    try:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+        with tempfile.TemporaryFile(dir=RESULTS):
+            pass
+    except OSError as error:
+        raise _unusable(RESULTS, error) from error
+
+
+def append(folder: Path, record: Record) -> None:
+    """Add one record, durably: one write to an O_APPEND descriptor, then fsync."""
+    path = folder / FILE
+    try:
+        descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
+        try:
+            _write(descriptor, path, record.to_line().encode() + b"\n")
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def read(folder: Path) -> list[Record]:
+    """Read the records of a run; a torn line, left by a crash, is passed over with a warning."""
+    path = folder / FILE
+    try:
+        lines = path.read_bytes().decode(errors="replace").removesuffix("\n").split("\n")
+    except OSError as error:
+        raise _unusable(path, error) from error
+    records = []
+    for number, line in enumerate(lines if lines != [""] else [], start=1):
+        try:
+            records.append(from_line(line))
+        except ValueError as error:
+            print(f"warning: {path}:{number} is no record, passed over: {error}", file=sys.stderr)
+    return records
+
+
+def count(folder: Path) -> int:
+    """Count the records of a run that may have none yet."""
+    return len(read(folder)) if (folder / FILE).exists() else 0
+
+
+def newest() -> Path:
+    """Find the run that was written to last; raise StorageError when there is none."""
+    try:
+        runs = [path for path in RESULTS.glob(f"*/{FILE}") if not is_example(path.parent)]
+        return max(runs, key=lambda path: path.stat().st_mtime).parent
+    except ValueError:
+        raise StorageError(f"no run in {RESULTS}: make one by fab quick") from None
+    except OSError as error:
+        raise _unusable(RESULTS, error) from error
+
+
+def newest_planned() -> Path:
+    """Find the newest run that has a plan; raise StorageError when there is none."""
+    folders = (path.parent for path in RESULTS.glob("*/run.json"))
+    newest = max((f.name for f in folders if not is_example(f)), default=None)
+    if newest is None:
+        raise StorageError(
+            f"no run to go on with in {RESULTS}: begin one by fab run_all_load_tests"
+        )
+    return RESULTS / newest
+
+
+def is_example(folder: Path) -> bool:
+    """Say whether a run is one of the repository's own: `example`, or `example-` and a suite."""
+    return folder.name.partition("-")[0] == "example"
+
+
+def named(run: str) -> Path:
+    """Find a run by its folder's name; raise StorageError when it is not there."""
+    folder = RESULTS / run
+    if run != Path(run).name or not (folder / FILE).is_file():
+        known = ", ".join(sorted(path.parent.name for path in RESULTS.glob(f"*/{FILE}"))) or "none"
+        raise StorageError(f"no run {run!r} in {RESULTS}: there are {known}")
+    return folder
+
+
+def replace(path: Path, text: str) -> None:
+    """Write a file so that a reader sees the old text or the new, never a part."""
+    try:
+        files.replace(path, text.encode())
+    except OSError as error:
+        raise _unusable(path, error) from error
+
+
+def _write(descriptor: int, path: Path, data: bytes) -> None:
+    """Begin on a line of one's own, after a line that a crash left torn."""
+    size = path.stat().st_size
+    with path.open("rb") as file:
+        file.seek(max(0, size - 1))
+        torn = file.read(1) not in (b"", b"\n")
+    written = os.write(descriptor, b"\n" * torn + data)
+    if written != len(data) + torn:
+        raise OSError(28, "only a part of the record could be written")
+
+
+def _unusable(path: Path, error: OSError) -> StorageError:
+    return StorageError(
+        f"{path}: {error.strerror}: mend its rights or space, or set RESULTS=folder"
+    )

@@ -1,0 +1,22 @@
+"""The rate of a case, from its visits."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from offload.bench.records.record import Record
+from offload.bench.stats import sequential
+from offload.bench.stats.estimate import Estimate, estimate
+
+
+def of_visits(visits: Sequence[Record]) -> Estimate:
+    """Estimate a case's rate, requests a second, as its visits' own run asked for it.
+
+    A visit without a completed request counts for nothing; none of them give an estimate of None.
+    """
+    rates = [record.rate or None for record in visits]
+    quantum = max((record.rate_quantum or 0.0 for record in visits), default=0.0)
+    newest = visits[-1] if visits else None
+    is_quick = newest is not None and newest.quick
+    target = None if newest is None else newest.target
+    return estimate(rates, sequential.QUICK if is_quick else sequential.NORMAL, target, quantum)

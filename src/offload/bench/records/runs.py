@@ -1,0 +1,68 @@
+"""The runs of a suite: the one to judge it by, and the newer ones that tell less."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from offload.bench.records import journal, plan
+from offload.bench.records.record import Record
+from offload.errors import StorageError
+
+
+@dataclass(frozen=True)
+class Run:
+    """One run with its records of a suite; `lack` is what it has less than a whole one, or None."""
+
+    folder: Path
+    records: Sequence[Record]
+    lack: str | None
+
+    @property
+    def has_rate(self) -> bool:
+        """Say whether anything was measured at all."""
+        return any(record.rate for record in self.records)
+
+
+def newest_of(suite: str) -> tuple[Run | None, list[str]]:
+    """Find the run to judge a suite by, and say what newer ones, and itself, lack.
+
+    It is the newest that has figures and a record of every case that was planned; without one, the
+    newest that has figures; without any, the newest. None when there is no run.
+    """
+    found: list[Run] = []
+    for folder in sorted(_folders(suite), key=lambda path: path.name, reverse=True):
+        found.append(read(folder, suite))
+        if found[-1].lack is None:
+            break
+    if not found:
+        return None, []
+    best = min(found, key=lambda run: (run.lack is not None, not run.has_rate))  # the first of many
+    newer = found[: found.index(best) + 1]
+    return best, [f"{run.folder.name} {run.lack}" for run in newer if run.lack is not None]
+
+
+def read(folder: Path, suite: str) -> Run:
+    """Read the records that a run has of a suite."""
+    records = [record for record in journal.read(folder) if record.suite == suite]
+    run = Run(folder, records, None)
+    if not _is_finished(run):
+        return Run(folder, records, f"is unfinished: fab resume:{folder.name}")
+    return run if run.has_rate else Run(folder, records, "has no figures")
+
+
+def _folders(suite: str) -> list[Path]:
+    name = re.compile(rf"\d{{8}}-\d{{6}}-{re.escape(suite)}(-\d+)?")
+    paths = journal.RESULTS.glob(f"*/{journal.FILE}")
+    return [path.parent for path in paths if name.fullmatch(path.parent.name)]
+
+
+def _is_finished(run: Run) -> bool:
+    """Say whether every case of a run's plan has a record; one without a plan has no more."""
+    try:
+        planned = plan.load(run.folder).cases
+    except StorageError:
+        return True
+    return len({record.key for record in run.records}) >= len(planned)

@@ -1,0 +1,45 @@
+"""Blocking: the interval of a share from samples that resemble their neighbours."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Sequence
+from itertools import pairwise
+
+from offload.bench.stats import student_t
+
+LEAST = 8  # blocks, of which a deviation is taken
+
+
+def share_interval(values: Sequence[float], alpha: float = 0.05) -> tuple[float, float, float]:
+    """Give the mean of `values`, each from 0 to 1, and the ends of its interval.
+
+    It is Wilson's, of as many independent samples as have the standard error of these: never more
+    than there are. Raise ValueError without values. Source: Wilson 1927, Probable inference, the
+    law of succession, and statistical inference.
+    """
+    if not values:
+        raise ValueError("there is no share without samples")
+    share, n = min(1.0, math.fsum(values) / len(values)), float(len(values))
+    error = standard_error(values)
+    if error > 0:
+        n = max(1.0, min(n, share * (1 - share) / error**2))
+    z2 = student_t.normal_quantile(1 - alpha / 2) ** 2
+    middle = share + z2 / (2 * n)
+    half = math.sqrt(z2 * (share * (1 - share) / n + z2 / (4 * n * n)))
+    low, high = (middle - half) / (1 + z2 / n), (middle + half) / (1 + z2 / n)
+    return share, max(0.0, min(low, share)), min(1.0, max(high, share))
+
+
+def standard_error(values: Sequence[float]) -> float:
+    """Give the standard error of a mean; 0 when it cannot be seen, for too few or equal values.
+
+    It is the largest over blocks of 1, 2, 4 ... samples. Source: Flyvbjerg and Petersen 1989,
+    Error estimates on averages of correlated data.
+    """
+    errors, blocks = [0.0], list(values)
+    while len(blocks) >= LEAST:
+        errors.append(statistics.pstdev(blocks) / math.sqrt(len(blocks) - 1))
+        blocks = [(one + other) / 2 for one, other in list(pairwise(blocks))[::2]]
+    return max(errors)
