@@ -25,7 +25,7 @@ from offload.bench.target import interpreters
 from offload.bench.telemetry import host
 from offload.errors import Mendable
 from offload.registry import catalog
-from offload.reports import gil_cost as worded
+from offload.reports.gil import cost as worded
 from offload.suites import Case
 
 TASKS = (

@@ -10,8 +10,9 @@ from _script import ROOT
 from _table import between
 
 from offload.bench.records import journal
-from offload.cli import _claims
-from offload.reports import claims, summary
+from offload.cli import suite_claims
+from offload.reports import summary
+from offload.reports.claims import verdicts as claims
 from offload.reports.rows import rows
 from offload.suites import tornado
 
@@ -41,9 +42,9 @@ def verdicts(results: Path) -> str:
     found = {}
     for folder in sorted({results / "example", *results.glob("example-*")}):
         records = journal.read(folder)
-        for suite in _claims.suites_of(records):
+        for suite in suite_claims.suites_of(records):
             own = [record for record in records if record.suite == suite]
-            found[suite] = _claims.of_suite(suite, own)
+            found[suite] = suite_claims.of_suite(suite, own)
     return claims.short([one for judged in found.values() for one in judged])
 
 

@@ -1,6 +1,6 @@
 """One event loop: the task runs on the loop, which serves nobody else until the task awaits."""
 
-from offload.servers import _tornado
+from offload.serving.applications import tornado_app
 
 NUMBER = 2
 ALSO = {"2_group": "sleep_async_split"}
@@ -8,4 +8,4 @@ ALSO = {"2_group": "sleep_async_split"}
 
 def serve(task: str, port: int, *, backlog: int = 1024) -> None:
     """Run the task on the event loop itself: there is no executor."""
-    _tornado.serve(task, port, backlog, executor=None)
+    tornado_app.serve(task, port, backlog, executor=None)

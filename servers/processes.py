@@ -3,7 +3,8 @@
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
-from offload.servers import _healing, _tornado
+from offload.serving.applications import tornado_app
+from offload.serving.pools import recovery
 
 NUMBER = 4
 
@@ -20,8 +21,8 @@ def serve(
     context = get_context(start_method)
 
     def build() -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(workers, context, _healing.begin, (context.Barrier(workers),))
+        return ProcessPoolExecutor(workers, context, recovery.begin, (context.Barrier(workers),))
 
-    with _healing.Pool(build, workers, task) as pool:
+    with recovery.Pool(build, workers, task) as pool:
         pool.start()
-        _tornado.serve(task, port, backlog, pool)
+        tornado_app.serve(task, port, backlog, pool)

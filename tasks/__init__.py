@@ -17,7 +17,7 @@ from typing import Any
 
 from offload.errors import MachineError, UsageError
 from offload.registry import catalog
-from offload.tasks import _failure, _own
+from offload.tasks import _failure, _user_module
 from offload.tasks._failure import TaskFailed
 
 __all__ = ["TaskFailed", "acall", "call", "resolve"]
@@ -32,7 +32,7 @@ def resolve(name: str) -> Callable[[], Any]:
     """
     entry = catalog.find_task(name)
     where, _, own = entry.name.rpartition(":")
-    module = _own.load(where) if where else _ours(entry.path)
+    module = _user_module.load(where) if where else _ours(entry.path)
     found: Any = getattr(module, own, None)
     if callable(found):
         function: Callable[[], Any] = found
@@ -83,7 +83,7 @@ def _ours(path: Path) -> ModuleType:
         if isinstance(error, ModuleNotFoundError) and _is_library(error.name):
             hint = f"install it with {sys.executable} -m pip install {error.name}"
             raise MachineError(f"tasks/{path.name} needs {error.name}: {hint}") from None
-        raise _own.import_failed(f"tasks/{path.name}", error) from None
+        raise _user_module.import_failed(f"tasks/{path.name}", error) from None
 
 
 def _is_library(missing: str | None) -> bool:

@@ -13,7 +13,7 @@ import psutil
 import pytest
 
 from offload.bench.target import server
-from offload.servers._octopus import database
+from offload.serving.frameworks.octopus import database
 from offload.suites import Case
 from tests import ROOT
 from tests.installed import require

@@ -19,7 +19,8 @@ MAY_IMPORT = {
     "registry": {"errors"},
     "upstream": BASE,
     "tasks": BASE,
-    "servers": BASE | {"tasks"},
+    "serving": BASE | {"tasks"},
+    "servers": BASE | {"tasks", "serving"},
     "loads": BASE,
     "suites": BASE | {"loads"},
     "bench": BASE | {"suites", "loads", "upstream"},
@@ -67,11 +68,13 @@ def test_every_python_file_belongs_to_a_part() -> None:
     assert [p.name for p in ROOT.glob("*.py")] == ["fabfile.py"]
 
 
-@pytest.mark.parametrize("name", ["_probe", "_gil_state", "_gil_word", "_memory"])
-def test_the_probe_needs_only_the_standard_library(name: str) -> None:
-    path = ROOT / "servers" / f"{name}.py"
+@pytest.mark.parametrize(
+    "name", sorted(p.stem for p in (PACKAGE / "serving" / "metrics").glob("*.py"))
+)
+def test_metrics_need_only_the_standard_library(name: str) -> None:
+    path = PACKAGE / "serving" / "metrics" / f"{name}.py"
     assert imported(path) - {"offload"} <= sys.stdlib_module_names
-    assert parts_of(path) <= {"servers"}
+    assert parts_of(path) <= {"serving", "tasks"}
 
 
 def test_the_registry_needs_only_the_standard_library() -> None:
@@ -84,8 +87,8 @@ def test_the_process_pool_needs_only_the_standard_library() -> None:
         assert imported(path) - {"pipepool"} <= sys.stdlib_module_names, path
 
 
-@pytest.mark.parametrize("part", sorted({*MAY_IMPORT} - {"servers", "bench", "registry"}))
-def test_only_servers_and_the_bench_use_the_process_pool(part: str) -> None:
+@pytest.mark.parametrize("part", sorted({*MAY_IMPORT} - {"serving", "bench", "registry"}))
+def test_only_serving_and_the_bench_use_the_process_pool(part: str) -> None:
     assert not any("pipepool" in imported(path) for path in files(part))
 
 

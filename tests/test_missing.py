@@ -17,7 +17,7 @@ from offload.bench.experiments.run import run
 from offload.bench.records.plan import Plan
 from offload.bench.records.record import LONG
 from offload.bench.trial import builder, flags
-from offload.cli import _run
+from offload.cli import plan_run
 from offload.errors import MachineError, RunError
 from offload.registry import requirements
 from offload.suites import Case
@@ -47,18 +47,18 @@ def test_a_package_of_the_suites_that_is_here_can_be_imported(package: str) -> N
 def test_a_plan_without_its_published_tool_takes_builtin(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
     assert loads.missing("ab") == AB
-    plan = _run.suite_plan("fastapi_strawberry", "", "", True, None)
+    plan = plan_run.suite_plan("fastapi_strawberry", "", "", True, None)
     assert (plan.driver, plan.missing) == ("builtin", AB)
-    assert _run.suite_plan("fastapi_strawberry", "", "builtin", True, None).missing is None
+    assert plan_run.suite_plan("fastapi_strawberry", "", "builtin", True, None).missing is None
 
 
 def test_a_run_without_its_published_tool_says_so_when_it_begins(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(_run, "go_on", lambda *_: [])
+    monkeypatch.setattr(plan_run, "go_on", lambda *_: [])
     case = Case("threads", "noop_sync")
     for missing, told in ((AB, f"one long run each with builtin ({AB}): "), (None, "builtin: ")):
-        _run.begin(Plan("measure", (case,), seed=1, driver="builtin", missing=missing))
+        plan_run.begin(Plan("measure", (case,), seed=1, driver="builtin", missing=missing))
         assert told in capsys.readouterr().err
 
 
@@ -86,7 +86,7 @@ def test_a_suite_without_its_packages_ends_in_one_line_with_the_command() -> Non
         )
     ]
     with pytest.raises(RunError, match=r"^no row has figures: a needs x: make suites$"):
-        _run.show(records, "text")
+        plan_run.show(records, "text")
     other = builder.not_available(records[0], MachineError("no Python: get one"))
     with pytest.raises(RunError, match="the notes under the table say why"):
-        _run.show([*records, other], "text")
+        plan_run.show([*records, other], "text")

@@ -11,7 +11,7 @@ import docutils.core
 import docutils.nodes
 import pytest
 
-from offload.cli.spelling import defaults, rewrite
+from offload.cli.syntax import defaults, rewrite
 from offload.errors import UsageError
 from offload.registry import catalog
 from offload.registry.places import PACKAGE

@@ -6,7 +6,7 @@ import subprocess
 
 import pytest
 
-from offload.cli.spelling import rewrite
+from offload.cli.syntax import rewrite
 from offload.errors import UsageError
 from tests import ROOT
 from tests.commands import FAB, fab_here

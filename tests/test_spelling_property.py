@@ -9,12 +9,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invoke import Collection, ParseError, Parser
 
-from offload.cli import COMMANDS, benchmark, load_test, maintain, question, serve, start, understand
-from offload.cli.spelling import NO, YES, defaults, rewrite
+from offload.cli import (
+    COMMANDS,
+    benchmark,
+    load_test,
+    maintain,
+    questions,
+    serve,
+    start,
+    understand,
+)
+from offload.cli.syntax import NO, YES, defaults, rewrite
 from offload.errors import UsageError
 from tests.properties import examples
 
-assert [benchmark, load_test, maintain, question, serve, start, understand]  # each has commands
+assert [benchmark, load_test, maintain, questions, serve, start, understand]  # each has commands
 
 PARAMETERS = {name: defaults(task.body) for name, task in COMMANDS.items()}
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters=","), max_size=12)

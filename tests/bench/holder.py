@@ -11,7 +11,7 @@ import sys
 import time
 from time import monotonic
 
-from offload.servers import _gil_state, _gil_word
+from offload.serving.metrics import gil_address, gil_state
 
 CYCLE = 0.02  # s
 DATA = bytes(1 << 20)
@@ -37,7 +37,7 @@ def release(seconds: float, how: str) -> None:
 
 def main(share: float, seconds: float, how: str) -> None:
     """Alternate for `seconds`, and say what was held."""
-    print(json.dumps(_gil_word.facts()), flush=True)
+    print(json.dumps(gil_address.facts()), flush=True)
     sys.stdin.readline()
     began, held = monotonic(), 0.0
     while monotonic() - began < seconds:
@@ -46,7 +46,7 @@ def main(share: float, seconds: float, how: str) -> None:
     ended = monotonic()
     window = {"began": began, "ended": ended}
     print(
-        json.dumps({"share": held / (ended - began), **window, "gil": _gil_state.enabled()}),
+        json.dumps({"share": held / (ended - began), **window, "gil": gil_state.enabled()}),
         flush=True,
     )
     sys.stdin.readline()  # to be there until the last look

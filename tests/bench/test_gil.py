@@ -21,7 +21,7 @@ from offload.bench.trial import builder, single_request
 from offload.bench.trial.trial import visit
 from offload.bench.trial.warmup import get
 from offload.loads import Load
-from offload.reports import gil_follows
+from offload.reports.gil import advice
 from offload.suites import Case
 from tests.bench.test_gil_meter import TRIES, two_cores
 
@@ -105,7 +105,7 @@ def test_threads_that_compute_wait_for_each_other(computing: Record) -> None:
 def test_a_hold_in_c_is_longer_than_python_code_may_hold(computing: Record) -> None:
     in_c = visited("threads", "computes_in_one_call", users=8).gil_hold_p75_s
     assert computing.gil_hold_p75_s < in_c  # type: ignore[operator]
-    assert in_c > gil_follows.LONG_S  # type: ignore[operator]
+    assert in_c > advice.LONG_S  # type: ignore[operator]
 
 
 @believes_late_looks

@@ -20,7 +20,7 @@ from typing import ClassVar
 import pytest
 
 from offload.loads import Load, Measured, builtin
-from offload.loads._check import check
+from offload.loads._preflight import check
 
 SLOTS = 4
 SLOT_S = 0.14

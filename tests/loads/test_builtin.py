@@ -11,9 +11,9 @@ import pytest
 import trustme
 
 from offload.loads import Load
-from offload.loads._samples import Samples
-from offload.loads._summary import Window, quantile, summary
 from offload.loads.builtin import parse
+from offload.loads.engine.samples import Samples
+from offload.loads.engine.summary import Window, quantile, summary
 from tests.loads.conftest import SLOT_S, Server, run_here
 from tests.waiting import wait_until
 

@@ -9,8 +9,8 @@ from itertools import chain
 import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
-from offload.loads._summary import quantile as exact
-from offload.loads.histogram import ERROR, histogram, merged, quantile
+from offload.loads.engine.histogram import ERROR, histogram, merged, quantile
+from offload.loads.engine.summary import quantile as exact
 
 SHARES = (0.001, 0.5, 0.9, 0.99, 0.999, 1.0)
 

@@ -10,7 +10,7 @@ import pytest
 
 from offload import loads
 from offload.errors import MachineError, UsageError
-from offload.loads import Load, Measured, _check
+from offload.loads import Load, Measured, _preflight
 from offload.loads.locust import command, parse
 from tests.loads.conftest import Server
 
@@ -59,10 +59,10 @@ def test_the_words_are_those_of_the_load() -> None:
 
 
 def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_check.importlib.util, "find_spec", lambda name: True)
+    monkeypatch.setattr(_preflight.importlib.util, "find_spec", lambda name: True)
     with pytest.raises(UsageError, match="locust has no number of requests: take driver=builtin"):
         loads.check(replace(LOAD, seconds=None, requests=3), "locust")
-    monkeypatch.setattr(_check.importlib.util, "find_spec", lambda name: None)
+    monkeypatch.setattr(_preflight.importlib.util, "find_spec", lambda name: None)
     with pytest.raises(MachineError, match="locust is not installed: make suites, or take"):
         loads.check(LOAD, "locust")
     assert loads.default_driver("locust") == "builtin"

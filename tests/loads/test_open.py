@@ -14,7 +14,7 @@ import pytest
 
 from offload import loads
 from offload.loads import Load, Measured, Ran
-from offload.loads._open import arrivals
+from offload.loads.engine.open_loop import arrivals
 from tests.loads.conftest import Server, run_here
 
 pytestmark = pytest.mark.server

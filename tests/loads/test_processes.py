@@ -8,9 +8,10 @@ from dataclasses import replace
 import pytest
 
 from offload import loads
-from offload.loads import Load, _processes
-from offload.loads._board import Board
-from offload.loads._processes import divided
+from offload.loads import Load
+from offload.loads.engine import processes
+from offload.loads.engine.processes import divided
+from offload.loads.engine.shared_state import Board
 from tests.loads.conftest import Server
 
 pytestmark = pytest.mark.server
@@ -53,8 +54,8 @@ def test_one_that_dies_is_a_problem_and_ends_them_all(
     def work(load: Load, whole: Load, board: Board, process: int) -> object:
         return sys.exit(1) if process == dead else real(load, whole, board, process)
 
-    real = _processes.work
-    monkeypatch.setattr(_processes, "work", work)
-    seen = _processes.run(replace(LOAD, url=server.url("/"), requests=9), Board(3))
+    real = processes.work
+    monkeypatch.setattr(processes, "work", work)
+    seen = processes.run(replace(LOAD, url=server.url("/"), requests=9), Board(3))
     problems = [f"load process {n + 1} died" if n == dead else None for n in range(3)]
     assert [part.problem for part in seen] == problems

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from offload.loads._rate import (
+from offload.loads.engine.rates import (
     between_completions,
     in_flight,
     quantum,

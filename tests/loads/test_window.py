@@ -10,8 +10,8 @@ import pytest
 
 from offload import loads
 from offload.loads import Load, Measured
-from offload.loads._closed import Closed
-from offload.loads.histogram import quantile
+from offload.loads.engine.closed_loop import Closed
+from offload.loads.engine.histogram import quantile
 from tests.loads.conftest import SLOT_S, Server, run_here
 
 pytestmark = pytest.mark.server

@@ -11,7 +11,7 @@ import pytest
 from offload.bench.claims.evaluate import Judged
 from offload.bench.records import journal
 from offload.bench.trial import builder
-from offload.reports import claimed, claims
+from offload.reports.claims import sentences, verdicts
 from offload.suites import Case, Claim
 from tests import ROOT
 from tests.commands import fab_here
@@ -21,22 +21,22 @@ AUDIT = Judged("a_suite", "rows", 76.54, 40.0, None, None, "does not hold", "2 x
 
 
 def test_a_line_has_claim_published_here_verdict_and_reason() -> None:
-    line = claims.text([JUDGED]).splitlines()[-1]
+    line = verdicts.text([JUDGED]).splitlines()[-1]
     words = ["a_suite", "four", "4.00x", "3.90x (3.80 to 4.00)", "holds", "as published"]
     assert [part.strip() for part in line.split("  ") if part.strip()] == words
 
 
 def test_a_ratio_of_another_figure_than_the_rate_names_it() -> None:
-    line = claims.text([replace(JUDGED, unit="x time")])
+    line = verdicts.text([replace(JUDGED, unit="x time")])
     assert "4.00x time  3.90x time (3.80 to 4.00)" in line
 
 
 def test_an_audit_shows_its_ceiling() -> None:
-    assert "76.54/s  at most 40.00/s" in claims.text([AUDIT])
+    assert "76.54/s  at most 40.00/s" in verdicts.text([AUDIT])
 
 
 def test_json_has_the_promised_fields() -> None:
-    [row] = json.loads(claims.as_json([AUDIT]))
+    [row] = json.loads(verdicts.as_json([AUDIT]))
     first = ["suite", "claim", "published", "here", "low", "high", "verdict", "reason"]
     assert list(row) == [*first, "unit", "figure", "says", "run"]
 
@@ -90,7 +90,7 @@ def test_a_run_without_the_suite_is_one_line(words: str) -> None:
 
 
 def test_a_short_table_leaves_the_reasons_out() -> None:
-    found = claims.short([JUDGED, AUDIT])
+    found = verdicts.short([JUDGED, AUDIT])
     assert "3.90x (3.80 to 4.00)  holds" in found
     assert "as published" not in found
 
@@ -103,7 +103,7 @@ def test_a_suite_that_is_not_there_is_one_line() -> None:
 def test_a_sentence_stands_with_who_said_it_where_and_how() -> None:
     case = Case("loop", "sleep_sync")
     claim = Claim("four", "me", "here", "it is four", case, case, 4.0, conditions="4 workers")
-    said = claimed.rst([("a_suite", claim), ("a_suite", replace(claim, name="five"))])
+    said = sentences.rst([("a_suite", claim), ("a_suite", replace(claim, name="five"))])
     assert said.splitlines()[3:] == [
         "* a_suite: me, here (4 workers)",
         "",

@@ -7,7 +7,7 @@ from typing import Any
 
 from offload.bench.records.record import VISIT, Record
 from offload.bench.trial import builder
-from offload.reports import gates
+from offload.reports.claims import capacity_checks
 from offload.reports.rows import rows
 from offload.suites import Case, Claim, requests_aiohttp
 
@@ -22,8 +22,8 @@ def visits(case: Case, **changes: Any) -> list[Record]:
     return [replace(made, round=n) for n in (1, 2, 3)]
 
 
-def lines(*records: Record) -> list[gates.Line]:
-    return gates.lines("a_suite", [CLAIM, CLAIM], records)
+def lines(*records: Record) -> list[capacity_checks.Line]:
+    return capacity_checks.lines("a_suite", [CLAIM, CLAIM], records)
 
 
 def test_a_ceiling_is_of_processes_slots_and_the_time_alone() -> None:
@@ -58,4 +58,4 @@ def test_what_is_not_known_is_not_invented() -> None:
 
 
 def test_a_case_without_a_rate_has_no_line_and_no_title() -> None:
-    assert gates.table(lines(*(replace(r, rate=None) for r in visits(ONE)))) == ""
+    assert capacity_checks.table(lines(*(replace(r, rate=None) for r in visits(ONE)))) == ""

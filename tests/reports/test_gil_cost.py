@@ -16,7 +16,8 @@ from offload.bench.records import gil
 from offload.bench.records.record import VISIT, Record
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
-from offload.reports import gil_cost, gil_follows
+from offload.reports.gil import advice
+from offload.reports.gil import cost as gil_cost
 from offload.suites import Case
 
 RECORD = Record(
@@ -102,7 +103,7 @@ def test_pairs_that_are_resolved_decide_and_not_h(
     word: str, hold: float | None, expected: str
 ) -> None:
     found = cost(said=replace(UNRESOLVED, word=word, ratio=1.4), gil_hold=hold)
-    assert next(gil_follows.sentences(found)).startswith(expected)
+    assert next(advice.sentences(found)).startswith(expected)
 
 
 def test_a_speed_up_below_one_is_worded_as_one_above() -> None:
@@ -136,9 +137,9 @@ def test_a_long_hold_is_no_better_than_a_late_loop(
 @pytest.mark.parametrize("alone", [{"slots": 1}, {"gil_utilisation": 0.5}])
 def test_a_hold_that_nobody_asked_to_end_is_no_call_into_c(alone: dict[str, Any]) -> None:
     found = cost(said=UNRESOLVED, loop_lag_p99_ms=6.0, gil_hold_p75_s=0.015, **alone)
-    assert "waiting" not in " ".join(gil_follows.sentences(found))
+    assert "waiting" not in " ".join(advice.sentences(found))
     found = cost(said=UNRESOLVED, loop_lag_p99_ms=6.0, gil_hold_p75_s=0.025, **alone)
-    assert "do not let the GIL go" in " ".join(gil_follows.sentences(found))
+    assert "do not let the GIL go" in " ".join(advice.sentences(found))
 
 
 @pytest.mark.parametrize(
@@ -161,7 +162,7 @@ def test_a_hold_that_nobody_asked_to_end_is_no_call_into_c(alone: dict[str, Any]
 )
 def test_threads_are_not_advised_where_they_keep_the_loop_waiting(word: str, expected: str) -> None:
     found = cost(said=replace(UNRESOLVED, word=word), gil_hold=0.05)
-    said = " ".join(gil_follows.sentences(found))
+    said = " ".join(advice.sentences(found))
     assert (expected in said, "take threads" in said, said.count("leav")) == (True, False, 1)
 
 
@@ -177,13 +178,13 @@ def test_a_small_loss_of_a_task_that_hardly_holds_the_gil_is_not_its_cost(
     ratio: float, hold: float, expected: str
 ) -> None:
     said = Verdict(paired_test.FASTER, ratio, 1.01, 1.3, 10, 0, 0.01)
-    assert next(gil_follows.sentences(cost(said=said, gil_hold=hold))).startswith(expected)
+    assert next(advice.sentences(cost(said=said, gil_hold=hold))).startswith(expected)
 
 
 @pytest.mark.parametrize("hold_s", [0.001, None])
 def test_a_loop_that_is_late_but_not_by_the_gil_is_no_reason_to_leave(hold_s: float | None) -> None:
     free = {"gil_hold": 0.01, "gil_utilisation": 0.1, "gil_hold_p75_s": hold_s}
-    said = [*gil_follows.sentences(cost(said=UNRESOLVED, **free))]
+    said = [*advice.sentences(cost(said=UNRESOLVED, **free))]
     assert said[0].endswith("threads do what processes do: take threads.")
     assert said[1:] == ["The event loop was late, but not by the GIL: more likely no CPU was free."]
 
@@ -208,13 +209,13 @@ def test_a_python_without_a_gil_says_nothing_of_the_task(
 ) -> None:
     free = {"gil_hold": rho, "gil_utilisation": rho, "gil_hold_p75_s": None}
     found = cost(said=said, interpreter=FREE_THREADED, **free)
-    assert [*gil_follows.sentences(found)][: 1 + len(more)] == [HAS_NONE, *more]
+    assert [*advice.sentences(found)][: 1 + len(more)] == [HAS_NONE, *more]
     assert "take threads" not in gil_cost.text(found)
     assert "leave" not in gil_cost.text(found)
 
 
 def test_what_does_not_follow_is_not_said() -> None:
-    [said] = gil_follows.sentences(cost(said=UNRESOLVED, gil_hold=0.0, loop_lag_p99_ms=1.0))
+    [said] = advice.sentences(cost(said=UNRESOLVED, gil_hold=0.0, loop_lag_p99_ms=1.0))
     assert said.endswith("take threads.")
 
 

@@ -8,9 +8,10 @@ import pytest
 
 from offload.bench.records import journal
 from offload.bench.records.record import TEST, Record
-from offload.reports import gil, places, publish, side, summary
+from offload.reports import by_python, provenance, publish, summary
+from offload.reports.gil import effects as gil
+from offload.reports.results_txt import TERMINAL, WIDE, results_txt, row, shortened, tables
 from offload.reports.rows import rows
-from offload.reports.text import TERMINAL, WIDE, results_txt, row, shortened, tables
 from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, visits
 
 ROUNDS = (10.0, 10.1, 9.9, 10.0, 10.0)
@@ -72,10 +73,10 @@ def test_pythons_stand_in_the_order_of_their_numbers() -> None:
         return replace(RECORD, command=command, interpreter={"python": version}, rate=rate)
 
     found = rows([made("3.14.0", 14.0), made("3.9.1", 9.0), made("3.11.7", 11.0)])
-    head, _, line = side.table(found).splitlines()
+    head, _, line = by_python.table(found).splitlines()
     assert head.split("Python ")[1:] == ["3.9.1    ", "3.11.7    ", "3.14.0"]
     assert line.split() == ["threads/xml", "25", "9.00", "once", "11.00", "once", "14.00", "once"]
-    assert side.table(found[:1]) == ""
+    assert by_python.table(found[:1]) == ""
 
 
 def test_a_python_without_a_case_has_a_dash_and_a_reason_once_for_all() -> None:
@@ -85,7 +86,7 @@ def test_a_python_without_a_case_has_a_dash_and_a_reason_once_for_all() -> None:
         for server in ("threads", "processes")
     ]
     other = replace(PROCESSES, command="fab run_server:processes,xml")
-    lines = side.table(rows([RECORD, *away, replace(other, task="json")])).splitlines()
+    lines = by_python.table(rows([RECORD, *away, replace(other, task="json")])).splitlines()
     assert lines[2].split() == ["threads/xml", "25", "10.00", "once", "cannot", "load"]
     assert lines[3].split() == ["processes/xml", "25", "-", "cannot", "load"]
     assert lines[-1] == "* threads/xml, processes/xml in 3.13t: tasks/xml.py needs lxml"
@@ -116,19 +117,19 @@ def test_a_python_is_named_with_its_gil(
     facts: dict[str, object], name: str, loaded: str, who: str | None
 ) -> None:
     record = replace(RECORD, interpreter=facts)
-    found = places.python(record), places.loaded(record), places.gil_came_on(record)
+    found = provenance.python(record), provenance.loaded(record), provenance.gil_came_on(record)
     assert found == (name, loaded, who)
 
 
 def test_places_that_are_not_known_fit_everywhere_and_others_never_mix() -> None:
-    def divided(*found: places.Place) -> list[list[places.Place]]:
-        return places.divided(found, lambda one: one)
+    def divided(*found: provenance.Place) -> list[list[provenance.Place]]:
+        return provenance.divided(found, lambda one: one)
 
     assert divided(("a", None), ("a", "x"), ("a", "y")) == [[("a", None), ("a", "x")], [("a", "y")]]
     assert divided(("a", "x"), ("b", "x"), ("a", "x")) == [[("a", "x"), ("a", "x")], [("b", "x")]]
     assert divided((None, None), ("b", "x")) == [[(None, None), ("b", "x")]]
     unknown = replace(RECORD, environment={}, interpreter={})
-    assert places.of(unknown) == (None, None, None)
+    assert provenance.of(unknown) == (None, None, None)
 
 
 def test_the_output_of_a_tool_is_kept_whole_and_shortened_only_when_long() -> None:

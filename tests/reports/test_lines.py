@@ -14,7 +14,8 @@ from offload.bench.experiments import sweep
 from offload.bench.experiments.paired import Comparison
 from offload.bench.records.record import LONG, PAIR, TEST, VISIT, Record
 from offload.bench.stats import paired_test
-from offload.reports import as_json, claims, compared, doubts, gates, scaled, summary
+from offload.reports import comparison, json_rows, scaling_table, summary, warnings
+from offload.reports.claims import capacity_checks, verdicts
 from offload.reports.rows import Row, rows
 from offload.suites import Case
 from tests.reports.test_tables import AWAY, RECORD, visits
@@ -157,7 +158,7 @@ def test_a_mean_of_visits_is_weighted_by_their_answers() -> None:
 
 
 def test_json_has_each_figure_under_its_name() -> None:
-    [found] = json.loads(as_json.as_json([FULL, *visits(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)]))
+    [found] = json.loads(json_rows.as_json([FULL, *visits(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)]))
     assert found.pop("rate") == pytest.approx(20.008)
     assert (found.pop("rate_low"), found.pop("rate_high")) == pytest.approx(
         (19.9931, 20.0230), abs=1e-4
@@ -173,20 +174,20 @@ def test_json_has_each_figure_under_its_name() -> None:
         **{"listen_overflows": 24, "loop_lag_p99_ms": 1.26, "gil_hold": 0.456},
         **{"ceiling": 20.0, "ceiling_kind": "pool", "problem": None},
     }
-    [visited] = json.loads(as_json.as_json(visits(FULL, 20.0)))
+    [visited] = json.loads(json_rows.as_json(visits(FULL, 20.0)))
     assert (visited["published_tool"], visited["published_rate"]) == (None, None)
 
 
 def test_a_comparison_says_word_ratio_rates_and_records() -> None:
     found = compared_by((10.0, 12.0), (10.2, 12.0), (9.9, 11.9))
-    assert compared.text(found).splitlines() == [
+    assert comparison.text(found).splitlines() == [
         "faster: 4/noop_sync is faster than 3/noop_sync",
         "ratio 1.193, 95 % interval 1.134 to 1.254, 3 pairs",
         "3/noop_sync: 10.03/s",
         "4/noop_sync: 11.97/s",
         "records: /a",
     ]
-    said = json.loads(compared.as_json(found))
+    said = json.loads(comparison.as_json(found))
     assert said.pop("rates") == pytest.approx([10.0326, 11.9666], abs=1e-4)
     ratios = said.pop("ratio"), said.pop("ratio_low"), said.pop("ratio_high")
     assert ratios == pytest.approx((1.1928, 1.1341, 1.2545), abs=1e-4)
@@ -197,7 +198,7 @@ def test_a_comparison_says_word_ratio_rates_and_records() -> None:
 
 
 def test_a_comparison_without_pairs_has_no_ratio_and_no_rates() -> None:
-    assert compared.text(compared_by()).splitlines()[1:] == [
+    assert comparison.text(compared_by()).splitlines()[1:] == [
         "3/noop_sync: no rate",
         "4/noop_sync: no rate",
         "records: /a",
@@ -207,7 +208,7 @@ def test_a_comparison_without_pairs_has_no_ratio_and_no_rates() -> None:
 def test_a_comparison_that_is_open_says_how_many_pairs_would_settle_it() -> None:
     found = compared_by((10.0, 10.2), (10.2, 10.0), (10.0, 10.6), flags=("others: 9%", "x: y"))
     assert found.verdict.more_pairs
-    lines = compared.text(found).splitlines()
+    lines = comparison.text(found).splitlines()
     assert lines[4:] == [
         f"about {found.verdict.more_pairs} more pairs would settle it on a machine like now",
         "others: 9% (6 of 6 slices)",
@@ -218,7 +219,7 @@ def test_a_comparison_that_is_open_says_how_many_pairs_would_settle_it() -> None
 
 def test_of_several_flags_of_a_kind_the_newest_is_said_with_its_number() -> None:
     flagged = [replace(RECORD, flags=flags) for flags in (("a: 1",), (), ("a: 2", "b: 3"))]
-    assert doubts.counted(flagged, "runs") == ["a: 2 (2 of 3 runs)", "b: 3 (1 of 3 runs)"]
+    assert warnings.counted(flagged, "runs") == ["a: 2 (2 of 3 runs)", "b: 3 (1 of 3 runs)"]
 
 
 @pytest.mark.parametrize(("rate", "is_above"), [(39.0, False), (40.7, False), (40.9, True)])
@@ -226,7 +227,7 @@ def test_a_rate_is_above_its_ceiling_beyond_2_percent(rate: float, is_above: boo
     [row] = rows([replace(RECORD, rate=rate)])
     assert row.ceiling is not None
     assert row.ceiling.rate == pytest.approx(40.0)
-    said = [doubt for doubt in doubts.of(row) if doubt.startswith("ceiling: ")]
+    said = [doubt for doubt in warnings.of(row) if doubt.startswith("ceiling: ")]
     words = "ceiling: the rate is above its pool ceiling of 40.00/s: check the task"
     assert said == [words] * is_above
 
@@ -243,16 +244,16 @@ def test_a_ceiling_is_of_slots_by_their_own_time_and_of_workers_by_the_time_alon
 
 def test_a_visit_far_from_the_others_is_named_with_its_round() -> None:
     [row] = rows(visits(RECORD, 10.0, 10.0, 7.0, 10.01, 9.99))
-    outliers = [doubt for doubt in doubts.of(row) if doubt.startswith("outlier")]
+    outliers = [doubt for doubt in warnings.of(row) if doubt.startswith("outlier")]
     assert outliers == ["outlier: round 3 gave 7.00/s, far from the other visits"]
 
 
 def test_a_knee_says_where_more_brings_nothing() -> None:
-    text = scaled.text(swept(*((n, min(n / 0.05, 160)) for n in WORKERS))).splitlines()
+    text = scaling_table.text(swept(*((n, min(n / 0.05, 160)) for n in WORKERS))).splitlines()
     assert cells(text[0]) == ["workers", "Rate", "Interval", "knee"]
     assert cells(text[5]) == ["8", "160.00/s", "+-4.0%", "160.00/s"]
     assert text[-1] == "knee: more than 8.0 workers bring nothing; largest residual 0.0%"
-    line = scaled.text(swept(*((n, n * 10) for n in WORKERS)))
+    line = scaling_table.text(swept(*((n, n * 10) for n in WORKERS)))
     assert line.endswith("\nknee: not within these workers; largest residual 0.0%")
 
 
@@ -261,12 +262,12 @@ def test_a_usl_says_contention_coherency_and_peak() -> None:
         return 120 * n / (1 + 0.04 * (n - 1) + kappa * n * (n - 1))
 
     curve = swept(*((n, rate(n, 0.003)) for n in WORKERS))
-    assert scaled.text(curve).splitlines()[-1] == (
+    assert scaling_table.text(curve).splitlines()[-1] == (
         "USL: contention 0.0400, coherency 0.003000, peak at 17.9 workers; largest residual 0.0%"
     )
-    flat = scaled.text(swept(*((n, rate(n, 0.0001)) for n in WORKERS))).splitlines()[-1]
+    flat = scaling_table.text(swept(*((n, rate(n, 0.0001)) for n in WORKERS))).splitlines()[-1]
     assert "coherency 0.000100, no peak within these workers; largest" in flat
-    said = json.loads(scaled.as_json(curve))
+    said = json.loads(scaling_table.as_json(curve))
     assert (said["over"], said["model"], said["refused"]) == ("workers", "usl", None)
     assert (said["peak"], said["residual"]) == pytest.approx((17.889, 0), abs=1e-3)
     assert [point["workers"] for point in said["points"]] == list(WORKERS)
@@ -276,19 +277,24 @@ def test_a_usl_says_contention_coherency_and_peak() -> None:
 
 def test_too_few_points_have_no_model_and_say_so() -> None:
     few = swept(*((n, n * 10.0) for n in WORKERS[:4]))
-    assert cells(scaled.text(few).splitlines()[0]) == ["workers", "Rate", "Interval", "Model"]
-    assert cells(scaled.text(few).splitlines()[2]) == ["1", "10.00/s", "+-4.0%", "-"]
+    assert cells(scaling_table.text(few).splitlines()[0]) == [
+        "workers",
+        "Rate",
+        "Interval",
+        "Model",
+    ]
+    assert cells(scaling_table.text(few).splitlines()[2]) == ["1", "10.00/s", "+-4.0%", "-"]
     reason = "4 different N: telling knee from USL takes 6 or more"
-    assert scaled.text(few).splitlines()[-1] == f"no model: {reason}"
-    said = json.loads(scaled.as_json(few))
+    assert scaling_table.text(few).splitlines()[-1] == f"no model: {reason}"
+    said = json.loads(scaling_table.as_json(few))
     assert (said["model"], said["peak"], said["refused"]) == (None, None, reason)
 
 
 def test_the_table_of_ceilings_has_its_title_and_keeps_figures_as_they_are() -> None:
     line = ("suite", "case", "6.50 once", "pool 6.67", "98%", "100", "97.50")
-    assert gates.table([line]).splitlines() == [
-        gates.TITLE,
-        "-" * len(gates.TITLE),
+    assert capacity_checks.table([line]).splitlines() == [
+        capacity_checks.TITLE,
+        "-" * len(capacity_checks.TITLE),
         "",
         "Suite    Case      Rate /s    Ceiling /s    Reached    Users    Rate x mean",
         "-------  ------  ---------  ------------  ---------  -------  -------------",
@@ -300,13 +306,13 @@ def test_verdicts_have_their_figures_and_short_ones_no_reasons() -> None:
     ratio = Judged("suite", "claim", 2.0, 1.5, 1.25, 1.75, "holds in part", "a reason")
     audit = Judged("suite", "sum", 9.0, 8.0, None, None, "does not hold", "a reason", unit="/s")
     share = Judged("suite", "share", None, None, None, None, "unresolved", "a reason", unit=" %")
-    head, _, *lines = claims.text([ratio, audit, share]).splitlines()
-    assert cells(head) == list(claims.HEAD)
+    head, _, *lines = verdicts.text([ratio, audit, share]).splitlines()
+    assert cells(head) == list(verdicts.HEAD)
     assert [cells(line)[1:] for line in lines] == [
         ["claim", "2.00x", "1.50x (1.25 to 1.75)", "holds in part", "a reason"],
         ["sum", "9.00/s", "at most 8.00/s", "does not hold", "a reason"],
         ["share", "-", "-", "unresolved", "a reason"],
     ]
-    _, head, _, line, _ = claims.short([ratio]).splitlines()
-    assert cells(head) == list(claims.HEAD[:-1])
+    _, head, _, line, _ = verdicts.short([ratio]).splitlines()
+    assert cells(head) == list(verdicts.HEAD[:-1])
     assert cells(line) == ["suite", "claim", "2.00x", "1.50x (1.25 to 1.75)", "holds in part"]

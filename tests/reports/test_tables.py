@@ -9,9 +9,10 @@ from typing import Any
 import pytest
 
 from offload.bench.records.record import LONG, PAIR, TEST, VISIT, Record
-from offload.reports import as_json, doubts, gil, summary
+from offload.reports import json_rows, summary, warnings
+from offload.reports.gil import effects as gil
+from offload.reports.results_txt import results_txt, shortened, tables
 from offload.reports.rows import Row, rows
-from offload.reports.text import results_txt, shortened, tables
 
 RECORD = Record(
     "run",
@@ -93,7 +94,7 @@ def test_a_visit_that_was_repeated_counts_once_by_its_last_attempt() -> None:
 
 def test_a_published_tool_that_disagrees_is_doubted() -> None:
     [row] = rows([replace(RECORD, rate=9.0), *visits(RECORD, 10.0, 10.0, 10.0, 10.0, 10.0)])
-    assert [d for d in doubts.of(row) if d.startswith("tools: siege")]
+    assert [d for d in warnings.of(row) if d.startswith("tools: siege")]
 
 
 @pytest.mark.parametrize(("rate", "doubted"), [(9.0, False), (8.5, True), (10.4, True)])
@@ -103,18 +104,18 @@ def test_the_round_of_users_that_ab_spends_more_is_no_disagreement(
     long = replace(RECORD, driver="ab", users=10, completed=100, rate=rate)
     alike = replace(RECORD, users=10)
     [row] = rows([long, *visits(alike, 10.0, 10.0, 10.0, 10.0, 10.0)])
-    assert any(doubt.startswith("tools: ab") for doubt in doubts.of(row)) is doubted
+    assert any(doubt.startswith("tools: ab") for doubt in warnings.of(row)) is doubted
 
 
 def test_flags_of_a_kind_are_counted_and_said_once() -> None:
     flagged = visits(RECORD, 10.0, 10.0, flags=("others: 20%: end them",))
     [row] = rows(flagged)
-    assert "others: 20%: end them (in 2 of 2 runs)" in doubts.of(row)
+    assert "others: 20%: end them (in 2 of 2 runs)" in warnings.of(row)
 
 
 def test_a_row_that_was_cut_short_says_how_to_go_on() -> None:
     [row] = rows(visits(RECORD, 10.0, 10.0))
-    assert [d for d in doubts.of(row) if d.startswith("unresolved: 2 of 5 visits or more")]
+    assert [d for d in warnings.of(row) if d.startswith("unresolved: 2 of 5 visits or more")]
 
 
 def test_slots_that_wait_for_work_tell_no_ceiling() -> None:
@@ -127,7 +128,7 @@ def test_a_rate_above_its_ceiling_is_doubted() -> None:
     [row] = rows([replace(RECORD, rate=50.0)])
     assert row.ceiling is not None
     assert (row.ceiling.kind, row.ceiling.rate) == ("pool", pytest.approx(40.0))
-    assert [d for d in doubts.of(row) if d.startswith("ceiling: ")]
+    assert [d for d in warnings.of(row) if d.startswith("ceiling: ")]
 
 
 @pytest.mark.parametrize(("spread", "is_doubted"), [(0.1, True), (9.0, False)])
@@ -136,7 +137,7 @@ def test_a_rate_whose_interval_reaches_below_its_ceiling_is_not(
 ) -> None:
     [row] = rows(visits(RECORD, 42.0 - spread, 42.0, 42.0 + spread, 42.0, 42.0))
     assert row.ceiling is not None
-    assert bool([d for d in doubts.of(row) if d.startswith("ceiling: ")]) == is_doubted
+    assert bool([d for d in warnings.of(row) if d.startswith("ceiling: ")]) == is_doubted
 
 
 def test_the_gil_effect_is_processes_over_threads() -> None:
@@ -227,8 +228,8 @@ def test_a_row_whose_import_turned_the_gil_on_is_labelled_with_the_module() -> N
     assert text.splitlines()[2].split()[-4:] == ["GIL", "on,", "10.00", "once"]
     assert "* threads/xml in 3.13t: importing lxml.etree turned the GIL on" in text
     asked = replace(other, interpreter={**facts, "python_gil": "1"})
-    assert [d for d in doubts.of(rows([other])[0]) if d.startswith("gil: importing lxml.etree")]
-    assert not doubts.of(rows([asked])[0])
+    assert [d for d in warnings.of(rows([other])[0]) if d.startswith("gil: importing lxml.etree")]
+    assert not warnings.of(rows([asked])[0])
 
 
 def test_what_a_python_cannot_load_is_printed_as_such() -> None:
@@ -239,12 +240,12 @@ def test_what_a_python_cannot_load_is_printed_as_such() -> None:
 
 
 def test_json_rows_have_the_promised_fields() -> None:
-    [row] = json.loads(as_json.as_json([RECORD]))
+    [row] = json.loads(json_rows.as_json([RECORD]))
     promised = "server task users workers driver availability rate response_mean_s memory_pss_mib"
     interval = "rate_low rate_high resolved response_p50_s response_p99_s model flags"
     assert {*promised.split(), *interval.split(), "completed", "failed", "problem"} <= set(row)
     assert (row["failed"], row["availability"], row["problem"]) == (3, 0.99, None)
-    assert json.loads(as_json.as_json([AWAY]))[0]["failed"] is None
+    assert json.loads(json_rows.as_json([AWAY]))[0]["failed"] is None
 
 
 def test_rst_rows_are_a_simple_table_of_literals() -> None:

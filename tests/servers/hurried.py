@@ -5,15 +5,16 @@ from __future__ import annotations
 import os
 import sys
 
-from offload.servers import _stop, _workers
+from offload.serving.lifecycle import stop_signal
+from offload.serving.pools import pool_workers
 
 SECONDS = 2.0
 
 if __name__ == "__main__":
     if os.environ["HURRIED"] == "DRAIN":
-        _stop.DRAIN = SECONDS
+        stop_signal.DRAIN = SECONDS
     else:
-        _workers.DEADLINE = SECONDS  # before others take it from there
-    from offload.servers.__main__ import main
+        pool_workers.DEADLINE = SECONDS  # before others take it from there
+    from offload.serving.main import main
 
     sys.exit(main(sys.argv[1:]))

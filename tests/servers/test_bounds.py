@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offload.errors import UsageError
-from offload.servers import __main__
+from offload.serving import main
 from tests.servers.whole import begin, said_by
 
 LONG = "9" * 5000
@@ -30,7 +30,7 @@ def test_a_setting_out_of_bounds_is_a_usage_error(
     monkeypatch.setenv(f"SERVER_{setting.upper()}", value)
     default = "forkserver" if setting == "start_method" else 4
     with pytest.raises(UsageError) as refused:
-        __main__._setting(setting, default)
+        main._setting(setting, default)
     line = str(refused.value)
     assert line.startswith(f"{setting}=")
     assert says in line
@@ -46,7 +46,7 @@ def test_a_setting_within_bounds_is_read(
 ) -> None:
     monkeypatch.setenv(f"SERVER_{setting.upper()}", value)
     default = "forkserver" if setting == "start_method" else 4
-    assert __main__._setting(setting, default) == read
+    assert main._setting(setting, default) == read
 
 
 @pytest.mark.server
@@ -58,7 +58,7 @@ def test_a_server_says_in_one_line_which_setting_is_out_of_bounds() -> None:
 
 @pytest.mark.parametrize("port", ["-1", LONG, "\u0668\u0660", "", "http"])
 def test_a_port_is_a_whole_number(port: str) -> None:
-    assert __main__._whole(port) is None
+    assert main._whole(port) is None
 
 
 @pytest.mark.server

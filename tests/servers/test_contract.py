@@ -12,7 +12,7 @@ import pytest
 
 from offload import tasks
 from offload.bench.target import server
-from offload.servers import _gil_state
+from offload.serving.metrics import gil_state
 from tests.http_clients import get, in_threads
 from tests.installed import OWN, one_of_each_kind
 from tests.servers.any_task import BEGINS, ENDS
@@ -145,7 +145,7 @@ def test_the_facts_recognise_the_process_and_its_interpreter(noop_server: server
     assert {key: noop_server.facts[key] for key in keys} == {
         "started": int(stat.rpartition(")")[2].split()[19]),
         "executable": sys.executable,
-        "gil_enabled": _gil_state.enabled(),
+        "gil_enabled": gil_state.enabled(),
     }
     path = Path(str(noop_server.facts["path"]))
     assert (path.is_absolute(), path.is_dir()) == (True, True)

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from offload.servers import _gil_state
+from offload.serving.metrics import gil_state
 
 # Word for word what CPython 3.13 and 3.14 say (Python/import.c, import_enable_gil).
 SAID = (
@@ -19,26 +19,26 @@ SAID = (
 @pytest.fixture
 def _off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Be a process whose GIL is off, and have nothing watched yet."""
-    monkeypatch.setattr(_gil_state, "enabled", lambda: False)
-    monkeypatch.setattr(_gil_state, "_turned_on_by", "")
-    monkeypatch.setattr(_gil_state, "_is_watched", False)
+    monkeypatch.setattr(gil_state, "enabled", lambda: False)
+    monkeypatch.setattr(gil_state, "_turned_on_by", "")
+    monkeypatch.setattr(gil_state, "_is_watched", False)
 
 
 @pytest.mark.usefixtures("_off")
 def test_an_import_that_turns_the_gil_on_is_named(monkeypatch: pytest.MonkeyPatch) -> None:
-    assert _gil_state.now() is None
+    assert gil_state.now() is None
     with warnings.catch_warnings(record=True) as shown:
-        _gil_state.watch()
+        gil_state.watch()
         warnings.warn(SAID, RuntimeWarning, stacklevel=1)
-    monkeypatch.setattr(_gil_state, "enabled", lambda: True)
-    assert _gil_state.now() == "_slow.part"
+    monkeypatch.setattr(gil_state, "enabled", lambda: True)
+    assert gil_state.now() == "_slow.part"
     assert next(str(warning.message) for warning in shown) == SAID
 
 
 def test_a_gil_that_was_on_from_the_start_was_turned_on_by_nobody() -> None:
     show = warnings.showwarning
-    if not _gil_state.enabled():
+    if not gil_state.enabled():
         pytest.skip("this build has no GIL")
-    _gil_state.watch()
+    gil_state.watch()
     assert warnings.showwarning is show
-    assert (_gil_state.now(), _gil_state.interpreter()["gil_enabled"]) == ("", True)
+    assert (gil_state.now(), gil_state.interpreter()["gil_enabled"]) == ("", True)

@@ -10,7 +10,7 @@ from collections.abc import Callable
 import pytest
 
 from offload.bench.target import interpreters, server
-from offload.servers import _gil_state, _gil_word, _memory
+from offload.serving.metrics import gil_address, gil_state, process_memory
 from tests import ROOT
 
 PYTHONS = {"own": sys.executable, **interpreters.named()}
@@ -38,21 +38,21 @@ def test_every_worker_process_tells_its_own(method: str, start: Start) -> None:
 
 def test_the_switch_interval_is_as_it_was() -> None:
     before = sys.getswitchinterval()
-    assert isinstance(_gil_word.find(), _gil_word.Word)
+    assert isinstance(gil_address.find(), gil_address.Word)
     assert sys.getswitchinterval() == before
 
 
 def test_what_is_no_linux_or_no_cpython_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.implementation, "name", "pypy")
-    assert _gil_word.find() == "no CPython of 64 bits but pypy"
+    assert gil_address.find() == "no CPython of 64 bits but pypy"
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert _gil_word.facts() == {"gil_word": None, "gil_word_why": "no Linux but darwin"}
+    assert gil_address.facts() == {"gil_word": None, "gil_word_why": "no Linux but darwin"}
 
 
 def test_a_canary_that_is_not_found_is_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_gil_word, "SEARCHED", 8)
-    monkeypatch.setattr(_gil_word, "PAGE", 8)
-    assert str(_gil_word.find()).startswith("layout not recognised: 0 places in the ")
+    monkeypatch.setattr(gil_address, "SEARCHED", 8)
+    monkeypatch.setattr(gil_address, "PAGE", 8)
+    assert str(gil_address.find()).startswith("layout not recognised: 0 places in the ")
 
 
 @pytest.mark.parametrize(
@@ -66,24 +66,24 @@ def test_a_canary_that_is_not_found_is_no_word(monkeypatch: pytest.MonkeyPatch) 
 def test_a_word_that_does_not_behave_is_no_word(
     values: list[tuple[int, int]], doubt: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(_gil_word, "_values", lambda *_, **__: values.pop(0))
-    assert _gil_word.find() == f"layout not recognised: {doubt}"
+    monkeypatch.setattr(gil_address, "_values", lambda *_, **__: values.pop(0))
+    assert gil_address.find() == f"layout not recognised: {doubt}"
 
 
 def test_a_gil_that_is_off_is_found_by_its_interval_alone(monkeypatch: pytest.MonkeyPatch) -> None:
-    there = _gil_word.find()
-    monkeypatch.setattr(_gil_state, "enabled", lambda: False)
-    assert _gil_word.find() == "layout not recognised: locked reads 1 while the GIL is off"
-    monkeypatch.setattr(_gil_word, "_values", lambda *_, **__: (0, 0))
-    assert _gil_word.find() == there
+    there = gil_address.find()
+    monkeypatch.setattr(gil_state, "enabled", lambda: False)
+    assert gil_address.find() == "layout not recognised: locked reads 1 while the GIL is off"
+    monkeypatch.setattr(gil_address, "_values", lambda *_, **__: (0, 0))
+    assert gil_address.find() == there
 
 
 def test_memory_that_the_kernel_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(_gil_word, "_state", lambda: ("runtime", 8))
-    assert _gil_word.find() == "its own memory is not to be read: [Errno 14] Bad address"
+    monkeypatch.setattr(gil_address, "_state", lambda: ("runtime", 8))
+    assert gil_address.find() == "its own memory is not to be read: [Errno 14] Bad address"
 
 
 def test_own_memory_is_read_with_and_without_the_gil() -> None:
     text = b"a text of its own"
     address = id(text) + bytes.__basicsize__ - 1
-    assert [_memory.read(address, len(text), held) for held in (True, False)] == [text, text]
+    assert [process_memory.read(address, len(text), held) for held in (True, False)] == [text, text]

@@ -12,7 +12,8 @@ import pytest
 
 from offload.errors import MachineError
 from offload.registry import catalog, requirements
-from offload.servers import __main__, _probe
+from offload.serving import main
+from offload.serving.metrics import probe
 from tests import ROOT
 from tests.http_clients import get
 
@@ -31,12 +32,12 @@ def test_a_missing_package_is_named_with_the_command(
     name: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     server, find = catalog.find_server(name), importlib.util.find_spec
-    monkeypatch.setattr(_probe, "facts", {})
+    monkeypatch.setattr(probe, "facts", {})
     monkeypatch.setattr(
         importlib.util, "find_spec", lambda word: None if word in server.needs else find(word)
     )
     with pytest.raises(MachineError) as missing:
-        __main__._serve(server, "noop_sync", 0)
+        main._serve(server, "noop_sync", 0)
     assert str(missing.value) == f"{name} needs {' and '.join(server.needs)}: make suites"
 
 
@@ -45,7 +46,7 @@ def test_a_missing_package_is_one_line_of_a_server() -> None:
     hide = (
         "import importlib.util as u, sys; real = u.find_spec\n"
         "u.find_spec = lambda name, *more: None if name == 'pebble' else real(name, *more)\n"
-        "from offload.servers.__main__ import main; sys.exit(main(['pebble', 'noop_sync', '0']))"
+        "from offload.serving.main import main; sys.exit(main(['pebble', 'noop_sync', '0']))"
     )
     said = subprocess.run(
         [sys.executable, "-c", hide], cwd=ROOT, capture_output=True, text=True, timeout=20

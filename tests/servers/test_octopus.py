@@ -14,7 +14,7 @@ import pytest
 
 from offload.bench.trial.warmup import get
 from offload.registry import catalog
-from offload.servers._octopus import database
+from offload.serving.frameworks.octopus import database
 from offload.suites import Request
 from tests import ROOT
 from tests.commands import fab, fab_here
@@ -34,7 +34,7 @@ def own(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def built(rows: int) -> subprocess.CompletedProcess[str]:
-    words = [sys.executable, "-P", "-m", "offload.servers._octopus", str(rows)]
+    words = [sys.executable, "-P", "-m", "offload.serving.frameworks.octopus", str(rows)]
     return subprocess.run(words, cwd=ROOT, capture_output=True, text=True, timeout=60)
 
 

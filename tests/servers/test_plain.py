@@ -6,7 +6,8 @@ from http.server import BaseHTTPRequestHandler
 
 import pytest
 
-from offload.servers import _log, _plain
+from offload.serving.applications import http_server
+from offload.serving.lifecycle import log
 
 
 @pytest.mark.parametrize(
@@ -18,8 +19,8 @@ def test_only_a_client_that_left_is_passed_over(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(_log, "_last", -_log.EVERY)
-    with _plain._Server(("127.0.0.1", 0), BaseHTTPRequestHandler, 5) as server:
+    monkeypatch.setattr(log, "_last", -log.EVERY)
+    with http_server._Server(("127.0.0.1", 0), BaseHTTPRequestHandler, 5) as server:
         try:
             raise error
         except (OSError, ValueError):

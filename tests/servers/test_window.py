@@ -10,7 +10,8 @@ from typing import Any
 import pytest
 
 from offload.bench.target import server
-from offload.servers import _clock, _samples
+from offload.serving.metrics import samples as _samples
+from offload.serving.metrics import task_clock
 from tests.http_clients import get, in_threads
 from tests.installed import OWN, POOLS
 from tests.servers.chosen import FAULTS, Chosen
@@ -32,7 +33,7 @@ def loaded(running: server.Server, users: int) -> dict[str, Any]:
 
     `elapsed_s` is added: how long it was. Slots were idle before it.
     """
-    time.sleep(2 * _clock.IDLE)
+    time.sleep(2 * task_clock.IDLE)
     began = time.monotonic()
     assert in_threads(users, lambda: get(running.url)[0]) == [200] * users
     ended = time.monotonic()
@@ -108,7 +109,7 @@ def test_a_slot_that_was_idle_begins_with_its_task(start: Start) -> None:
     began = time.monotonic()
     for _ in range(2):
         get(running.url)
-        time.sleep(2 * _clock.IDLE)
+        time.sleep(2 * task_clock.IDLE)
     window = told(running, began, time.monotonic())
     assert window["slot_s"] == window["task_s"] >= 0.05
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from offload.errors import UsageError
 from offload.registry import catalog
-from offload.suites._word import MOST, case
+from offload.suites._case_syntax import MOST, case
 from tests.properties import examples
 
 SERVERS = catalog.servers()

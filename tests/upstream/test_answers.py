@@ -17,15 +17,15 @@ from pathlib import Path
 import pytest
 import requests
 
-from offload.upstream import Upstream, _nginx, hold
-from offload.upstream._application import FAILING, SEED, TYPES, WWW
+from offload.upstream import Upstream, hold, nginx
+from offload.upstream.application import FAILING, SEED, TYPES, WWW
 from tests.upstream.observed import NO_NGINX, served
 from tests.waiting import read_line
 
 LATENCY = 0.001  # makes any upstream embedded
 KINDS = [
     pytest.param("embedded"),
-    pytest.param("nginx", marks=pytest.mark.skipif(_nginx.find() is None, reason=NO_NGINX)),
+    pytest.param("nginx", marks=pytest.mark.skipif(nginx.find() is None, reason=NO_NGINX)),
 ]
 
 

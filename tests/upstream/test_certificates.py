@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.upstream import _certificates
+from offload.upstream import certificates
 
 
 @pytest.mark.parametrize(("days", "kept"), [(0.5, False), (2, True)])
@@ -15,23 +15,23 @@ def test_expiring_certificate_is_made_anew(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, days: float, kept: bool
 ) -> None:
     with monkeypatch.context() as patch:
-        patch.setattr(_certificates, "LIFE", datetime.timedelta(days=days))
-        first = _certificates.certificate(tmp_path).chain.read_bytes()
-    assert kept == (first == _certificates.certificate(tmp_path).chain.read_bytes())
+        patch.setattr(certificates, "LIFE", datetime.timedelta(days=days))
+        first = certificates.certificate(tmp_path).chain.read_bytes()
+    assert kept == (first == certificates.certificate(tmp_path).chain.read_bytes())
 
 
 @pytest.mark.parametrize("name", ["ca.pem", "server.pem", "server.key"])
 @pytest.mark.parametrize("content", [b"", b"no PEM", None])
 def test_spoilt_file_is_made_anew(tmp_path: Path, name: str, content: bytes | None) -> None:
-    first = _certificates.certificate(tmp_path).chain.read_bytes()
+    first = certificates.certificate(tmp_path).chain.read_bytes()
     if content is None:
         (tmp_path / name).unlink()
     else:
         (tmp_path / name).write_bytes(content)
-    assert first != _certificates.certificate(tmp_path).chain.read_bytes()
-    assert _certificates._is_valid(_certificates.certificate(tmp_path))
+    assert first != certificates.certificate(tmp_path).chain.read_bytes()
+    assert certificates._is_valid(certificates.certificate(tmp_path))
 
 
 def test_key_that_others_can_read_is_made_anew(tmp_path: Path) -> None:
-    _certificates.certificate(tmp_path).key.chmod(0o644)
-    assert _certificates.certificate(tmp_path).key.stat().st_mode & 0o777 == 0o600
+    certificates.certificate(tmp_path).key.chmod(0o644)
+    assert certificates.certificate(tmp_path).key.stat().st_mode & 0o777 == 0o600

@@ -14,7 +14,8 @@ import psutil
 import pytest
 
 from offload.errors import StartError, UsageError
-from offload.upstream import _nginx, hold, running
+from offload.upstream import hold, running
+from offload.upstream import nginx as _nginx
 from offload.upstream.__main__ import main
 from tests import ROOT
 from tests.commands import free_port

@@ -6,8 +6,8 @@ from dataclasses import replace
 
 from invoke import Context
 
-from offload.cli import command, values
-from offload.cli._run import begin, go_on, show, suite_plan
+from offload.cli import arguments, command
+from offload.cli.plan_run import begin, go_on, show, suite_plan
 from offload.errors import RunError, UsageError
 from offload.registry import catalog
 
@@ -75,7 +75,7 @@ def resume(context: Context, run: str = "", format: str = "text") -> None:  # no
     """
     from offload.bench.records import journal, plan
 
-    values.one_of("format", format, "text", "json")
+    arguments.one_of("format", format, "text", "json")
     folder = journal.named(run) if run else journal.newest_planned()
     show(go_on(plan.load(folder), folder), format)
 
@@ -89,8 +89,8 @@ def _suite(
     style: str,
     pythons: str = "",
 ) -> None:
-    values.one_of("format", style, "text", "json")
-    share = values.number("target", target, 0.1, 50.0) / 100 if target else None
+    arguments.one_of("format", style, "text", "json")
+    share = arguments.number("target", target, 0.1, 50.0) / 100 if target else None
     plan = suite_plan(suite, rows, driver, quick, share)
     if pythons:
         from offload.bench.target import interpreters

@@ -8,7 +8,7 @@ from time import monotonic
 
 from invoke import Context
 
-from offload.cli import command, values
+from offload.cli import arguments, command
 from offload.errors import RunError, UsageError
 from offload.registry import catalog
 
@@ -49,24 +49,24 @@ def run_load_test(
     from offload.bench.experiments import ad_hoc_load, progress
     from offload.bench.records import journal
     from offload.bench.target import running_servers
-    from offload.reports import as_json, publish, text
+    from offload.reports import json_rows, publish, results_txt
 
-    values.one_of("format", format, "text", "json")
-    values.one_of("arrivals", arrivals, "uniform", "poisson")
+    arguments.one_of("format", format, "text", "json")
+    arguments.one_of("arrivals", arrivals, "uniform", "poisson")
     for one, other in ((("url", url), ("port", port)), (("requests", requests), ("time", time))):
         if one[1] and other[1]:
             raise UsageError(f"{one[0]}= and {other[0]}= exclude each other: give one of them")
-    wanted = values.whole("port", port, 1, 65535) if port else None
+    wanted = arguments.whole("port", port, 1, 65535) if port else None
     load = loads.Load(
         url,
-        users=values.whole("users", users, 1, 20_000),
-        seconds=None if requests else values.seconds("time", time or "30", 0.1),
-        requests=values.whole("requests", requests, 1, 10**9) if requests else None,
+        users=arguments.whole("users", users, 1, 20_000),
+        seconds=None if requests else arguments.seconds("time", time or "30", 0.1),
+        requests=arguments.whole("requests", requests, 1, 10**9) if requests else None,
         keep_alive=keep_alive,
-        rate=values.number("rate", rate, 0.001, 1e6) if rate else None,
+        rate=arguments.number("rate", rate, 0.001, 1e6) if rate else None,
         arrivals=arrivals,
-        think=values.seconds("think", think, 0.0),
-        processes=values.whole("processes", processes, 1, 64),
+        think=arguments.seconds("think", think, 0.0),
+        processes=arguments.whole("processes", processes, 1, 64),
     )
     alone = load.rate is not None or load.think or load.processes > 1
     tool = catalog.find_driver(driver or ("builtin" if alone else loads.default_driver())).name
@@ -82,8 +82,11 @@ def run_load_test(
     journal.append(folder, record)
     kept = publish.publish(folder, journal.read(folder))
     if format == "json":
-        print(as_json.as_json([record]), end="")
+        print(json_rows.as_json([record]), end="")
     else:
-        print(f"{text.shortened(record.output)}\n\n{text.row(record)}\nrecorded in {kept}")
+        print(
+            f"{results_txt.shortened(record.output)}\n\n"
+            f"{results_txt.row(record)}\nrecorded in {kept}"
+        )
     if record.problem is not None or not record.completed:
         raise RunError(record.problem or f"no request was completed: see what {load.url} answers")

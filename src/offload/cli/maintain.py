@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from invoke import Context
 
-from offload.cli import command, values
+from offload.cli import arguments, command
 from offload.errors import GateError, RunError
 
 if TYPE_CHECKING:
@@ -44,12 +44,12 @@ def check_method(context: Context, visits: str = "300", run: str = "") -> None:
     """
     from offload.bench.experiments import method_check
     from offload.bench.records import journal
-    from offload.reports import judged
+    from offload.reports import method_verdicts
 
-    count = values.whole("visits", visits, 10, 10_000)
+    count = arguments.whole("visits", visits, 10, 10_000)
     folder = journal.named(run) if run else method_check.measure(count)
     found = method_check.judge_all(journal.read(folder))
-    print(judged.text(found))
+    print(method_verdicts.text(found))
     print(f"records: {folder}")
     if failed := [claim.name for claim in found if claim.passed is not True]:
         raise GateError(f"the method does not hold here: {', '.join(failed)}")
@@ -70,8 +70,8 @@ def bench_executors(
     http     instead, what each adds to a request of a server, beside other servers, in 6 minutes
     format   text unless given, json or rst
     """
-    values.one_of("format", format, "text", "json", "rst")
-    count = values.whole("workers", workers, 1, 64)
+    arguments.one_of("format", format, "text", "json", "rst")
+    count = arguments.whole("workers", workers, 1, 64)
     form = "rst" if format == "rst" else "simple"
     words, told = (_over_http if http else _pools)(quick, count, form)
     print(json.dumps(told, indent=2) if format == "json" else words)
@@ -119,12 +119,12 @@ def check_executors(context: Context, quick: bool = False) -> None:
     """
     from offload.bench.pools import targets
     from offload.bench.telemetry import host
-    from offload.reports import judged
+    from offload.reports import method_verdicts
 
     lines = targets.measure(quick, WORKERS, _tell)
     servers, missing = _servers(quick, WORKERS)
     found = targets.judge_all(lines, servers, targets.is_polling(WORKERS))
-    print(f"{host.of_pools(WORKERS)}\n\n{judged.text(found)}")
+    print(f"{host.of_pools(WORKERS)}\n\n{method_verdicts.text(found)}")
     for why in missing.values():
         print(f"Left out: {why}.")
     if failed := [claim for claim in found if claim.passed is not True]:

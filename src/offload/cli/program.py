@@ -14,10 +14,9 @@ from offload.cli import (
     benchmark,
     load_test,
     maintain,
-    question,
     serve,
-    spelling,
     start,
+    syntax,
     understand,
 )
 
@@ -28,7 +27,7 @@ __all__ = [
     "load_test",
     "main",
     "maintain",
-    "question",
+    "questions",
     "serve",
     "start",
     "understand",
@@ -71,4 +70,4 @@ def accept(program: Program) -> None:
             "run_server:3,task,port=9000"
         )
 
-    spelling.accept(program, print_commands)
+    syntax.accept(program, print_commands)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from invoke import Context
 
-from offload.cli import command, values
+from offload.cli import arguments, command
 from offload.errors import UsageError
 from offload.registry import catalog, places
 
@@ -62,9 +62,9 @@ def run_server(
                 "start_method": start_method,
             },
             python=python or None,
-            path=values.folder("path", path),
+            path=arguments.folder("path", path),
         ),
-        values.whole("port", port, 1, 65535),
+        arguments.whole("port", port, 1, 65535),
     )
 
 
@@ -77,9 +77,9 @@ def run_upstream(context: Context, latency: str = "0", port: str = "") -> None:
     """
     from offload.bench.target import foreground
 
-    words = ["--latency", str(values.seconds("latency", latency, 0.0))]
+    words = ["--latency", str(arguments.seconds("latency", latency, 0.0))]
     if port:
-        foreground.check_port(values.whole("port", port, 1, 65535))
+        foreground.check_port(arguments.whole("port", port, 1, 65535))
         words += ["--port", port]
     _become("offload.upstream", *words)
 
@@ -90,8 +90,8 @@ def build_octopus_db(context: Context, rows: str = "1000000") -> None:
 
     rows  octopuses, and as many links to what they eat; 1000000 unless given
     """
-    count = values.whole("rows", rows, 1000, 10_000_000)
-    _become("offload.servers._octopus", str(count))
+    count = arguments.whole("rows", rows, 1000, 10_000_000)
+    _become("offload.serving.frameworks.octopus", str(count))
 
 
 def _become(module: str, *words: str) -> None:
@@ -112,9 +112,9 @@ def _case(
     limits = {"workers": 256, "processes": 64, "threads": 256, "backlog": 65535}
     for key, most in limits.items():
         if key in given:
-            given[key] = values.whole(key, settings[key], 1, most)
+            given[key] = arguments.whole(key, settings[key], 1, most)
     if settings["start_method"]:
-        values.one_of("start_method", settings["start_method"], "forkserver", "spawn", "fork")
+        arguments.one_of("start_method", settings["start_method"], "forkserver", "spawn", "fork")
     name = catalog.find_server(server).name
     return Case(
         name, task or catalog.default_task(server), settings=given, python=python, path=path

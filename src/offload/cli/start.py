@@ -7,7 +7,7 @@ import sys
 from invoke import Context
 
 from offload.cli import command
-from offload.cli._run import begin, show, suite_plan
+from offload.cli.plan_run import begin, show, suite_plan
 from offload.errors import MachineError
 from offload.registry import catalog, entries
 

@@ -6,8 +6,8 @@ import sys
 
 from invoke import Context
 
-from offload.cli import command, values
-from offload.cli._run import in_run
+from offload.cli import arguments, command
+from offload.cli.plan_run import in_run
 from offload.errors import StorageError, UsageError
 from offload.registry import catalog
 
@@ -20,17 +20,17 @@ def report(context: Context, run: str = "", format: str = "text") -> None:  # no
     format  text, json or rst
     """
     from offload.bench.records import journal
-    from offload.reports import as_json, text
+    from offload.reports import json_rows, results_txt
 
-    values.one_of("format", format, "text", "json", "rst")
+    arguments.one_of("format", format, "text", "json", "rst")
     folder = journal.named(run) if run else journal.newest()
     records = journal.read(folder)
     if not records:
         raise StorageError(f"{folder} has no record that can be read: name another by report:RUN")
     if format == "json":
-        print(as_json.as_json(records), end="")
+        print(json_rows.as_json(records), end="")
     else:
-        print(text.tables(records, "rst" if format == "rst" else "simple"), end="")
+        print(results_txt.tables(records, "rst" if format == "rst" else "simple"), end="")
 
 
 @command("Understand")
@@ -53,14 +53,14 @@ def gil(
     A task that fails ends it with exit code 5.
     """
     from offload.bench.experiments import gil_cost
-    from offload.reports import gil_cost as worded
+    from offload.reports.gil import cost as worded
     from offload.suites import Case
 
-    values.one_of("format", format, "text", "json")
+    arguments.one_of("format", format, "text", "json")
     if not task:
         raise UsageError("which task? fab gil:TASK with one that fab list names, or of your own")
     name = catalog.find_task(task).name
-    count = values.whole("workers", workers, 1, 256)
+    count = arguments.whole("workers", workers, 1, 256)
     threads, processes = (
         Case(
             server,
@@ -68,7 +68,7 @@ def gil(
             users=2 * count,  # keep all workers busy; more would only wait longer
             settings={"workers": count},
             python=python or None,
-            path=values.folder("path", path),
+            path=arguments.folder("path", path),
         )
         for server in ("threads", "processes")
     )
@@ -88,18 +88,18 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
     Verdicts on all of them are kept in results/claims.rst, with what each claims and by whom.
     """
     from offload.bench.records import journal
-    from offload.cli import _claims
-    from offload.reports import claimed, gates
-    from offload.reports import claims as report
+    from offload.cli import suite_claims
+    from offload.reports.claims import capacity_checks, sentences
+    from offload.reports.claims import verdicts as report
 
-    values.one_of("format", format, "text", "json")
-    suites, all_of_them = _claims.suites(suite, run), _claims.suites("", run)
-    found, passed, sources = _claims.judged(suites, run)
+    arguments.one_of("format", format, "text", "json")
+    suites, all_of_them = suite_claims.suites(suite, run), suite_claims.suites("", run)
+    found, passed, sources = suite_claims.judged(suites, run)
     kept = (journal.named(run) if run else journal.RESULTS) / "claims.rst"
     told = f"what each claims, by whom: {kept}"
     if suites == all_of_them:
         journal.check_writable()
-        more = gates.table(passed, "rst"), claimed.rst(_claims.said(suites))
+        more = capacity_checks.table(passed, "rst"), sentences.rst(suite_claims.said(suites))
         journal.replace(kept, report.rst(found, sources, *more))
     else:
         told = f"what each claims, by whom: fab claims writes it to {kept}"
@@ -111,7 +111,7 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
     else:
         parts = [
             report.text(found),
-            gates.table(passed),
+            capacity_checks.table(passed),
             "\n".join([*sources, told]),
         ]
         print("\n\n".join(part for part in parts if part))

@@ -144,16 +144,16 @@ def run(load: Load, driver: str) -> Ran:
 
 def check(load: Load, driver: str) -> None:
     """Raise UsageError or MachineError, in one line, unless `driver` can run this load here."""
-    from offload.loads import _check
+    from offload.loads import _preflight
 
-    _check.check(load, driver)
+    _preflight.check(load, driver)
 
 
 def version(driver: str) -> str | None:
     """Give a driver's version, None when it does not tell; raise MachineError without its tool."""
-    from offload.loads import _check, _run
+    from offload.loads import _preflight, _run
 
-    module = _check.check(Load("http://127.0.0.1/", 1, keep_alive=True), driver)
+    module = _preflight.check(Load("http://127.0.0.1/", 1, keep_alive=True), driver)
     return _run.version(module)
 
 
@@ -164,9 +164,9 @@ def default_driver(published: str = "siege") -> str:
 
 def missing(driver: str) -> str | None:
     """Say in one line that a driver's tool is not installed, and the command; None when it is."""
-    from offload.loads import _check
+    from offload.loads import _preflight
 
     module = importlib.import_module(f"offload.loads.{driver}")
-    if _check.is_installed(module):
+    if _preflight.is_installed(module):
         return None
     return f"{driver} is not installed: {module.INSTALL}"

@@ -16,8 +16,8 @@ from typing import IO
 
 from offload.errors import MachineError
 from offload.loads import Command, Load, Measured, Ran
-from offload.loads._check import check
 from offload.loads._figures import checked
+from offload.loads._preflight import check
 from offload.registry import places
 
 GRACE = 5.0  # s beyond the load and one timeout before a tool counts as hung

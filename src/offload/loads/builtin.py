@@ -10,9 +10,9 @@ from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 
 from offload.loads import Command, Load, Measured
-from offload.loads._board import Board
-from offload.loads._summary import summary, window
-from offload.loads._worker import work
+from offload.loads.engine.shared_state import Board
+from offload.loads.engine.summary import summary, window
+from offload.loads.engine.worker import work
 
 TOOL = None
 INSTALL = None
@@ -50,9 +50,9 @@ def main(words: list[str]) -> None:
     if load.processes == 1:
         parts = [work(load, load, board, 0)]
     else:
-        from offload.loads import _processes  # whose imports take a tenth of the start
+        from offload.loads.engine import processes  # whose imports take a tenth of the start
 
-        parts = _processes.run(load, board)
+        parts = processes.run(load, board)
     measured = asdict(summary(load, window(load, board, parts), parts))
     known = {key: value for key, value in measured.items() if value is not None}
     print("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(known[k])}" for k in known) + "\n}")

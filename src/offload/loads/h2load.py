@@ -7,9 +7,9 @@ import re
 from dataclasses import replace
 
 from offload.loads import Command, Load, Measured
-from offload.loads._body import content_type
 from offload.loads._figures import COUNT, NUMBER
-from offload.loads._rate import quantum_of_count
+from offload.loads.engine.body import content_type
+from offload.loads.engine.rates import quantum_of_count
 
 TOOL = "h2load"
 INSTALL = "sudo apt install nghttp2-client"

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from offload.loads import Command, Load, Measured
-from offload.loads._asked import PLAIN
-from offload.loads._body import content_type
 from offload.loads._figures import is_figure
-from offload.loads._rate import quantum_of_count
+from offload.loads._validation import PLAIN
+from offload.loads.engine.body import content_type
+from offload.loads.engine.rates import quantum_of_count
 
 TOOL = None
 PACKAGE = "locust"

@@ -7,11 +7,11 @@ import math
 import re
 
 from offload.loads import Command, Load, Measured
-from offload.loads._asked import PLAIN
-from offload.loads._body import content_type
 from offload.loads._figures import is_figure
-from offload.loads._rate import quantum_of_count
 from offload.loads._siege_config import config
+from offload.loads._validation import PLAIN
+from offload.loads.engine.body import content_type
+from offload.loads.engine.rates import quantum_of_count
 
 TOOL = "siege"
 INSTALL = "sudo apt install siege"

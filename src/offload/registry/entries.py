@@ -27,6 +27,7 @@ class Entry:
     summary: str
     constants: Mapping[str, object]
     settings: Mapping[str, object]
+    module: str = ""  # its dotted name; of a task's file it is not needed
 
     @property
     def number(self) -> int | None:
@@ -59,8 +60,12 @@ class Entry:
 
 
 def files(folder: Path) -> list[Path]:
-    """Give the files of a folder that are named as modules and are not private, in order."""
-    return sorted(p for p in folder.glob("*.py") if NAME.fullmatch(p.stem) and p.stem[0] != "_")
+    """Return the files of a folder that are named as modules and are not private, in order.
+
+    Servers stand in sub-packages, too: one for each family.
+    """
+    found = folder.glob("**/*.py" if folder.name == "servers" else "*.py")
+    return sorted(p for p in found if NAME.fullmatch(p.stem) and p.stem[0] != "_")
 
 
 def of_modules(folder: Path, function: str | None) -> dict[str, Entry]:
@@ -72,9 +77,9 @@ def of_modules(folder: Path, function: str | None) -> dict[str, Entry]:
         if function is not None and function not in defined:
             continue
         settings = source.keywords(path, defined[function]) if function else {}
-        found[path.stem] = Entry(
-            path.stem, path, source.summary(tree), source.constants(tree), settings
-        )
+        module = ".".join(["offload", *path.relative_to(folder.parent).with_suffix("").parts])
+        constants = source.constants(tree)
+        found[path.stem] = Entry(path.stem, path, source.summary(tree), constants, settings, module)
     return found
 
 

@@ -7,7 +7,7 @@ from pathlib import Path
 
 from offload.bench.records import journal
 from offload.bench.records.record import Record
-from offload.reports.text import results_txt
+from offload.reports.results_txt import results_txt
 
 
 def publish(folder: Path, records: Sequence[Record]) -> Path:

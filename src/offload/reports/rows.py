@@ -13,8 +13,8 @@ from offload.bench.records.record import PAIR, TEST, VISIT, Record
 from offload.bench.stats import operational_laws
 from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.operational_laws import Ceiling
-from offload.loads import histogram
-from offload.reports import places
+from offload.loads.engine import histogram
+from offload.reports import provenance
 
 FULL = 0.98  # of the slots: as many requests in flight, by Little's law, keep all of them busy
 
@@ -170,7 +170,9 @@ def rows(records: Sequence[Record]) -> list[Row]:
     for place, record in enumerate(records):
         key = (place,) if record.kind == TEST else record.key
         found.setdefault(key, []).append(record)
-    return [_row(alike) for own in found.values() for alike in places.divided(own, places.of)]
+    return [
+        _row(alike) for own in found.values() for alike in provenance.divided(own, provenance.of)
+    ]
 
 
 def _row(own: Sequence[Record]) -> Row:

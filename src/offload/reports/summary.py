@@ -9,7 +9,7 @@ from tabulate import tabulate
 
 from offload.bench.records.record import TEST, Record
 from offload.bench.telemetry.host import sentence
-from offload.reports import doubts, places
+from offload.reports import provenance, warnings
 from offload.reports.rows import Row
 from offload.suites import Request
 
@@ -65,7 +65,7 @@ def notes(found: Sequence[Row]) -> str:
     lines = [
         f"* {label(row.first)}, {row.first.users} users: {note}"
         for row in found
-        for note in ([row.problem] if row.problem else doubts.of(row))
+        for note in ([row.problem] if row.problem else warnings.of(row))
     ]
     return "\n".join(lines)
 
@@ -150,7 +150,7 @@ def _machine(found: Sequence[Row]) -> str:
     if facts is None:
         return "a machine that is not known"
     served = next((r for row in found for r in row.records if r.interpreter), None)
-    return sentence(facts if served is None else {**facts, "python": places.loaded(served)})
+    return sentence(facts if served is None else {**facts, "python": provenance.loaded(served)})
 
 
 def _digits(rate: float) -> int:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from offload.suites import Audit, Figure, _tornado_later
-from offload.suites._tornado import WHERE, WHO
+from offload.suites._tornado_claims import WHERE, WHO
 
 SLEEP = 0.28  # s
 

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offload.suites import Availability, Case, _tornado, _tornado_later
+from offload.suites import Availability, Case, _tornado_claims, _tornado_later
 
-FIRST = _tornado.WHERE, _tornado.CONDITIONS
+FIRST = _tornado_claims.WHERE, _tornado_claims.CONDITIONS
 LATER = _tornado_later.WHERE, _tornado_later.CONDITIONS
 SAYS = "in the table some requests of this row were not completed"
 
@@ -28,6 +28,6 @@ def availabilities(cases: Sequence[Case]) -> tuple[Availability, ...]:
     """Make those of these cases; of several with one server and task the first is meant."""
     known = {f"{case.server} {case.task}": case for case in reversed(cases)}
     return tuple(
-        Availability(name, _tornado.WHO, where, SAYS, known[case], share, conditions, work)
+        Availability(name, _tornado_claims.WHO, where, SAYS, known[case], share, conditions, work)
         for name, (where, conditions), case, share, work in PUBLISHED
     )

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from offload.suites import Case, Request, _granian, claimed
+from offload.suites import Case, Request, _granian_claims, claimed
 
 TOOL = "h2load"  # in place of wrk, which makes latencies up
 CPUS = 2  # as published, also where there are more: the load has the others
@@ -87,7 +87,7 @@ CASES = (
     *VERSIONS.values(),
 )
 
-CLAIMS = _granian.claims(
+CLAIMS = _granian_claims.claims(
     {
         **{f"ASGI {kind}": case for kind, case in ASGI.items()},
         **{f"RSGI {kind}": RSGI[kind, SMALL] for kind in ("bytes", "str")},
@@ -100,7 +100,7 @@ CLAIMS = _granian.claims(
     },
     VERSIONS,
 )
-AUDITS = _granian.AUDITS
+AUDITS = _granian_claims.AUDITS
 GROUPS = {
     "types": _at_all(TYPES),
     "uvicorn": _at_all((*UVICORN.values(), ONE)),

@@ -1,6 +1,6 @@
 """The tornado benchmark: a long task behind sync, one loop, threads and processes."""
 
-from offload.suites import Case, _tornado, _tornado_audits, _tornado_availabilities, claimed
+from offload.suites import Case, _tornado_audits, _tornado_availabilities, _tornado_claims, claimed
 
 # What quick does with the users: 25 that wait for 4 workers with long tasks take most of a visit
 # to be warm, and 8 keep the workers as busy. On a loop whose task awaits, or takes microseconds,
@@ -81,10 +81,10 @@ MATRIX = tuple(
     for server in ("threads", "processes", "interpreters")
 )
 
-CLAIMS = _tornado.claims(CASES)
+CLAIMS = _tornado_claims.claims(CASES)
 AVAILABILITIES = _tornado_availabilities.availabilities(CASES)
 AUDITS = _tornado_audits.AUDITS
-MAJORITIES = _tornado.MAJORITIES
+MAJORITIES = _tornado_claims.MAJORITIES
 GROUPS = {
     "published": PUBLISHED,
     "later": LATER,

@@ -6,7 +6,7 @@ which ends with its last holder, however that holder ends.
 
 from __future__ import annotations
 
-from offload.upstream._facts import Upstream
-from offload.upstream._holding import Holding, hold, running
+from offload.upstream.client import Holding, hold, running
+from offload.upstream.facts_file import Upstream
 
 __all__ = ["Holding", "Upstream", "hold", "running"]

@@ -11,9 +11,9 @@ from collections.abc import Sequence
 from typing import NoReturn
 
 from offload.errors import Mendable, StartError, UsageError
-from offload.upstream._facts import Upstream
-from offload.upstream._holding import running
-from offload.upstream._supervisor import Wanted, supervise
+from offload.upstream.client import running
+from offload.upstream.facts_file import Upstream
+from offload.upstream.supervisor import Wanted, supervise
 
 LONGEST_LATENCY = 60.0  # seconds
 

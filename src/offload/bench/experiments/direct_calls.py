@@ -92,7 +92,7 @@ def direct(
                 program,
                 "-P",
                 "-m",
-                "offload.servers._direct",
+                "offload.serving.direct_calls",
                 catalog.find_task(task).name,
                 str(workers),
             ],

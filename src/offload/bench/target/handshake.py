@@ -16,7 +16,7 @@ from offload.errors import Mendable, StartError
 from offload.suites import Case
 
 READY = 12.0  # s from the start to the ready line; workers have 10 of them to import the task
-UNSAID = "it listens and never said so: call servers._ready.announce(port)"
+UNSAID = "it listens and never said so: call readiness.announce(port)"
 
 
 def facts(pid: int, pipe: int, case: Case, log: IO[bytes]) -> dict[str, object]:

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from urllib.parse import urljoin, urlsplit
 
 from offload.errors import StartError
-from offload.loads._body import content_type
+from offload.loads.engine.body import content_type
 from offload.suites import Request
 
 GET = Request()

@@ -1,0 +1,1 @@
+"""Applications of published benchmarks, in the frameworks they were written in."""

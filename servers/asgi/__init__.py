@@ -1,0 +1,1 @@
+"""One event loop a process, behind ASGI or RSGI."""

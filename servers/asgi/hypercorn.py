@@ -1,0 +1,11 @@
+"""hypercorn: one process, one event loop in pure Python, which the task holds until it awaits."""
+
+NEEDS = ("hypercorn", "uvloop")
+
+
+def serve(task: str, port: int, *, backlog: int = 1024) -> None:
+    """Run the task on hypercorn's event loop, uvloop, by name."""
+    from offload.serving.applications import asgi
+    from offload.serving.frameworks import hypercorn_server
+
+    hypercorn_server.serve(asgi.Application(task), port, backlog)

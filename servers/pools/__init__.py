@@ -1,0 +1,1 @@
+"""Pools of workers other than the standard library's."""

@@ -1,0 +1,11 @@
+"""anyio's threads: as Starlette runs what is not `async`, with its cap of 40 at a time."""
+
+NEEDS = ("anyio",)
+
+
+def serve(task: str, port: int, *, workers: int = 40, backlog: int = 1024) -> None:
+    """Run the task in a thread of anyio's; all share `workers` tokens, which are 40 by default."""
+    from offload.serving.applications import tornado_app
+    from offload.serving.pools import anyio_threads
+
+    tornado_app.serve(task, port, backlog, anyio_threads.Threads(task, workers))

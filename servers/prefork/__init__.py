@@ -1,0 +1,1 @@
+"""Several processes that accept from one listening socket."""

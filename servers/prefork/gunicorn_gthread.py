@@ -1,0 +1,15 @@
+"""gunicorn with threads: one forked process whose pool of threads runs the tasks, under one GIL."""
+
+NEEDS = ("gunicorn",)
+FOREIGN = "gunicorn"
+
+
+def serve(
+    task: str, port: int, *, workers: int = 4, processes: int = 1, backlog: int = 1024
+) -> None:
+    """Run the task in one of `workers` threads of each of `processes`."""
+    from offload.serving.frameworks import gunicorn_server
+
+    gunicorn_server.serve(
+        task, port, backlog, worker_class="gthread", workers=processes, threads=workers
+    )

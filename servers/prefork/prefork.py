@@ -1,0 +1,10 @@
+"""Prefork: several processes of one event loop each, which all accept from one listening socket."""
+
+FOREIGN = "tornado"
+
+
+def serve(task: str, port: int, *, processes: int = 4, backlog: int = 1024) -> None:
+    """Run the task on the event loop of one of `processes`, which holds nobody in the others."""
+    from offload.serving.lifecycle import prefork
+
+    prefork.serve(task, port, backlog, processes)

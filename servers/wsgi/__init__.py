@@ -1,0 +1,1 @@
+"""Threads behind WSGI, or behind a plain `def` endpoint."""

@@ -1,0 +1,19 @@
+"""granian by WSGI: a pool of threads that it owns runs the tasks, under one GIL."""
+
+NEEDS = ("granian", "uvloop")
+FOREIGN = "granian"
+
+
+def serve(
+    task: str,
+    port: int,
+    *,
+    workers: int = 4,
+    processes: int = 1,
+    mode: str = "mt",
+    backlog: int = 1024,
+) -> None:
+    """Run the task in one of `workers` threads of each of `processes`."""
+    from offload.serving.frameworks import granian_server
+
+    granian_server.serve(task, port, backlog, "wsgi", processes, workers, mode)

@@ -1,0 +1,119 @@
+"""Measure: one question at a time, about one case, two, or how one scales."""
+
+from __future__ import annotations
+
+import sys
+
+from invoke import Context
+
+from offload.cli import arguments, command
+from offload.cli.plan_run import begin, in_run, show, with_load
+from offload.errors import UsageError
+
+
+@command("Measure")
+def measure(
+    context: Context,
+    case: str = "",
+    users: str = "25",
+    keep_alive: bool = False,
+    target: str = "",
+    quick: bool = False,
+    format: str = "text",  # noqa: A002
+) -> None:
+    """Measure one case until its rate is known to +-2 %: fab measure:3/sleep_sync.
+
+    case        server/task; x16 after the server sets its workers, @3.14 its Python
+    users       that ask at once, each again as soon as it has its answer; 25 unless given
+    keep_alive  yes keeps connections; a new one for each request unless given
+    target      half-width of the interval in percent: 2, or 5 with quick
+    quick       at most 7 visits instead of 20
+    format      text unless given, or json
+
+    A case whose server does not start or whose task fails ends it with exit code 5.
+    """
+    from offload.bench.records import plan
+    from offload.suites import _case_syntax
+
+    arguments.one_of("format", format, "text", "json")
+    share = arguments.number("target", target, 0.1, 50.0) / 100 if target else None
+    cases = with_load(
+        [_case_syntax.case(case)], arguments.whole("users", users, 1, 20_000), keep_alive
+    )
+    _, records = begin(plan.Plan("measure", cases, plan.new_seed(), None, quick, share))
+    show(records, format)
+
+
+@command("Measure")
+def compare(
+    context: Context,
+    one: str = "",
+    other: str = "",
+    users: str = "25",
+    keep_alive: bool = False,
+    quick: bool = False,
+    format: str = "text",  # noqa: A002
+) -> None:
+    """Say which of two cases is faster: fab compare:3/sleep_sync,4/sleep_sync.
+
+    one         server/task; x16 after the server sets its workers, @3.14 its Python
+    other       the case that is compared with it
+    users       that ask at once, each again as soon as it has its answer; 25 unless given
+    keep_alive  yes keeps connections; a new one for each request unless given
+    quick       differences below 5 % do not matter, instead of 2 %
+    format      text unless given, or json
+
+    A case whose server does not start or whose task fails ends it with exit code 5.
+    """
+    from offload.bench.experiments import paired
+    from offload.reports import comparison
+    from offload.suites import _case_syntax
+
+    arguments.one_of("format", format, "text", "json")
+    first, second = (
+        _case_syntax.case(one, "which first case"),
+        _case_syntax.case(other, "which second case"),
+    )
+    asked = arguments.whole("users", users, 1, 20_000)
+    pair = with_load([first, second], asked, keep_alive)
+    with in_run():
+        found = paired.compare(pair[0], pair[1], quick)
+    print(comparison.as_json(found) if format == "json" else comparison.text(found))
+
+
+@command("Measure")
+def scale(
+    context: Context,
+    case: str = "",
+    workers: str = "",
+    users: str = "",
+    keep_alive: bool = False,
+    format: str = "text",  # noqa: A002
+) -> None:
+    """Measure how a case scales and where it stops to: fab scale:3/xml_lxml_sync,workers=1..16.
+
+    case        server/task; @3.14 after the server sets its Python
+    workers     from..to, or a list 1+2+4+8; this or users must be given
+    users       the same, instead of workers; or with workers one number, 25 unless given
+    keep_alive  yes keeps connections; a new one for each request unless given
+    format      text unless given, or json
+    """
+    from offload.bench.experiments import sweep
+    from offload.bench.records import plan
+    from offload.bench.stats import scaling
+    from offload.reports import scaling_table
+    from offload.suites import _case_syntax
+
+    arguments.one_of("format", format, "text", "json")
+    if not workers and not users:
+        raise UsageError("over what? workers=1..16, or users=1..64")
+    over = sweep.WORKERS if workers else sweep.USERS
+    numbers = arguments.wholes(over, workers or users, 1, 256 if workers else 20_000)
+    asked = arguments.whole("users", users or "25", 1, 20_000) if workers else 1
+    [one] = with_load([_case_syntax.case(case)], asked, keep_alive)
+    cases = sweep.cases(one, over, numbers)
+    if few := scaling.too_few(numbers):
+        print(f"rates only, no model: {few}", file=sys.stderr)
+    _, records = begin(plan.Plan("scale", cases, plan.new_seed(), None, quick=True))
+    found = sweep.fit(records, over)
+    print(scaling_table.as_json(found) if format == "json" else scaling_table.text(found))

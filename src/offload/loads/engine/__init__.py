@@ -1,0 +1,1 @@
+"""The engine of `builtin`: connections, loops and times of every request."""

@@ -1,0 +1,1 @@
+"""Published claims: their verdicts, and how they are worded."""

@@ -1,0 +1,1 @@
+"""What the GIL costs: tables, sentences and advice."""

@@ -1,0 +1,138 @@
+"""The GIL effects: the same task in threads and in processes, and what the pool allowed."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from tabulate import tabulate
+
+from offload.bench.records.capacity import SHORT
+from offload.bench.records.record import TEST, Record
+from offload.bench.stats import operational_laws, paired_test, sequential
+from offload.bench.stats.paired_test import Verdict
+from offload.reports import provenance
+from offload.reports.rows import Row
+
+REACHED = 0.95  # of the ceiling counts as having reached it
+HEAD = (
+    "Task",
+    "Users",
+    "GIL held",
+    "Threads",
+    "Processes",
+    "Processes : threads",
+    "GIL cost",
+    "Pool allows",
+    "Reading",
+)
+
+
+@dataclass(frozen=True)
+class Effect:
+    """One task in `threads` and in `processes`, and the verdict on their visits, round by round.
+
+    `pool` is the rate that the workers allow, in requests a second. Without visits the verdict is
+    of one run each and has no interval.
+    """
+
+    threads: Row
+    processes: Row
+    verdict: Verdict
+    pool: float | None
+
+    @property
+    def ratio(self) -> float:
+        """The rate in processes over the rate in threads, of the same rounds where there are."""
+        return self.verdict.ratio or 0.0
+
+    @property
+    def cost(self) -> float:
+        """The GIL cost C = 1 - threads / processes: the share of the rate that threads lose."""
+        return 1 - 1 / self.ratio if self.ratio else 0.0
+
+    @property
+    def reading(self) -> str:
+        """Say what follows, no more than the visits can tell."""
+        least = min(self.threads.rate or 0.0, self.processes.rate or 0.0)
+        if self.pool and least >= REACHED * self.pool:
+            return f"the pool of {self.threads.first.workers} is the limit, not the GIL"
+        if self.verdict.low is None:
+            return "once: no verdict"
+        word = self.verdict.word
+        if word == paired_test.FASTER:
+            return "processes are faster"
+        if word == paired_test.SLOWER:
+            return "threads are faster: a hop to a process costs more"
+        return "no clear difference"
+
+
+def effects(rows: Sequence[Row]) -> list[Effect]:
+    """Pair the rows of each task with the same workers and users, the largest ratio first."""
+    newest = {_load(row.first): row for row in rows if row.problem is None and row.rate}
+    pairs = [
+        (threads, newest["processes", *load])
+        for (server, *load), threads in newest.items()
+        if server == "threads" and ("processes", *load) in newest
+    ]
+    verdicts = paired_test.together([_verdict(*pair) for pair in pairs], sequential.NORMAL.level)
+    found = [
+        Effect(*pair, word, _pool(pair[0])) for pair, word in zip(pairs, verdicts, strict=True)
+    ]
+    return sorted(found, key=lambda effect: -effect.ratio)
+
+
+def table(found: Sequence[Effect], style: str = "simple") -> str:
+    """Lay the effects out."""
+    lines = [
+        (
+            effect.threads.first.task,
+            str(effect.threads.first.users),
+            "-" if effect.threads.gil_hold is None else f"{effect.threads.gil_hold:.2f}",
+            f"{effect.threads.rate:.2f}/s",
+            f"{effect.processes.rate:.2f}/s",
+            _ratio(effect),
+            f"{effect.cost:.2f}",
+            f"{effect.pool:.2f}/s" if effect.pool else "-",
+            effect.reading,
+        )
+        for effect in found
+    ]
+    align = ("left", *("right",) * 7, "left")
+    return tabulate(lines, HEAD, tablefmt=style, colalign=align, disable_numparse=True)
+
+
+def _ratio(effect: Effect) -> str:
+    low, high = effect.verdict.low, effect.verdict.high
+    interval = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
+    return f"{effect.ratio:.2f}x{interval}"
+
+
+def _pool(row: Row) -> float | None:
+    """Give what the pool allows: workers / time of one request alone, which waited for nobody."""
+    known = [r.alone_s for r in row.records if r.alone_s is not None]
+    alone_s = sorted(known)[len(known) // 2] if known else None
+    if alone_s is None or alone_s < SHORT:
+        return None
+    return operational_laws.ceilings(workers=row.first.workers, service_s=alone_s)[0].rate
+
+
+def _load(r: Record) -> tuple[object, ...]:
+    """Name the server and all that must be alike in rows that are compared."""
+    by_hand = r.driver if r.kind == TEST else None
+    load = (r.task, r.workers, r.users, r.keep_alive, r.asked_rate, r.think_s, by_hand)
+    return (r.server, *load, *provenance.of(r))
+
+
+def _verdict(threads: Row, processes: Row) -> Verdict:
+    """Compare visits of the same rounds; one run each has a ratio, which says nothing yet."""
+    others = {(r.run, r.round): r.rate for r in processes.visits if r.rate}
+    pairs = [
+        (r.rate, other)
+        for r in threads.visits
+        if r.rate and (other := others.get((r.run, r.round))) is not None
+    ]
+    if len(pairs) > 1:
+        return paired_test.compare(pairs, sequential.NORMAL.level)
+    ratio = (processes.rate or 0.0) / (threads.rate or 1.0)
+    return Verdict(paired_test.UNRESOLVED, ratio, None, None, len(pairs), None, None)

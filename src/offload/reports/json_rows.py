@@ -1,0 +1,52 @@
+"""Rows as JSON: rates a second, times in seconds, memory in MiB; null is not known."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+
+from offload.bench.records.record import Record
+from offload.reports import warnings
+from offload.reports.rows import Row, rows
+
+
+def as_dict(row: Row) -> dict[str, object]:
+    """Give the fields of one row. The interval of a rate that was measured once is null."""
+    found, first, ceiling = row.estimate, row.first, row.ceiling
+    return {
+        "server": first.server,
+        "task": first.task,
+        "command": first.command,
+        "request": first.request,
+        "users": first.users,
+        "workers": first.workers,
+        "driver": first.driver,
+        "model": row.model,
+        "visits": len(row.visits),
+        "availability": row.availability,
+        "rate": row.rate,
+        "rate_low": found.low if found else None,
+        "rate_high": found.high if found else None,
+        "resolved": found.resolved if found else None,
+        "published_tool": row.long.driver if row.long else None,
+        "published_rate": row.long.rate if row.long else None,
+        "response_mean_s": row.response_mean_s,
+        "response_p50_s": row.quantile(0.5),
+        "response_p99_s": row.quantile(0.99),
+        "memory_pss_mib": row.memory_pss_mib,
+        "completed": row.completed,
+        "failed": sum(row.failed.values()) if row.completed is not None else None,
+        "listen_overflows": row.listen_overflows,
+        "loop_lag_p99_ms": row.loop_lag_p99_ms,
+        "gil_hold": row.gil_hold,
+        "ceiling": ceiling.rate if ceiling else None,
+        "ceiling_kind": ceiling.kind if ceiling else None,
+        "reached": row.reached,
+        "flags": warnings.of(row) if row.problem is None else [],
+        "problem": row.problem,
+    }
+
+
+def as_json(records: Sequence[Record]) -> str:
+    """Render the rows as one JSON list."""
+    return json.dumps([as_dict(row) for row in rows(records)], indent=2) + "\n"

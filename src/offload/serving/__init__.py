@@ -1,0 +1,1 @@
+"""What servers share. A server's own file in servers/ holds its strategy."""

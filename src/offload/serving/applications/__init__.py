@@ -1,0 +1,1 @@
+"""Applications: any task behind HTTP, ASGI, WSGI or RSGI."""

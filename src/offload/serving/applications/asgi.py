@@ -1,0 +1,61 @@
+"""Any task as an ASGI application: it runs on the server's event loop, which it holds."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Any
+
+from offload import tasks
+from offload.serving.applications import responses, sized_responses
+from offload.serving.lifecycle import worker_ready
+from offload.serving.metrics import loop_lag, task_clock
+
+Receive = Callable[[], Awaitable[Mapping[str, Any]]]
+Send = Callable[[Mapping[str, Any]], Awaitable[None]]
+
+
+class Application:
+    """Answer `/` with a task, `/resources/`, answers of a size, and 404."""
+
+    def __init__(self, task: str) -> None:
+        tasks.resolve(task)
+        self._task = task
+
+    async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
+        """Answer one request, or the server's own beginning and end."""
+        if scope["type"] == "lifespan":
+            await live(receive, send)
+            return
+        if (content := sized_responses.of(scope["path"])) is not None:
+            body = content if isinstance(content, bytes) else content.encode()
+            await _send(send, responses.Answer(200, sized_responses.CONTENT_TYPE, body))
+            return
+        uri = f"{scope['path']}?{scope['query_string'].decode('latin-1')}"
+        answer = responses.other(uri) or responses.of(await task_clock.acall(self._task))
+        await _send(send, answer)
+
+
+def application() -> Application:
+    """Make the application of a process that another's server began."""
+    return Application(worker_ready.note())
+
+
+async def live(receive: Receive, send: Send) -> None:
+    """Answer the server's own beginning and end; the lag of its loop is watched between them."""
+    while True:
+        message = (await receive())["type"]
+        if message == "lifespan.startup":
+            loop_lag.watch(asyncio.get_running_loop())
+        await send({"type": f"{message}.complete"})
+        if message == "lifespan.shutdown":
+            return
+
+
+async def _send(send: Send, answer: responses.Answer) -> None:
+    headers = [
+        (b"content-type", answer.content_type.encode()),
+        (b"content-length", str(len(answer.body)).encode()),
+    ]
+    await send({"type": "http.response.start", "status": answer.status, "headers": headers})
+    await send({"type": "http.response.body", "body": answer.body})

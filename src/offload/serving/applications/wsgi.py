@@ -1,0 +1,36 @@
+"""Any task as a WSGI application: it runs in the worker that answers the request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from http import HTTPStatus
+from typing import Any
+
+from offload import tasks
+from offload.serving.applications import responses
+from offload.serving.lifecycle import worker_ready
+from offload.serving.metrics import task_clock
+
+Start = Callable[[str, list[tuple[str, str]]], object]
+
+
+class Application:
+    """Answer `/` with a task, `/resources/`, and 404."""
+
+    def __init__(self, task: str) -> None:
+        tasks.resolve(task)
+        self._task = task
+
+    def __call__(self, environ: dict[str, Any], start_response: Start) -> list[bytes]:
+        """Answer one request."""
+        uri = f"{environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}"
+        answer = responses.other(uri) or responses.of(task_clock.call(self._task))
+        status = f"{answer.status} {HTTPStatus(answer.status).phrase}"
+        length = str(len(answer.body))
+        start_response(status, [("Content-Type", answer.content_type), ("Content-Length", length)])
+        return [answer.body]
+
+
+def application() -> Application:
+    """Make the application of a process that another's server began."""
+    return Application(worker_ready.note())

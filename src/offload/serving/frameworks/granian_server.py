@@ -1,0 +1,47 @@
+"""granian in this process, which is its main one: workers in Rust that call Python for a task."""
+
+from __future__ import annotations
+
+import socket
+
+from granian import Granian
+from granian.constants import Interfaces, Loops, RuntimeModes
+from granian.log import LogLevels
+
+from offload import tasks
+from offload.errors import StartError, UsageError
+from offload.serving.lifecycle import ports, worker_ready
+
+MODES = ("mt", "st")  # one runtime of many threads, or one of one thread a thread
+
+
+def serve(
+    task: str, port: int, backlog: int, interface: str, workers: int, threads: int, mode: str
+) -> None:
+    """Serve until a stop signal, in `workers` processes of `threads` each; `mode` is mt or st."""
+    if mode not in MODES:
+        raise UsageError(f"mode={mode!r} is not one of {', '.join(MODES)}")
+    tasks.resolve(task)
+    with ports.binding(port), socket.create_server(("127.0.0.1", port)) as probe:
+        port = probe.getsockname()[1]  # granian wants to know it, and opens it itself
+    worker_ready.expect(task, workers, port)
+    blocking = {"blocking_threads": threads} if interface == "wsgi" else {}
+    server = Granian(
+        f"offload.serving.applications.{interface}:application",
+        port=port,
+        interface=Interfaces(interface),
+        workers=workers,
+        runtime_threads=1 if interface == "wsgi" else threads,
+        runtime_mode=RuntimeModes(mode),
+        loop=Loops.uvloop,
+        websockets=False,
+        backlog=backlog,
+        log_level=LogLevels.error,
+        factory=True,
+        **blocking,
+    )
+    try:
+        server.serve()
+    except SystemExit as error:
+        if error.code:
+            raise StartError("granian ended: see its own words") from None

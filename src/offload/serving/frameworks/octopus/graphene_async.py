@@ -1,0 +1,24 @@
+"""The paths of an async view for graphene, which has none of its own."""
+
+from __future__ import annotations
+
+import json
+
+import graphene
+from django.http import HttpRequest, JsonResponse
+from django.urls import re_path
+
+from offload.serving.frameworks.octopus import views
+from offload.serving.frameworks.octopus.graphene_types import AsyncQuery
+
+SCHEMA = graphene.Schema(AsyncQuery)
+
+
+async def graphql(request: HttpRequest) -> JsonResponse:
+    """Answer a query, which is awaited."""
+    asked = json.loads(request.body)
+    result = await SCHEMA.execute_async(asked["query"])
+    return JsonResponse(result.formatted)
+
+
+urlpatterns = [re_path("^graphql/$", graphql), re_path("", views.awaited)]

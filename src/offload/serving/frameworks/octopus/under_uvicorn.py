@@ -1,0 +1,21 @@
+"""uvicorn for octopuses: in this process, or in several that it supervises."""
+
+from __future__ import annotations
+
+import os
+
+from offload import tasks
+from offload.serving.frameworks import uvicorn_server
+from offload.serving.frameworks.octopus import database, site
+from offload.serving.lifecycle import worker_ready
+
+
+def serve(task: str, make: str, port: int, backlog: int, processes: int) -> None:
+    """Serve what a function of `site` makes, in so many processes, until a stop signal."""
+    tasks.resolve(task)
+    database.check()
+    os.environ[worker_ready.TASK] = task
+    if processes == 1:
+        uvicorn_server.serve(getattr(site, make)(), port, backlog)
+    else:
+        uvicorn_server.supervise(f"{site.__name__}:{make}", port, backlog, processes)

@@ -1,0 +1,27 @@
+"""The views of every path but GraphQL's: the task, /resources/ and 404, as every server has."""
+
+from __future__ import annotations
+
+import os
+
+from django.http import HttpRequest, HttpResponse
+
+from offload.serving.applications import responses
+from offload.serving.lifecycle import worker_ready
+from offload.serving.metrics import task_clock
+
+
+def called(request: HttpRequest) -> HttpResponse:
+    """Call the task in this thread."""
+    answer = responses.other(request.get_full_path())
+    return _response(answer or responses.of(task_clock.call(os.environ[worker_ready.TASK])))
+
+
+async def awaited(request: HttpRequest) -> HttpResponse:
+    """Await the task on this event loop."""
+    answer = responses.other(request.get_full_path())
+    return _response(answer or responses.of(await task_clock.acall(os.environ[worker_ready.TASK])))
+
+
+def _response(answer: responses.Answer) -> HttpResponse:
+    return HttpResponse(answer.body, answer.content_type, answer.status)

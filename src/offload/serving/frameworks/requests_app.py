@@ -1,0 +1,75 @@
+"""One FastAPI application whose routes wait for the upstream: four ways of one fetch."""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import threading
+from collections.abc import AsyncIterator
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import asynccontextmanager
+
+import aiohttp
+import requests
+from fastapi import FastAPI, Request, Response
+
+from offload.serving.applications import responses
+from offload.serving.metrics import probe, task_clock
+from offload.serving.pools import pool_workers
+from offload.tasks._upstream import UPSTREAM_HTTP
+
+WAIT = f"{UPSTREAM_HTTP}/wait"
+TIMEOUT = 30.0  # s
+POOL = 16  # threads behind to_thread: as the published machine's 12 threads gave by default
+
+
+def application() -> FastAPI:
+    """Make the application; each of its processes calls this once."""
+    task = os.environ["SERVER_TASK"]
+    probe.facts.update(probe.identity(), server="fastapi_requests", task=task)
+    app = FastAPI(lifespan=_equipped, docs_url=None, redoc_url=None, openapi_url=None)
+
+    @app.get("/requests_async")
+    async def requests_async(seconds: float) -> dict[str, str]:
+        return {"answer": _fetch(seconds)}  # the mistake: it blocks the loop
+
+    @app.get("/requests_sync")
+    def requests_sync(seconds: float) -> dict[str, str]:
+        return {"answer": _fetch(seconds)}  # in one of 40 threads of the framework
+
+    @app.get("/requests_to_thread_async")
+    async def requests_to_thread_async(seconds: float) -> dict[str, str]:
+        return {"answer": await asyncio.to_thread(_fetch, seconds)}
+
+    @app.get("/aiohttp_async")
+    async def aiohttp_async(seconds: float) -> dict[str, str]:
+        asked = {"seconds": str(seconds)}
+        async with app.state.session.get(WAIT, params=asked) as response:
+            response.raise_for_status()
+            return {"answer": await response.text()}
+
+    @app.get("/{path:path}")
+    def any_other(path: str, request: Request) -> Response:
+        uri = f"/{path}?{request.url.query}"
+        answer = responses.other(uri) or responses.of(task_clock.call(task))
+        return Response(answer.body, answer.status, media_type=answer.content_type)
+
+    return app
+
+
+def _fetch(seconds: float) -> str:
+    """Fetch by a connection of its own, as requests.get does."""
+    response = requests.get(WAIT, {"seconds": str(seconds)}, timeout=TIMEOUT)
+    response.raise_for_status()
+    return response.text
+
+
+@asynccontextmanager
+async def _equipped(app: FastAPI) -> AsyncIterator[None]:
+    """Give a process its pool and its one session, and end it with the server."""
+    threading.Thread(target=pool_workers.end_with_parent, daemon=True).start()
+    asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(POOL))
+    timeout = aiohttp.ClientTimeout(total=TIMEOUT)
+    async with aiohttp.ClientSession(timeout=timeout) as session:
+        app.state.session = session
+        yield

@@ -1,0 +1,31 @@
+"""A Starlette application whose only endpoint is a plain `def`, which runs any task."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import AsyncIterator
+from contextlib import asynccontextmanager
+
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from offload.serving.applications import responses
+from offload.serving.metrics import loop_lag, task_clock
+
+
+def application(task: str) -> Starlette:
+    """Make the application; its threads are those of the loop it is served on."""
+
+    def answer(request: Request) -> Response:
+        uri = f"{request.scope['path']}?{request.scope['query_string'].decode('latin-1')}"
+        found = responses.other(uri) or responses.of(task_clock.call(task))
+        return Response(found.body, found.status, {"content-type": found.content_type})
+
+    @asynccontextmanager
+    async def watched(_: Starlette) -> AsyncIterator[None]:
+        loop_lag.watch(asyncio.get_running_loop())
+        yield
+
+    return Starlette(routes=[Route("/{path:path}", answer)], lifespan=watched)

@@ -1,0 +1,124 @@
+"""Serve one task with one server: the program of `python -P -m offload.servers`.
+
+Settings cross by environment: SERVER_WORKERS, SERVER_BACKLOG and so on for what the server's
+`serve` takes, TASK_PATH for where a task's imports are, SERVER_READY_FD and SERVER_FILE for who
+wants to know that it listens, SERVER_DIES_WITH for a server that must not outlive its parent, by
+the parent's pid, SERVER_QUEUE_CLOCK for one whose tasks' wait for a CPU is asked for. Port 0 takes
+a free one.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import ctypes
+import importlib
+import importlib.util
+import multiprocessing
+import os
+import resource
+import signal
+import sys
+
+from offload.errors import MachineError, Mendable, UsageError
+from offload.registry import catalog, places, requirements
+from offload.registry.entries import Entry
+from offload.serving.lifecycle import readiness
+from offload.serving.lifecycle.stop_signal import DRAIN, leave, stop
+from offload.serving.metrics import gil_address, gil_state, probe
+
+PR_SET_PDEATHSIG = 1
+LIMITS = {"workers": 256, "processes": 64, "threads": 256, "backlog": 65535}
+
+
+def main(words: list[str]) -> int:
+    """Serve until a stop signal; return the exit code."""
+    stop.listen(_cut_off)
+    gil_state.watch()
+    if (parent := os.environ.get("SERVER_DIES_WITH")) is not None:
+        _die_with(int(parent))
+    _take_all_files()
+    try:
+        if len(words) != 3 or (port := _whole(words[2])) is None or port > 65535:
+            raise UsageError(
+                "usage: python -P -m offload.servers NAME TASK PORT, with a port from 0 to 65535"
+            )
+        name, task, _ = words
+        _serve(catalog.find_server(name), catalog.find_task(task).name, port)
+    except Mendable as error:
+        readiness.fail(str(error), error.exit_code)
+        return error.exit_code
+    readiness.end()
+    return 0
+
+
+def _serve(server: Entry, task: str, port: int) -> None:
+    settings = {key: _setting(key, value) for key, value in server.settings.items()}
+    probe.facts.update(probe.identity(), server=server.name, task=task, **settings)
+    foreign = server.constants.get("FOREIGN")
+    probe.facts["foreign"] = foreign
+    gil = {"gil_word": None, "gil_word_why": f"{foreign}'s processes run the tasks"}
+    probe.facts.update(gil if foreign else gil_address.facts())
+    if server.needs_python > sys.version_info[:2]:
+        needed, here = (".".join(map(str, v)) for v in (server.needs_python, sys.version_info[:2]))
+        fix = f"python={needed}, and fab pythons says which there are"
+        raise MachineError(f"{server.name} needs Python {needed}, this is {here}: {fix}")
+    if missing := [name for name in server.needs if importlib.util.find_spec(name) is None]:
+        fix = requirements.remedy(missing)
+        raise MachineError(f"{server.name} needs {' and '.join(missing)}: {fix}")
+    try:
+        importlib.import_module(server.module).serve(task, port, **settings)
+    except ImportError as error:
+        raise _without(server, error) from error
+
+
+def _without(server: Entry, error: ImportError) -> MachineError:
+    """Word what a server or its `serve` could not import."""
+    name = (error.name or "").partition(".")[0]
+    is_ours = not name or name in ("offload", "pipepool") or name in sys.stdlib_module_names
+    fix = f"mend {places.shown(server.path)}" if is_ours else requirements.remedy([name])
+    said = " ".join(str(error).split())
+    what = f"{error.name or 'a module'}, which cannot be imported ({said})"
+    return MachineError(f"{server.name} needs {what}: {fix}")
+
+
+def _setting(key: str, default: object) -> object:
+    text = os.environ.get(f"SERVER_{key.upper()}")
+    if text is None:
+        return default
+    if isinstance(default, int):
+        number, limit = _whole(text), LIMITS.get(key, 65535)
+        if number is None or not 1 <= number <= limit:
+            raise UsageError(f"{key}={_shown(text)} is not a whole number from 1 to {limit}")
+        return number
+    if key == "start_method" and text not in (methods := multiprocessing.get_all_start_methods()):
+        raise UsageError(f"{key}={_shown(text)} is not one of {', '.join(methods)}")
+    return text
+
+
+def _whole(text: str) -> int | None:
+    """Read a whole number of at most nine digits: int() takes other scripts, and has a limit."""
+    return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
+
+
+def _shown(text: str) -> str:
+    return repr(text if len(text) <= 60 else text[:57] + "...")
+
+
+def _take_all_files() -> None:
+    """Raise the limit of open files as far as this user may: a connection is one of them."""
+    hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    with contextlib.suppress(ValueError, OSError):  # macOS has a hard limit that it refuses
+        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+
+
+def _cut_off() -> None:
+    print(f"what was not answered after {DRAIN:.0f} s is cut off", file=sys.stderr)
+    readiness.end()
+    leave(0)
+
+
+def _die_with(parent: int) -> None:
+    if sys.platform == "linux":
+        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
+        if os.getppid() != parent:  # it ended before the call, perhaps before this process ran
+            os._exit(1)

@@ -1,0 +1,1 @@
+"""Pools of workers: warm before the server listens, and gone with it."""
