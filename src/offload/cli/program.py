@@ -14,6 +14,7 @@ from offload.cli import (
     benchmark,
     load_test,
     maintain,
+    questions,
     serve,
     start,
     syntax,
