@@ -4,7 +4,8 @@ from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
 
 from offload.serving.applications import tornado_app
-from offload.serving.pools import recovery
+from offload.serving.metrics import task_clock
+from offload.serving.pools import pool_workers, recovery
 
 NUMBER = 4
 
@@ -16,13 +17,21 @@ def serve(
     workers: int = 4,
     backlog: int = 1024,
     start_method: str = "forkserver",
+    idempotent: str = "",
 ) -> None:
-    """Run the task in one of `workers` processes, all begun before the server listens."""
+    """Run the task in one of `workers` processes, all started before the server listens."""
     context = get_context(start_method)
 
-    def build() -> ProcessPoolExecutor:
-        return ProcessPoolExecutor(workers, context, recovery.begin, (context.Barrier(workers),))
+    def create() -> ProcessPoolExecutor:
+        at_start = (context.Barrier(workers),)
+        return ProcessPoolExecutor(workers, context, recovery.begin, at_start)
 
-    with recovery.Pool(build, workers, task) as pool:
+    # A crash of one worker breaks a ProcessPoolExecutor: this pool replaces it by another.
+    with recovery.Pool(create, workers, task) as pool:
         pool.start()
-        tornado_app.serve(task, port, backlog, pool)
+        retry = pool_workers.may_run_twice(task, idempotent)
+
+        async def run() -> task_clock.Timed:
+            return await pool.run(task_clock.call, task, idempotent=retry)
+
+        tornado_app.serve(run, port, backlog, pool)

@@ -1,9 +1,11 @@
 """Threads: the loop hands the task to a ThreadPoolExecutor and goes on serving; one GIL for all."""
 
+from asyncio import get_running_loop
 from concurrent.futures import ThreadPoolExecutor
 from threading import Barrier
 
 from offload.serving.applications import tornado_app
+from offload.serving.metrics import task_clock
 from offload.serving.pools import pool_workers
 
 NUMBER = 3
@@ -11,6 +13,11 @@ NUMBER = 3
 
 def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> None:
     """Run the task in one of `workers` threads of this process."""
-    with ThreadPoolExecutor(workers, "worker", pool_workers.share, (Barrier(workers),)) as executor:
+    at_start = (Barrier(workers),)
+    with ThreadPoolExecutor(workers, "worker", pool_workers.share, at_start) as executor:
         pool_workers.start(executor, workers, task)
-        tornado_app.serve(task, port, backlog, executor)
+
+        async def run() -> task_clock.Timed:
+            return await get_running_loop().run_in_executor(executor, task_clock.call, task)
+
+        tornado_app.serve(run, port, backlog)

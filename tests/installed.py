@@ -17,7 +17,8 @@ MISSING = {
     ]
     for name, entry in catalog.servers().items()
 }
-EVERY = list(MISSING)
+PLAIN = [name for name, entry in catalog.servers().items() if "PLAIN" in entry.constants]
+EVERY = [name for name in MISSING if name not in PLAIN]
 FOREIGN = [name for name, entry in catalog.servers().items() if "FOREIGN" in entry.constants]
 OWN = [name for name in EVERY if name not in FOREIGN]  # servers that run tasks in their own process
 POOLS = [name for name in OWN if "workers" in catalog.find_server(name).settings]

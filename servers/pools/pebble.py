@@ -3,11 +3,19 @@
 NEEDS = ("pebble",)
 
 
-def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> None:
-    """Run the task in one of `workers` processes, all begun before the server listens."""
+def serve(
+    task: str, port: int, *, workers: int = 4, backlog: int = 1024, idempotent: str = ""
+) -> None:
+    """Run the task in one of `workers` processes, all started before the server listens."""
     from offload.serving.applications import tornado_app
-    from offload.serving.pools import pebble_pool
+    from offload.serving.metrics import task_clock
+    from offload.serving.pools import pebble_pool, pool_workers
 
+    retry = pool_workers.may_run_twice(task, idempotent)
     with pebble_pool.Pool(workers) as pool:
         pool.start(task)
-        tornado_app.serve(task, port, backlog, pool)
+
+        async def run() -> task_clock.Timed:
+            return await pool.run(task_clock.call, task, idempotent=retry)
+
+        tornado_app.serve(run, port, backlog)

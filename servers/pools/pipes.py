@@ -1,12 +1,18 @@
 """Pipes: as processes, but the loop itself talks to each worker, over a socket pair of its own."""
 
 from offload.serving.applications import tornado_app
-from offload.serving.pools import pipe_pool
+from offload.serving.metrics import task_clock
+from offload.serving.pools import pipe_pool, pool_workers
 
 
-def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> None:
-    """Run the task in one of `workers` processes, all begun before the server listens."""
-    pool = pipe_pool.Pool(
-        workers, pipe_pool.begin, (task,), preload=["offload.serving.metrics.task_clock"]
-    )
-    tornado_app.serve(task, port, backlog, pool)
+def serve(
+    task: str, port: int, *, workers: int = 4, backlog: int = 1024, idempotent: str = ""
+) -> None:
+    """Run the task in one of `workers` processes, all started before the server listens."""
+    pool = pipe_pool.Pool(workers, pipe_pool.begin, (task,), preload=[task_clock.__name__])
+    retry = pool_workers.may_run_twice(task, idempotent)
+
+    async def run() -> task_clock.Timed:
+        return await pool.run(task_clock.call, task, idempotent=retry)
+
+    tornado_app.serve(run, port, backlog, pool)

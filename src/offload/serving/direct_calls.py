@@ -21,7 +21,7 @@ from offload.errors import MachineError, Mendable
 from offload.serving.lifecycle import readiness
 from offload.serving.metrics import gil_state, probe, sequential_calls
 from offload.serving.pools import pool_workers
-from offload.serving.pools.pipe_barrier import Turnstile
+from offload.serving.pools.pipe_barrier import PipeBarrier
 
 
 def main(words: list[str]) -> int:
@@ -74,7 +74,7 @@ def _interpreters(workers: int) -> Executor:
         raise MachineError("interpreters need Python 3.14")
     from concurrent.futures import InterpreterPoolExecutor  # type: ignore[attr-defined] # 3.14
 
-    begin = partial(pool_workers.share, Turnstile.of(workers))
+    begin = partial(pool_workers.share, PipeBarrier.of(workers))
     pool: Executor = InterpreterPoolExecutor(workers, "worker", begin)
     return pool
 

@@ -22,6 +22,7 @@ import sys
 from offload.errors import MachineError, Mendable, UsageError
 from offload.registry import catalog, places, requirements
 from offload.registry.entries import Entry
+from offload.serving import plain
 from offload.serving.lifecycle import readiness
 from offload.serving.lifecycle.stop_signal import DRAIN, leave, stop
 from offload.serving.metrics import gil_address, gil_state, probe
@@ -54,9 +55,11 @@ def main(words: list[str]) -> int:
 def _serve(server: Entry, task: str, port: int) -> None:
     settings = {key: _setting(key, value) for key, value in server.settings.items()}
     probe.facts.update(probe.identity(), server=server.name, task=task, **settings)
-    foreign = server.constants.get("FOREIGN")
+    is_plain = bool(server.constants.get("PLAIN"))
+    foreign = "plain" if is_plain else server.constants.get("FOREIGN")
     probe.facts["foreign"] = foreign
-    gil = {"gil_word": None, "gil_word_why": f"{foreign}'s processes run the tasks"}
+    why = "a plain server reports nothing" if is_plain else f"{foreign}'s processes run the tasks"
+    gil = {"gil_word": None, "gil_word_why": why}
     probe.facts.update(gil if foreign else gil_address.facts())
     if server.needs_python > sys.version_info[:2]:
         needed, here = (".".join(map(str, v)) for v in (server.needs_python, sys.version_info[:2]))
@@ -66,7 +69,11 @@ def _serve(server: Entry, task: str, port: int) -> None:
         fix = requirements.remedy(missing)
         raise MachineError(f"{server.name} needs {' and '.join(missing)}: {fix}")
     try:
-        importlib.import_module(server.module).serve(task, port, **settings)
+        serve = importlib.import_module(server.module).serve
+        if is_plain:
+            plain.serve(serve, task, port, **settings)
+        else:
+            serve(task, port, **settings)
     except ImportError as error:
         raise _without(server, error) from error
 
@@ -90,6 +97,8 @@ def _setting(key: str, default: object) -> object:
         if number is None or not 1 <= number <= limit:
             raise UsageError(f"{key}={_shown(text)} is not a whole number from 1 to {limit}")
         return number
+    if key == "idempotent" and text not in ("yes", "no"):
+        raise UsageError(f"{key}={_shown(text)} is neither yes nor no")
     if key == "start_method" and text not in (methods := multiprocessing.get_all_start_methods()):
         raise UsageError(f"{key}={_shown(text)} is not one of {', '.join(methods)}")
     return text

@@ -38,7 +38,7 @@ def window(record: Record, facts: Mapping[str, object]) -> Load:
         cycles=CYCLES,
         completions=FEW if is_slow else MANY,
         waits=not builder.is_crowded(record),
-        refills=not facts.get("in_turn"),
+        refills=not facts.get("serial"),
     )
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import _thread
 import sys
+from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
 from socketserver import TCPServer
 
@@ -11,18 +12,18 @@ from offload import tasks
 from offload.serving.applications import responses
 from offload.serving.lifecycle import log, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
-from offload.serving.metrics import task_clock
+from offload.serving.metrics.task_clock import Timed
 
 
-def serve(task: str, port: int, backlog: int) -> None:
-    """Serve until a stop signal, then answer those already in the listen queue, and return."""
+def serve(task: str, run: Callable[[], Timed], port: int, backlog: int) -> None:
+    """Answer each request by `run()` until a stop signal, then those in the listen queue."""
     tasks.resolve(task)
 
     class Handler(BaseHTTPRequestHandler):
         timeout = 10  # s for a client to send its request
 
         def do_GET(self) -> None:
-            answer = responses.other(self.path) or responses.of(task_clock.call(task))
+            answer = responses.other(self.path) or responses.of(run())
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.content_type)
             self.send_header("Content-Length", str(len(answer.body)))

@@ -1,15 +1,13 @@
-"""The Tornado application of servers that differ in one value only, the executor."""
+"""The Tornado application: it answers each request by what a strategy's `run` returns."""
 
 from __future__ import annotations
 
 import asyncio
 import socket
-from collections.abc import Callable
-from concurrent.futures import Executor
+from collections.abc import Awaitable, Callable
 from concurrent.futures.process import BrokenProcessPool
-from contextlib import suppress
+from contextlib import AbstractAsyncContextManager, nullcontext, suppress
 from inspect import iscoroutinefunction
-from typing import Any, Protocol
 
 from tornado.httpserver import HTTPServer
 from tornado.iostream import StreamClosedError
@@ -20,29 +18,27 @@ from offload import tasks
 from offload.serving.applications import responses
 from offload.serving.lifecycle import drain, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
-from offload.serving.metrics import loop_lag, probe, task_clock
+from offload.serving.metrics import loop_lag, probe
+from offload.serving.metrics.task_clock import Timed
 
 QUIET = 0.05  # s without a new request before idle connections are closed; a guess
 LIMITS = {"idle_connection_timeout": 10.0, "body_timeout": 10.0, "max_body_size": 1 << 20}
 
-
-class Pool(Protocol):
-    """An executor that is of the event loop, and begun and ended on it."""
-
-    async def __aenter__(self) -> object: ...
-    async def __aexit__(self, *error: Any) -> None: ...
-    async def run(
-        self, function: Callable[[str], task_clock.Timed], /, *args: str, idempotent: bool
-    ) -> task_clock.Timed: ...
+Run = Callable[[], Awaitable[Timed]]  # runs the task once, wherever the strategy runs tasks
 
 
-def serve(task: str, port: int, backlog: int, executor: Executor | Pool | None) -> None:
-    """Serve `task` in `executor`, or on the loop itself when it is None, until a stop signal."""
-    if executor is None:
-        # A `def` has the loop to itself: none overtakes it. An `async def` that blocks does, too,
-        # but only running it tells: of it the bench waits for answers that it does not count.
-        probe.facts["in_turn"] = not iscoroutinefunction(tasks.resolve(task))
-    asyncio.run(_start(_Work(task, executor), port, backlog))
+def serve(
+    run: Run, port: int, backlog: int, pool: AbstractAsyncContextManager[object] | None = None
+) -> None:
+    """Answer each request by `run()` until a stop signal; `pool` is entered on the event loop."""
+    asyncio.run(_serve(run, port, backlog, pool))
+
+
+def serve_on_loop(task: str, run: Run, port: int, backlog: int) -> None:
+    """As `serve`, where `run` holds the event loop until the task awaits."""
+    # Nothing overtakes a `def` on the loop; whether an `async def` awaits is known once it runs.
+    probe.facts["serial"] = not iscoroutinefunction(tasks.resolve(task))
+    serve(run, port, backlog)
 
 
 def listen(port: int, backlog: int) -> socket.socket:
@@ -51,55 +47,41 @@ def listen(port: int, backlog: int) -> socket.socket:
         return bind_sockets(port, "127.0.0.1", backlog=backlog)[0]
 
 
-def serve_on(task: str, listening: socket.socket, backlog: int, ready: Callable[[], None]) -> None:
-    """Serve `task` on the loop of this process alone, and call `ready` once it accepts."""
-    asyncio.run(_accept(_Work(task, None), listening, backlog, ready))
+def serve_socket(
+    run: Run, listening: socket.socket, backlog: int, ready: Callable[[], None]
+) -> None:
+    """Answer the requests of a listening socket by `run()`; call `ready` once it accepts."""
+    asyncio.run(_accept(run, listening, backlog, ready))
 
 
-class _Work:
-    """The task, where it runs, and how many requests wait for it now."""
+class _Requests:
+    """The requests in progress, for the drain."""
 
-    def __init__(self, task: str, executor: Executor | Pool | None) -> None:
-        self.task = task
-        self.executor = executor
-        self.requests = 0
-        self.begun = asyncio.Event()
+    def __init__(self) -> None:
+        self.count = 0
+        self.received = asyncio.Event()
         self.idle = asyncio.Event()
         self.idle.set()
 
-    async def answer(self) -> responses.Answer:
-        """Run the task once."""
-        try:
-            if self.executor is None:
-                return responses.of(await task_clock.acall(self.task))
-            if not isinstance(self.executor, Executor):
-                timed = await self.executor.run(task_clock.call, self.task, idempotent=True)
-                return responses.of(timed)
-            loop = asyncio.get_running_loop()
-            return responses.of(
-                await loop.run_in_executor(self.executor, task_clock.call, self.task)
-            )
-        except BrokenProcessPool as error:
-            return responses.failed(error)
-
     def __enter__(self) -> None:
-        self.requests += 1
-        self.begun.set()
+        self.count += 1
+        self.received.set()
         self.idle.clear()
 
     def __exit__(self, *_: object) -> None:
-        self.requests -= 1
-        if self.requests == 0:
+        self.count -= 1
+        if self.count == 0:
             self.idle.set()
 
 
 class _Handler(RequestHandler):
-    def initialize(self, work: _Work) -> None:
-        self.work = work
+    def initialize(self, run: Run, requests: _Requests) -> None:
+        self.run = run
+        self.requests = requests
 
     async def get(self) -> None:
-        with self.work:
-            answer = responses.other(self.request.uri or "") or await self.work.answer()
+        with self.requests:
+            answer = responses.other(self.request.uri or "") or await self._answer()
             self.set_status(answer.status)
             self.set_header("Content-Type", answer.content_type)
             if stop.at is not None:
@@ -107,27 +89,31 @@ class _Handler(RequestHandler):
             with suppress(StreamClosedError):  # the client left before its answer: its own count
                 await self.finish(answer.body)
 
+    async def _answer(self) -> responses.Answer:
+        try:
+            return responses.of(await self.run())
+        except BrokenProcessPool as error:
+            return responses.failed(error)
+
     def compute_etag(self) -> None:
         """Hash no bodies: that would be work of the server's own in every request."""
 
 
-async def _start(work: _Work, port: int, backlog: int) -> None:
-    if work.executor is None or isinstance(work.executor, Executor):
-        await _serve(work, port, backlog)
-    else:
-        async with work.executor:
-            await _serve(work, port, backlog)
-
-
-async def _serve(work: _Work, port: int, backlog: int) -> None:
-    listening = listen(port, backlog)
-    await _accept(work, listening, backlog, lambda: readiness.announce(listening.getsockname()[1]))
+async def _serve(
+    run: Run, port: int, backlog: int, pool: AbstractAsyncContextManager[object] | None
+) -> None:
+    async with pool or nullcontext():
+        listening = listen(port, backlog)
+        port = listening.getsockname()[1]
+        await _accept(run, listening, backlog, lambda: readiness.announce(port))
 
 
 async def _accept(
-    work: _Work, listening: socket.socket, backlog: int, ready: Callable[[], None]
+    run: Run, listening: socket.socket, backlog: int, ready: Callable[[], None]
 ) -> None:
-    application = Application([(".*", _Handler, {"work": work})], log_function=lambda _: None)
+    requests = _Requests()
+    handlers = [(".*", _Handler, {"run": run, "requests": requests})]
+    application = Application(handlers, log_function=lambda _: None)
     server = HTTPServer(application, **LIMITS)
     server.add_sockets([listening])
     loop = asyncio.get_running_loop()
@@ -138,17 +124,17 @@ async def _accept(
     await stopped.wait()
     await drain.accept_waiting(listening, backlog)
     server.stop()
-    await _quiet(work)
+    await _quiet(requests)
     await server.close_all_connections()
 
 
-async def _quiet(work: _Work) -> None:
-    """Wait until no request is worked on and none has begun for QUIET seconds."""
+async def _quiet(requests: _Requests) -> None:
+    """Wait until no request is in progress and none arrived for QUIET seconds."""
     while True:
-        await work.idle.wait()
-        work.begun.clear()
+        await requests.idle.wait()
+        requests.received.clear()
         try:
-            await asyncio.wait_for(work.begun.wait(), QUIET)
+            await asyncio.wait_for(requests.received.wait(), QUIET)
         except TimeoutError:
-            if work.requests == 0:
+            if requests.count == 0:
                 return

@@ -13,6 +13,7 @@ from typing import NoReturn
 from offload import tasks
 from offload.errors import StartError
 from offload.serving.applications import tornado_app
+from offload.serving.applications.tornado_app import Run
 from offload.serving.lifecycle import readiness, worker_ready
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
@@ -22,11 +23,11 @@ READY = 10.0  # s for all processes to serve
 PAUSE = 0.05  # s before a process that died is replaced: those that cannot begin take no CPU
 
 
-def serve(task: str, port: int, backlog: int, processes: int) -> None:
+def serve(task: str, run: Run, port: int, backlog: int, processes: int) -> None:
     """Serve until a stop signal, which every process answers by ending what it has accepted."""
     tasks.resolve(task)
     with tornado_app.listen(port, backlog) as listening:
-        parent = _Parent(task, listening, backlog, processes)
+        parent = _Parent(run, listening, backlog, processes)
         stop.then(parent.stop)
         parent.wait_until_ready()
         readiness.announce(listening.getsockname()[1])
@@ -36,8 +37,8 @@ def serve(task: str, port: int, backlog: int, processes: int) -> None:
 class _Parent:
     """The process that has the others, and replaces those that die."""
 
-    def __init__(self, task: str, listening: socket.socket, backlog: int, processes: int) -> None:
-        self._task = task
+    def __init__(self, run: Run, listening: socket.socket, backlog: int, processes: int) -> None:
+        self._run = run
         self._listening = listening
         self._backlog = backlog
         self._heard, self._tells = os.pipe()  # a byte for each process that serves
@@ -83,7 +84,7 @@ class _Parent:
             stop.listen(lambda: os._exit(0))  # what it cuts off is the parent's to say
             stop.then(lambda: None)  # to end its siblings, too
             signal.pthread_sigmask(signal.SIG_UNBLOCK, pool_workers.SIGNALS)
-            tornado_app.serve_on(self._task, self._listening, self._backlog, self._ready)
+            tornado_app.serve_socket(self._run, self._listening, self._backlog, self._ready)
             code = 0
         except BaseException:  # noqa: BLE001 - nothing may return into the parent's code
             traceback.print_exc()

@@ -3,15 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable
 from threading import Barrier
-from typing import TypeVar
 
 from anyio import to_thread
 
 from offload.serving.pools import pool_workers
-
-T = TypeVar("T")
 
 
 class Threads:
@@ -35,8 +31,3 @@ class Threads:
 
     async def __aexit__(self, *_: object) -> None:
         """End nothing: idle threads end with the loop."""
-
-    async def run(self, function: Callable[..., T], /, *args: object, idempotent: bool) -> T:
-        """Run a call in a thread, as soon as there is a token."""
-        found: T = await to_thread.run_sync(function, *args)
-        return found

@@ -43,12 +43,6 @@ class Pool:
         except Mendable as error:
             pool_workers.give_up(error)
 
-    async def __aenter__(self) -> None:
-        """Begin nothing: the pool was begun before the loop."""
-
-    async def __aexit__(self, *_: object) -> None:
-        """End nothing: the pool ends after the loop."""
-
     async def run(self, function: Callable[..., T], /, *args: object, idempotent: bool) -> T:
         """Run a call, once more when its worker died and it is idempotent; BrokenProcessPool."""
         tries = 2 if idempotent else 1
@@ -68,7 +62,7 @@ class Pool:
 
 
 class _View(Executor):
-    """The pool as what `_workers.start` begins: pebble's own submit wants a timeout."""
+    """The pool as what `pool_workers.start` starts: pebble's own submit wants a timeout."""
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool

@@ -11,7 +11,7 @@ PASSED, BROKEN = b"+", b"-"
 
 
 @dataclass(frozen=True)
-class Turnstile:
+class PipeBarrier:
     """What `threading.Barrier` is, between interpreters of one process; it serves once.
 
     `tokens` and `gates` are the two ends of a pipe each. All but the last find a token.
@@ -22,7 +22,7 @@ class Turnstile:
     gates: tuple[int, int]
 
     @classmethod
-    def of(cls, parties: int) -> Turnstile:
+    def of(cls, parties: int) -> PipeBarrier:
         """Make one for so many that meet."""
         tokens, gates = os.pipe(), os.pipe()
         os.set_blocking(tokens[0], False)

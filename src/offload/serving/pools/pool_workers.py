@@ -137,6 +137,11 @@ def _error(raised: list[BaseException | None]) -> Mendable | None:
     return StartError(f"a worker did not start: {errors[0]!r}") if errors else None
 
 
+def may_run_twice(task: str, idempotent: str) -> bool:
+    """Whether a task is run again after its worker died: ours is, a user's own if asked to be."""
+    return idempotent == "yes" or (not idempotent and ":" not in task)
+
+
 def give_up(error: Mendable) -> NoReturn:
     """End at once: the executor's own ending would wait for workers that never come."""
     readiness.fail(str(error), error.exit_code)

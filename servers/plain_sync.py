@@ -1,0 +1,26 @@
+"""The plain twin of sync: http.server alone. Nothing of this project is in it but its name."""
+
+from http.server import BaseHTTPRequestHandler, HTTPServer
+
+PLAIN = True
+
+
+def serve(work, port, *, backlog=5):
+    """Accept, work and answer in one thread."""
+
+    class Handler(BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = work()
+            self.send_response(200)
+            self.send_header("Content-Type", "text/html; charset=utf-8")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    class Server(HTTPServer):
+        request_queue_size = backlog
+
+    Server(("127.0.0.1", port), Handler).serve_forever()

@@ -1,0 +1,45 @@
+"""Plain servers: programs with nothing of ours in them, to compare the instrumented ones with."""
+
+from __future__ import annotations
+
+import socket
+import threading
+import time
+from collections.abc import Callable
+
+from offload import tasks
+from offload.serving.lifecycle import ports, readiness
+from offload.serving.lifecycle.stop_signal import leave, stop
+
+DEADLINE = 10.0  # s for it to listen
+POLL = 0.005  # s
+
+
+def serve(program: Callable[..., None], task: str, port: int, **settings: object) -> None:
+    """Run a program with the function of a task; it is ready when it accepts a connection.
+
+    A stop signal ends it at once, without a drain.
+    """
+    work = tasks.resolve(task)
+    with ports.binding(port), socket.create_server(("127.0.0.1", port)) as free:
+        port = free.getsockname()[1]
+    stop.then(_end)
+    threading.Thread(target=_announce, args=(port,), daemon=True).start()
+    program(work, port, **settings)
+
+
+def _announce(port: int) -> None:
+    until = time.monotonic() + DEADLINE
+    while time.monotonic() < until:
+        try:
+            socket.create_connection(("127.0.0.1", port)).close()
+        except ConnectionRefusedError:
+            time.sleep(POLL)
+        else:
+            readiness.announce(port)
+            return
+
+
+def _end() -> None:
+    readiness.end()
+    leave(0)
