@@ -12,10 +12,11 @@ from offload.registry import catalog, places
 from tests import ROOT
 
 PACKAGE = places.PACKAGE
-BASE = {"errors", "files", "registry"}
+BASE = {"errors", "files", "prctl", "registry"}
 MAY_IMPORT = {
     "errors": set(),
     "files": set(),
+    "prctl": set(),
     "registry": {"errors"},
     "upstream": BASE,
     "tasks": BASE,

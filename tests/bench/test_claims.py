@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 
 from offload.bench.claims import audit, evaluate
+from offload.bench.claims.validity import ABOVE
 from offload.bench.records.record import LONG, VISIT, Record
 from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
 from offload.bench.trial import builder
@@ -180,3 +181,9 @@ def test_answers_of_other_lengths_are_not_comparable() -> None:
 def test_rates_alone_are_not_judged() -> None:
     found = audit.judge("a_suite", Audit("rows", "", "", "", (Figure("a", 73.15),), 100))
     assert (found.verdict, found.reason) == (UNRESOLVED, "no row has a service time or a mean")
+
+
+def test_64_processes_are_tried_too() -> None:
+    figure = Figure("a row", rate=64.0 * ABOVE, slots=1, service_s=1.0)
+    one = Audit("one", "who", "where", "it is fast", (figure,), processes=1, users=64)
+    assert "64 processes fit every row" in audit.judge("a_suite", one).reason

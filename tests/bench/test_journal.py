@@ -22,8 +22,8 @@ WRITE = """
 import sys
 from pathlib import Path
 from dataclasses import replace
-from offload.bench import journal
-from offload.bench.record import from_line
+from offload.bench.records import journal
+from offload.bench.records.record import from_line
 record = from_line(sys.argv[3])
 for n in range(40):
     journal.append(Path(sys.argv[1]), replace(record, order=n, task=sys.argv[2], output="x" * 9000))
@@ -78,17 +78,6 @@ def test_the_newest_run_is_found_and_none_says_what_to_do() -> None:
     folder = journal.new_run("x")
     journal.append(folder, RECORD)
     assert journal.newest() == folder
-
-
-def test_a_run_of_the_repository_is_not_the_one_to_go_on_with() -> None:
-    for name in ("example", "example-granian"):
-        (journal.RESULTS / name).mkdir(parents=True)
-        (journal.RESULTS / name / "run.json").touch()
-    with pytest.raises(StorageError, match="no run to go on with"):
-        journal.newest_planned()
-    folder = journal.new_run("x")
-    (folder / "run.json").touch()
-    assert journal.newest_planned() == folder
 
 
 @pytest.mark.parametrize("name", ["nosuch", "..", "/etc", ""])

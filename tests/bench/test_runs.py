@@ -5,8 +5,11 @@ from __future__ import annotations
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from offload.bench.records import journal, plan, runs
 from offload.bench.trial import builder
+from offload.errors import StorageError
 from offload.suites import Case
 
 CASES = (Case("threads", "noop_sync"), Case("loop", "noop_sync"))
@@ -56,3 +59,14 @@ def test_without_a_whole_run_an_unfinished_one_counts_and_says_so() -> None:
     (unfinished / journal.FILE).unlink()
     (journal.RESULTS / "20260101-000003-tornado" / journal.FILE).unlink()
     assert chosen() == (failed, ["20260101-000001-tornado has no figures"])
+
+
+def test_resume_finds_the_newest_run_that_is_unfinished() -> None:
+    with pytest.raises(StorageError, match="no unfinished run"):
+        runs.newest_unfinished()
+    interrupted = made(1, 14.2)
+    for name in ("20260101-000002-finished", "example", "example-granian"):
+        folder = journal.RESULTS / name
+        folder.mkdir()
+        plan.save(plan.Plan("measure", (), seed=1, driver=None), folder)
+    assert runs.newest_unfinished() == interrupted

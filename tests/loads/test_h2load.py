@@ -76,7 +76,7 @@ def test_the_words_are_those_of_the_load() -> None:
 
 def test_fewer_requests_than_users_are_asked_by_fewer_users() -> None:
     measured = recorded("good", users=40)
-    assert measured.notes == ("30 users asked instead of 40",)
+    assert measured.notes == ("users: 30 sent requests instead of 40",)
 
 
 def test_it_keeps_its_connections_and_has_no_open_loop() -> None:

@@ -256,3 +256,13 @@ def test_rst_rows_are_a_simple_table_of_literals() -> None:
 
 def test_many_words_of_a_tool_are_shortened_for_the_terminal() -> None:
     assert shortened("\n".join("x" * 100)).startswith("... 40 lines more")
+
+
+def test_a_row_of_unknown_workers_has_no_pool_that_bounds_it() -> None:
+    [effect] = effects(
+        *(
+            replace(record, workers=None, alone_s=0.3)
+            for record in (*visits(RECORD, 3.0, 3.1), *visits(PROCESSES, 6.0, 6.2))
+        )
+    )
+    assert effect.pool is None

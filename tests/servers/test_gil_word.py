@@ -14,7 +14,7 @@ from offload.serving.metrics import gil_address, gil_state, process_memory
 from tests import ROOT
 
 PYTHONS = {"own": sys.executable, **interpreters.named()}
-FIND = "import json; from offload.servers import _gil_word; print(json.dumps(_gil_word.facts()))"
+FIND = "import json; from offload.serving.metrics import gil_address as g; print(json.dumps(g.facts()))"
 Start = Callable[..., server.Server]
 
 

@@ -68,15 +68,15 @@ def run_suite(
 
 @command("Measure")
 def resume(context: Context, run: str = "", format: str = "text") -> None:  # noqa: A002
-    """Go on with an interrupted run, the newest unless named; no finished visit is repeated.
+    """Continue an interrupted run, the newest one unless named; nothing finished is repeated.
 
     run     its folder in results/
     format  text unless given, or json
     """
-    from offload.bench.records import journal, plan
+    from offload.bench.records import journal, plan, runs
 
     arguments.one_of("format", format, "text", "json")
-    folder = journal.named(run) if run else journal.newest_planned()
+    folder = journal.named(run) if run else runs.newest_unfinished()
     show(go_on(plan.load(folder), folder), format)
 
 

@@ -106,7 +106,7 @@ def _users(load: Load) -> int:
 def _notes(load: Load) -> tuple[str, ...]:
     """Say when there were less users, since h2load refuses more than there are requests."""
     users = _users(load)
-    return () if users == load.users else (f"{users} users asked instead of {load.users}",)
+    return () if users == load.users else (f"users: {users} sent requests instead of {load.users}",)
 
 
 def _ms(seconds: float) -> str:

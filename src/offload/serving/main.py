@@ -10,15 +10,14 @@ a free one.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
 import importlib.util
 import multiprocessing
 import os
 import resource
-import signal
 import sys
 
+from offload import prctl
 from offload.errors import MachineError, Mendable, UsageError
 from offload.registry import catalog, places, requirements
 from offload.registry.entries import Entry
@@ -27,7 +26,7 @@ from offload.serving.lifecycle import readiness
 from offload.serving.lifecycle.stop_signal import DRAIN, leave, stop
 from offload.serving.metrics import gil_address, gil_state, probe
 
-PR_SET_PDEATHSIG = 1
+OPEN_MAX = 10_240  # files: what macOS allows a process
 LIMITS = {"workers": 256, "processes": 64, "threads": 256, "backlog": 65535}
 
 
@@ -36,7 +35,7 @@ def main(words: list[str]) -> int:
     stop.listen(_cut_off)
     gil_state.watch()
     if (parent := os.environ.get("SERVER_DIES_WITH")) is not None:
-        _die_with(int(parent))
+        prctl.end_with(int(parent))
     _take_all_files()
     try:
         if len(words) != 3 or (port := _whole(words[2])) is None or port > 65535:
@@ -116,18 +115,13 @@ def _shown(text: str) -> str:
 def _take_all_files() -> None:
     """Raise the limit of open files as far as this user may: a connection is one of them."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    with contextlib.suppress(ValueError, OSError):  # macOS has a hard limit that it refuses
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    for limit in (hard, OPEN_MAX):  # macOS refuses its own hard limit, which is infinity
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            return
 
 
 def _cut_off() -> None:
     print(f"what was not answered after {DRAIN:.0f} s is cut off", file=sys.stderr)
     readiness.end()
     leave(0)
-
-
-def _die_with(parent: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it ended before the call, perhaps before this process ran
-            os._exit(1)

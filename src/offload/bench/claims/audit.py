@@ -78,7 +78,7 @@ def _excess(one: Audit, bounds: list[_Bound]) -> Iterator[str]:
             figure = bound.figure
             sum_ = f"{one.processes} x {figure.slots} / {figure.service_s:g} s"
             yield f"{figure.name} {figure.rate:g}/s exceeds {sum_} = {bound.ceiling:g}/s"
-    fits = (n for n in range(1, MOST) if _fits(one, n))
+    fits = (n for n in range(1, MOST + 1) if _fits(one, n))
     least = next(fits, None)
     yield "no number of processes fits" if least is None else f"{least} processes fit every row"
 

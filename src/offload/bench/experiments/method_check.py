@@ -9,12 +9,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from offload import prctl
 from offload.bench.experiments.progress import duration
 from offload.bench.records import journal, rate
 from offload.bench.records.record import VISIT, Record
 from offload.bench.stats import resampling, sequential
 from offload.bench.stats.resampling import Judged
-from offload.bench.target import server
 from offload.bench.trial import builder
 from offload.bench.trial.trial import visit
 from offload.suites import Case
@@ -40,7 +40,7 @@ class Claim:
 
 def measure(visits: int) -> Path:
     """Make `visits` visits of one case and some of another; give the folder of their records."""
-    server.adopt_orphans()
+    prctl.adopt_orphans()
     folder = journal.new_run("check_method")
     cases = [ACCURATE] * EACH + [VARIED] * visits
     began = time.monotonic()

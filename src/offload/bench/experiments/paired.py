@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from offload import prctl
 from offload.bench.experiments import progress
 from offload.bench.experiments.live import Live, live
 from offload.bench.experiments.pace import Pace
@@ -54,7 +55,7 @@ def run_of(name: str, *cases: Case) -> Iterator[Path]:
     """
     for case in cases:
         server.command(case, port=0)
-    server.adopt_orphans()
+    prctl.adopt_orphans()
     folder = journal.new_run(name)
     try:
         yield folder

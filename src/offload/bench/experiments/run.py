@@ -9,13 +9,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from offload import upstream
+from offload import prctl, upstream
 from offload.bench.experiments.progress import Progress
 from offload.bench.records import journal, schedule
 from offload.bench.records.plan import Plan
 from offload.bench.records.record import VISIT, Record
 from offload.bench.records.schedule import Due
-from offload.bench.target import server
 from offload.bench.trial import builder, flags
 from offload.bench.trial.trial import visit
 from offload.errors import Mendable, RunError
@@ -29,7 +28,7 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
 
     Raises RunError when another process works on the same run.
     """
-    server.adopt_orphans()
+    prctl.adopt_orphans()
     records = journal.read(folder) if (folder / journal.FILE).exists() else []
     with ExitStack() as stack:
         stack.enter_context(_alone(folder))

@@ -98,17 +98,6 @@ def newest() -> Path:
         raise _unusable(RESULTS, error) from error
 
 
-def newest_planned() -> Path:
-    """Find the newest run that has a plan; raise StorageError when there is none."""
-    folders = (path.parent for path in RESULTS.glob("*/run.json"))
-    newest = max((f.name for f in folders if not is_example(f)), default=None)
-    if newest is None:
-        raise StorageError(
-            f"no run to go on with in {RESULTS}: begin one by fab run_all_load_tests"
-        )
-    return RESULTS / newest
-
-
 def is_example(folder: Path) -> bool:
     """Say whether a run is one of the repository's own: `example`, or `example-` and a suite."""
     return folder.name.partition("-")[0] == "example"

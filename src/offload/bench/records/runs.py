@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from offload.bench.records import journal, plan
+from offload.bench.records import journal, plan, schedule
 from offload.bench.records.record import Record
 from offload.errors import StorageError
 
@@ -42,6 +42,21 @@ def newest_of(suite: str) -> tuple[Run | None, list[str]]:
     best = min(found, key=lambda run: (run.lack is not None, not run.has_rate))  # the first of many
     newer = found[: found.index(best) + 1]
     return best, [f"{run.folder.name} {run.lack}" for run in newer if run.lack is not None]
+
+
+def newest_unfinished() -> Path:
+    """Find the newest run whose plan has trials left; raise StorageError when there is none."""
+    planned = (path.parent for path in journal.RESULTS.glob(f"*/{plan.FILE}"))
+    for folder in sorted(planned, key=lambda path: path.name, reverse=True):
+        if not journal.is_example(folder) and schedule.due(plan.load(folder), _records(folder)):
+            return folder
+    raise StorageError(
+        f"no unfinished run in {journal.RESULTS}: start one by fab run_all_load_tests"
+    )
+
+
+def _records(folder: Path) -> list[Record]:
+    return journal.read(folder) if (folder / journal.FILE).exists() else []
 
 
 def read(folder: Path, suite: str) -> Run:

@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from offload import prctl
 from offload.bench.stats import autocorrelation, hold_times
 from offload.bench.telemetry import gil_reader, thread_scheduling
 from offload.bench.telemetry.gil_reader import Reader, Unavailable
@@ -126,7 +127,7 @@ class Meter:
     def _look_until_over(self, facts: Mapping[str, object]) -> None:
         try:
             thread_scheduling.ask_for_short()
-            thread_scheduling.ask_for_exact_sleep()
+            prctl.sleep_exactly()
             words = gil_reader.told(facts)
             self._gils = len(words)
             self._look(Reader(words))

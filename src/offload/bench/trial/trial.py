@@ -113,8 +113,8 @@ def _loaded(
 def prepared(record: Record, running: server.Server) -> Record:
     """Ask a fresh server for its first answers; raise StartError unless they are good."""
     request = workload.request(record)
-    primed = prime(running.url, AGAIN if record.round else TIMES, request)
     url = urljoin(running.url, request.path)
+    primed = prime(url, AGAIN if record.round else TIMES, request)
     kept_s = stall.kept_s(url, primed.alone_s, request) if record.keep_alive else None
     doubts: tuple[str, ...] = ()
     if not primed.stable and catalog.find_task(record.task).constants.get("STABLE", True):

@@ -114,7 +114,8 @@ def _pool(row: Row) -> float | None:
     alone_s = sorted(known)[len(known) // 2] if known else None
     if alone_s is None or alone_s < SHORT:
         return None
-    return operational_laws.ceilings(workers=row.first.workers, service_s=alone_s)[0].rate
+    known_ceilings = operational_laws.ceilings(workers=row.first.workers, service_s=alone_s)
+    return known_ceilings[0].rate if known_ceilings else None
 
 
 def _load(r: Record) -> tuple[object, ...]:
