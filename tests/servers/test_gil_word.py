@@ -14,7 +14,11 @@ from offload.serving.metrics import gil_address, gil_state, process_memory
 from tests import ROOT
 
 PYTHONS = {"own": sys.executable, **interpreters.named()}
-FIND = "import json; from offload.serving.metrics import gil_address as g; print(json.dumps(g.facts()))"
+FIND = """
+import json
+from offload.serving.metrics import gil_address
+print(json.dumps(gil_address.facts()))
+"""
 Start = Callable[..., server.Server]
 
 
