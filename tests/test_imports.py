@@ -12,9 +12,10 @@ from offload.registry import catalog, places
 from tests import ROOT
 
 PACKAGE = places.PACKAGE
-BASE = {"errors", "files", "prctl", "registry"}
+BASE = {"errors", "files", "flags", "prctl", "registry"}
 MAY_IMPORT = {
-    "errors": set(),
+    "flags": set(),
+    "errors": {"flags"},
     "files": set(),
     "prctl": set(),
     "registry": {"errors"},

@@ -29,9 +29,9 @@ def test_a_python_too_old_for_the_servers_is_said_to_be() -> None:
 
 def test_a_python_that_is_not_here_is_a_row_that_says_so() -> None:
     case = Case("threads", "noop_sync", python="3.99")
-    record = visit(case, "builtin", builder.new(case, "run", None), None, lambda *_: None)
+    record = visit(case, "builtin", builder.trial("run"), None, lambda *_: None)
     assert record.is_unavailable
-    assert "no Python at '3.99'" in (record.problem or "")
+    assert "no Python at '3.99'" in str(record.problem)
 
 
 def test_a_package_that_could_not_be_installed_is_tried_again_by_the_next_command(

@@ -119,21 +119,18 @@ def in_run() -> Iterator[None]:
 def show(records: Sequence[Record], format: str) -> None:  # noqa: A002 - the option's name
     """Print the tables of a run, or its rows as JSON; raise RunError when no row has figures."""
     from offload.bench.records import journal
-    from offload.bench.records.record import UNAVAILABLE
     from offload.reports import json_rows, results_txt
 
     if format == "json":
         print(json_rows.as_json(records), end="")
     else:
         print(results_txt.tables(records))
-        path = journal.RESULTS / records[-1].run / "results.txt"
+        path = journal.RESULTS / records[-1].trial.run / "results.txt"
         print(f"all of it, with every load tool's own output: {path}")
-    if not any(record.completed for record in records):
-        problems = [
-            record.problem.removeprefix(UNAVAILABLE) for record in records if record.problem
-        ]
-        fixes = {problem.rpartition(": ")[2] for problem in problems}
-        why = problems[0] if len(fixes) == 1 else "the notes under the table say why"
+    if not any(record.result.completed for record in records):
+        problems = [record.problem for record in records if record.problem]
+        fixes = {problem.remedy or problem.message for problem in problems}
+        why = problems[0].text if len(fixes) == 1 else "the notes under the table say why"
         raise RunError(f"no row has figures: {why}")
 
 

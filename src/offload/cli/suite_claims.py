@@ -75,7 +75,7 @@ def suites(suite: str, run: str) -> list[str]:
 
 def suites_of(records: Sequence[Record]) -> list[str]:
     """Name the suites that a run measured, in its order."""
-    return list(dict.fromkeys(record.suite for record in records if record.suite))
+    return list(dict.fromkeys(record.trial.suite for record in records if record.trial.suite))
 
 
 def _by(suite: str, run: str) -> tuple[Run | None, str]:
@@ -93,6 +93,6 @@ def _by(suite: str, run: str) -> tuple[Run | None, str]:
     own, name = found.records, found.folder.name
     if not own:
         return found, f"not in {name}: fab run_suite:{suite},quick=yes"
-    quick = ", quick" if own[-1].quick else ""
+    quick = ", quick" if own[-1].trial.quick else ""
     passed = f" ({'; '.join(lacks)})" if lacks else ""
-    return found, f"{name}{quick}, {own[-1].utc[:16].replace('T', ' ')} UTC{passed}"
+    return found, f"{name}{quick}, {own[-1].trial.utc[:16].replace('T', ' ')} UTC{passed}"

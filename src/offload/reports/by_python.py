@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from tabulate import tabulate
 
-from offload.bench.records.record import UNAVAILABLE, Record
+from offload.bench.records.record import Record
+from offload.flags import CANNOT_LOAD
 from offload.reports import provenance, summary
 from offload.reports.rows import Row
 
-LOADING = re.compile(r"\bneeds\b|^importing ")  # of a server or a task that this Python lacks
 GIL_ON = "GIL on"
-WANTED = re.compile(r"python=([^,]+)")
 NUMBER = re.compile(r"\d+(\.\d+)*")
 
 Line = tuple[str, str, int]  # server, task, users
@@ -22,14 +21,16 @@ Line = tuple[str, str, int]  # server, task, users
 def table(found: Sequence[Row], style: str = "simple") -> str:
     """Lay out the rates of rows that were measured in several Pythons; empty for one alone."""
     names = {_wanted(row.first): _wanted(row.first) for row in found}
-    names |= {_wanted(r.first): provenance.python(r.first) for r in found if r.first.interpreter}
+    names |= {
+        _wanted(r.first): provenance.python(r.first) for r in found if r.first.server.interpreter
+    }
     columns = sorted({*names.values()}, key=_age)
     if len(columns) < 2:
         return ""
     cells: dict[Line, dict[str, str]] = {}
     for row in found:
         first = row.first
-        line = cells.setdefault((first.server, first.task, first.users), {})
+        line = cells.setdefault((first.case.server, first.case.task, first.case.users), {})
         line[names[_wanted(first)]] = _cell(row)
     lines = [
         (f"{server}/{task}", str(users), *(line.get(column, "-") for column in columns))
@@ -47,15 +48,13 @@ def _age(name: str) -> tuple[list[int], str]:
 
 
 def _wanted(record: Record) -> str:
-    """Give the word for its interpreter in a record's command; without one it is the bench's."""
-    wanted = WANTED.search(record.command)
-    return wanted[1] if wanted else str(record.environment.get("python"))
+    """Return the name of its interpreter; without one it is the bench's."""
+    return record.case.python or str(record.environment.get("python"))
 
 
 def _cell(row: Row) -> str:
     if row.problem is not None:
-        said = row.problem.removeprefix(UNAVAILABLE)
-        return "cannot load" if LOADING.search(said) else "not available"
+        return "cannot load" if row.problem.kind == CANNOT_LOAD else "not available"
     mark = f"{GIL_ON}, " if provenance.gil_came_on(row.first) else ""
     return f"{mark}{summary.rate(row)}"
 
@@ -65,15 +64,17 @@ def _notes(found: Sequence[Row]) -> Iterator[str]:
     free = {
         provenance.python(row.first)
         for row in found
-        if row.first.interpreter.get("gil_enabled") is False and row.problem is None
+        if row.first.server.interpreter.get("gil_enabled") is False and row.problem is None
     }
     for name in sorted(free):
         yield f"* Python {name}: the GIL was off after the load in all rows that do not say else."
     why: dict[tuple[str, str], list[str]] = {}
     for row in found:
         first, who = row.first, provenance.gil_came_on(row.first)
-        said = (row.problem or "").removeprefix(UNAVAILABLE) or (who and f"{who} turned the GIL on")
+        said = (row.problem.text if row.problem else "") or (who and f"{who} turned the GIL on")
         if said:
-            why.setdefault((_wanted(first), said), []).append(f"{first.server}/{first.task}")
+            why.setdefault((_wanted(first), said), []).append(
+                f"{first.case.server}/{first.case.task}"
+            )
     for (python, said), cases in why.items():
         yield f"* {', '.join(cases)} in {python}: {said}"

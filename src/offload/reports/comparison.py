@@ -60,8 +60,8 @@ def _rates(found: Comparison) -> list[float | None]:
     """Give the geometric mean of each case's slices."""
     rates: list[list[float]] = [[], []]
     for place, record in enumerate(found.records):  # two a pair, in the order of the cases
-        if record.rate:
-            rates[place % 2].append(record.rate)
+        if record.result.rate:
+            rates[place % 2].append(record.result.rate)
     return [statistics.geometric_mean(known) if known else None for known in rates]
 
 

@@ -19,17 +19,17 @@ T = TypeVar("T")
 def of(record: Record) -> Place:
     """Give the place of a record: what of it is not known is None."""
     machine = tuple(record.environment.get(name) for name in MACHINE)
-    python = tuple(record.interpreter.get(name) for name in PYTHON)
+    python = tuple(record.server.interpreter.get(name) for name in PYTHON)
     return (
         machine if any(machine) else None,
         python if any(python) else None,
-        None if record.upstream is None else tuple(record.upstream.values()),
+        None if record.case.upstream is None else tuple(record.case.upstream.values()),
     )
 
 
 def python(record: Record) -> str:
     """Name the Python that a server ran in: `3.11.7`, or `3.13.5t, GIL on` by PYTHON_GIL."""
-    facts = record.interpreter
+    facts = record.server.interpreter
     if not facts.get("free_threaded_build"):
         return str(facts.get("python"))
     return f"{facts.get('python')}t{SWITCHED.get(str(facts.get('python_gil')), '')}"
@@ -37,15 +37,15 @@ def python(record: Record) -> str:
 
 def loaded(record: Record) -> str:
     """Name it as it was after the load: `3.13.5t, its GIL off`, or `3.11.7`."""
-    if not record.interpreter.get("free_threaded_build"):
+    if not record.server.interpreter.get("free_threaded_build"):
         return python(record)
-    state = "on" if record.interpreter.get("gil_enabled") else "off"
+    state = "on" if record.server.interpreter.get("gil_enabled") else "off"
     return f"{python(record).partition(',')[0]}, its GIL {state}"
 
 
 def gil_came_on(record: Record) -> str | None:
     """Say who turned the GIL on in a build without it; None when nobody did, or by PYTHON_GIL."""
-    facts = record.interpreter
+    facts = record.server.interpreter
     is_expected = not facts.get("free_threaded_build") or facts.get("python_gil") == "1"
     if is_expected or not facts.get("gil_enabled"):
         return None

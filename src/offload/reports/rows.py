@@ -13,6 +13,7 @@ from offload.bench.records.record import PAIR, TEST, VISIT, Record
 from offload.bench.stats import operational_laws
 from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.operational_laws import Ceiling
+from offload.flags import Problem
 from offload.loads.engine import histogram
 from offload.reports import provenance
 
@@ -42,7 +43,7 @@ class Row:
         return [*([self.long] if self.long else []), *self.visits]
 
     @property
-    def problem(self) -> str | None:
+    def problem(self) -> Problem | None:
         """Why there are no figures at all."""
         return self.first.problem
 
@@ -56,20 +57,24 @@ class Row:
         """The rate by visits, or that of the long run when there are none."""
         if self.estimate is not None and self.estimate.value is not None:
             return self.estimate.value
-        return self.long.rate if self.long else None
+        return self.long.result.rate if self.long else None
 
     @property
     def availability(self) -> float | None:
         """The share of finished requests that were completed: of the long run, where it shows."""
-        if self.long is not None and self.long.availability is not None:
-            return self.long.availability
+        if self.long is not None and self.long.result.availability is not None:
+            return self.long.result.availability
         finished = (self.completed or 0) + sum(self.failed.values())
         return (self.completed or 0) / finished if finished else None
 
     @property
     def completed(self) -> int | None:
         """The requests that were completed in all records."""
-        known = [record.completed for record in self.records if record.completed is not None]
+        known = [
+            record.result.completed
+            for record in self.records
+            if record.result.completed is not None
+        ]
         return sum(known) if known else None
 
     @property
@@ -77,63 +82,75 @@ class Row:
         """The requests that failed in all records, by kind; those unfinished at the end did not."""
         total: Counter[str] = Counter()
         for record in self.records:
-            total.update({k: n for k, n in record.failed.items() if n and k != "unfinished"})
+            total.update({k: n for k, n in record.result.failed.items() if n and k != "unfinished"})
         return dict(total)
 
     @property
     def response_mean_s(self) -> float | None:
         """The mean response time: of all requests of the visits, or of the long run."""
-        known = [(r.response_mean_s, r.completed) for r in self.visits if r.response_mean_s]
+        known = [
+            (r.result.response.mean_s, r.result.completed)
+            for r in self.visits
+            if r.result.response.mean_s
+        ]
         weight = sum(count or 0 for _, count in known)
         if not weight:
-            return self.long.response_mean_s if self.long else None
+            return self.long.result.response.mean_s if self.long else None
         return sum((mean or 0.0) * (count or 0) for mean, count in known) / weight
 
     def quantile(self, share: float) -> float | None:
         """Give a percentile of all requests of the visits together, within 1 %."""
-        known = [record.histogram for record in self.records if record.histogram]
+        known = [
+            record.result.response.histogram
+            for record in self.records
+            if record.result.response.histogram
+        ]
         return histogram.quantile(histogram.merged(known), share)
 
     @property
     def model(self) -> str | None:
         """Whether users waited for an answer before they asked again: closed, or open."""
-        return self.first.model
+        return self.first.load.model
 
     @property
     def memory_pss_mib(self) -> float | None:
         """The memory of the process tree at its peak."""
-        return self._most(lambda record: record.memory_pss_mib)
+        return self._most(lambda record: record.resources.memory.pss_mib)
 
     @property
     def listen_overflows(self) -> int | None:
         """The connections that the listen queue dropped, in all records."""
-        known = [r.listen_overflows for r in self.records if r.listen_overflows is not None]
+        known = [
+            r.resources.listen_overflows
+            for r in self.records
+            if r.resources.listen_overflows is not None
+        ]
         return sum(known) if known else None
 
     @property
     def loop_lag_p99_ms(self) -> float | None:
         """How late the server's event loop was under load: the median of the visits' p99."""
-        return self._median(lambda record: record.loop_lag_p99_ms)
+        return self._median(lambda record: record.tasks.loop_lag_p99_ms)
 
     @property
     def gil_hold(self) -> float | None:
         """The GIL-hold fraction h of one task in flight."""
-        return self._median(lambda record: record.gil_hold)
+        return self._median(lambda record: record.gil.hold.value)
 
     @cached_property
     def ceiling(self) -> Ceiling | None:
         """The lowest of the ceilings that are known."""
         # A slot's time has its waits for work in it, unless there was always a task for each slot.
         in_flight = (self.rate or 0.0) * (self.response_mean_s or 0.0)
-        is_full = in_flight >= FULL * (self.first.slots or self.first.workers or 1)
-        slot_s = self._median(lambda r: r.slot_s) if is_full else None
-        service_s = slot_s or self._median(lambda r: r.alone_s)
+        is_full = in_flight >= FULL * (self.first.tasks.slots or self.first.server.workers or 1)
+        slot_s = self._median(lambda r: r.tasks.slot_s) if is_full else None
+        service_s = slot_s or self._median(lambda r: r.baseline.alone_s)
         # A loop has one slot, but not for tasks that share it: then nothing is known of a slot.
-        workers = self.first.workers
-        count = workers if slot_s is None else self.first.slots or workers
-        cpu_ms = self._median(lambda r: r.cpu_ms_per_request)
+        workers = self.first.server.workers
+        count = workers if slot_s is None else self.first.tasks.slots or workers
+        cpu_ms = self._median(lambda r: r.resources.cpu_ms_per_request)
         cores = self.first.environment.get("cores")
-        alone_s = self._median(lambda r: r.alone_s)
+        alone_s = self._median(lambda r: r.baseline.alone_s)
         is_long = service_s is not None and service_s >= capacity.SHORT
         known = operational_laws.ceilings(
             workers=count,
@@ -142,8 +159,10 @@ class Row:
             cpu_s=None if cpu_ms is None else cpu_ms / 1000,
         )
         if alone_s is not None and alone_s >= capacity.SHORT:
-            known += operational_laws.ceilings(users=self.first.users, service_s=alone_s)
-        least_s = min((r.alone_s for r in self.records if r.alone_s), default=None)
+            known += operational_laws.ceilings(users=self.first.case.users, service_s=alone_s)
+        least_s = min(
+            (r.baseline.alone_s for r in self.records if r.baseline.alone_s), default=None
+        )
         known += capacity.ceilings(self.first, least_s)
         return min(known, key=lambda ceiling: ceiling.rate, default=None)
 
@@ -168,7 +187,7 @@ def rows(records: Sequence[Record]) -> list[Row]:
     """
     found: dict[tuple[object, ...], list[Record]] = {}
     for place, record in enumerate(records):
-        key = (place,) if record.kind == TEST else record.key
+        key = (place,) if record.trial.kind == TEST else record.key
         found.setdefault(key, []).append(record)
     return [
         _row(alike) for own in found.values() for alike in provenance.divided(own, provenance.of)
@@ -176,7 +195,7 @@ def rows(records: Sequence[Record]) -> list[Row]:
 
 
 def _row(own: Sequence[Record]) -> Row:
-    visits = {(r.run, r.round): r for r in own if r.kind in (VISIT, PAIR)}
-    others = [r for r in own if r.kind not in (VISIT, PAIR)]
+    visits = {(r.trial.run, r.trial.round): r for r in own if r.trial.kind in (VISIT, PAIR)}
+    others = [r for r in own if r.trial.kind not in (VISIT, PAIR)]
     known = [r for r in others if r.problem is None]
     return Row(tuple(visits.values()), next(iter((known or others)[-1:]), None))

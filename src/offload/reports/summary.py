@@ -36,7 +36,7 @@ def table(found: Sequence[Row], style: str = "simple") -> str:
     """Lay the rows out; `style` is a name of tabulate's: "simple", or "rst" for a README."""
     literal = "``" if style == "rst" else ""
     head = list(HEAD)
-    tools = {row.long.driver for row in found if row.long and row.long.driver}
+    tools = {row.long.load.driver for row in found if row.long and row.long.load.driver}
     head[3] = " and ".join(sorted(tools)) or HEAD[3]
     lines = [_line(row, literal) for row in found]
     return tabulate(lines, head, tablefmt=style, colalign=ALIGN, disable_numparse=True)
@@ -45,12 +45,14 @@ def table(found: Sequence[Row], style: str = "simple") -> str:
 def conditions(found: Sequence[Row]) -> str:
     """Say in a few lines when, where and with what the rows were measured."""
     records = [record for row in found for record in row.records]
-    tools = sorted({f"{r.driver} {r.driver_version or ''}".strip() for r in records if r.driver})
-    workers = sorted({r.workers for r in records if r.workers})
-    upstreams = sorted({str(r.upstream["kind"]) for r in records if r.upstream})
-    kept = {record.keep_alive for record in records if record.driver}
+    tools = sorted(
+        {f"{r.load.driver} {r.load.version or ''}".strip() for r in records if r.load.driver}
+    )
+    workers = sorted({r.server.workers for r in records if r.server.workers})
+    upstreams = sorted({str(r.case.upstream["kind"]) for r in records if r.case.upstream})
+    kept = {record.case.keep_alive for record in records if record.load.driver}
     how = {frozenset({True}): "connections kept", frozenset({False}): "a connection a request"}
-    lines = [f"Measured {records[0].utc[:16].replace('T', ' ')} UTC on {_machine(found)}."]
+    lines = [f"Measured {records[0].trial.utc[:16].replace('T', ' ')} UTC on {_machine(found)}."]
     if tools:
         lines.append(f"Load: {', '.join(tools)}; {how.get(frozenset(kept), 'of both kinds')}.")
     if workers:
@@ -63,19 +65,19 @@ def conditions(found: Sequence[Row]) -> str:
 def notes(found: Sequence[Row]) -> str:
     """List what to doubt, row by row; empty when there is nothing."""
     lines = [
-        f"* {label(row.first)}, {row.first.users} users: {note}"
+        f"* {label(row.first)}, {row.first.case.users} users: {note}"
         for row in found
-        for note in ([row.problem] if row.problem else warnings.of(row))
+        for note in ([str(row.problem)] if row.problem else warnings.of(row))
     ]
     return "\n".join(lines)
 
 
 def label(record: Record, literal: str = "") -> str:
     """Name a case: the command that starts its server, and what users ask where it is not `/`."""
-    command = f"{literal}{record.command}{literal}"
-    if not record.request:
+    command = f"{literal}{record.case.command}{literal}"
+    if not record.case.request:
         return command
-    asked: dict[str, Any] = dict(record.request)
+    asked: dict[str, Any] = dict(record.case.request)
     return f"{command}  {literal}{Request(**asked).words}{literal}"
 
 
@@ -91,12 +93,14 @@ def percentiles(record: Record) -> str:
     known = [
         f"{shown} {_time(value)}"
         for name, shown in names.items()
-        if (value := getattr(record, f"response_{name}_s")) is not None
+        if (value := getattr(record.result.response, f"{name}_s")) is not None
     ]
     if len(known) < len(names):  # siege tells its longest alone
         return ""
-    since = "from the intended start" if record.model == "open" else "users that wait ask no more"
-    return f"Response times, {record.model} loop ({since}): {', '.join(known)}"
+    since = (
+        "from the intended start" if record.load.model == "open" else "users that wait ask no more"
+    )
+    return f"Response times, {record.load.model} loop ({since}): {', '.join(known)}"
 
 
 def rate(row: Row) -> str:
@@ -112,10 +116,10 @@ def rate(row: Row) -> str:
 
 
 def _line(row: Row, literal: str) -> list[str]:
-    task = [f"{label(row.first, literal)}{_load(row)}", str(row.first.users)]
+    task = [f"{label(row.first, literal)}{_load(row)}", str(row.first.case.users)]
     if row.problem is not None:
         return [*task, "not available", *("-",) * (len(HEAD) - 3)]
-    published = row.long.rate if row.long else None
+    published = row.long.result.rate if row.long else None
     ceiling = row.ceiling
     return [
         *task,
@@ -137,11 +141,11 @@ def _line(row: Row, literal: str) -> list[str]:
 def _load(row: Row) -> str:
     """Name what a load by hand had of its own, which rows of a benchmark share."""
     record = row.first
-    if record.kind != TEST:
+    if record.trial.kind != TEST:
         return ""
-    rate = None if record.asked_rate is None else f"{record.asked_rate:g}/s asked"
-    think = f"think {record.think_s:g} s" if record.think_s else None
-    words = (record.driver, rate, think, "kept" if record.keep_alive else None)
+    rate = None if record.case.asked_rate is None else f"{record.case.asked_rate:g}/s asked"
+    think = f"think {record.case.think_s:g} s" if record.case.think_s else None
+    words = (record.load.driver, rate, think, "kept" if record.case.keep_alive else None)
     return f"  ({', '.join(word for word in words if word)})"
 
 
@@ -149,7 +153,7 @@ def _machine(found: Sequence[Row]) -> str:
     facts = next((dict(r.environment) for row in found for r in row.records if r.environment), None)
     if facts is None:
         return "a machine that is not known"
-    served = next((r for row in found for r in row.records if r.interpreter), None)
+    served = next((r for row in found for r in row.records if r.server.interpreter), None)
     return sentence(facts if served is None else {**facts, "python": provenance.loaded(served)})
 
 

@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from offload.bench.records.record import Record
 from offload.bench.stats import outliers, sequential
 from offload.bench.stats.estimate import Estimate
+from offload.flags import Flag
 from offload.reports import provenance
 from offload.reports.rows import Row
 
@@ -28,14 +29,14 @@ def counted(records: Sequence[Record], what: str) -> list[str]:
 def _flags(row: Row) -> Iterator[str]:
     for found in _by_kind(row.records).values():
         often = f" (in {len(found)} of {len(row.records)} runs)" if len(found) > 1 else ""
-        yield found[-1] + often
+        yield f"{found[-1]}{often}"
 
 
-def _by_kind(records: Sequence[Record]) -> dict[str, list[str]]:
-    flags: dict[str, list[str]] = {}
+def _by_kind(records: Sequence[Record]) -> dict[str, list[Flag]]:
+    flags: dict[str, list[Flag]] = {}
     for record in records:
         for flag in record.flags:
-            flags.setdefault(flag.partition(":")[0], []).append(flag)
+            flags.setdefault(flag.kind, []).append(flag)
     return flags
 
 
@@ -45,15 +46,16 @@ def _derived(row: Row) -> Iterator[str]:
     found = row.estimate
     if found is not None and not found.resolved:
         yield f"unresolved: {_unresolved(row, found)}"
-    for index in outliers.outliers([record.rate for record in row.visits]):
+    for index in outliers.outliers([record.result.rate for record in row.visits]):
         visit = row.visits[index]
-        yield f"outlier: round {visit.round} gave {visit.rate:.2f}/s, far from the other visits"
-    if row.long is not None and row.long.rate and found is not None and found.value:
-        apart = row.long.rate / found.value - 1
+        gave = f"round {visit.trial.round} gave {visit.result.rate:.2f}/s"
+        yield f"outlier: {gave}, far from the other visits"
+    if row.long is not None and row.long.result.rate and found is not None and found.value:
+        apart = row.long.result.rate / found.value - 1
         if not -DISAGREE - _extra(row.long) <= apart <= DISAGREE:
             yield (
-                f"tools: {row.long.driver}'s one run is {apart:+.1%} from the visits by builtin: "
-                "see its own output"
+                f"tools: {row.long.load.driver}'s one run is {apart:+.1%} from the visits by "
+                "builtin: see its own output"
             )
     if row.ceiling is not None and _is_above_ceiling(row, row.ceiling.rate):
         kind, rate = row.ceiling.kind, row.ceiling.rate
@@ -62,9 +64,9 @@ def _derived(row: Row) -> Iterator[str]:
 
 def _extra(long: Record) -> float:
     """Give the share of its rate that ab loses: it spends the time of one round of users more."""
-    if long.driver != "ab" or not long.completed:
+    if long.load.driver != "ab" or not long.result.completed:
         return 0.0
-    return long.users / (long.completed + long.users)
+    return long.case.users / (long.result.completed + long.case.users)
 
 
 def _is_above_ceiling(row: Row, ceiling: float) -> bool:
@@ -76,7 +78,7 @@ def _is_above_ceiling(row: Row, ceiling: float) -> bool:
 
 def _unresolved(row: Row, found: Estimate) -> str:
     width = "" if found.half_width is None else f" +-{found.half_width:.1%}"
-    schedule = sequential.QUICK if row.first.quick else sequential.NORMAL
+    schedule = sequential.QUICK if row.first.trial.quick else sequential.NORMAL
     if found.n < schedule.counts[0]:
         return f"{found.n} of {schedule.counts[0]} visits or more{width}: fab resume goes on"
     return f"{found.n} visits gave no narrower interval{width}: try a quieter time"

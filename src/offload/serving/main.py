@@ -45,7 +45,7 @@ def main(words: list[str]) -> int:
         name, task, _ = words
         _serve(catalog.find_server(name), catalog.find_task(task).name, port)
     except Mendable as error:
-        readiness.fail(str(error), error.exit_code)
+        readiness.fail(error)
         return error.exit_code
     readiness.end()
     return 0
@@ -63,10 +63,10 @@ def _serve(server: Entry, task: str, port: int) -> None:
     if server.needs_python > sys.version_info[:2]:
         needed, here = (".".join(map(str, v)) for v in (server.needs_python, sys.version_info[:2]))
         fix = f"python={needed}, and fab pythons says which there are"
-        raise MachineError(f"{server.name} needs Python {needed}, this is {here}: {fix}")
+        raise MachineError(f"{server.name} needs Python {needed}, this is {here}", fix)
     if missing := [name for name in server.needs if importlib.util.find_spec(name) is None]:
         fix = requirements.remedy(missing)
-        raise MachineError(f"{server.name} needs {' and '.join(missing)}: {fix}")
+        raise MachineError(f"{server.name} needs {' and '.join(missing)}", fix)
     try:
         serve = importlib.import_module(server.module).serve
         if is_plain:
@@ -84,7 +84,7 @@ def _without(server: Entry, error: ImportError) -> MachineError:
     fix = f"mend {places.shown(server.path)}" if is_ours else requirements.remedy([name])
     said = " ".join(str(error).split())
     what = f"{error.name or 'a module'}, which cannot be imported ({said})"
-    return MachineError(f"{server.name} needs {what}: {fix}")
+    return MachineError(f"{server.name} needs {what}", fix)
 
 
 def _setting(key: str, default: object) -> object:

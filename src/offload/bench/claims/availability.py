@@ -21,9 +21,13 @@ def judge(suite: str, one: Availability, records: Sequence[Record] | None) -> Ju
     in part when fewer fail, and not when none does, of enough to tell.
     """
     keys = (LONG, one.case.key, False)
-    own = [r for r in records or () if (r.kind, r.key, r.quick) == keys and r.completed]
-    completed = own[-1].completed or 0 if own else 0
-    finished = completed + (own[-1].failures or 0 if own else 0)
+    own = [
+        r
+        for r in records or ()
+        if (r.trial.kind, r.key, r.trial.quick) == keys and r.result.completed
+    ]
+    completed = own[-1].result.completed or 0 if own else 0
+    finished = completed + (own[-1].result.failures or 0 if own else 0)
     low, high = student_t.binomial_interval(completed, finished) if finished else (None, None)
     word, reason = _verdict(one, records, low, high)
     return Judged(

@@ -6,7 +6,7 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 from offload import prctl
@@ -45,8 +45,8 @@ def measure(visits: int) -> Path:
     cases = [ACCURATE] * EACH + [VARIED] * visits
     began = time.monotonic()
     for number, case in enumerate(cases, start=1):
-        record = replace(builder.new(case, folder.name, None), kind=VISIT, suite="check_method")
-        record = visit(case, "builtin", replace(record, round=number), None, lambda *_: None)
+        made = builder.trial(folder.name, kind=VISIT, suite="check_method", round=number)
+        record = visit(case, "builtin", made, None, lambda *_: None)
         journal.append(folder, record)
         if number % 10 == 0:
             left = (time.monotonic() - began) / number * (len(cases) - number)
@@ -57,10 +57,10 @@ def measure(visits: int) -> Path:
 def judge_all(records: Sequence[Record], seed: int = 0) -> list[Claim]:
     """Judge the records of `measure`; the resampling is repeated alike with the same `seed`."""
     rng = random.Random(seed)  # noqa: S311 - no secret
-    rates = [r.rate for r in records if r.task == VARIED.task and r.rate]
+    rates = [r.result.rate for r in records if r.case.task == VARIED.task and r.result.rate]
     pairs = list(zip(rates[::2], rates[1::2], strict=False))  # neighbours in time
     return [
-        _accuracy([r for r in records if r.task == ACCURATE.task]),
+        _accuracy([r for r in records if r.case.task == ACCURATE.task]),
         _claim("coverage", resampling.coverage(rates, rng=rng), "an interval that contains 95 %"),
         _claim("A/A", resampling.aa(pairs, rng=rng), "an interval that contains 5 % or less"),
         _claim("power", resampling.power(pairs, rng=rng), "90 % of differences of 10 % found"),
@@ -69,9 +69,9 @@ def judge_all(records: Sequence[Record], seed: int = 0) -> list[Claim]:
 
 def truth(record: Record) -> float | None:
     """Give what a saturated pool must have served in a visit's window: slots / mean slot time."""
-    if record.slots is None or not record.slot_s:
+    if record.tasks.slots is None or not record.tasks.slot_s:
         return None
-    return record.slots / record.slot_s
+    return record.tasks.slots / record.tasks.slot_s
 
 
 def _accuracy(records: Sequence[Record]) -> Claim:

@@ -61,8 +61,8 @@ def _made(
     driver = "builtin" if due.kind == VISIT else plan.driver or "builtin"
     for attempt in (1, 2):
         known = None if isinstance(needed, Mendable) else needed
-        record = replace(
-            builder.new(due.case, folder.name, known),
+        made = builder.trial(
+            folder.name,
             kind=due.kind,
             suite=plan.suite,
             seed=plan.seed,
@@ -73,9 +73,10 @@ def _made(
             target=plan.target,
         )
         if isinstance(needed, Mendable):
-            record = builder.not_available(record, needed)
+            facts = builder.case_facts(due.case, None)
+            record = builder.unavailable(made, facts, due.case.settings, needed)
         else:
-            record = visit(due.case, driver, record, known, progress.phase, gil=due.round == 1)
+            record = visit(due.case, driver, made, known, progress.phase, gil=due.round == 1)
         doubts = (*flags.of_tool(record, plan.missing), *flags.of_bodies(record, earlier))
         record = replace(record, flags=record.flags + doubts)
         yield record

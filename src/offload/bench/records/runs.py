@@ -23,7 +23,7 @@ class Run:
     @property
     def has_rate(self) -> bool:
         """Say whether anything was measured at all."""
-        return any(record.rate for record in self.records)
+        return any(record.result.rate for record in self.records)
 
 
 def newest_of(suite: str) -> tuple[Run | None, list[str]]:
@@ -61,7 +61,7 @@ def _records(folder: Path) -> list[Record]:
 
 def read(folder: Path, suite: str) -> Run:
     """Read the records that a run has of a suite."""
-    records = [record for record in journal.read(folder) if record.suite == suite]
+    records = [record for record in journal.read(folder) if record.trial.suite == suite]
     run = Run(folder, records, None)
     if not _is_finished(run):
         return Run(folder, records, f"is unfinished: fab resume:{folder.name}")

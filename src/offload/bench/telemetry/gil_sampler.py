@@ -9,7 +9,6 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
 from offload import prctl
 from offload.bench.stats import autocorrelation, hold_times
@@ -42,11 +41,6 @@ class Utilisation:
     switches: int | None = None
     hold_p75_s: float | None = None
     why: str | None = None
-
-    def fields(self, name: str) -> dict[str, Any]:
-        """Name share, interval and reason as a record does, `name` being hold or utilisation."""
-        ends = {f"gil_{name}_low": self.low, f"gil_{name}_high": self.high}
-        return {f"gil_{name}": self.share, **ends, "gil_why": self.why}
 
 
 class Meter:

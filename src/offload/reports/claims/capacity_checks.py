@@ -47,7 +47,7 @@ def _lines(suite: str, own: Sequence[Record]) -> Iterator[Line]:
             rate(row),
             "-" if lowest is None else f"{lowest.kind} {lowest.rate:.2f}",
             "-" if row.reached is None else f"{row.reached:.0%}",
-            str(row.first.users),
+            str(row.first.case.users),
             _seen(row),
         )
 

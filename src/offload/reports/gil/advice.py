@@ -48,12 +48,12 @@ def sentences(found: GilCost) -> Iterator[str]:
 
 
 def _has_no_gil(visit: Record) -> bool:
-    return visit.interpreter.get("gil_enabled") is False
+    return visit.server.interpreter.get("gil_enabled") is False
 
 
 def _without(found: GilCost) -> Iterator[str]:
     """Say what a Python without a GIL shows, which tells of no task what it does under one."""
-    major, minor, *_ = str(found.visit.interpreter.get("python")).split(".")
+    major, minor, *_ = str(found.visit.server.interpreter.get("python")).split(".")
     with_one = f"python={major}.{minor}t-gil"
     yield (
         "This Python has no GIL: threads use the cores. To know the task, ask with another, such "
@@ -69,10 +69,10 @@ def _less(found: GilCost) -> str:
 
 def _waits(visit: Record) -> str | None:
     """Say that the task keeps the event loop waiting, and where C code is why; else None."""
-    rho, hold_s = visit.gil_utilisation, visit.gil_hold_p75_s
+    rho, hold_s = visit.gil.utilisation.value, visit.gil.hold_p75_s
     if _has_no_gil(visit):
         return None
-    is_asked = (visit.slots or 1) > 1 and (rho or 0.0) >= FULL
+    is_asked = (visit.tasks.slots or 1) > 1 and (rho or 0.0) >= FULL
     if hold_s is not None and hold_s > LONG_S + (0.0 if is_asked else UNASKED_S):
         return "keeps the event loop waiting in calls that do not let the GIL go"
     is_free = rho is not None and rho < RARE and (hold_s or 0.0) <= LONG_S
@@ -80,7 +80,7 @@ def _waits(visit: Record) -> str | None:
 
 
 def _is_late(visit: Record) -> bool:
-    return visit.loop_lag_p99_ms is not None and visit.loop_lag_p99_ms > LATE_MS
+    return visit.tasks.loop_lag_p99_ms is not None and visit.tasks.loop_lag_p99_ms > LATE_MS
 
 
 def _for_threads(word: str, hold: float | None) -> str | None:

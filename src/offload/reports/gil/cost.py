@@ -14,10 +14,10 @@ def text(found: GilCost) -> str:
     """Lay the figures out, and say what follows."""
     figures, visit = found.gil, found.visit
     cost, low, high = found.cost
-    hold_ms = None if visit.gil_hold_p75_s is None else 1000 * visit.gil_hold_p75_s
+    hold_ms = None if visit.gil.hold_p75_s is None else 1000 * visit.gil.hold_p75_s
     workers, threads = _count(visit, "worker"), _count(visit, "thread")
     processes = _count(visit, "process", "es")
-    head = f"{visit.task}, {workers}, Python {provenance.python(visit)}"
+    head = f"{visit.case.task}, {workers}, Python {provenance.python(visit)}"
     if (who := provenance.gil_came_on(visit)) is not None:
         head += f": {who} turned the GIL on"
     lines = [
@@ -29,7 +29,7 @@ def text(found: GilCost) -> str:
         ("S threads", _times(found.threads.ratio), f"{threads}, over one thread"),
         ("S processes", _times(found.processes.ratio), f"{processes}, over one thread"),
         ("switches", _number(found.threads.switches), "of context a call, in threads"),
-        ("loop lag", _milliseconds(visit.loop_lag_p99_ms), "p99 on threads under load"),
+        ("loop lag", _milliseconds(visit.tasks.loop_lag_p99_ms), "p99 on threads under load"),
         ("C", _interval(cost, low, high), "1 - threads / processes, by their rates over HTTP"),
         ("C direct", _share(found.cost_direct), "the same by direct calls"),
     ]
@@ -38,7 +38,7 @@ def text(found: GilCost) -> str:
     unknown = [
         name for name, value in (("h", figures.hold), ("rho", figures.utilisation)) if value is None
     ]
-    why = f"\nnot known: {' and '.join(unknown)}: {visit.gil_why}" if unknown else ""
+    why = f"\nnot known: {' and '.join(unknown)}: {visit.gil.why}" if unknown else ""
     follows = " ".join(advice.sentences(found))
     last = "\n".join([follows, *_flags(found), f"records: {found.compared.folder}"])
     return f"{head}\n\n{table}{why}\n\n{last}"
@@ -50,8 +50,8 @@ def as_json(found: GilCost) -> str:
     cost, low, high = found.cost
     return json.dumps(
         {
-            "task": visit.task,
-            "workers": visit.slots,
+            "task": visit.case.task,
+            "workers": visit.tasks.slots,
             "h": figures.hold,
             "rho": figures.utilisation,
             "gamma": figures.wait_share,
@@ -60,14 +60,14 @@ def as_json(found: GilCost) -> str:
             "s_processes": found.processes.ratio,
             "switches": found.threads.switches,
             "gil_switches": figures.switches,
-            "hold_p75_s": visit.gil_hold_p75_s,
+            "hold_p75_s": visit.gil.hold_p75_s,
             "cost": cost,
             "cost_low": low,
             "cost_high": high,
             "cost_direct": found.cost_direct,
-            "loop_lag_p99_ms": visit.loop_lag_p99_ms,
-            "unavailable": visit.gil_why,
-            "interpreter": dict(visit.interpreter),
+            "loop_lag_p99_ms": visit.tasks.loop_lag_p99_ms,
+            "unavailable": visit.gil.why,
+            "interpreter": dict(visit.server.interpreter),
             "follows": list(advice.sentences(found)),
             "flags": _flags(found),
         },
@@ -81,7 +81,7 @@ def _flags(found: GilCost) -> list[str]:
 
 
 def _count(visit: Record, noun: str, ending: str = "s") -> str:
-    return f"{visit.slots} {noun}{'' if visit.slots == 1 else ending}"
+    return f"{visit.tasks.slots} {noun}{'' if visit.tasks.slots == 1 else ending}"
 
 
 def _share(value: float | None) -> str:

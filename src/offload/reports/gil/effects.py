@@ -56,7 +56,7 @@ class Effect:
         """Say what follows, no more than the visits can tell."""
         least = min(self.threads.rate or 0.0, self.processes.rate or 0.0)
         if self.pool and least >= REACHED * self.pool:
-            return f"the pool of {self.threads.first.workers} is the limit, not the GIL"
+            return f"the pool of {self.threads.first.server.workers} is the limit, not the GIL"
         if self.verdict.low is None:
             return "once: no verdict"
         word = self.verdict.word
@@ -86,8 +86,8 @@ def table(found: Sequence[Effect], style: str = "simple") -> str:
     """Lay the effects out."""
     lines = [
         (
-            effect.threads.first.task,
-            str(effect.threads.first.users),
+            effect.threads.first.case.task,
+            str(effect.threads.first.case.users),
             "-" if effect.threads.gil_hold is None else f"{effect.threads.gil_hold:.2f}",
             f"{effect.threads.rate:.2f}/s",
             f"{effect.processes.rate:.2f}/s",
@@ -110,28 +110,38 @@ def _ratio(effect: Effect) -> str:
 
 def _pool(row: Row) -> float | None:
     """Give what the pool allows: workers / time of one request alone, which waited for nobody."""
-    known = [r.alone_s for r in row.records if r.alone_s is not None]
+    known = [r.baseline.alone_s for r in row.records if r.baseline.alone_s is not None]
     alone_s = sorted(known)[len(known) // 2] if known else None
     if alone_s is None or alone_s < SHORT:
         return None
-    known_ceilings = operational_laws.ceilings(workers=row.first.workers, service_s=alone_s)
+    known_ceilings = operational_laws.ceilings(workers=row.first.server.workers, service_s=alone_s)
     return known_ceilings[0].rate if known_ceilings else None
 
 
 def _load(r: Record) -> tuple[object, ...]:
     """Name the server and all that must be alike in rows that are compared."""
-    by_hand = r.driver if r.kind == TEST else None
-    load = (r.task, r.workers, r.users, r.keep_alive, r.asked_rate, r.think_s, by_hand)
-    return (r.server, *load, *provenance.of(r))
+    by_hand = r.load.driver if r.trial.kind == TEST else None
+    load = (
+        r.case.task,
+        r.server.workers,
+        r.case.users,
+        r.case.keep_alive,
+        r.case.asked_rate,
+        r.case.think_s,
+        by_hand,
+    )
+    return (r.case.server, *load, *provenance.of(r))
 
 
 def _verdict(threads: Row, processes: Row) -> Verdict:
     """Compare visits of the same rounds; one run each has a ratio, which says nothing yet."""
-    others = {(r.run, r.round): r.rate for r in processes.visits if r.rate}
+    others = {
+        (r.trial.run, r.trial.round): r.result.rate for r in processes.visits if r.result.rate
+    }
     pairs = [
-        (r.rate, other)
+        (r.result.rate, other)
         for r in threads.visits
-        if r.rate and (other := others.get((r.run, r.round))) is not None
+        if r.result.rate and (other := others.get((r.trial.run, r.trial.round))) is not None
     ]
     if len(pairs) > 1:
         return paired_test.compare(pairs, sequential.NORMAL.level)

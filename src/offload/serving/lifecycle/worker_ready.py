@@ -11,6 +11,7 @@ import time
 from pathlib import Path
 
 from offload import prctl
+from offload.errors import StartError
 from offload.serving.lifecycle import readiness
 from offload.serving.lifecycle.stop_signal import leave
 
@@ -40,7 +41,7 @@ def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: in
     with folder:
         while len([*Path(folder.name).iterdir()]) < processes or not _listens(port):
             if time.monotonic() > until:
-                readiness.fail(f"its processes were not ready within {READY:.0f} s", 4)
+                readiness.fail(StartError(f"its processes were not ready within {READY:.0f} s"))
                 folder.cleanup()
                 leave(4)
             time.sleep(POLL)
