@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -171,6 +173,35 @@ if __name__ == "__main__":
         env=ENVIRONMENT,
     )
     assert (done.stdout, done.stderr) == ("MemoryError\n2\n", "")
+
+
+@pytest.mark.parametrize("where", ["application", "workers"])
+def test_a_default_timeout_of_sockets_does_not_change_a_pool(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "sets_the_timeout.py"
+    module.write_text("import socket; socket.setdefaulttimeout(0.01)")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    async def test(pool: PipePool) -> None:
+        found = []
+        async for item in pool.stream(calls.count, 20, limit=2):
+            found.append(item)
+            if item == 5:
+                await asyncio.sleep(0.1)  # the worker waits for its consumer
+        assert found == [*range(20)]
+        large = asyncio.ensure_future(pool.run(calls.data, 8 << 20))
+        await asyncio.sleep(0.02)
+        time.sleep(0.1)  # the loop is busy while the worker sends
+        assert len(await large) == 8 << 20
+
+    preload = [module.stem] if where == "workers" else []
+    if where == "application":
+        socket.setdefaulttimeout(0.01)
+    try:
+        in_pool(test, 1, shared_memory=4096, preload=preload)
+    finally:
+        socket.setdefaulttimeout(None)
 
 
 @pytest.mark.slow

@@ -83,6 +83,8 @@ class ForkServerClient:
         self.ended = loop.create_future()
         first = pickle.dumps((_preparation(), list(preload), grace))
         self._control, theirs = socket.socketpair()
+        for end in (self._control, theirs):
+            end.settimeout(None)  # not the default timeout of the application
         try:
             self._process = _start_process(theirs.fileno())
         except BaseException:
@@ -248,6 +250,7 @@ def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
         signal.signal(number, signal.SIG_IGN)
     resource_tracker._resource_tracker._fd = tracker  # type: ignore[attr-defined]
     control = socket.socket(fileno=descriptor)
+    control.settimeout(None)
     with control.makefile("rb") as file:
         prepared, preload, grace = pickle.load(file)  # noqa: S301 - from the parent
     try:
@@ -369,6 +372,7 @@ class _ForkServer:
             shared = SharedMemory(memory)
             os.close(memory)
             with socket.socket(fileno=sock) as ours:
+                ours.settimeout(None)  # not the default timeout of the application
                 work(ours, shared)
             util._exit_function()  # type: ignore[attr-defined] # as multiprocessing's children do
             code = 0
