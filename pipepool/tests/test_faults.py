@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import select
 import signal
 import subprocess
 import sys
@@ -14,11 +15,13 @@ from typing import Any
 
 import pytest
 
-from pipepool import BrokenWorker, PipePool, RemoteError, TaskExit
+from pipepool import BrokenWorker, PipePool, RemoteError, TaskExit, protocol
+from pipepool.worker_connection import WorkerState
 from pool_tests import calls
 from pool_tests.helpers import (
     ENVIRONMENT,
     LIMIT,
+    assume_short,
     in_pool,
     is_alive,
     read_line,
@@ -151,6 +154,61 @@ def test_a_timeout_counts_from_the_start_of_the_task_and_kills_no_other() -> Non
         assert await pool.run(calls.add, 1) == 1
         assert time.monotonic() - begin < 10
         assert (pool.stats().killed, pool.stats().failed) == (1, 1)
+
+    in_pool(test, 1)
+
+
+def test_a_worker_that_dies_at_the_check_of_a_timeout_loses_no_task() -> None:
+    async def test(pool: PipePool) -> None:
+        scheduler = pool._scheduler
+        assert scheduler is not None
+        [connection] = scheduler.manager.open
+        assert connection.pid is not None
+        os.kill(connection.pid, signal.SIGSTOP)
+        future = asyncio.ensure_future(pool.run(calls.add, 1, timeout=0.5))
+        await wait_for(lambda: connection.tasks)
+        [task] = connection.tasks.values()
+        task.sent -= 10 * 10**9  # ns: as if it had been sent long ago
+        os.kill(connection.pid, signal.SIGKILL)
+        assert wait_until(lambda: select.select([connection._socket], [], [], 0)[0])
+        scheduler._check_run_time(task, connection.transferred)
+        assert connection.state is WorkerState.DEAD
+        scheduler.manager.kill(connection)  # it has ended: nothing to do
+        assert connection.state is WorkerState.DEAD
+        assert await asyncio.wait_for(future, 10) == 1
+        stats = pool.stats()
+        assert (stats.queued, stats.running, stats.killed, stats.restarts) == (0, 0, 0, 1)
+
+    in_pool(test, 1)
+
+
+def test_a_task_that_was_skipped_at_the_check_of_its_timeout_has_one_timer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(pool: PipePool) -> None:
+        scheduler = pool._scheduler
+        assert scheduler is not None
+        assume_short(scheduler, calls.sleep)
+        [connection] = scheduler.manager.open
+        assert connection.pid is not None
+        os.kill(connection.pid, signal.SIGSTOP)
+        before = asyncio.ensure_future(pool.run(calls.sleep, 0.0))
+        future = asyncio.ensure_future(pool.run(calls.sleep, 1.0, timeout=30, queue_timeout=0.5))
+        await wait_for(lambda: len(connection.tasks) == 2)
+        task = max(connection.tasks.values(), key=lambda each: each.sequence)
+        connection.revoke()
+        scheduler._functions.get(calls.sleep).estimate = None  # it stays in the queue
+        skipped = [(task.sequence, protocol.SKIPPED, None, 0)]
+        nothing = memoryview(b"")
+        monkeypatch.setattr(
+            connection, "read", lambda: scheduler.results_received(connection, skipped, nothing)
+        )
+        scheduler._check_run_time(task)
+        assert pool.stats().queued == 1
+        monkeypatch.undo()
+        os.kill(connection.pid, signal.SIGCONT)
+        await asyncio.gather(before, future)  # the timer of queue_timeout has been stopped
+        assert pool.stats().killed == 0
 
     in_pool(test, 1)
 

@@ -477,14 +477,17 @@ class Scheduler:
         timeout, connection = task.options.timeout, task.connection
         if timeout is None or connection is None or task.is_ended:
             return
+        sequence = task.sequence
         running = connection.running()
         left = timeout
         if running is not None and running[0] is task:
             left -= (monotonic_ns() - running[1]) / 1e9
-        elif running is None and connection.tasks.get(task.sequence) is task:
-            connection.read()  # the result may have come meanwhile
+        elif running is None and connection.tasks.get(sequence) is task:
+            connection.read()
+            if connection.tasks.get(sequence) is not task:  # it has ended, or waits once more
+                return
             waited = (monotonic_ns() - task.sent) / 1e9
-            if not task.is_ended and waited > max(timeout, 0.0) + START_GRACE:
+            if waited > max(timeout, 0.0) + START_GRACE:
                 if connection.transferred == transferred:
                     what = "return the result" if connection.has_started(task) else "start the task"
                     error = TimeoutError(f"the worker did not {what} within {timeout:g} s")
@@ -499,8 +502,6 @@ class Scheduler:
                         connection.transferred,
                     )
                 return
-        if task.is_ended:
-            return
         if left > 0:
             task.timer = in_empty_context(self._loop.call_later, left, self._check_run_time, task)
         else:

@@ -254,7 +254,9 @@ class WorkerManager:
         self.kill(connection)
 
     def kill(self, connection: WorkerConnection) -> None:
-        """Kill a worker and what it runs."""
+        """Kill a worker and what it runs, unless its end was noticed already."""
+        if connection.state is WorkerState.DEAD:
+            return
         connection.revoke()
         connection.state = WorkerState.RETIRING
         self._withdraw(connection)
