@@ -143,6 +143,23 @@ def test_tasks_that_were_not_started_survive_the_death_of_their_worker() -> None
     in_pool(test, 1)
 
 
+def test_a_worker_whose_end_was_noticed_starts_no_other_task(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+
+    async def test(pool: PipePool) -> None:
+        assume_short(pool._scheduler, calls.sleep, calls.close_descriptors_and_sleep, calls.note)
+        first = asyncio.ensure_future(pool.run(calls.sleep, 0.0))  # sent alone
+        closing = asyncio.ensure_future(pool.run(calls.close_descriptors_and_sleep, 0.3))
+        behind = [asyncio.ensure_future(pool.run(calls.note, str(ran), str(n))) for n in range(3)]
+        await asyncio.gather(first, *behind)
+        with pytest.raises(BrokenWorker):
+            await closing
+        await asyncio.sleep(0.5)  # the worker lived on
+        assert ran.read_text().split() == ["0", "1", "2"]
+
+    in_pool(test, 1)
+
+
 def test_a_timeout_counts_from_the_start_of_the_task_and_kills_no_other() -> None:
     async def test(pool: PipePool) -> None:
         begin = time.monotonic()

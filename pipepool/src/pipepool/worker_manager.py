@@ -270,6 +270,7 @@ class WorkerManager:
         if connection.state is WorkerState.DEAD:
             return
         was_starting = connection.state is WorkerState.STARTING
+        connection.revoke()  # a process that lost its socket or the fork server may live on
         connection.close()
         self._withdraw(connection)
         held, connection.tasks = list(connection.tasks.values()), {}
