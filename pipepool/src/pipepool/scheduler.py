@@ -43,6 +43,7 @@ STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
 STUCK_CHECK = 0.01  # s between two checks for such a task
 START_GRACE = 1.0  # s beyond its timeout in which a task must start; then without any transfer
 VISIBLE = 0.002  # s after which a write to the status block is visible to the other process
+FLUSH_TIMEOUT = 0.1  # s that a kill waits for the results of tasks before
 MOST_DEATHS = 3  # a task fails after this many workers died before they started it
 
 Outcome = Literal["done", "failed", "cancelled"]
@@ -376,12 +377,21 @@ class Scheduler:
             connection.revoke()
             if min(connection.tasks) < task.sequence:  # the worker may hold finished results
                 self.manager.flush(connection)
-            in_empty_context(self._loop.call_later, VISIBLE, self._kill, connection, task)
+            self._kill_soon(connection, task, self._loop.time() + FLUSH_TIMEOUT)
 
-    def _kill(self, connection: WorkerConnection, task: Task) -> None:
-        """Kill a worker that still runs a task; it started no other one since the revocation."""
+    def _kill_soon(self, connection: WorkerConnection, task: Task, deadline: float) -> None:
+        in_empty_context(self._loop.call_later, VISIBLE, self._kill, connection, task, deadline)
+
+    def _kill(self, connection: WorkerConnection, task: Task, deadline: float) -> None:
+        """Kill a worker that still runs a task; it started no other one since the revocation.
+
+        Until the deadline, wait for the results of the tasks that it has ended before.
+        """
         running = connection.running()
         if running is not None and running[0] is task and connection.has_started(task):
+            if min(connection.tasks) < task.sequence and self._loop.time() < deadline:
+                self._kill_soon(connection, task, deadline)
+                return
             del connection.tasks[task.sequence]
             self.running -= 1
             self.accounting.drop(task)

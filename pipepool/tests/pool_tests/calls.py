@@ -435,3 +435,9 @@ def send_garbage() -> None:
         except OSError:
             continue
     time.sleep(60)
+
+
+def sleep_without_signals(seconds: float) -> None:
+    """Sleep as C code does that does not return to Python: the flush signal has no effect."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGURG])
+    time.sleep(seconds)
