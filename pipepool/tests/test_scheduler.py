@@ -57,6 +57,21 @@ def test_a_queue_is_a_list_sorted_by_age_without_ended_tasks(steps: list[tuple[s
         assert (len(queue), list(queue), bool(queue)) == (len(model), model, bool(model))
 
 
+def test_an_ended_task_in_a_queue_keeps_no_argument_and_little_memory() -> None:
+    queue = Queue()
+    for _ in range(2):
+        queue.append(task())
+    for _ in range(1000):
+        ended = Task(Function(0, calls.add, None), (1,), {"b": 2}, None, DEFAULTS)
+        queue.append(ended)
+        queue.exclude(ended)
+        ended.is_ended = True
+        assert (ended.args, ended.kwargs, ended.extra) == ((), {}, None)
+        assert len(queue) == 2
+    assert len(queue._tasks) <= 5
+    assert [each.is_ended for each in queue] == [False] * 2
+
+
 def test_an_estimate_rises_at_once_and_decays_by_a_tenth() -> None:
     function = Function(1, calls.add, b"")
     assert function.estimate is None

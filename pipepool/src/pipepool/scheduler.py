@@ -614,9 +614,16 @@ class Queue:
         return tasks[0] if tasks else None
 
     def exclude(self, task: Task) -> None:
-        """Stop counting a queued task that is about to end."""
-        if not task.is_ended:
-            self._ended += 1
+        """Stop counting a queued task that is about to end, and keep no argument of it."""
+        if task.is_ended:
+            return
+        task.args, task.kwargs, task.extra = (), {}, None
+        self._ended += 1
+        if 2 * self._ended > len(self._tasks):
+            remaining = [each for each in self if each is not task]
+            self._tasks.clear()
+            self._tasks.extend(remaining)
+            self._ended = 0
 
     def clear(self) -> list[Task]:
         """Remove and return all tasks."""
