@@ -175,6 +175,45 @@ if __name__ == "__main__":
     assert (done.stdout, done.stderr) == ("MemoryError\n2\n", "")
 
 
+SIGPIPE = """
+import asyncio, os, select, signal
+from pipepool import PipePool
+from pool_tests import calls
+
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as command-line tools do
+
+async def main():
+    async with PipePool(2) as pool:
+        await pool.run(calls.add, 1)
+        for connection in pool._scheduler.manager.open:
+            os.kill(connection.pid, signal.SIGKILL)
+            select.select([connection._socket], [], [])  # it has ended; the loop knows nothing
+        print(await pool.run(calls.add, 2))
+        os.kill(pool._scheduler.manager._fork_server._process.pid, signal.SIGKILL)
+        pool._scheduler.manager._fork_server._process.wait()
+        pool._scheduler.manager._fork_server.kill(0)
+        print(await pool.run(calls.add, 3))
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def test_an_application_with_the_default_action_of_sigpipe_survives_its_workers(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "program.py").write_text(SIGPIPE)
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+    )
+    assert (done.returncode, done.stdout) == (0, "2\n3\n")
+
+
 @pytest.mark.parametrize("where", ["application", "workers"])
 def test_a_default_timeout_of_sockets_does_not_change_a_pool(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

@@ -10,6 +10,7 @@ the workers, reports their exit status, and kills them when its parent ends or c
 
 from __future__ import annotations
 
+import array
 import contextlib
 import contextvars
 import ctypes
@@ -32,6 +33,7 @@ from collections import deque
 from multiprocessing import process, resource_tracker, spawn, util
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from pipepool.protocol import NO_SIGPIPE
 from pipepool.shared_memory import SharedMemory
 from pipepool.worker import FLUSH_SIGNAL, work
 
@@ -93,7 +95,7 @@ class ForkServerClient:
         finally:
             theirs.close()
         with contextlib.suppress(OSError):
-            self._control.sendall(first)
+            self._control.sendall(first, NO_SIGPIPE)
         self._control.setblocking(False)
         contextvars.Context().run(loop.add_reader, self._control, self._read)
 
@@ -143,7 +145,9 @@ class ForkServerClient:
         while self._unsent:
             data, descriptors = self._unsent[0]
             try:
-                socket.send_fds(self._control, [data], descriptors)
+                passed = array.array("i", descriptors)
+                ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)] if passed else []
+                self._control.sendmsg([data], ancillary, NO_SIGPIPE)  # send_fds ignores flags
             except BlockingIOError:
                 return
             except OSError:  # the end of the fork server is noticed by `_read`
@@ -257,13 +261,13 @@ def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
         _prepare(prepared, preload)
     except BaseException:  # noqa: BLE001 - an import may raise anything
         text = traceback.format_exc().encode()
-        control.sendall(REPORT.pack(FAILED, len(text), 0) + text)
+        control.sendall(REPORT.pack(FAILED, len(text), 0) + text, NO_SIGPIPE)
         os._exit(1)
     _set_death_signal(0)
     gc.collect()
     gc.freeze()
     with contextlib.suppress(BrokenPipeError):  # the parent has closed the pool meanwhile
-        control.sendall(REPORT.pack(READY, threading.active_count(), os.getpid()))
+        control.sendall(REPORT.pack(READY, threading.active_count(), os.getpid()), NO_SIGPIPE)
         server = _ForkServer(
             control, parent, os.dup(tracker), grace
         )  # kept: its sockets are not to be collected
@@ -410,7 +414,7 @@ class _ForkServer:
 
     def _report(self, word: bytes, token: int, number: int) -> bool:
         try:
-            self._control.sendall(REPORT.pack(word, token, number))
+            self._control.sendall(REPORT.pack(word, token, number), NO_SIGPIPE)
         except OSError:
             return False
         return True

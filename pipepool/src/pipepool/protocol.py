@@ -27,6 +27,8 @@ HEADER = struct.Struct("=QQ")
 LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; an estimate
 MOST = 1 << 48  # bytes of a frame; a larger size means a damaged frame
 BUFFER = 64 << 10  # bytes of the receive buffer; a larger frame gets a buffer of its own
+# A flag of `send`: a peer that has gone is an error, also where SIGPIPE ends the process.
+NO_SIGPIPE: int = getattr(socket, "MSG_NOSIGNAL", 0)
 SETUP = 0  # the sequence number of a worker's set-up, and of its answer
 
 # Kinds of an encoded value:

@@ -26,6 +26,7 @@ from pipepool.protocol import (
     CREDIT,
     FAILED,
     ITEM,
+    NO_SIGPIPE,
     PLAIN,
     SETUP,
     SKIPPED,
@@ -306,7 +307,7 @@ class _Worker:
         if not self._encoder.entries:
             return
         for part in self._encoder.frame():
-            self._socket.sendall(part)
+            self._socket.sendall(part, NO_SIGPIPE)
 
 
 def _dump_exception(error: BaseException) -> tuple[bytes, str]:

@@ -20,7 +20,17 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Protocol, TypeVar
 
 from pipepool import shared_memory
-from pipepool.protocol import CREDIT, PLAIN, SETUP, Decoder, Encoder, Entry, Frame, FrameReader
+from pipepool.protocol import (
+    CREDIT,
+    NO_SIGPIPE,
+    PLAIN,
+    SETUP,
+    Decoder,
+    Encoder,
+    Entry,
+    Frame,
+    FrameReader,
+)
 
 T = TypeVar("T")
 Future = asyncio.Future[Any] | concurrent.futures.Future[Any]
@@ -286,7 +296,7 @@ class WorkerConnection:
         if not self.has_backlog and len(frame) == 1:
             head = frame[0]
             try:
-                sent = self._socket.send(head)
+                sent = self._socket.send(head, NO_SIGPIPE)
             except BlockingIOError:
                 sent = 0
             except OSError:  # it died: the end of the stream reports it, with its tasks
@@ -306,7 +316,7 @@ class WorkerConnection:
     def _write(self) -> None:
         try:
             while self._unsent:
-                sent = self._socket.send(self._unsent[0])
+                sent = self._socket.send(self._unsent[0], NO_SIGPIPE)
                 self._bytes_sent += sent
                 self._unsent[0] = self._unsent[0][sent:]
                 if not self._unsent[0]:
