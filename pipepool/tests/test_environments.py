@@ -214,6 +214,19 @@ def test_an_application_with_the_default_action_of_sigpipe_survives_its_workers(
     assert (done.returncode, done.stdout) == (0, "2\n3\n")
 
 
+def test_the_signal_mask_of_the_application_does_not_change_a_pool() -> None:
+    async def test(pool: PipePool) -> None:
+        assert await pool.run(calls.blocked_signals) == []
+        with pytest.raises(BrokenWorker, match="exit code 3"):
+            await pool.run(calls.exit_process, 3)
+
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD, signal.SIGURG])
+    try:
+        in_pool(test, 1)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
 @pytest.mark.parametrize("where", ["application", "workers"])
 def test_a_default_timeout_of_sockets_does_not_change_a_pool(
     where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch

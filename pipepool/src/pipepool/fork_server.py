@@ -264,6 +264,7 @@ def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
         control.sendall(REPORT.pack(FAILED, len(text), 0) + text, NO_SIGPIPE)
         os._exit(1)
     _set_death_signal(0)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])  # not the mask of the application
     gc.collect()
     gc.freeze()
     with contextlib.suppress(BrokenPipeError):  # the parent has closed the pool meanwhile

@@ -441,3 +441,7 @@ def sleep_without_signals(seconds: float) -> None:
     """Sleep as C code does that does not return to Python: the flush signal has no effect."""
     signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGURG])
     time.sleep(seconds)
+
+
+def blocked_signals() -> list[int]:
+    return [int(each) for each in signal.pthread_sigmask(signal.SIG_BLOCK, [])]
