@@ -37,6 +37,23 @@ def test_results_are_not_held_while_a_task_runs_longer_than_expected() -> None:
     in_pool(test, 1)
 
 
+def test_results_are_not_held_while_a_task_waits_in_a_system_call(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+
+    async def test(pool: PipePool) -> None:
+        for _ in range(100):  # the first runs may be slow: after them, results are sent at once
+            await pool.run(calls.add, 1)
+        assume_short(pool._scheduler, calls.add, calls.read_file)
+        short = [asyncio.ensure_future(pool.run(calls.add, n)) for n in range(4)]
+        waiting = asyncio.ensure_future(pool.run(calls.read_file, str(fifo)))
+        await wait_for(lambda: all(each.done() for each in short))
+        fifo.write_bytes(b"now")
+        assert await waiting == b"now"
+
+    in_pool(test, 1)
+
+
 @pytest.mark.parametrize("streams", [1, 2, 3])
 def test_streams_that_are_left_before_they_start_free_their_worker(streams: int) -> None:
     async def test(pool: PipePool) -> None:

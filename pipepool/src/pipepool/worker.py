@@ -127,6 +127,7 @@ class _Worker:
         self._credits: dict[int, int] = {}  # items that a stream may send, by sequence number
         self._stopped: set[int] = set()  # streams that are to end
         self._is_in_task = self._is_copy = False  # a copy is a process that a task forked
+        # Without SA_RESTART: a restarted system call, such as recv, would not call the handler.
         signal.signal(FLUSH_SIGNAL, self._flush)
         os.register_at_fork(after_in_child=self._set_copy)
         self._context = contextvars.copy_context()  # each task runs in a copy of it

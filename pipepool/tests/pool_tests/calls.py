@@ -445,3 +445,7 @@ def sleep_without_signals(seconds: float) -> None:
 
 def blocked_signals() -> list[int]:
     return [int(each) for each in signal.pthread_sigmask(signal.SIG_BLOCK, [])]
+
+
+def read_file(path: str) -> bytes:
+    return Path(path).read_bytes()
