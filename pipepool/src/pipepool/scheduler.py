@@ -367,8 +367,8 @@ class Scheduler:
         """Fail a task wherever it is: in the queue, or in a worker, which may be killed."""
         if task.connection is None:
             self.queue.exclude(task)
+        self._stop(task)  # first: a metrics callback may be interrupted by Ctrl-C
         self.accounting.fail(task, error)
-        self._stop(task)
 
     def _stop(self, task: Task) -> None:
         """Revoke what a task's worker holds, and kill the worker if it has started this task."""
@@ -501,8 +501,8 @@ class Scheduler:
                 if connection.transferred == transferred:
                     what = "return the result" if connection.has_started(task) else "start the task"
                     error = TimeoutError(f"the worker did not {what} within {timeout:g} s")
-                    self.accounting.fail(task, error)
                     self.manager.kill(connection)  # it is stopped, or has no CPU
+                    self.accounting.fail(task, error)
                 else:  # the arguments or the result are still being transferred
                     task.timer = in_empty_context(
                         self._loop.call_later,
@@ -735,7 +735,9 @@ class Accounting:
         name = getattr(function, "__qualname__", None) or type(function).__qualname__
         try:
             self.observer(TaskMetrics(name, outcome, waited, ran))
-        except (Exception, SystemExit):  # noqa: BLE001 - it must not harm the pool
+        except BaseException as error:  # it must not harm the pool
+            if isinstance(error, KeyboardInterrupt) and _is_in_main_thread():
+                raise  # Ctrl-C
             log.exception("the metrics callback raised")
 
     async def wait_until_empty(self, seconds: float | None) -> None:
