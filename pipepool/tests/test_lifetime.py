@@ -72,6 +72,30 @@ def test_a_start_that_is_cancelled_leaves_no_process(leftover_pids: Callable[[],
     asyncio.run(asyncio.wait_for(body(), LIMIT))
 
 
+@pytest.mark.parametrize("callers", [1, 2])
+def test_a_start_that_is_cancelled_when_the_workers_are_ready_leaves_no_process(
+    callers: int, leftover_pids: Callable[[], set[int]]
+) -> None:
+    async def body() -> None:
+        pool = PipePool(1)
+        starting = [asyncio.ensure_future(pool.start()) for _ in range(callers)]
+        await asyncio.sleep(0)
+        assert pool._scheduler is not None
+        for each in starting:
+            pool._scheduler.manager.started.add_done_callback(lambda _, each=each: each.cancel())  # type: ignore[misc]
+        outcomes = await asyncio.gather(*starting, return_exceptions=True)
+        assert all(isinstance(each, asyncio.CancelledError) for each in outcomes)
+        assert leftover_pids() == set()
+        await pool.start()
+        second = asyncio.ensure_future(pool.start())
+        second.cancel()
+        await asyncio.wait([second])
+        assert await pool.run(calls.add, 1) == 1  # a start that has returned keeps the pool
+        await pool.close()
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
 def test_a_cancelled_start_that_still_ends_hides_no_other(
     leftover_pids: Callable[[], set[int]],
 ) -> None:

@@ -217,16 +217,16 @@ class PipePool:
             self._scheduler = Scheduler(self._loop, self._config)
         scheduler = self._scheduler
         self._check_loop()
-        started = scheduler.manager.started
         scheduler.waiting_for_start += 1
         try:
-            await asyncio.shield(started)
+            await asyncio.shield(scheduler.manager.started)
         except asyncio.CancelledError:
-            if scheduler.waiting_for_start == 1 and not started.done():
+            if scheduler.waiting_for_start == 1 and not scheduler.was_start_reported:
                 await self._abandon_start(scheduler)
             raise
         finally:
             scheduler.waiting_for_start -= 1
+        scheduler.was_start_reported = True
         if (why := scheduler.broken) is not None:
             await self.close(0)
             raise BrokenWorker(why) from scheduler.manager.cause

@@ -87,6 +87,7 @@ class Scheduler:
         self.accounting = Accounting(loop, config.metrics)
         self.running = 0  # tasks that some worker holds
         self.waiting_for_start = 0  # callers of the pool's `start`
+        self.was_start_reported = False  # a call of `start` has returned
         self.broken: str | None = None  # why no worker can be started, for good
         self.manager = WorkerManager(loop, config, self)
         _schedulers.add(self)
