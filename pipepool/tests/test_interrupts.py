@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import subprocess
 import sys
 from pathlib import Path
@@ -11,10 +13,10 @@ from typing import Any
 
 import pytest
 
-from pipepool import PipePool, TaskExit
+from pipepool import PipeExecutor, PipePool, TaskExit
 from pipepool.worker_connection import DEFAULTS
 from pool_tests import calls
-from pool_tests.helpers import assume_short, in_pool
+from pool_tests.helpers import LIMIT, assume_short, in_pool, wait_for
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -55,6 +57,31 @@ def test_ctrl_c_while_a_result_is_handled_loses_no_other_result() -> None:
         assert (stats.running, stats.done, stats.failed) == (0, 4, 1)
 
     in_pool(test, 1)
+
+
+class Interrupts:
+    """An argument that interrupts the process while it is pickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        os.kill(os.getpid(), signal.SIGINT)
+        return int, ()
+
+
+def test_ctrl_c_in_submit_is_delivered_to_the_loop_once() -> None:
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        received: list[int] = []
+        loop.add_signal_handler(signal.SIGINT, received.append, 1)
+        with PipeExecutor(1) as executor:
+            assert await loop.run_in_executor(executor, calls.add, 1) == 1
+            engine = executor._engine
+            await wait_for(lambda: engine._scheduler and engine._scheduler.can_send_at_once)
+            await loop.run_in_executor(executor, calls.same, Interrupts())
+            await asyncio.sleep(0.1)
+            assert received == [1]
+        loop.remove_signal_handler(signal.SIGINT)
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
 
 
 ROUNDS = """

@@ -14,6 +14,7 @@ import itertools
 import os
 import selectors
 import signal
+import sys
 import threading
 import time
 import weakref
@@ -368,8 +369,8 @@ class _DeferredCtrlC:
     def __exit__(self, *_: object) -> None:
         if self._handler is not None:
             _signal.signal(signal.SIGINT, self._handler)
-            if self._is_pending:
-                signal.raise_signal(signal.SIGINT)
+            if self._is_pending:  # called, not raised again: a loop has received the signal already
+                self._handler(signal.SIGINT, sys._getframe(1))
 
 
 class _YieldingSelector(selectors.DefaultSelector):
