@@ -316,3 +316,18 @@ def test_the_fork_server_imports_no_event_loop() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert not {"asyncio", "logging", "concurrent.futures"} & {*done.stdout.split()}
+
+
+def test_a_grace_that_is_no_number_is_an_error_and_ends_no_task() -> None:
+    async def body() -> None:
+        pool = PipePool(1)
+        await pool.start()
+        running = asyncio.ensure_future(pool.run(calls.sleep_for, 0.3))
+        await wait_for(lambda: pool.stats().running == 1)
+        with pytest.raises(TypeError, match=r"^grace must be a number of seconds"):
+            await pool.close("1s")  # type: ignore[arg-type]
+        assert await running == 0.3
+        assert await pool.run(calls.add, 1) == 1
+        await pool.close(1)
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))

@@ -446,8 +446,10 @@ class PipePool:
         """Reject new tasks, wait `grace` seconds for the others (None: no limit), end the workers.
 
         Tasks that have not ended by then raise BrokenWorker where they are awaited. If `close` is
-        cancelled, the workers are killed. No process of the pool is left in either case.
+        cancelled, the workers are killed. No process of the pool is left in either case. Raises
+        TypeError for a grace that is not a number, and closes nothing.
         """
+        grace = check_seconds("grace", grace)
         scheduler = self._scheduler
         if scheduler is not None:
             self._check_loop()
