@@ -209,6 +209,25 @@ def test_metrics_are_passed_at_the_end_of_each_task(caplog: pytest.LogCaptureFix
     caplog.clear()  # its traceback refers to the pool
 
 
+@pytest.mark.parametrize("kind", ["none", "error", "crash", "queued"])
+def test_a_cancelled_task_is_counted_as_cancelled_however_it_ends(kind: str) -> None:
+    async def test(pool: PipePool) -> None:
+        running = asyncio.ensure_future(
+            pool.run(calls.exit_after if kind == "crash" else calls.fail_after, kind, 0.2)
+        )
+        await wait_for(lambda: pool.stats().running == 1)
+        behind = asyncio.ensure_future(pool.run(calls.add, 1))
+        await wait_for(lambda: pool.stats().queued == 1)
+        cancelled = behind if kind == "queued" else running
+        cancelled.cancel()
+        await asyncio.wait([running, behind])
+        await pool.run(calls.add, 2)
+        stats = pool.stats()
+        assert (stats.done, stats.failed, stats.crashed, stats.cancelled) == (2, 0, 0, 1)
+
+    in_pool(test, 1)
+
+
 class HookError(BaseException):
     """What a hook may raise, such as pytest.fail or a cancellation."""
 
@@ -245,8 +264,8 @@ def test_a_task_that_runs_too_long_is_killed_although_ctrl_c_interrupts_the_metr
         scheduler = pool._scheduler
         assert scheduler is not None
         running = asyncio.ensure_future(pool.run(calls.sleep, 30))
-        await wait_for(lambda: pool.stats().running == 1)
         [connection] = scheduler.manager.open
+        await wait_for(connection.running)
         [task] = connection.tasks.values()
 
         def interrupt(_: object) -> None:

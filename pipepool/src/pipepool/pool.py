@@ -484,17 +484,19 @@ async def _end(scheduler: Scheduler, grace: float | None) -> None:
 class Stats:
     """Counts of tasks and workers, and sums of times; unknown values are None.
 
-    A task is in `queued`, then in `running` (a worker holds it), at last in `done` or `failed`;
-    `crashed` are the failed ones whose worker died. `killed` counts workers that the pool killed,
-    `restarts` those that died, whatever killed them. Over all tasks so far, in seconds, `queue_s`
-    is the time until they were first sent to a worker, `run_s` their run time, and `transport_s`
-    the remaining time until their results, which includes waiting behind tasks of the same worker.
+    A task is in `queued`, then in `running` (a worker holds it), at last in `done`, `failed` or
+    `cancelled` (its caller was cancelled, whether the task ran or not); `crashed` are the failed
+    ones whose worker died. `killed` counts workers that the pool killed, `restarts` those that
+    died, whatever killed them. Over all tasks so far, in seconds, `queue_s` is the time until they
+    were first sent to a worker, `run_s` their run time, and `transport_s` the remaining time until
+    their results, which includes waiting behind tasks of the same worker.
     """
 
     queued: int
     running: int
     done: int
     failed: int
+    cancelled: int
     crashed: int
     killed: int
     restarts: int
@@ -517,6 +519,7 @@ def _stats(scheduler: Scheduler) -> Stats:
         running=scheduler.running,
         done=accounting.done,
         failed=accounting.failed,
+        cancelled=accounting.cancelled,
         crashed=accounting.crashed,
         killed=manager.killed,
         restarts=manager.restarts,

@@ -435,7 +435,7 @@ class Scheduler:
                 again.append(task)
             else:
                 self.running -= 1
-                self.accounting.crashed += 1
+                self.accounting.crashed += not task.future.done()
                 error = worker_ended("the worker ended before it returned the result", status, pid)
                 self.accounting.fail(task, error)
         if again:
@@ -643,9 +643,8 @@ class Accounting:
         observer: Callable[[TaskMetrics], object] | None = None,
     ) -> None:
         self.observer = observer
-        self.submitted = self.done = self.failed = self.crashed = 0
+        self.submitted = self.done = self.failed = self.cancelled = self.crashed = 0
         self.queue_ns = self.run_ns = self.transport_ns = 0
-        self._ended_without_result = 0  # tasks that ended without a result
         self._empty = loop.create_future()
         self._is_closing = False
         self._has_end_hooks = observer is not None  # or closing
@@ -653,7 +652,7 @@ class Accounting:
     @property
     def pending(self) -> int:
         """The number of tasks that have not ended."""
-        return self.submitted - self.done - self._ended_without_result
+        return self.submitted - self.done - self.failed - self.cancelled
 
     def finish(self, task: Task, value: Any) -> None:
         """End a task with its result."""
@@ -686,10 +685,9 @@ class Accounting:
                 self.finish(task, value)
 
     def fail(self, task: Task, error: BaseException) -> None:
-        """End a task with an exception."""
+        """End a task with an exception, unless its caller cancelled it."""
         if task.is_ended:
             return
-        self.failed += 1
         outcome: Outcome = "cancelled" if task.future.done() else "failed"
         if not task.future.done():
             if not isinstance(error, Exception):  # it would end the application
@@ -720,7 +718,10 @@ class Accounting:
         task.is_ended = True
         if task.timer is not None:
             task.timer.cancel()
-        self._ended_without_result += 1
+        if outcome == "failed":
+            self.failed += 1
+        else:
+            self.cancelled += 1
         if self._has_end_hooks:
             self._run_end_hooks(task, outcome)
 

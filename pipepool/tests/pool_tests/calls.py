@@ -449,3 +449,14 @@ def blocked_signals() -> list[int]:
 
 def read_file(path: str) -> bytes:
     return Path(path).read_bytes()
+
+
+def fail_after(kind: str, seconds: float) -> None:
+    time.sleep(seconds)
+    if kind == "error":
+        raise ValueError("wrong")
+
+
+def exit_after(_: str, seconds: float) -> None:
+    time.sleep(seconds)
+    os._exit(3)
