@@ -190,6 +190,11 @@ def test_an_initializer_that_fails_once_after_the_first_start_is_retried(
     in_pool(test, 1, initializer=calls.initialize_unless, initargs=(str(flag),))
 
 
+def test_a_worker_that_damages_its_data_while_it_starts_is_restarted_after_a_pause() -> None:
+    with pytest.raises(BrokenWorker, match="before it was ready"):
+        in_pool(lambda _: asyncio.sleep(0), 1, initializer=calls.send_garbage)
+
+
 PRELOADED = """
 import threading
 threading.Thread(target=threading.Event().wait, daemon=True).start()

@@ -258,12 +258,13 @@ class WorkerManager:
         if connection.state is WorkerState.DEAD:
             return
         connection.revoke()
-        connection.state = WorkerState.RETIRING
-        self._withdraw(connection)
         self.killed += not connection.is_killed
         connection.is_killed = True
         self._fork_server.kill(connection.token)
-        self._start_workers()
+        if connection.state is not WorkerState.STARTING:  # else its end is a failure to start
+            connection.state = WorkerState.RETIRING
+            self._withdraw(connection)
+            self._start_workers()
 
     def worker_disconnected(self, connection: WorkerConnection) -> None:
         """Handle the end of a worker; requeue the tasks that it had not started."""
