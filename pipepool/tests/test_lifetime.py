@@ -190,6 +190,49 @@ def test_an_initializer_that_fails_once_after_the_first_start_is_retried(
     in_pool(test, 1, initializer=calls.initialize_unless, initargs=(str(flag),))
 
 
+def test_a_pool_starts_with_the_workers_that_are_ready_within_start_timeout(
+    tmp_path: Path,
+) -> None:
+    async def test(pool: PipePool) -> None:
+        assert len(pool.stats().pids) == 1
+        assert await pool.run(calls.add, 1) == 1
+        assert await pool.run(calls.add, 2, timeout=5) == 2
+
+    settings = {"initializer": calls.sleep_unless_first, "initargs": (str(tmp_path / "one"), 60)}
+    in_pool(test, 2, start_timeout=3, **settings)  # type: ignore[arg-type]
+
+
+def test_a_replacement_whose_initializer_hangs_is_killed_after_start_timeout(
+    tmp_path: Path,
+) -> None:
+    flag = tmp_path / "hangs"
+
+    async def test(pool: PipePool) -> None:
+        flag.touch()
+        os.kill(pool.stats().pids[0], signal.SIGKILL)
+        await wait_for(lambda: not flag.exists())
+        assert await pool.run(calls.add, 1) == 1
+
+    initargs = str(flag), 60
+    in_pool(test, 1, initializer=calls.sleep_if, initargs=initargs, start_timeout=3)
+
+
+def test_a_fork_server_whose_import_hangs_is_killed_after_start_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flag, module = tmp_path / "hangs", tmp_path / "may_hang.py"
+    module.write_text(f"from pool_tests import calls\ncalls.sleep_if({str(flag)!r}, 60)")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    async def test(pool: PipePool) -> None:
+        flag.touch()
+        os.kill(psutil.Process(pool.stats().pids[0]).ppid(), signal.SIGKILL)
+        await wait_for(lambda: not flag.exists())
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1, preload=[module.stem], start_timeout=3)
+
+
 def test_a_worker_that_damages_its_data_while_it_starts_is_restarted_after_a_pause() -> None:
     with pytest.raises(BrokenWorker, match="before it was ready"):
         in_pool(lambda _: asyncio.sleep(0), 1, initializer=calls.send_garbage)

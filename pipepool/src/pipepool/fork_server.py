@@ -106,6 +106,11 @@ class ForkServerClient:
             return
         self._request(REQUEST.pack(FORK, token), [sock.detach(), memory])
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has imported its modules, so that it handles requests."""
+        return self._waiting is None
+
     def kill(self, token: int) -> None:
         """Kill a worker; its end is reported like every other."""
         self._request(REQUEST.pack(KILL, token), [])
@@ -127,11 +132,11 @@ class ForkServerClient:
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
 
-    def kill_server(self) -> None:
+    def kill_server(self, why: str) -> None:
         """Kill a fork server that has not ended, such as a stopped one, and so its workers."""
         if not self.ended.done():
             self._process.kill()
-            self._end("the fork server did not end")
+            self._end(why)
 
     def _request(self, data: bytes, descriptors: list[int]) -> None:
         self._unsent.append((data, descriptors))

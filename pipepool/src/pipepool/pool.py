@@ -142,7 +142,8 @@ class PipePool:
     * `max_tasks_per_child` is the number of tasks after which a worker is replaced.
     * `max_queue` is the number of tasks that may wait for a worker.
     * `context` names context variables, "module:name", whose values are sent with each task.
-    * `start_timeout` limits the start of the first workers, in seconds.
+    * `start_timeout` limits the start of each worker, in seconds. If none is ready by then, the
+      start fails; later, a worker that exceeds it is killed and started again.
     * `busy_wait`: True: workers poll for up to 200 us before they sleep while tasks arrive in
       quick succession; False: never. None: 200 us if there are two CPUs more than workers; 150 us
       if there are as many CPUs as workers, more than one CPU and no cgroup quota; else never.

@@ -460,3 +460,18 @@ def fail_after(kind: str, seconds: float) -> None:
 def exit_after(_: str, seconds: float) -> None:
     time.sleep(seconds)
     os._exit(3)
+
+
+def sleep_unless_first(path: str, seconds: float) -> None:
+    """Sleep in all workers but one."""
+    try:
+        Path(path).mkdir()
+    except FileExistsError:
+        time.sleep(seconds)
+
+
+def sleep_if(path: str, seconds: float) -> None:
+    """Delete a file and sleep, if there is one."""
+    if Path(path).exists():
+        Path(path).unlink()
+        time.sleep(seconds)
