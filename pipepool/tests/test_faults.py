@@ -188,7 +188,7 @@ def test_a_worker_that_dies_at_the_check_of_a_timeout_loses_no_task() -> None:
         task.sent -= 10 * 10**9  # ns: as if it had been sent long ago
         os.kill(connection.pid, signal.SIGKILL)
         assert wait_until(lambda: select.select([connection._socket], [], [], 0)[0])
-        scheduler._check_run_time(task, connection.transferred)
+        scheduler._check_times(task, connection.transferred)
         assert connection.state is WorkerState.DEAD
         scheduler.manager.kill(connection)  # it has ended: nothing to do
         assert connection.state is WorkerState.DEAD
@@ -220,7 +220,7 @@ def test_a_task_that_was_skipped_at_the_check_of_its_timeout_has_one_timer(
         monkeypatch.setattr(
             connection, "read", lambda: scheduler.results_received(connection, skipped, nothing)
         )
-        scheduler._check_run_time(task)
+        scheduler._check_times(task)
         assert pool.stats().queued == 1
         monkeypatch.undo()
         os.kill(connection.pid, signal.SIGCONT)
@@ -239,6 +239,41 @@ def test_a_queue_timeout_fails_a_task_that_no_worker_took() -> None:
         assert not busy.done()
         await busy
         assert (pool.stats().killed, pool.stats().queued) == (0, 0)
+
+    in_pool(test, 1)
+
+
+def test_a_queue_timeout_fails_a_task_that_a_stopped_worker_does_not_start() -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool._scheduler is not None
+        [connection] = pool._scheduler.manager.open
+        assert connection.pid is not None
+        os.kill(connection.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        with pytest.raises(TimeoutError, match=r"did not start the task within 0\.2 s"):
+            await pool.run(calls.add, 1, queue_timeout=0.2)
+        assert time.monotonic() - began < 10
+        assert await pool.run(calls.add, 1, queue_timeout=10) == 1
+
+    in_pool(test, 1)
+
+
+@pytest.mark.parametrize("queue_timeout", [0, 0.05])
+def test_a_queue_timeout_does_not_limit_a_task_that_has_started(queue_timeout: float) -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool._scheduler is not None
+        [connection] = pool._scheduler.manager.open
+        task = asyncio.ensure_future(pool.run(calls.sleep, 3.0, queue_timeout=queue_timeout))
+        await asyncio.sleep(0)
+        connection._loop.call_later(0.1, os.kill, connection.pid, signal.SIGSTOP)
+        connection._loop.call_later(0.6, os.kill, connection.pid, signal.SIGCONT)
+        assert await task == connection.pid
+        os.kill(connection.pid, signal.SIGSTOP)
+        late = asyncio.ensure_future(pool.run(calls.add, 1, queue_timeout=queue_timeout))
+        await asyncio.sleep(0.3)  # it is sent, and has some time to start
+        os.kill(connection.pid, signal.SIGCONT)
+        assert await late == 1
+        assert pool.stats().killed == 0
 
     in_pool(test, 1)
 

@@ -41,7 +41,7 @@ BUDGET = 300_000.0  # ns: limit of the estimated run times of a worker's tasks
 BATCH = 100_000.0  # ns: limit of the estimates of a frame's tasks, about one wake-up of a worker
 STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
 STUCK_CHECK = 0.01  # s between two checks for such a task
-START_GRACE = 1.0  # s beyond its timeout in which a task must start; then without any transfer
+START_GRACE = 1.0  # s beyond its limit in which a task must start; then without any transfer
 VISIBLE = 0.002  # s after which a write to the status block is visible to the other process
 FLUSH_TIMEOUT = 0.1  # s that a kill waits for the results of tasks before
 MOST_DEATHS = 3  # a task fails after this many workers died before they started it
@@ -470,51 +470,59 @@ class Scheduler:
             )
 
     def _limit_run(self, task: Task) -> None:
-        """Replace the timer of queue_timeout by that of timeout: a worker has the task."""
+        """Replace the timer of queue_timeout by one for the start and the end of a sent task."""
         if task.timer is not None:
             task.timer.cancel()
             task.timer = None
-        if task.options.timeout is not None:
-            timeout = task.options.timeout
-            task.timer = in_empty_context(
-                self._loop.call_later, timeout, self._check_run_time, task
-            )
+        limit = _start_limit(task.options)
+        if limit is not None:
+            self._check_later(task, limit)
 
-    def _check_run_time(self, task: Task, transferred: int = -1) -> None:
+    def _check_later(self, task: Task, seconds: float, transferred: int = -1) -> None:
+        task.timer = in_empty_context(
+            self._loop.call_later, seconds, self._check_times, task, transferred
+        )
+
+    def _check_times(self, task: Task, transferred: int = -1) -> None:
         """Kill the worker if the task runs too long, or if it does not run and no data moves.
 
         `transferred` is the value of `connection.transferred` at the check before, -1 at the first.
         """
-        timeout, connection = task.options.timeout, task.connection
-        if timeout is None or connection is None or task.is_ended:
+        connection, sequence = task.connection, task.sequence
+        timeout, queue_timeout = task.options.timeout, task.options.queue_timeout
+        if connection is None or task.is_ended:
             return
-        sequence = task.sequence
         running = connection.running()
-        left = timeout
         if running is not None and running[0] is task:
-            left -= (monotonic_ns() - running[1]) / 1e9
-        elif running is None and connection.tasks.get(sequence) is task:
+            if timeout is not None:  # queue_timeout limits the start only
+                self._end_or_check_later(task, timeout, (monotonic_ns() - running[1]) / 1e9)
+            return
+        limit = timeout if connection.has_started(task) else _start_limit(task.options)
+        if limit is None:
+            return
+        if running is None and connection.tasks.get(sequence) is task:
             connection.read()
             if connection.tasks.get(sequence) is not task:  # it has ended, or waits once more
                 return
             waited = (monotonic_ns() - task.sent) / 1e9
-            if waited > max(timeout, 0.0) + START_GRACE:
+            if waited > max(limit, 0.0) + START_GRACE:
                 if connection.transferred == transferred:
                     what = "return the result" if connection.has_started(task) else "start the task"
-                    error = TimeoutError(f"the worker did not {what} within {timeout:g} s")
+                    error = TimeoutError(f"the worker did not {what} within {limit:g} s")
                     self.manager.kill(connection)  # it is stopped, or has no CPU
                     self.accounting.fail(task, error)
                 else:  # the arguments or the result are still being transferred
-                    task.timer = in_empty_context(
-                        self._loop.call_later,
-                        START_GRACE,
-                        self._check_run_time,
-                        task,
-                        connection.transferred,
-                    )
+                    self._check_later(task, START_GRACE, connection.transferred)
                 return
-        if left > 0:
-            task.timer = in_empty_context(self._loop.call_later, left, self._check_run_time, task)
+        if timeout is None or (queue_timeout is not None and timeout > START_GRACE):
+            self._check_later(task, START_GRACE)
+        else:
+            self._end_or_check_later(task, timeout, 0.0)
+
+    def _end_or_check_later(self, task: Task, timeout: float, ran: float) -> None:
+        """Fail a task that ran longer than its timeout, and kill its worker; else check later."""
+        if ran < timeout:
+            self._check_later(task, timeout - ran)
         else:
             error = TimeoutError(f"the task ran longer than timeout={timeout:g} s and was killed")
             self._fail_and_stop(task, error)
@@ -751,6 +759,12 @@ class Accounting:
     def _check(self) -> None:
         if not self.pending and not self._empty.done():
             self._empty.set_result(None)
+
+
+def _start_limit(options: Options) -> float | None:
+    """Return the seconds in which a worker must start a task that it was sent, before its grace."""
+    limits = (options.timeout, options.queue_timeout)
+    return min((each for each in limits if each is not None), default=None)
 
 
 def _add_runs(function: Function | None, longest: int, runs: int) -> None:
