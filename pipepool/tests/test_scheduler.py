@@ -8,13 +8,14 @@ import math
 import os
 import pickle
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipepool import PipePool, protocol
+from pipepool import PipePool, QueueFull, protocol, scheduler
 from pipepool.exceptions import RemoteError, RemoteTraceback
 from pipepool.protocol import load_exception
 from pipepool.scheduler import BUDGET, Accounting, Queue
@@ -379,6 +380,39 @@ def test_the_load_of_a_worker_is_the_cost_of_its_tasks_also_if_one_takes_longer(
         assert await asyncio.gather(long, *others) == [connection.pid] * 4
 
     in_pool(test, 1)
+
+
+def test_a_rejected_task_does_not_search_the_queue_without_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches: list[int] = []
+
+    def search(queue: Queue) -> Iterator[Task]:
+        searches.append(1)
+        now[0] += 1000
+        return (each for each in queue._tasks if not each.is_ended)
+
+    async def test(pool: PipePool) -> None:
+        assert pool._scheduler is not None
+        busy = [asyncio.ensure_future(pool.run(calls.sleep, 0.5)) for _ in range(4)]
+        await wait_for(lambda: pool.stats().queued == 3)
+        monkeypatch.setattr(Queue, "__iter__", search)
+        for _ in range(10):
+            with pytest.raises(QueueFull):
+                await pool.run(calls.add, 1)
+        assert not searches  # the futures of a PipePool leave the queue by themselves
+        monkeypatch.setattr(pool._scheduler, "_claim", lambda future: not future.cancelled())
+        monkeypatch.setattr(scheduler, "monotonic_ns", lambda: now[0])
+        for _ in range(30):
+            now[0] += 1000
+            with pytest.raises(QueueFull):
+                await pool.run(calls.add, 1)
+        assert 3 <= len(searches) <= 6  # in a tenth of the time
+        monkeypatch.undo()
+        await asyncio.gather(*busy)
+
+    now = [10**18]
+    in_pool(test, 1, max_queue=3)
 
 
 def test_a_task_whose_claim_fails_is_not_sent() -> None:
