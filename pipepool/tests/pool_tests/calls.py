@@ -475,3 +475,8 @@ def sleep_if(path: str, seconds: float) -> None:
     if Path(path).exists():
         Path(path).unlink()
         time.sleep(seconds)
+
+
+def kinds(*args: object, **kwargs: object) -> tuple[list[str], dict[str, str]]:
+    """Return the types of the arguments."""
+    return [type(v).__name__ for v in args], {k: type(v).__name__ for k, v in kwargs.items()}
