@@ -161,6 +161,37 @@ def test_a_child_that_a_task_forked_answers_nobody() -> None:
     in_pool(test, 1)
 
 
+@pytest.mark.parametrize(
+    ("how", "code", "output"),
+    [
+        ("return", 0, "printed\n"),
+        ("exit", 3, "printed\n"),
+        ("exit with text", 1, "printed\nthe end\n"),
+        ("raise", 1, 'ValueError: "of the child"\n'),
+    ],
+)
+def test_a_child_that_a_task_forked_ends_as_a_process_does(
+    how: str, code: int, output: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def test(pool: PipePool) -> None:
+        assert await pool.run(calls.fork_and_end, how) == code
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1)
+    out, err = capfd.readouterr()
+    assert (out + err).endswith(output)
+    assert (out + err).count("Traceback") == (how == "raise")
+    assert "worker.py" not in err
+
+
+def test_a_child_that_an_initializer_forked_is_no_worker() -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool.initializer_results() == [*pool.stats().pids]
+        assert await asyncio.gather(*(pool.run(calls.add, n) for n in range(50))) == [*range(50)]
+
+    in_pool(test, 1, initializer=calls.fork_and_return)
+
+
 def test_large_results_of_a_task_that_forks_do_not_use_up_the_shared_memory() -> None:
     size = 64 << 10
 

@@ -6,6 +6,7 @@ parent knows after any kind of death which task was running, and since when, wit
 
 from __future__ import annotations
 
+import contextlib
 import contextvars
 import importlib
 import os
@@ -13,13 +14,14 @@ import pickle
 import select
 import signal
 import socket
+import sys
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from time import monotonic_ns
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from pipepool import shared_memory
 from pipepool.protocol import (
@@ -163,10 +165,10 @@ class _Worker:
     def _set_copy(self) -> None:
         self._is_copy = True
 
-    def _end_copy(self) -> None:
-        """End a process that a task forked and that returned from the task, too."""
+    def _end_copy(self, error: BaseException | None = None) -> None:
+        """End a process that a task forked and that returned from the task, too, or raised."""
         if self._is_copy:
-            os._exit(0)
+            _end_process(error)
 
     def run(self, entries: list[Entry], blob: memoryview) -> None:
         """Run the tasks of one frame. Results are sent together, each at most HOLD late."""
@@ -228,7 +230,7 @@ class _Worker:
             return self._encoder.encode(self._call(sequence, number, *call))
         except BaseException as error:  # noqa: BLE001 - it is passed to the caller
             self._is_in_task = False
-            self._end_copy()
+            self._end_copy(error)
             return FAILED, _dump_exception(error)
 
     def _set_up(self, pickled: bytes) -> tuple[int, Any]:
@@ -239,6 +241,7 @@ class _Worker:
             module, _, name = path.partition(":")
             self._variables.append(getattr(importlib.import_module(module), name))
         result = None if setup.initializer is None else setup.initializer(*setup.initargs)
+        self._end_copy()
         self._finalizer = setup.finalizer
         self._context = contextvars.copy_context()  # with the values that the initializer set
         try:
@@ -309,6 +312,23 @@ class _Worker:
             return
         for part in self._encoder.frame():
             self._socket.sendall(part, NO_SIGPIPE)
+
+
+def _end_process(error: BaseException | None) -> NoReturn:
+    """End this process as Python does after an exception, or None, but run no exit handlers."""
+    code: object = None
+    if isinstance(error, SystemExit):
+        code = error.code
+    elif error is not None:
+        traceback.print_exception(type(error), error, _without_own_frames(error))
+        code = 1
+    if not isinstance(code, int | None):
+        print(code, file=sys.stderr)
+        code = 1
+    for stream in (sys.stdout, sys.stderr):
+        with contextlib.suppress(Exception):
+            stream.flush()
+    os._exit((code or 0) & 0xFF)
 
 
 def _dump_exception(error: BaseException) -> tuple[bytes, str]:

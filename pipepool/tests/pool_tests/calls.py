@@ -480,3 +480,17 @@ def sleep_if(path: str, seconds: float) -> None:
 def kinds(*args: object, **kwargs: object) -> tuple[list[str], dict[str, str]]:
     """Return the types of the arguments."""
     return [type(v).__name__ for v in args], {k: type(v).__name__ for k, v in kwargs.items()}
+
+
+def fork_and_end(how: str) -> int:
+    """Fork a child that ends in one of several ways, and return its exit code."""
+    if child := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print("printed")
+    if how == "exit":
+        sys.exit(3)
+    if how == "exit with text":
+        sys.exit("the end")
+    if how == "raise":
+        raise ValueError('"of the child"')
+    return 0
