@@ -8,6 +8,7 @@ import os
 import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
@@ -16,7 +17,7 @@ import pytest
 from pipepool import PipeExecutor, PipePool, TaskExit
 from pipepool.worker_connection import DEFAULTS
 from pool_tests import calls
-from pool_tests.helpers import LIMIT, assume_short, in_pool, wait_for
+from pool_tests.helpers import LIMIT, assume_short, in_pool, wait_for, wait_until
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -82,6 +83,30 @@ def test_ctrl_c_in_submit_is_delivered_to_the_loop_once() -> None:
         loop.remove_signal_handler(signal.SIGINT)
 
     asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
+class HangsWhenPickled:
+    """An argument whose pickling hangs, and is interrupted."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(30)
+        return int, ()
+
+
+def test_ctrl_c_interrupts_the_code_of_an_argument_that_submit_pickles() -> None:
+    with PipeExecutor(1) as executor:
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
+        scheduler = executor._engine._scheduler
+        assert scheduler is not None
+        for _ in range(3):
+            assert wait_until(lambda: scheduler.can_send_at_once)
+            began = time.monotonic()
+            with pytest.raises(KeyboardInterrupt):
+                executor.submit(calls.same, HangsWhenPickled())
+            assert time.monotonic() - began < 10
+        assert [*executor.map(calls.add, range(20))] == [*range(20)]
+        assert scheduler.accounting.pending == 0
 
 
 ROUNDS = """
