@@ -354,7 +354,7 @@ class Scheduler:
         if self._claim is None or began < self._next_search:
             return
         for task in [each for each in self.queue if each.future.cancelled()]:
-            self._claim(task.future)  # notifies those that wait for it
+            self._notify(task)
             self.queue.exclude(task)
             self.accounting.drop(task)
         now = monotonic_ns()
@@ -370,11 +370,18 @@ class Scheduler:
                 is_cancelled = True
                 _log_callback_error(task)
             if is_cancelled:
+                self._notify(task)
                 self.cancel(task)
+
+    def _notify(self, task: Task) -> None:
+        """Notify those that wait for a queued task's future, if the future was cancelled."""
+        if self._claim is not None and not (task.is_started or task.is_ended):
+            self._claim(task.future)
 
     def _fail_and_stop(self, task: Task, error: BaseException) -> None:
         """Fail a task wherever it is: in the queue, or in a worker, which may be killed."""
         if task.connection is None:
+            self._notify(task)
             self.queue.exclude(task)
         self._stop(task)  # first: a metrics callback may be interrupted by Ctrl-C
         self.accounting.fail(task, error)
@@ -462,6 +469,7 @@ class Scheduler:
         """Fail every queued task, and reject new ones."""
         self.broken = self.broken or why
         for task in self.queue.clear():
+            self._notify(task)
             self.accounting.fail(task, BrokenWorker(why))
 
     # Deadlines: times come from the status block, so that no message is needed
