@@ -374,7 +374,7 @@ class Scheduler:
                 self.cancel(task)
 
     def _notify(self, task: Task) -> None:
-        """Notify those that wait for a queued task's future, if the future was cancelled."""
+        """Before a queued task ends: notify those that wait for its future if it was cancelled."""
         if self._claim is not None and not (task.is_started or task.is_ended):
             self._claim(task.future)
 
