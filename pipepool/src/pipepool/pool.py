@@ -291,6 +291,8 @@ class PipePool:
         except asyncio.CancelledError:
             scheduler.cancel(task)
             raise
+        finally:
+            del task, future  # they refer to the exception, whose traceback refers to this frame
 
     async def map(
         self,
