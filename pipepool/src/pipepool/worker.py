@@ -6,7 +6,6 @@ parent knows after any kind of death which task was running, and since when, wit
 
 from __future__ import annotations
 
-import contextlib
 import contextvars
 import importlib
 import os
@@ -316,19 +315,19 @@ class _Worker:
 
 def _end_process(error: BaseException | None) -> NoReturn:
     """End this process as Python does after an exception, or None, but run no exit handlers."""
-    code: object = None
-    if isinstance(error, SystemExit):
-        code = error.code
-    elif error is not None:
-        traceback.print_exception(type(error), error, _without_own_frames(error))
-        code = 1
-    if not isinstance(code, int | None):
-        print(code, file=sys.stderr)
-        code = 1
-    for stream in (sys.stdout, sys.stderr):
-        with contextlib.suppress(Exception):
-            stream.flush()
-    os._exit((code or 0) & 0xFF)
+    code = 0 if error is None else 1
+    try:
+        if isinstance(error, SystemExit):
+            if isinstance(error.code, int | None):
+                code = (error.code or 0) & 0xFF
+            else:
+                print(error.code, file=sys.stderr)
+        elif error is not None:
+            traceback.print_exception(type(error), error, _without_own_frames(error))
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)  # whatever writing has raised
 
 
 def _dump_exception(error: BaseException) -> tuple[bytes, str]:
