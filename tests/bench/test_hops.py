@@ -45,10 +45,10 @@ def test_without_a_direct_answer_all_but_what_is_added_is_known() -> None:
 
 
 def test_a_server_without_figures_is_left_out_with_its_reason() -> None:
-    failed = replace(record("pipes", 0, 1.0), rate=None, problem="builtin gave up")
+    failed = replace(record("pipes", 0, 1.0), rate=None, problem="builtin stopped")
     missing = {"pebble": "pebble needs pebble: make suites"}
     found = hops.left_out(InTurn((*RECORDS[:3], failed), missing, Path()))
-    assert found == {"pipes": "pipes: builtin gave up", **missing}
+    assert found == {"pipes": "pipes: builtin stopped", **missing}
 
 
 def test_the_table_says_what_is_missing_and_which_rate_is_the_load_tools() -> None:

@@ -174,7 +174,7 @@ def test_visits_of_the_same_rounds_give_the_ratio_an_interval() -> None:
         replace(PROCESSES, users=8),
         replace(PROCESSES, workers=8),
         replace(PROCESSES, keep_alive=True),
-        replace(PROCESSES, problem="siege gave up"),
+        replace(PROCESSES, problem="siege stopped"),
     ],
 )
 def test_only_what_was_measured_alike_is_compared(other: Record) -> None:

@@ -92,7 +92,7 @@ class Row:
     def quantile(self, share: float) -> float | None:
         """Give a percentile of all requests of the visits together, within 1 %."""
         known = [record.histogram for record in self.records if record.histogram]
-        return histogram.quantile(histogram.merged(known), share)
+        return histogram.quantile(histogram.merge(known), share)
 
     @property
     def model(self) -> str | None:

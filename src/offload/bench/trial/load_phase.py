@@ -19,7 +19,7 @@ from offload.bench.telemetry.sampler import Watch
 from offload.bench.trial import builder, flags
 from offload.bench.trial.warmup import get
 from offload.errors import StartError
-from offload.loads import Load, Ran
+from offload.loads import Load, LoadRun
 from offload.upstream import Upstream
 
 INSIDE = (
@@ -43,12 +43,12 @@ def measure(
     if ran.hung:  # siege does, about once in 22 short runs
         ran, watch, meter, tries = _watched(load, driver, facts, upstream)
         notes = (f"hung: {driver} was killed and run again",)
-    measured = asdict(ran.measured)
+    measured = asdict(ran.result)
     notes += measured.pop("notes")
     window = (measured["window_began"], measured["window_ended"])
     used, utilised = watch.between(*window), meter.between(*window)
     said = _said(facts, load.url, *window)
-    is_short = (ran.measured.elapsed_s or 0.0) < SHORT
+    is_short = (ran.result.elapsed_s or 0.0) < SHORT
     server_cpu_s = None if is_short else used.server_cpu_s
     record = replace(
         record,
@@ -64,10 +64,10 @@ def measure(
         driver_cpu_s=ran.driver_cpu_s,
         output=ran.output,
         flags=record.flags + notes,
-        little_ratio=_little_ratio(ran.measured, load),
-        cpu_ms_per_request=_per(server_cpu_s, ran.measured.completed, 1000.0),
-        cores_used=_per(server_cpu_s, ran.measured.elapsed_s),
-        tries_per_request=_per(tries, ran.measured.completed),
+        little_ratio=_little_ratio(ran.result, load),
+        cpu_ms_per_request=_per(server_cpu_s, ran.result.completed, 1000.0),
+        cores_used=_per(server_cpu_s, ran.result.elapsed_s),
+        tries_per_request=_per(tries, ran.result.completed),
         environment=environment(),
         load_average=load_average(),
     )
@@ -77,7 +77,7 @@ def measure(
 
 def _watched(
     load: Load, driver: str, facts: Facts | None, upstream: Upstream | None
-) -> tuple[Ran, Watch, Meter, int | None]:
+) -> tuple[LoadRun, Watch, Meter, int | None]:
     """Run the load once, with what the server used and the upstream was asked meanwhile."""
     tries = _tries(upstream)
     pid = None if facts is None else int(str(facts["pid"]))
@@ -121,7 +121,7 @@ def _others_cpu(record: Record) -> float | None:
     return round(max(0.0, busy - server - own - driver) / (elapsed_s * cores), 4)
 
 
-def _little_ratio(measured: loads.Measured, load: Load) -> float | None:
+def _little_ratio(measured: loads.LoadResult, load: Load) -> float | None:
     """X R / c, which Little's law says is 1 in a closed loop without thinking; None elsewhere.
 
     X R is the mean number of requests under way, where the tool tells that: in a window of few

@@ -102,7 +102,7 @@ def _loaded(
     else:
         load = workload.long(record)
         with phases.of("warm", workload.cycle_s(record)):
-            warmed = loads.run(workload.warm_up(record), "builtin").measured
+            warmed = loads.run(workload.warm_up(record), "builtin").result
         expected = load.seconds or workload.cycle_s(record) * (load.requests or 0) / load.users
         if warmed.problem:
             record = replace(record, flags=(*record.flags, f"warm-up: {warmed.problem}"))
