@@ -24,7 +24,6 @@ from offload.upstream.embedded import BACKLOG, behind, free_ports
 
 WORKERS = 2  # processes; a guess: they serve far more requests than one server under test sends
 STOP_DEADLINE = 3.0  # seconds
-PR_SET_PDEATHSIG = 1
 CONFIGURATION = """\
 daemon off;
 {user}worker_processes {workers};

@@ -39,7 +39,7 @@ class SingleFlight:
 
 def added(record: Record, facts: Mapping[str, object]) -> Record:
     """Add to a record what one task takes on the server that said `facts`, if it can be asked."""
-    if facts.get("foreign"):  # whose processes run the tasks, and tell nothing of them
+    if facts.get("external_workers"):  # whose processes run the tasks, and tell nothing of them
         return replace(record, gil_why=str(facts["gil_word_why"]))
     found = fly(workload.alone(record), facts, record.alone_s or 0.0)
     return replace(

@@ -14,8 +14,6 @@ from offload.loads.engine.samples import Samples
 from offload.loads.engine.shared_state import LOAD_END, SharedState
 from offload.loads.engine.worker import work
 
-PR_SET_PDEATHSIG = 1
-
 
 def run(load: Load, state: SharedState) -> list[Samples]:
     """Run a load in `load.processes` processes; return the samples of each."""
