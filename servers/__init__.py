@@ -1,4 +1,4 @@
-"""Servers: one file a strategy, with `serve(task, port, ...)`.
+"""Servers: one file per strategy, with `serve(task, port, ...)`.
 
 `python -m offload.servers` runs one.
 """

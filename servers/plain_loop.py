@@ -1,4 +1,4 @@
-"""The plain twin of loop: Tornado alone. Nothing of this project is in it but its name."""
+"""The plain twin of loop: Tornado only, without any code of this project."""
 
 import asyncio
 import inspect

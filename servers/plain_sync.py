@@ -1,4 +1,4 @@
-"""The plain twin of sync: http.server alone. Nothing of this project is in it but its name."""
+"""The plain twin of sync: http.server only, without any code of this project."""
 
 from http.server import BaseHTTPRequestHandler, HTTPServer
 
@@ -6,7 +6,7 @@ PLAIN = True
 
 
 def serve(work, port, *, backlog=5):
-    """Accept, work and answer in one thread."""
+    """Accept, run the work and respond in one thread."""
 
     class Handler(BaseHTTPRequestHandler):
         def do_GET(self):

@@ -1,4 +1,4 @@
-"""The plain twin of threads: Tornado alone. Nothing of this project is in it but its name."""
+"""The plain twin of threads: Tornado only, without any code of this project."""
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor

@@ -1,4 +1,4 @@
-"""Processes: the loop hands the task to a ProcessPoolExecutor; each worker has a GIL of its own."""
+"""Processes: the loop passes the task to a ProcessPoolExecutor; each worker has its own GIL."""
 
 from concurrent.futures import ProcessPoolExecutor
 from multiprocessing import get_context
@@ -24,14 +24,14 @@ def serve(
 
     def create() -> ProcessPoolExecutor:
         at_start = (context.Barrier(workers),)
-        return ProcessPoolExecutor(workers, context, recovery.begin, at_start)
+        return ProcessPoolExecutor(workers, context, recovery.init_process, at_start)
 
-    # A crash of one worker breaks a ProcessPoolExecutor: this pool replaces it by another.
+    # If one worker crashes, the whole ProcessPoolExecutor breaks: this pool recreates it.
     with recovery.Pool(create, workers, task) as pool:
         pool.start()
         retry = pool_workers.may_run_twice(task, idempotent)
 
-        async def run() -> task_clock.Timed:
+        async def run() -> task_clock.TimedResult:
             return await pool.run(task_clock.call, task, idempotent=retry)
 
         tornado_app.serve(run, port, backlog, pool)

@@ -1,4 +1,4 @@
-"""Threads: the loop hands the task to a ThreadPoolExecutor and goes on serving; one GIL for all."""
+"""Threads: the loop passes the task to a ThreadPoolExecutor and keeps serving; one shared GIL."""
 
 from asyncio import get_running_loop
 from concurrent.futures import ThreadPoolExecutor
@@ -14,10 +14,10 @@ NUMBER = 3
 def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> None:
     """Run the task in one of `workers` threads of this process."""
     at_start = (Barrier(workers),)
-    with ThreadPoolExecutor(workers, "worker", pool_workers.share, at_start) as executor:
+    with ThreadPoolExecutor(workers, "worker", pool_workers.init_thread, at_start) as executor:
         pool_workers.start(executor, workers, task)
 
-        async def run() -> task_clock.Timed:
+        async def run() -> task_clock.TimedResult:
             return await get_running_loop().run_in_executor(executor, task_clock.call, task)
 
         tornado_app.serve(run, port, backlog)

@@ -1,6 +1,6 @@
-"""Tasks: the work that servers run, each one public function, found by name.
+"""Tasks: the work that servers run; each task is one public function, found by its name.
 
-`def` is one blocking call, `async def` is awaited; `call` and `acall` alone know the difference.
+A `def` is one blocking call, an `async def` is awaited; only `call` and `acall` distinguish them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ __all__ = ["TaskFailed", "acall", "call", "resolve"]
 
 @functools.cache
 def resolve(name: str) -> Callable[[], Any]:
-    """Find and import a task by name, once; raise UsageError if it is not there or not callable.
+    """Find and import a task by name, once; raise UsageError if it is missing or not callable.
 
     A name is one of catalog.tasks(), or a user's `package.module:function` (searched first in the
     folder TASK_PATH) or `path/to/file.py:function`.
@@ -41,29 +41,29 @@ def resolve(name: str) -> Callable[[], Any]:
         function: Callable[[], Any] = found
         return function
     if found is not None:
-        raise UsageError(f"{own!r} in {where or module.__name__} is no function: name one")
-    there = [n for n, value in vars(module).items() if n[0] != "_" and callable(value)]
-    raise catalog.unknown(where, own, there or ["a file that has a public function"])
+        raise UsageError(f"{own!r} in {where or module.__name__} is not a function: name one")
+    public = [n for n, value in vars(module).items() if n[0] != "_" and callable(value)]
+    raise catalog.unknown(where, own, public or ["a file that has a public function"])
 
 
 def call(name: str) -> bytes:
-    """Run a task to its end in this thread, an async one on a loop of its own; raise TaskFailed."""
+    """Run a task to its end in this thread, an async one on a new loop; raise TaskFailed."""
     function = resolve(name)
     try:
         result = function()
         if inspect.isawaitable(result):
             result = asyncio.run(_finish(result))
     except BaseException as error:  # noqa: BLE001 - sys.exit() would end the server
-        failure = _failure.raised(name, error)
+        failure = _failure.from_error(name, error)
     else:
         return _as_bytes(name, result)
-    raise failure  # out here it carries no context, so nothing that cannot be pickled
+    raise failure  # raised here it has no context, which might not be picklable
 
 
 async def acall(name: str) -> bytes:
-    """Run a task on this event loop, which it holds until it awaits; raise TaskFailed.
+    """Run a task on this event loop, which it blocks until it awaits; raise TaskFailed.
 
-    Cancelling the caller cancels the task, and is raised as it is.
+    Cancelling the caller cancels the task; the CancelledError is raised unchanged.
     """
     function, caller = resolve(name), asyncio.current_task()
     try:
@@ -73,7 +73,7 @@ async def acall(name: str) -> bytes:
     except BaseException as error:
         if _is_ending(error, caller):
             raise
-        failure = _failure.raised(name, error)
+        failure = _failure.from_error(name, error)
     else:
         return _as_bytes(name, result)
     raise failure
@@ -100,7 +100,7 @@ def _ours(path: Path) -> ModuleType:
 
 
 def _is_library(missing: str | None) -> bool:
-    """Tell a library that may be installed from a part of one, or of Python, that is not there."""
+    """Whether a missing module is an installable library, not a submodule or part of Python."""
     return missing is not None and "." not in missing and missing not in sys.stdlib_module_names
 
 
@@ -109,10 +109,10 @@ async def _finish(awaitable: Awaitable[Any]) -> Any:
 
 
 def _is_ending(error: BaseException, caller: asyncio.Task[Any] | None) -> bool:
-    """Tell a caller that is cancelled or closed from a task that raised the same by itself."""
+    """Whether the caller was cancelled or closed, and the task did not raise this by itself."""
     if isinstance(error, asyncio.CancelledError):
         return caller is not None and caller.cancelling() > 0
-    trace = error.__traceback__  # of one frame: raised at our await, by close(), not in the task
+    trace = error.__traceback__  # one frame: raised at this await by close(), not in the task
     return isinstance(error, GeneratorExit) and trace is not None and trace.tb_next is None
 
 
@@ -127,7 +127,7 @@ def _as_bytes(name: str, result: object) -> bytes:
         try:
             return result.encode()
         except UnicodeEncodeError as error:
-            failure = _failure.raised(name, error)
+            failure = _failure.from_error(name, error)
         raise failure
     kind = type(result).__name__
-    raise _failure.failed(f"{name} returned {kind}: a task returns bytes, str or None")
+    raise _failure.from_message(f"{name} returned {kind}: a task returns bytes, str or None")

@@ -1,4 +1,4 @@
-"""A cipher: AES in CBC mode with padding, under a key that is no secret and never changes."""
+"""A cipher: AES in CBC mode with padding and a fixed key, which is not secret."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from cryptography.hazmat.primitives.padding import PKCS7
 SALT = b"a grain of salt"
 TEXT = b"a short string"
 KEY = bytes(range(32))
-IV = bytes(range(16))  # fixed, so that every answer is the same: never do so with a secret
+IV = bytes(range(16))  # fixed, so that every result is the same: never do this with a secret
 
 
 def digest() -> bytes:
-    """Hash the salted text by SHA-1: 20 bytes."""
+    """Return the SHA-1 hash of the salted text: 20 bytes."""
     return hashlib.sha1(SALT + TEXT, usedforsecurity=False).digest()
 
 
@@ -28,7 +28,7 @@ def encrypt(plain: bytes) -> bytes:
 
 
 def decrypt(sealed: bytes) -> bytes:
-    """Decrypt, then take the padding off; raise ValueError if that is not what encrypt made."""
+    """Decrypt, then remove the padding; raise ValueError if `encrypt` did not make the bytes."""
     decryptor, unpadder = Cipher(AES(KEY), CBC(IV)).decryptor(), PKCS7(AES.block_size).unpadder()
     padded = decryptor.update(sealed) + decryptor.finalize()
     return unpadder.update(padded) + unpadder.finalize()

@@ -1,24 +1,24 @@
-"""Parsing by xml.etree: the standard library's, which every interpreter can load."""
+"""Parse with xml.etree of the standard library, which every interpreter can load."""
 
 from __future__ import annotations
 
 from typing import NoReturn
 from xml.etree.ElementTree import ParseError, TreeBuilder, XMLParser
 
-from offload.tasks._feed import answer
+from offload.tasks._feed import result
 
 PARSES = 100  # of the 120 KB feed in one task: 0.1-0.3 s
 
 
 def parse(body: bytes) -> bytes:
-    """Parse an RSS feed PARSES times; raise ValueError if it is none, has a DTD or is not XML."""
+    """Parse an RSS feed PARSES times; raise ValueError if not RSS, not XML or with a DTD."""
     for _ in range(PARSES):
         items, title = _read(body)
-    return answer(items, title)
+    return result(items, title)
 
 
 def _read(body: bytes) -> tuple[int, str]:
-    parser = XMLParser(target=_Feed())  # noqa: S314 - a DTD, which entities need, is refused
+    parser = XMLParser(target=_Feed())  # noqa: S314 - _Feed rejects a DTD, which entities need
     try:
         parser.feed(body)
         root = parser.close()

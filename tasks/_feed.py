@@ -1,4 +1,4 @@
-"""The feed that parsing tasks parse, and what they answer."""
+"""The feed that parsing tasks parse, and their result."""
 
 from __future__ import annotations
 
@@ -7,6 +7,6 @@ from offload.registry import places
 FEED = places.PACKAGE / "upstream" / "www" / "feed.xml"
 
 
-def answer(items: int, title: str) -> bytes:
-    """Word what was found in a feed, the same whichever library parsed it."""
+def result(items: int, title: str) -> bytes:
+    """Return the result for a feed, which is the same for every parser."""
     return f"{items} items, the first is {title!r}\n".encode()

@@ -1,4 +1,4 @@
-"""Parsing by feedparser: Python code, which holds the interpreter lock."""
+"""Parse with feedparser: Python code, which holds the GIL."""
 
 from __future__ import annotations
 
@@ -8,29 +8,29 @@ from xml.parsers import expat
 
 import feedparser
 
-from offload.tasks._feed import answer
+from offload.tasks._feed import result
 
 PARSES = 2  # of the 120 KB feed in one task: 0.1-0.3 s
 
 
 def parse(body: bytes) -> bytes:
-    """Parse a feed PARSES times; raise ValueError if it is none or has a DTD."""
+    """Parse a feed PARSES times; raise ValueError if it is not a feed or has a DTD."""
     _check(body)
     for _ in range(PARSES):
-        # A stream: feedparser would take bytes or text for a URL or the name of a file.
+        # A stream: feedparser would interpret bytes or text as a URL or a file name.
         feed = feedparser.parse(io.BytesIO(body))
     if not feed.version:
         raise ValueError(f"no feed in these {len(body)} bytes")
     first = feed.entries[0].get("title", "") if feed.entries else ""
-    return answer(len(feed.entries), first)
+    return result(len(feed.entries), first)
 
 
 class _Root(Exception):
-    """The first element has come, and no DTD before it."""
+    """The first element was reached without a DTD."""
 
 
 def _check(body: bytes) -> None:
-    """Read up to the first element: entities, which feedparser expands, are declared before it."""
+    """Parse up to the first element, and reject a DTD: feedparser would expand its entities."""
     parser = expat.ParserCreate()
     parser.StartDoctypeDeclHandler = _refuse
     parser.StartElementHandler = _accept

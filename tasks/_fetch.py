@@ -1,4 +1,4 @@
-"""One fetch, blocking or awaited, over a connection of its own."""
+"""One fetch, blocking or awaited, over a new connection."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from tornado.httpclient import AsyncHTTPClient, HTTPClientError
 from tornado.simple_httpclient import HTTPTimeoutError
 
 CONNECT_TIMEOUT = 3.0  # seconds
-TIMEOUT = 10.0  # seconds: awaited, of the whole fetch; blocking, of the wait for any byte
-NO_STATUS = 599  # tornado's, of a timeout or a connection that was closed
+TIMEOUT = 10.0  # seconds: awaited, for the whole fetch; blocking, between two bytes
+NO_STATUS = 599  # tornado's code for a timeout or a closed connection
 
 
 class FetchFailed(Exception):
-    """Say which host was not reached, or what it answered; its cause is the client's error."""
+    """A host was not reached, or returned an error status; the cause is the client's error."""
 
 
 def fetch(url: str, ca: str | None = None) -> bytes:
-    """Fetch a URL as requests.get does, its certificate verified by `ca` or the well-known ones.
+    """Fetch a URL with requests.get; the certificate is verified with `ca` or the public CAs.
 
     Raise FetchFailed.
     """
@@ -29,13 +29,13 @@ def fetch(url: str, ca: str | None = None) -> bytes:
     try:
         response = requests.get(url, timeout=timeout, verify=True if ca is None else ca)
         response.raise_for_status()
-    except OSError as error:  # as every error of requests is
+    except OSError as error:  # the base class of every error of requests
         raise _failed(url, error) from error
     return response.content
 
 
 async def afetch(url: str, ca: str | None = None) -> bytes:
-    """Fetch a URL on this event loop, its certificate verified by `ca` or the well-known ones.
+    """Fetch a URL on this event loop; the certificate is verified with `ca` or the public CAs.
 
     Raise FetchFailed.
     """
@@ -52,18 +52,18 @@ async def afetch(url: str, ca: str | None = None) -> bytes:
 
 
 def _failed(url: str, error: Exception) -> FetchFailed:
-    """Word an error of either client by its innermost cause; a password in the URL is left out."""
+    """Describe an error of either client by its innermost cause, without the URL's password."""
     host = urlsplit(url).netloc.rpartition("@")[2] or repr(url)
     if isinstance(error, requests.HTTPError) and error.response is not None:
-        return FetchFailed(f"{host} answered with status {error.response.status_code}")
+        return FetchFailed(f"{host} returned status {error.response.status_code}")
     if isinstance(error, HTTPClientError) and error.code != NO_STATUS:
-        return FetchFailed(f"{host} answered with status {error.code}")
+        return FetchFailed(f"{host} returned status {error.code}")
     through = " through the proxy" if isinstance(error, requests.exceptions.ProxyError) else ""
     return FetchFailed(f"{host} could not be reached{through}: {_reason(_innermost(error))}")
 
 
 def _innermost(error: BaseException) -> BaseException:
-    """Take off what requests and urllib3 wrap an error in, each as a cause or an argument."""
+    """Unwrap an error of requests or urllib3, which store it as a cause or an argument."""
     while isinstance(error, requests.RequestException | urllib3.exceptions.HTTPError):
         wrapped = [arg for arg in error.args if isinstance(arg, BaseException)]
         inner = error.__cause__ or error.__context__ or (wrapped[-1] if wrapped else None)

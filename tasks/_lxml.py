@@ -1,26 +1,26 @@
-"""Parsing by lxml: C code, which releases the interpreter lock in part.
+"""Parse with lxml: C code, which releases the GIL part of the time.
 
-Apart from feedparser, since lxml before 7 switches a free-threaded interpreter's lock on.
+It is separate from feedparser, since lxml before 7 enables the GIL of a free-threaded build.
 """
 
 from __future__ import annotations
 
 from lxml import etree
 
-from offload.tasks._feed import answer
+from offload.tasks._feed import result
 
-PARSES = 200  # of the 120 KB feed in one task: as long as 2 by feedparser
+PARSES = 200  # of the 120 KB feed in one task: as long as 2 with feedparser
 
 _ITEMS = etree.XPath("count(/rss/channel/item)")
 _FIRST = etree.XPath("string(/rss/channel/item[1]/title)")
 
 
 def parse(body: bytes) -> bytes:
-    """Parse an RSS feed PARSES times; raise ValueError if it is none, has a DTD or is not XML."""
+    """Parse an RSS feed PARSES times; raise ValueError if not RSS, not XML or with a DTD."""
     for _ in range(PARSES):
         feed = _tree(body)
         items, title = _ITEMS(feed), _FIRST(feed)
-    return answer(int(items), title)
+    return result(int(items), title)
 
 
 def _tree(body: bytes) -> etree._Element:
@@ -31,7 +31,7 @@ def _tree(body: bytes) -> etree._Element:
         feed = etree.fromstring(body, parser)
     except etree.XMLSyntaxError as error:
         raise ValueError(f"no feed in these {len(body)} bytes: {error}") from None
-    if feed.getroottree().docinfo.doctype:  # entities are declared there: a feed needs none
+    if feed.getroottree().docinfo.doctype:  # it declares entities, which a feed does not need
         raise ValueError("a feed with a DTD is refused")
     if feed.tag != "rss":
         raise ValueError(f"no feed in these {len(body)} bytes: the root is {feed.tag!r}")

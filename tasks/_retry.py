@@ -1,4 +1,4 @@
-"""The patience of a client: which failures of a fetch are tried again, and how often."""
+"""Retries: which failures of a fetch are retried, and how often."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from offload.tasks._fetch import FetchFailed
 P = ParamSpec("P")
 T = TypeVar("T")
 
-TRIES = 20  # at 50 % failures, one call in a million gives up
+TRIES = 20  # at 50 % failures, one call in a million fails
 
 
-def _passes(error: BaseException) -> bool:
-    """Tell what may pass from what stays: a wrong certificate, an unknown host, a timeout stay."""
+def _is_transient(error: BaseException) -> bool:
+    """Whether an error is transient: not a wrong certificate, an unknown host or a timeout."""
     cause = error.__cause__ if isinstance(error, FetchFailed) else error
     if isinstance(cause, HTTPClientError):
         return bool(cause.code == 500)
     return isinstance(cause, ConnectionError | StreamClosedError)
 
 
-def patient(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[None, None, T]]:
-    """Retry a fetch that fails in a way that may pass, TRIES times in all.
+def retry_transient(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[None, None, T]]:
+    """Retry a fetch after transient errors, TRIES tries in total.
 
-    Each call has its own AsyncRetrying: what `tenacity.retry` returns shares its statistics
+    Each call has its own AsyncRetrying: the wrapper of `tenacity.retry` shares its statistics
     between threads, and then raises KeyError (jd/tenacity#701).
     """
 
     @functools.wraps(function)
-    async def retried(*args: P.args, **kwargs: P.kwargs) -> T:
+    async def with_retries(*args: P.args, **kwargs: P.kwargs) -> T:
         retrying = tenacity.AsyncRetrying(
-            retry=tenacity.retry_if_exception(_passes),
+            retry=tenacity.retry_if_exception(_is_transient),
             stop=tenacity.stop_after_attempt(TRIES),
             wait=tenacity.wait_none(),
             reraise=True,
         )
         return await retrying(function, *args, **kwargs)
 
-    return retried
+    return with_retries

@@ -1,4 +1,4 @@
-"""The upstream's addresses, as the environment gives them."""
+"""The upstream's addresses, from the environment."""
 
 from __future__ import annotations
 

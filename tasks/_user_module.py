@@ -19,7 +19,7 @@ from offload.errors import UsageError
 from offload.registry import catalog
 
 OURS = {"offload", "pipepool"}
-_LOADING = threading.Lock()  # two threads that resolve one file at once load it once
+_LOADING = threading.Lock()  # a file is loaded once, even by two threads at a time
 
 
 def load(where: str) -> ModuleType:
@@ -28,28 +28,28 @@ def load(where: str) -> ModuleType:
         return _file(Path(where))
     parts = where.split(".")
     if not all(part.isidentifier() for part in parts):
-        raise UsageError(f"{where!r} is no module: a task of your own is package.module:function")
+        raise UsageError(f"{where!r} is not a module: your own task is package.module:function")
     if parts[0] in OURS:
-        hint = f"name the file instead, path/to/{parts[-1]}.py:function"
-        raise UsageError(f"{where!r} would be this project's own {parts[0]!r}: {hint}")
+        hint = f"use the file instead, path/to/{parts[-1]}.py:function"
+        raise UsageError(f"{where!r} is this project's own {parts[0]!r}: {hint}")
     folder = Path(os.environ.get("TASK_PATH") or ".").expanduser().absolute()
     try:
         with _LOADING, _search_first(folder):
             return importlib.import_module(where)
-    except (Exception, SystemExit) as error:  # noqa: BLE001 - a script may sys.exit
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a script may call sys.exit
         if isinstance(error, ModuleNotFoundError) and _is_part(where, error.name):
-            raise UsageError(f"no module {where!r}: give its folder (path=FOLDER)") from None
+            raise UsageError(f"no module {where!r}: add its folder (path=FOLDER)") from None
         raise import_failed(where, error) from None
 
 
 def import_failed(where: str, error: BaseException) -> UsageError:
-    """Word the error for a module that raised while it was imported, with file and line."""
+    """Return the error for a module whose import failed, with file and line."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename[0] != "<"]
     place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown line"
     if isinstance(error, SyntaxError) and error.filename:
         place = f"{error.filename}:{error.lineno}"
     text = " ".join(str(error).split())[:200]
-    return UsageError(f"importing {where} raised {type(error).__name__}: {text} ({place}): mend it")
+    return UsageError(f"importing {where} raised {type(error).__name__}: {text} ({place}): fix it")
 
 
 def _file(path: Path) -> ModuleType:
@@ -58,7 +58,7 @@ def _file(path: Path) -> ModuleType:
         path.parent == (catalog.FOLDER / "tasks").resolve()
     ):  # its folder on sys.path would hide the real xml
         return importlib.import_module(f"offload.tasks.{path.stem}")
-    # A name of its own, so that a file called tasks.py does not meet this package.
+    # A unique module name, so that a file called tasks.py does not collide with this package.
     name = f"_own_{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
     with _LOADING:
         if name in sys.modules:
@@ -78,10 +78,10 @@ def _file(path: Path) -> ModuleType:
 
 @contextlib.contextmanager
 def _search_first(folder: Path) -> Iterator[None]:
-    """Put a user's folder first on sys.path, for good, and import from it first inside the block.
+    """Put a user's folder first on sys.path permanently, and import from it first in the block.
 
-    As where Python is started in that folder, its files hide modules of the same name that are
-    already imported (queue.py, types.py); they are put back after the block, for others use them.
+    As if Python was started in that folder, its files hide imported modules of the same name
+    (queue.py, types.py). These are restored after the block, since other modules use them.
     """
     if sys.path[:1] != [str(folder)]:
         sys.path.insert(0, str(folder))
@@ -94,7 +94,7 @@ def _search_first(folder: Path) -> Iterator[None]:
 
 
 def _is_elsewhere(name: str, folder: Path) -> bool:
-    """Whether a module is loaded from a file that is not in a folder."""
+    """Whether a module is loaded from elsewhere, and the folder has one of the same name."""
     origin = getattr(getattr(sys.modules.get(name), "__spec__", None), "origin", None)
     if origin in (None, "built-in", "frozen") or folder in Path(origin).parents:
         return False

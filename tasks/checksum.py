@@ -1,4 +1,4 @@
-"""Checksums: the hash of a string, encrypted and written in base64, then verified."""
+"""Checksums: the hash of a string, encrypted and encoded in base64, then verified."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from offload.tasks._cipher import decrypt, digest, encrypt
 
 
 def checksum_sync() -> bytes:
-    """Make an encrypted checksum in base64 and verify it, in one blocking call."""
+    """Compute an encrypted checksum in base64 and verify it, in one blocking call."""
     checksum = base64.b64encode(encrypt(digest()))
     if not hmac.compare_digest(decrypt(base64.b64decode(checksum)), digest()):
-        raise ValueError("the checksum is not that of the string")
+        raise ValueError("the checksum does not match the string")
     return checksum
 
 
 async def checksum_async() -> bytes:
-    """Make an encrypted checksum in base64 and verify it, on the event loop."""
+    """Compute an encrypted checksum in base64 and verify it, on the event loop."""
     return checksum_sync()

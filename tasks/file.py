@@ -1,4 +1,4 @@
-"""Files: a page read, written to a temporary file, and synced to the disk."""
+"""Files: read a page, write it to a temporary file, and sync it to the disk."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ PAGE = places.PACKAGE / "upstream" / "www" / "page.html"
 def file_sync() -> bytes:
     """Read a file, write and sync a temporary one, and return its content, in one blocking call."""
     content = PAGE.read_bytes()
-    # Nameless where the system can: not even kill -9 leaves it behind. Its folder is TMPDIR's.
+    # An unnamed file where supported, in TMPDIR: not even kill -9 leaves it behind.
     with tempfile.TemporaryFile() as copy:
         copy.write(content)
         copy.flush()

@@ -1,4 +1,4 @@
-"""The internet: pages from beyond this machine, whose URLs are settings of the environment."""
+"""The internet: fetch external pages, whose URLs are environment variables."""
 
 from __future__ import annotations
 

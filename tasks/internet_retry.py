@@ -1,9 +1,9 @@
-"""Retrying beyond this machine: the upstream fails half of the tries to fetch from the internet."""
+"""Retries over the internet: the upstream fails half of the tries, then a page is fetched."""
 
 from __future__ import annotations
 
 from offload.tasks._fetch import afetch
-from offload.tasks._retry import patient
+from offload.tasks._retry import retry_transient
 from offload.tasks._upstream import UPSTREAM_HTTP
 from offload.tasks.internet import EXTERNAL_URL
 
@@ -12,8 +12,8 @@ STABLE = False
 FLAKY = f"{UPSTREAM_HTTP}/flaky"
 
 
-@patient
+@retry_transient
 async def network_async_external_retry() -> bytes:
-    """Fetch a page of the internet (EXTERNAL_URL), awaited, retried on half of the tries."""
+    """Fetch a page of the internet (EXTERNAL_URL), awaited; half of the tries are retried."""
     await afetch(FLAKY)
     return await afetch(EXTERNAL_URL)

@@ -1,4 +1,4 @@
-"""The network: one page of 5 KB fetched from the upstream beside the server."""
+"""The network: fetch one page of 5 KB from the upstream on this machine."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The network and the processor: a feed fetched over HTTPS, then parsed by feedparser."""
+"""Network and CPU: fetch a feed over HTTPS, then parse it with feedparser."""
 
 from __future__ import annotations
 
@@ -11,10 +11,10 @@ SECURE_FEED = f"{UPSTREAM_HTTPS}/feed.xml"
 
 
 def network_https_cpu_bound_sync() -> bytes:
-    """Fetch a feed over verified HTTPS, then parse it by feedparser, in one blocking call."""
+    """Fetch a feed over verified HTTPS, then parse it with feedparser, in one blocking call."""
     return parse(fetch(SECURE_FEED, UPSTREAM_CA))
 
 
 async def network_https_cpu_bound_async() -> bytes:
-    """Fetch a feed over verified HTTPS, awaited, then parse it by feedparser on the event loop."""
+    """Fetch a feed over verified HTTPS, awaited; parse it with feedparser on the event loop."""
     return parse(await afetch(SECURE_FEED, UPSTREAM_CA))

@@ -1,4 +1,4 @@
-"""The network and the processor: a feed fetched over HTTPS, then parsed by lxml."""
+"""Network and CPU: fetch a feed over HTTPS, then parse it with lxml."""
 
 from __future__ import annotations
 
@@ -11,5 +11,5 @@ SECURE_FEED = f"{UPSTREAM_HTTPS}/feed.xml"
 
 
 def network_https_cpu_bound_lxml_sync() -> bytes:
-    """Fetch a feed over verified HTTPS, then parse it by lxml, in one blocking call."""
+    """Fetch a feed over verified HTTPS, then parse it with lxml, in one blocking call."""
     return parse(fetch(SECURE_FEED, UPSTREAM_CA))

@@ -1,4 +1,4 @@
-"""Nothing: what a strategy itself costs, with no work in it."""
+"""No work: the overhead of a strategy itself."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Hashing: microseconds of C and Python, so that what is measured is the strategy's overhead."""
+"""Hashing of small data: microseconds of work, so that the strategy's overhead dominates."""
 
 from __future__ import annotations
 

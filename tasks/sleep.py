@@ -1,4 +1,4 @@
-"""Sleeping: what a site does for a user who signs up, imitated by waiting."""
+"""Sleeping: simulates the waiting times of a site that signs up a user."""
 
 from __future__ import annotations
 
@@ -14,37 +14,37 @@ PAGE = b"<html><body><p>Welcome: you are signed up.</p></body></html>\n"
 
 
 def sleep_sync() -> bytes:
-    """Sleep 0.28 s in one blocking call, as a user saved, an e-mail and a social API would take."""
+    """Sleep 0.28 s in one blocking call: save a user, send an e-mail, call a social API."""
     time.sleep(SAVE_USER + SEND_EMAIL + CALL_SOCIAL_API)
     return PAGE
 
 
 def sleep_short_sync() -> bytes:
-    """Sleep 0.05 s in one blocking call, as a query of a database would take."""
+    """Sleep 0.05 s in one blocking call, like a database query."""
     time.sleep(QUERY)
     return PAGE
 
 
 def sleep_second_sync() -> bytes:
-    """Sleep 1 s in one blocking call, as a slow query would take."""
+    """Sleep 1 s in one blocking call, like a slow query."""
     time.sleep(SECOND)
     return PAGE
 
 
 async def sleep_second_async() -> bytes:
-    """Sleep one second, awaited, as other servers' benchmarks do."""
+    """Sleep 1 s, awaited, as in benchmarks of other servers."""
     await asyncio.sleep(SECOND)
     return PAGE
 
 
 def sleep_tenth_sync() -> bytes:
-    """Sleep 0.1 s in one blocking call: the second in a tenth of the time."""
+    """Sleep 0.1 s in one blocking call: a tenth of sleep_second_sync."""
     time.sleep(SECOND / 10)
     return PAGE
 
 
 async def sleep_tenth_async() -> bytes:
-    """Sleep 0.1 s, awaited: the second in a tenth of the time."""
+    """Sleep 0.1 s, awaited: a tenth of sleep_second_async."""
     await asyncio.sleep(SECOND / 10)
     return PAGE
 
@@ -55,7 +55,7 @@ async def sleep_async() -> bytes:
 
 
 async def sleep_async_split() -> bytes:
-    """Sleep the same 0.28 s as three awaited sleeps, each of which frees the event loop."""
+    """Sleep the same 0.28 s as three awaited sleeps; each frees the event loop."""
     await asyncio.sleep(SAVE_USER)
     await asyncio.sleep(SEND_EMAIL)
     await asyncio.sleep(CALL_SOCIAL_API)

@@ -1,4 +1,4 @@
-"""XML parsed by feedparser: the work that holds the interpreter lock."""
+"""XML parsed with feedparser: work that holds the GIL."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from offload.tasks._feedparser import parse
 
 
 def xml_feedparser_sync() -> bytes:
-    """Parse a feed by feedparser, in Python, which holds the interpreter lock."""
+    """Parse a feed with feedparser, in Python, which holds the GIL."""
     return parse(FEED.read_bytes())

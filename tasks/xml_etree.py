@@ -1,4 +1,4 @@
-"""XML parsed by the standard library: C code that holds the interpreter lock."""
+"""XML parsed with the standard library: C code that holds the GIL."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from offload.tasks._feed import FEED
 
 
 def xml_etree_sync() -> bytes:
-    """Parse a feed by xml.etree, in C, which holds the interpreter lock."""
+    """Parse a feed with xml.etree, in C, which holds the GIL."""
     return parse(FEED.read_bytes())

@@ -1,4 +1,4 @@
-"""XML parsed by lxml: the same work in C, which releases the interpreter lock in part."""
+"""XML parsed with lxml: the same work in C, which releases the GIL part of the time."""
 
 from __future__ import annotations
 
@@ -7,5 +7,5 @@ from offload.tasks._lxml import parse
 
 
 def xml_lxml_sync() -> bytes:
-    """Parse a feed by lxml, in C, which releases the interpreter lock in part."""
+    """Parse a feed with lxml, in C, which releases the GIL part of the time."""
     return parse(FEED.read_bytes())

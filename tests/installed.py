@@ -19,8 +19,11 @@ MISSING = {
 }
 PLAIN = [name for name, entry in catalog.servers().items() if "PLAIN" in entry.constants]
 EVERY = [name for name in MISSING if name not in PLAIN]
-FOREIGN = [name for name, entry in catalog.servers().items() if "FOREIGN" in entry.constants]
-OWN = [name for name in EVERY if name not in FOREIGN]  # servers that run tasks in their own process
+EXTERNAL_WORKERS = [
+    name for name, entry in catalog.servers().items() if "EXTERNAL_WORKERS" in entry.constants
+]
+# OWN: servers that run tasks in their own process
+OWN = [name for name in EVERY if name not in EXTERNAL_WORKERS]
 POOLS = [name for name in OWN if "workers" in catalog.find_server(name).settings]
 SERVERS = [name for name in OWN if not MISSING[name]]  # those that can run here
 KINDS = ("sync", "loop", "threads", "processes", "pipes", "prefork")  # one server of each kind

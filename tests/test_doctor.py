@@ -95,7 +95,7 @@ def test_tools_that_are_missing_are_warnings_with_the_command(
         assert level == WARNING
         assert words.startswith(f"{name} is not installed: ")
         assert " install " in words or "make suites" in words
-        assert words.endswith(", or take driver=builtin")
+        assert words.endswith(", or use driver=builtin")
 
 
 def test_a_busy_port_and_a_wrong_name_for_a_python_are_warnings_with_a_remedy(

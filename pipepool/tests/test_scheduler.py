@@ -96,7 +96,7 @@ def test_functions_are_numbered_and_pickled_once_unless_they_have_a_state() -> N
     assert [known.get(f).number for f in (calls.add, calls.same, calls.add, len)] == [1, 2, 1, 3]
     assert known.get(Function).number == 4
     assert pickle.loads(known.get(calls.same).code or b"") is calls.same
-    for stateful in (functools.partial(calls.add, 1), "x".upper, calls.initializer_args.append):
+    for stateful in (functools.partial(calls.add, 1), "x".upper, calls.at_start.append):
         assert (known.get(stateful).number, known.get(stateful).code) == (0, None)
     with pytest.raises((pickle.PicklingError, AttributeError)):
         known.get(lambda: 1)

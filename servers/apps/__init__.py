@@ -1,1 +1,1 @@
-"""Applications of published benchmarks, in the frameworks they were written in."""
+"""Applications of published benchmarks, in their original frameworks."""

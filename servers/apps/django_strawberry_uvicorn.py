@@ -1,11 +1,11 @@
-"""Django and Strawberry under uvicorn: strawberry-django's async view, on one loop a process."""
+"""Django and Strawberry under uvicorn: strawberry-django's async view, one loop per process."""
 
 NEEDS = ("django", "strawberry_django", "uvicorn", "uvloop")
-FOREIGN = "uvicorn"
+EXTERNAL_WORKERS = "uvicorn"
 
 
 def serve(task: str, port: int, *, processes: int = 1, backlog: int = 1024) -> None:
-    """Serve octopuses at /graphql/ in so many processes; `/` a task."""
+    """Serve octopuses at /graphql/ in `processes`; `/` runs the task."""
     from offload.serving.frameworks.octopus import under_uvicorn
 
     under_uvicorn.serve(task, "strawberry_asgi", port, backlog, processes)

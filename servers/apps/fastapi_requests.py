@@ -1,13 +1,13 @@
-"""FastAPI under uvicorn: four routes that wait for the upstream, by requests and by aiohttp."""
+"""FastAPI under uvicorn: four routes that fetch from the upstream with requests or aiohttp."""
 
 import os
 
 NEEDS = ("fastapi", "uvicorn", "aiohttp", "uvloop")
-FOREIGN = "uvicorn"
+EXTERNAL_WORKERS = "uvicorn"
 
 
 def serve(task: str, port: int, *, processes: int = 2, backlog: int = 1024) -> None:
-    """Serve the routes, each ?seconds= of the upstream's time, in so many processes; `/` a task."""
+    """Serve the routes (?seconds= is the upstream's delay) in `processes`; `/` runs the task."""
     from offload import tasks
     from offload.serving.frameworks import uvicorn_server
 

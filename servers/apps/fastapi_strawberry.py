@@ -4,7 +4,7 @@ NEEDS = ("fastapi", "strawberry", "uvicorn", "uvloop")
 
 
 def serve(task: str, port: int, *, backlog: int = 1024) -> None:
-    """Answer `/` as the loop server does, and the task in each of the published ways beside it."""
+    """Run the task at `/` as the loop server does, and in each published way on other paths."""
     from offload import tasks
     from offload.serving.frameworks import strawberry_app, uvicorn_server
 

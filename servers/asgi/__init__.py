@@ -1,1 +1,1 @@
-"""One event loop a process, behind ASGI or RSGI."""
+"""One event loop per process, behind ASGI or RSGI."""

@@ -1,7 +1,7 @@
-"""granian by RSGI: Rust speaks HTTP, and one event loop a process runs the task."""
+"""granian over RSGI: Rust handles HTTP, and one event loop per process runs the task."""
 
 NEEDS = ("granian", "uvloop")
-FOREIGN = "granian"
+EXTERNAL_WORKERS = "granian"
 
 
 def serve(
@@ -13,7 +13,7 @@ def serve(
     mode: str = "st",
     backlog: int = 1024,
 ) -> None:
-    """Run the task on the event loop of one of `processes`, each with `threads` of Rust."""
+    """Run the task on the event loop of one of `processes`, each with `threads` in Rust."""
     from offload.serving.frameworks import granian_server
 
     granian_server.serve(task, port, backlog, "rsgi", processes, threads, mode)

@@ -1,10 +1,10 @@
-"""hypercorn: one process, one event loop in pure Python, which the task holds until it awaits."""
+"""hypercorn: one process, one event loop, HTTP in Python; the task blocks it until it awaits."""
 
 NEEDS = ("hypercorn", "uvloop")
 
 
 def serve(task: str, port: int, *, backlog: int = 1024) -> None:
-    """Run the task on hypercorn's event loop, uvloop, by name."""
+    """Run the task on hypercorn's event loop, which is uvloop."""
     from offload.serving.applications import asgi
     from offload.serving.frameworks import hypercorn_server
 

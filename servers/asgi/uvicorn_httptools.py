@@ -1,10 +1,10 @@
-"""uvicorn with httptools: one process, one event loop, which the task holds until it awaits."""
+"""uvicorn with httptools: one process, one event loop; the task blocks it until it awaits."""
 
 NEEDS = ("uvicorn", "httptools", "uvloop")
 
 
 def serve(task: str, port: int, *, backlog: int = 1024) -> None:
-    """Run the task on uvicorn's event loop, uvloop, by name."""
+    """Run the task on uvicorn's event loop, which is uvloop."""
     from offload.serving.applications import asgi
     from offload.serving.frameworks import uvicorn_server
 

@@ -1,4 +1,4 @@
-"""Interpreters: the loop hands the task to one of several interpreters, each with its own GIL."""
+"""Interpreters: the loop passes the task to one of several interpreters with separate GILs."""
 
 from asyncio import get_running_loop
 from functools import partial
@@ -15,12 +15,12 @@ def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> Non
     """Run the task in one of `workers` interpreters of this process (PEP 734)."""
     from concurrent.futures import InterpreterPoolExecutor  # type: ignore[attr-defined] # 3.14
 
-    # A partial is pickled by its name: a bare function would be copied without its module.
-    at_start = partial(pool_workers.share, PipeBarrier.of(workers))
-    with InterpreterPoolExecutor(workers, "worker", at_start) as executor:
+    # A partial is pickled by name; a bare function would be copied without its module.
+    initializer = partial(pool_workers.init_thread, PipeBarrier.create(workers))
+    with InterpreterPoolExecutor(workers, "worker", initializer) as executor:
         pool_workers.start(executor, workers, task)
 
-        async def run() -> task_clock.Timed:
+        async def run() -> task_clock.TimedResult:
             return await get_running_loop().run_in_executor(executor, task_clock.call, task)
 
         tornado_app.serve(run, port, backlog)

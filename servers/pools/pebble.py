@@ -1,4 +1,4 @@
-"""pebble: as processes, but the pool is pebble's, which replaces a worker that dies at work."""
+"""pebble: like processes, but with pebble's pool, which replaces a worker that dies at work."""
 
 NEEDS = ("pebble",)
 
@@ -15,7 +15,7 @@ def serve(
     with pebble_pool.Pool(workers) as pool:
         pool.start(task)
 
-        async def run() -> task_clock.Timed:
+        async def run() -> task_clock.TimedResult:
             return await pool.run(task_clock.call, task, idempotent=retry)
 
         tornado_app.serve(run, port, backlog)

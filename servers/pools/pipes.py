@@ -1,4 +1,4 @@
-"""Pipes: as processes, but the loop itself talks to each worker, over a socket pair of its own."""
+"""Pipes: like processes, but the loop itself exchanges messages with each worker's socket pair."""
 
 from offload.serving.applications import tornado_app
 from offload.serving.metrics import task_clock
@@ -9,10 +9,10 @@ def serve(
     task: str, port: int, *, workers: int = 4, backlog: int = 1024, idempotent: str = ""
 ) -> None:
     """Run the task in one of `workers` processes, all started before the server listens."""
-    pool = pipe_pool.Pool(workers, pipe_pool.begin, (task,), preload=[task_clock.__name__])
+    pool = pipe_pool.Pool(workers, pipe_pool.initialize, (task,), preload=[task_clock.__name__])
     retry = pool_workers.may_run_twice(task, idempotent)
 
-    async def run() -> task_clock.Timed:
+    async def run() -> task_clock.TimedResult:
         return await pool.run(task_clock.call, task, idempotent=retry)
 
     tornado_app.serve(run, port, backlog, pool)

@@ -1,11 +1,11 @@
-"""gunicorn with its asgi workers: forked processes of one event loop each, which the task holds."""
+"""gunicorn with asgi workers: forked processes with one event loop each, which the task blocks."""
 
 NEEDS = ("gunicorn", "uvloop")
-FOREIGN = "gunicorn"
+EXTERNAL_WORKERS = "gunicorn"
 
 
 def serve(task: str, port: int, *, processes: int = 1, backlog: int = 1024) -> None:
-    """Run the task on the event loop, uvloop by name, of one of `processes`."""
+    """Run the task on the event loop of one of `processes`, which is uvloop."""
     from offload.serving.applications import asgi
     from offload.serving.frameworks import gunicorn_server
 

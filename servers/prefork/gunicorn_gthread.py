@@ -1,7 +1,7 @@
-"""gunicorn with threads: one forked process whose pool of threads runs the tasks, under one GIL."""
+"""gunicorn with threads: a thread pool in one forked process runs the tasks, under one GIL."""
 
 NEEDS = ("gunicorn",)
-FOREIGN = "gunicorn"
+EXTERNAL_WORKERS = "gunicorn"
 
 
 def serve(

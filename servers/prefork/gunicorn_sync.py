@@ -1,7 +1,7 @@
-"""gunicorn with sync workers: processes that each take one connection, and one task, at a time."""
+"""gunicorn with sync workers: processes that each handle one connection and one task at a time."""
 
 NEEDS = ("gunicorn",)
-FOREIGN = "gunicorn"
+EXTERNAL_WORKERS = "gunicorn"
 
 
 def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> None:

@@ -1,7 +1,7 @@
-"""granian by WSGI: a pool of threads that it owns runs the tasks, under one GIL."""
+"""granian over WSGI: granian's thread pool runs the tasks, under one GIL."""
 
 NEEDS = ("granian", "uvloop")
-FOREIGN = "granian"
+EXTERNAL_WORKERS = "granian"
 
 
 def serve(

@@ -1,4 +1,4 @@
-"""Starlette under uvicorn: a plain `def` endpoint runs the task, in one of the threads of anyio."""
+"""Starlette under uvicorn: a plain `def` endpoint runs the task in one of anyio's threads."""
 
 NEEDS = ("starlette", "uvicorn", "httptools", "uvloop")
 

@@ -19,7 +19,7 @@ from typing import ClassVar
 
 import pytest
 
-from offload.loads import Load, Measured, builtin
+from offload.loads import Load, LoadResult, builtin
 from offload.loads._preflight import check
 
 SLOTS = 4
@@ -164,7 +164,7 @@ class Server:
         return path in self.closes
 
 
-def run_here(load: Load) -> Measured:
+def run_here(load: Load) -> LoadResult:
     """Run the embedded load tool in this process, without the 0.2 s that its start takes."""
     check(load, "builtin")
     said = io.StringIO()

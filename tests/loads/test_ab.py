@@ -11,7 +11,7 @@ import pytest
 from offload import loads
 from offload.errors import MachineError, UsageError
 from offload.flags import Flag
-from offload.loads import Load, Measured
+from offload.loads import Load, LoadResult
 from offload.loads.ab import command, parse
 from tests.loads.conftest import Server
 
@@ -22,7 +22,7 @@ installed = pytest.mark.skipif(
 )
 
 
-def recorded(name: str, **more: object) -> Measured:
+def recorded(name: str, **more: object) -> LoadResult:
     out, err = ((DATA / f"{name}.{end}").read_text() for end in ("out", "err"))
     return parse(out, err, replace(LOAD, **more))  # type: ignore[arg-type]
 
@@ -54,7 +54,7 @@ def test_what_is_not_answered_well_is_counted_once(name: str, lost: int) -> None
 
 def test_a_timeout_ends_it_with_its_last_words() -> None:
     assert "timeout specified has expired" in (recorded("timeout").problem or "")
-    assert parse("", "", LOAD).problem == "ab printed no result: its output says why"
+    assert parse("", "", LOAD).problem == "ab printed no result: see its output"
 
 
 def test_the_words_are_those_of_the_load() -> None:
@@ -81,7 +81,7 @@ def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="ab has no open loop"):
         loads.check(replace(LOAD, seconds=1.0, requests=None, rate=5.0), "ab")
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(MachineError, match="apt install apache2-utils, or take driver=builtin"):
+    with pytest.raises(MachineError, match="apt install apache2-utils, or use driver=builtin"):
         loads.check(LOAD, "ab")
 
 
@@ -90,5 +90,5 @@ def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_loads_a_real_server_and_tells_its_version(server: Server) -> None:
     before = server.requests["/http10"]
     ran = loads.run(replace(LOAD, url=server.url("/http10")), "ab")
-    assert (ran.measured.completed, server.requests["/http10"] - before) == (30, 30)
+    assert (ran.result.completed, server.requests["/http10"] - before) == (30, 30)
     assert ran.version == "2.3"

@@ -80,7 +80,7 @@ def test_a_closed_port_is_refused_and_the_load_gives_up() -> None:
         load = Load(f"http://127.0.0.1:{closed.getsockname()[1]}/", users=2, seconds=20)
         measured = run_here(load)
     assert measured.failed["refused"] == 1000
-    assert "gave up" in (measured.problem or "")
+    assert "stopped after" in (measured.problem or "")
 
 
 def test_every_request_the_server_saw_is_in_the_sum(server: Server) -> None:

@@ -11,7 +11,7 @@ import pytest
 from offload import loads
 from offload.errors import UsageError
 from offload.flags import Flag
-from offload.loads import Load, Measured
+from offload.loads import Load, LoadResult
 from offload.loads.h2load import command, parse
 from tests.loads.conftest import Server
 
@@ -22,7 +22,7 @@ installed = pytest.mark.skipif(
 )
 
 
-def recorded(name: str, **more: object) -> Measured:
+def recorded(name: str, **more: object) -> LoadResult:
     out, err = ((DATA / f"{name}.{end}").read_text() for end in ("out", "err"))
     return parse(out, err, replace(LOAD, **more))  # type: ignore[arg-type]
 
@@ -54,14 +54,14 @@ def test_a_failure_is_counted_by_its_kind(name: str, kind: str, count: int) -> N
 
 
 def test_what_was_never_asked_is_a_problem_and_no_failed_request() -> None:
-    assert recorded("refused").problem == "h2load asked 0 of 9: connections failed"
-    assert recorded("reset").problem == "h2load asked 3 of 30: connections failed"
+    assert recorded("refused").problem == "h2load sent 0 of 9: connections failed"
+    assert recorded("reset").problem == "h2load sent 3 of 30: connections failed"
     assert recorded("refused").failed["refused"] is None
 
 
 def test_a_crash_is_a_problem_with_its_last_words() -> None:
     assert "invalid fd" in (recorded("hang-seconds").problem or "")
-    assert parse("", "", LOAD).problem == "h2load printed no result: its output says why"
+    assert parse("", "", LOAD).problem == "h2load printed no result: see its output"
 
 
 def test_nothing_completed_in_time_has_no_times() -> None:
@@ -81,9 +81,11 @@ def test_fewer_requests_than_users_are_asked_by_fewer_users() -> None:
 
 
 def test_it_keeps_its_connections_and_has_no_open_loop() -> None:
-    with pytest.raises(UsageError, match="h2load keeps its connections: take keep_alive=yes"):
+    with pytest.raises(
+        UsageError, match="h2load always keeps connections alive: use keep_alive=yes"
+    ):
         loads.check(replace(LOAD, keep_alive=False), "h2load")
-    with pytest.raises(UsageError, match="h2load has no open loop: take driver=builtin"):
+    with pytest.raises(UsageError, match="h2load has no open loop: use driver=builtin"):
         loads.check(replace(LOAD, requests=None, seconds=1.0, rate=5.0), "h2load")
 
 
@@ -95,8 +97,8 @@ def test_the_real_h2load_agrees_with_what_was_recorded(
 ) -> None:
     load = replace(LOAD, url=server.url("/"), warm=0.0, **amount)  # type: ignore[arg-type]
     ran = loads.run(load, "h2load")
-    assert ran.measured.problem is None
-    assert (ran.measured.completed or 0) >= 30
+    assert ran.result.problem is None
+    assert (ran.result.completed or 0) >= 30
     assert (ran.version or "")[0].isdigit()
 
 

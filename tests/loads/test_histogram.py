@@ -9,7 +9,7 @@ from itertools import chain
 import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
-from offload.loads.engine.histogram import ERROR, histogram, merged, quantile
+from offload.loads.engine.histogram import ERROR, histogram, merge, quantile
 from offload.loads.engine.summary import quantile as exact
 
 SHARES = (0.001, 0.5, 0.9, 0.99, 0.999, 1.0)
@@ -30,7 +30,7 @@ def test_a_quantile_is_within_the_error(seed: int, share: float) -> None:
 
 def test_merging_is_as_if_one_had_seen_all() -> None:
     parts = [samples(seed, 300) for seed in range(4)]
-    assert merged(histogram(part) for part in parts) == histogram(sorted(chain(*parts)))
+    assert merge(histogram(part) for part in parts) == histogram(sorted(chain(*parts)))
 
 
 def test_it_agrees_with_hdrhistogram() -> None:

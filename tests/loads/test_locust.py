@@ -10,7 +10,7 @@ import pytest
 
 from offload import loads
 from offload.errors import MachineError, UsageError
-from offload.loads import Load, Measured, _preflight
+from offload.loads import Load, LoadResult, _preflight
 from offload.loads.locust import command, parse
 from tests.loads.conftest import Server
 
@@ -20,7 +20,7 @@ missing = importlib.util.find_spec("locust") is None
 installed = pytest.mark.skipif(missing, reason="locust is not installed: make test-all")
 
 
-def recorded(name: str) -> Measured:
+def recorded(name: str) -> LoadResult:
     out, err = ((DATA / f"{name}.{end}").read_text() for end in ("out", "err"))
     return parse(out, err, LOAD)
 
@@ -49,7 +49,7 @@ def test_a_failure_is_counted_and_has_no_times(name: str) -> None:
 def test_what_is_no_result_is_a_problem() -> None:
     said = parse("", "error: no such option", LOAD).problem
     assert said == "locust printed no result: error: no such option"
-    assert parse("[]", "", LOAD).problem == "locust printed no result: its output says why"
+    assert parse("[]", "", LOAD).problem == "locust printed no result: see its output"
 
 
 def test_the_words_are_those_of_the_load() -> None:
@@ -60,10 +60,10 @@ def test_the_words_are_those_of_the_load() -> None:
 
 def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(_preflight.importlib.util, "find_spec", lambda name: True)
-    with pytest.raises(UsageError, match="locust has no number of requests: take driver=builtin"):
+    with pytest.raises(UsageError, match="locust has no number of requests: use driver=builtin"):
         loads.check(replace(LOAD, seconds=None, requests=3), "locust")
     monkeypatch.setattr(_preflight.importlib.util, "find_spec", lambda name: None)
-    with pytest.raises(MachineError, match="locust is not installed: make suites, or take"):
+    with pytest.raises(MachineError, match="locust is not installed: make suites, or use"):
         loads.check(LOAD, "locust")
     assert loads.default_driver("locust") == "builtin"
 
@@ -74,7 +74,7 @@ def test_a_real_server_gets_a_body_by_its_method_on_kept_connections(server: Ser
     before, accepted = len(server.bodies), server.accepts["/"]
     load = replace(LOAD, url=server.url("/"), method="POST", body='{"a": "ü"}')
     ran = loads.run(load, "locust")
-    assert (ran.measured.problem, ran.measured.availability) == (None, 1.0)
+    assert (ran.result.problem, ran.result.availability) == (None, 1.0)
     assert (ran.version or "")[0].isdigit()
     assert set(server.bodies[before:]) == {'{"a": "ü"}'.encode()}
     assert b"application/json" in server.heads[-1]

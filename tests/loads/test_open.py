@@ -13,7 +13,7 @@ from itertools import islice, pairwise
 import pytest
 
 from offload import loads
-from offload.loads import Load, Measured, Ran
+from offload.loads import Load, LoadResult, LoadRun
 from offload.loads.engine.open_loop import arrivals
 from tests.loads.conftest import Server, run_here
 
@@ -22,7 +22,7 @@ LOAD = Load("", users=20, seconds=1.0, rate=100.0, keep_alive=True, timeout=5.0)
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
 
-def measured(server: Server, path: str, **more: object) -> Measured:
+def measured(server: Server, path: str, **more: object) -> LoadResult:
     return run_here(replace(LOAD, url=server.url(path), **more))  # type: ignore[arg-type]
 
 
@@ -51,7 +51,7 @@ def test_what_is_offered_is_what_was_asked_for(
     server: Server, keep_alive: bool, processes: int
 ) -> None:
     load = replace(LOAD, url=server.url(), keep_alive=keep_alive, processes=processes)
-    got = run_here(load) if processes == 1 else loads.run(load, "builtin").measured
+    got = run_here(load) if processes == 1 else loads.run(load, "builtin").result
     assert got.offered == pytest.approx(100, abs=1)
     assert got.offered == (got.completed or 0) + (got.failed["unfinished"] or 0)
     assert got.rate == pytest.approx(100, rel=0.2)
@@ -125,7 +125,7 @@ def stalling(period: float, stall: float) -> Iterator[str]:
         thread.join(10)
 
 
-def by_each_model(period: float, stall: float) -> tuple[Ran, Ran]:
+def by_each_model(period: float, stall: float) -> tuple[LoadRun, LoadRun]:
     """Load a server that stalls by an open loop, then by a closed one."""
     with stalling(period, stall) as url:
         load = replace(LOAD, url=url, users=200, seconds=2 * period)
@@ -136,7 +136,7 @@ def by_each_model(period: float, stall: float) -> tuple[Ran, Ran]:
 
 
 def test_a_stall_is_seen_by_an_open_loop_and_hidden_by_a_closed_one() -> None:
-    opened, closed = (ran.measured for ran in by_each_model(2.0, 0.4))
+    opened, closed = (ran.result for ran in by_each_model(2.0, 0.4))
     assert 0.9 * 0.4 < (opened.response_p99_s or 0) < 4
     assert (closed.response_max_s or 0) > 0.9 * 0.4  # its one user met it
     assert (closed.response_p99_s or 1) < 0.1
@@ -145,6 +145,6 @@ def test_a_stall_is_seen_by_an_open_loop_and_hidden_by_a_closed_one() -> None:
 @pytest.mark.slow
 @pytest.mark.timing
 def test_an_open_loop_measures_a_stall_exactly() -> None:
-    opened, closed = (ran.measured for ran in by_each_model(5.0, 1.0))
+    opened, closed = (ran.result for ran in by_each_model(5.0, 1.0))
     assert 0.90 < (opened.response_p99_s or 0) < 1.02
     assert (closed.response_p99_s or 1) < 0.05

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from offload.loads import Load, Measured
-from offload.loads._figures import checked
+from offload.loads import Load, LoadResult
+from offload.loads._figures import check_figures
 from tests.properties import examples
 
 TESTS = Path(__file__).parents[1]
@@ -36,13 +36,13 @@ ODD = st.sampled_from(
 ) | st.sampled_from(["9" * 400, "9" * 5000, "0", "1.5", "\x00", "\u0663", "}{", "][", " "])
 
 
-def read(name: str, out: str, err: str = "", load: Load = LOAD) -> Measured:
+def read(name: str, out: str, err: str = "", load: Load = LOAD) -> LoadResult:
     parser = importlib.import_module(f"offload.loads.{name}")
-    measured: Measured = parser.parse(out, err, load)
-    return checked(measured, name)
+    measured: LoadResult = parser.parse(out, err, load)
+    return check_figures(measured, name)
 
 
-def is_sound(measured: Measured) -> bool:
+def is_sound(measured: LoadResult) -> bool:
     """Assert that there is a problem, or figures that can be true together."""
     if measured.problem and measured.completed is None:
         assert "\n" not in measured.problem

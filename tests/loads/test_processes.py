@@ -1,4 +1,4 @@
-"""Users that are divided over processes are one load, and nothing that they saw is lost."""
+"""Users that are divided among processes are one load, and nothing that they saw is lost."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ import pytest
 from offload import loads
 from offload.loads import Load
 from offload.loads.engine import processes
-from offload.loads.engine.processes import divided
-from offload.loads.engine.shared_state import Board
+from offload.loads.engine.processes import divide
+from offload.loads.engine.shared_state import SharedState
 from tests.loads.conftest import Server
 
 pytestmark = pytest.mark.server
@@ -19,7 +19,7 @@ LOAD = Load("", users=5, seconds=None, requests=100, processes=3, keep_alive=Tru
 
 
 def test_the_shares_add_up() -> None:
-    parts = divided(LOAD)
+    parts = divide(LOAD)
     assert [part.users for part in parts] == [2, 2, 1]
     assert [part.requests for part in parts] == [34, 33, 33]
     assert len({part.seed for part in parts}) == 3
@@ -27,7 +27,7 @@ def test_the_shares_add_up() -> None:
 
 def test_all_requests_are_asked_once(server: Server) -> None:
     before, connections = server.requests["/"], server.accepts["/"]
-    measured = loads.run(replace(LOAD, url=server.url("/")), "builtin").measured
+    measured = loads.run(replace(LOAD, url=server.url("/")), "builtin").result
     assert measured.completed == server.requests["/"] - before == 100
     assert sum((measured.histogram or {}).values()) == 100
     assert server.accepts["/"] - connections == 5
@@ -36,14 +36,14 @@ def test_all_requests_are_asked_once(server: Server) -> None:
 def test_the_window_is_common_to_all(server: Server) -> None:
     load = replace(LOAD, url=server.url("/pool"), users=9, seconds=1.5, requests=None, warm=0.1)
     before = len(server.slots_s)
-    measured = loads.run(load, "builtin").measured
+    measured = loads.run(load, "builtin").result
     assert measured.rate == pytest.approx(server.pool_rate(before), rel=0.1)
     assert (measured.failed["unfinished"], measured.window_s) == (0, pytest.approx(1.5, abs=0.5))
 
 
 def test_one_that_gives_up_ends_them_all(server: Server) -> None:
-    measured = loads.run(replace(LOAD, url=server.url("/reset"), requests=3000), "builtin").measured
-    assert "gave up" in (measured.problem or "")
+    measured = loads.run(replace(LOAD, url=server.url("/reset"), requests=3000), "builtin").result
+    assert "stopped after" in (measured.problem or "")
     assert 1000 <= (measured.failed["reset"] or 0) < 3000
 
 
@@ -51,11 +51,11 @@ def test_one_that_gives_up_ends_them_all(server: Server) -> None:
 def test_one_that_dies_is_a_problem_and_ends_them_all(
     server: Server, monkeypatch: pytest.MonkeyPatch, dead: int
 ) -> None:
-    def work(load: Load, whole: Load, board: Board, process: int) -> object:
-        return sys.exit(1) if process == dead else real(load, whole, board, process)
+    def work(load: Load, whole: Load, state: SharedState, process: int) -> object:
+        return sys.exit(1) if process == dead else real(load, whole, state, process)
 
     real = processes.work
     monkeypatch.setattr(processes, "work", work)
-    seen = processes.run(replace(LOAD, url=server.url("/"), requests=9), Board(3))
+    seen = processes.run(replace(LOAD, url=server.url("/"), requests=9), SharedState(3))
     problems = [f"load process {n + 1} died" if n == dead else None for n in range(3)]
     assert [part.problem for part in seen] == problems

@@ -19,29 +19,29 @@ LOAD = Load("http://127.0.0.1:1/", users=1, seconds=0.1, timeout=0.1)
 @pytest.mark.parametrize(
     ("load", "driver", "message"),
     [
-        (Load("http://127.0.0.1/", users=0), "builtin", "at least 1 user"),
+        (Load("http://127.0.0.1/", users=0), "builtin", "at least 1"),
         (Load("http://127.0.0.1/", users=5000), "siege", "at most 1000 users.*driver=builtin"),
         (Load("http://127.0.0.1/"), "seige", "did you mean siege"),
         (Load("http://192.0.2.1/"), "builtin", "not on this machine"),
-        (Load("ftp://127.0.0.1/"), "builtin", "no URL of a server"),
-        (Load("http://127.0.0.1/\n-x"), "builtin", "no URL of a server"),
-        (Load("nonsense"), "builtin", "no URL of a server"),
-        (Load("http://127.0.0.1:x/"), "builtin", "cannot be read"),
-        (Load("http://no.such.invalid/"), "builtin", "'no.such.invalid' is not known"),
-        (Load("http://127.0.0.1/", users=10**6), "builtin", "users: take fewer$"),
-        (Load(HERE, seconds=None), "builtin", "without an end"),
+        (Load("ftp://127.0.0.1/"), "builtin", "not an http URL"),
+        (Load("http://127.0.0.1/\n-x"), "builtin", "not an http URL"),
+        (Load("nonsense"), "builtin", "not an http URL"),
+        (Load("http://127.0.0.1:x/"), "builtin", "is invalid"),
+        (Load("http://no.such.invalid/"), "builtin", "unknown host 'no.such.invalid'"),
+        (Load("http://127.0.0.1/", users=10**6), "builtin", "users: use fewer$"),
+        (Load(HERE, seconds=None), "builtin", "no end"),
         (Load(HERE, seconds=float("nan")), "builtin", "seconds=nan"),
-        (Load(HERE, seconds=None, requests=5, warm=1.0), "builtin", "not of requests="),
+        (Load(HERE, seconds=None, requests=5, warm=1.0), "builtin", "not requests="),
         (Load(HERE, users=2, processes=3), "builtin", "more than 2 users"),
         (Load(HERE, method="HEAD"), "builtin", "choose from GET, POST"),
-        (Load(HERE, ca="/nowhere"), "builtin", "is no file"),
-        (Load(HERE, warm=1.0), "siege", "siege has no warm-up of its own: take driver=builtin"),
-        (Load(HERE, rate=5.0), "siege", "siege has no open loop: take driver=builtin"),
+        (Load(HERE, ca="/nowhere"), "builtin", "is not a file"),
+        (Load(HERE, warm=1.0), "siege", "siege has no warm-up of its own: use driver=builtin"),
+        (Load(HERE, rate=5.0), "siege", "siege has no open loop: use driver=builtin"),
         (Load(HERE, rate=0.0), "builtin", "rate=0.0: must be more than 0"),
         (Load(HERE, rate=5.0, think=1.0), "builtin", "rate= is an open loop"),
         (Load(HERE, rate=5.0, arrivals="even"), "builtin", "choose from uniform, poisson"),
         (Load(HERE, think=1.0), "siege", "siege has no even think time"),
-        (Load(HERE, method="PUT"), "siege", "siege cannot PUT"),
+        (Load(HERE, method="PUT"), "siege", "siege cannot send PUT"),
     ],
 )
 def test_what_cannot_be_run_is_refused(load: Load, driver: str, message: str) -> None:
@@ -57,7 +57,7 @@ def test_this_machine_is_accepted(host: str) -> None:
 
 def test_a_tool_that_is_missing_is_named_with_the_way_out(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", "/nowhere")
-    with pytest.raises(MachineError, match="apt install siege, or take driver=builtin"):
+    with pytest.raises(MachineError, match="apt install siege, or use driver=builtin"):
         loads.check(LOAD, "siege")
     assert loads.default_driver() == "builtin"
 
@@ -76,8 +76,8 @@ def test_a_tool_that_hangs_is_killed_and_its_words_are_kept(
     monkeypatch.setattr(_run, "GRACE", 1.0)
     ran = loads.run(LOAD, "siege")
     assert (ran.hung, ran.driver_cpu_s, ran.output) == (True, None, "deaf")
-    assert "hung" in (ran.measured.problem or "")
-    assert (ran.measured.rate, begun.read_text()) == (None, "x")
+    assert "hung" in (ran.result.problem or "")
+    assert (ran.result.rate, begun.read_text()) == (None, "x")
 
 
 @pytest.mark.server
@@ -87,7 +87,7 @@ def test_a_tool_that_fails_leaves_its_words(monkeypatch: pytest.MonkeyPatch) -> 
     monkeypatch.setattr(siege, "TOOL", sys.executable)
     ran = loads.run(LOAD, "siege")
     assert "no licence" in ran.output
-    assert ran.measured.problem
+    assert ran.result.problem
 
 
 @pytest.mark.server

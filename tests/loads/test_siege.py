@@ -22,7 +22,7 @@ installed = pytest.mark.skipif(
 )
 
 
-def recorded(name: str) -> loads.Measured:
+def recorded(name: str) -> loads.LoadResult:
     return parse((DATA / f"{name}.out").read_text(), (DATA / f"{name}.err").read_text(), LOAD)
 
 
@@ -55,7 +55,7 @@ def test_404_is_failed_although_siege_calls_it_available() -> None:
 def test_giving_up_is_a_problem_with_the_kind(name: str, kind: str) -> None:
     measured = recorded(name)
     assert measured.failed[kind] == 258
-    assert "gave up after 258" in (measured.problem or "")
+    assert "stopped after 258" in (measured.problem or "")
     assert measured.response_mean_s is None
 
 
@@ -89,7 +89,7 @@ def test_a_result_with_an_odd_key_is_a_problem_that_names_it() -> None:
 def test_requests_that_were_rounded_are_told() -> None:
     said = (DATA / "good.out").read_text()
     notes = parse(said, "", replace(LOAD, seconds=None, requests=100)).notes
-    assert notes == (Flag("rounded", "requests=100 became 102, as many for each user of siege"),)
+    assert notes == (Flag("rounded", "requests=100 became 102, the same for each user"),)
     assert parse(said, "", replace(LOAD, seconds=None, requests=99)).notes == ()
 
 
@@ -119,7 +119,7 @@ def test_the_real_siege_agrees_with_what_was_recorded(
     server: Server, path: str, completed: bool
 ) -> None:
     ran = loads.run(replace(LOAD, url=server.url(path), seconds=None, requests=30), "siege")
-    assert ran.measured.completed == (30 if completed else 0)
+    assert ran.result.completed == (30 if completed else 0)
     assert (ran.version or "")[0].isdigit()
     assert "transactions" in ran.output
 
@@ -131,7 +131,7 @@ def test_the_real_siege_agrees_with_what_was_recorded(
 def test_a_body_is_posted_as_it_is(server: Server, driver: str, body: str) -> None:
     before = len(server.bodies)
     load = replace(LOAD, url=server.url("/"), seconds=None, requests=6, method="POST", body=body)
-    assert loads.run(load, driver).measured.completed == 6
+    assert loads.run(load, driver).result.completed == 6
     assert server.bodies[before:] == [body.encode()] * 6
     said = b"json" if body[0] == "{" else b"x-www-form-urlencoded"
     assert all(head.startswith(b"POST / ") and said in head for head in server.heads[-6:])
@@ -141,7 +141,7 @@ def test_a_body_is_posted_as_it_is(server: Server, driver: str, body: str) -> No
 @pytest.mark.server
 def test_the_two_drivers_agree_on_what_they_count(server: Server) -> None:
     load = replace(LOAD, url=server.url("/"), seconds=None, requests=300)
-    siege, builtin = (loads.run(load, name).measured for name in ("siege", "builtin"))
+    siege, builtin = (loads.run(load, name).result for name in ("siege", "builtin"))
     assert siege.completed == builtin.completed == 300
 
 

@@ -9,8 +9,8 @@ from dataclasses import replace
 import pytest
 
 from offload import loads
-from offload.loads import Load, Measured
-from offload.loads.engine.closed_loop import Closed
+from offload.loads import Load, LoadResult
+from offload.loads.engine.closed_loop import ClosedLoop
 from offload.loads.engine.histogram import quantile
 from tests.loads.conftest import SLOT_S, Server, run_here
 
@@ -18,7 +18,7 @@ pytestmark = pytest.mark.server
 LOAD = Load("", users=9, seconds=0.5, warm=0.1, timeout=5.0)
 
 
-def measured(server: Server, path: str, **more: object) -> Measured:
+def measured(server: Server, path: str, **more: object) -> LoadResult:
     return run_here(replace(LOAD, url=server.url(path), **more))  # type: ignore[arg-type]
 
 
@@ -57,9 +57,9 @@ def test_the_histogram_has_every_time(server: Server) -> None:
 def how_busy(server: Server) -> tuple[float, float]:
     """Give how busy the tool is with few requests and with as many as it can ask."""
     load = replace(LOAD, url=server.url("/pool"))
-    idle = loads.run(load, "builtin").measured  # as a process of its own, without the server's CPU
+    idle = loads.run(load, "builtin").result  # as a process of its own, without the server's CPU
     load = replace(LOAD, url=server.url(), keep_alive=True)
-    busy = loads.run(load, "builtin").measured
+    busy = loads.run(load, "builtin").result
     return idle.driver_busy or 0, busy.driver_busy or 0
 
 
@@ -89,14 +89,14 @@ def test_users_that_rest_after_the_window_leave_the_server_no_work(server: Serve
 
 
 def test_a_user_that_thinks_when_all_are_to_rest_asks_no_more(server: Server) -> None:
-    async def load() -> Closed:
-        closed = Closed(Load(server.url(), users=1, think=1.0))
+    async def load() -> ClosedLoop:
+        closed = ClosedLoop(Load(server.url(), users=1, think=1.0))
         closed.loop = asyncio.get_running_loop()
-        closed.begin()
+        closed.start()
         async with asyncio.timeout(10):
             while not closed.is_warm():
                 await asyncio.sleep(0.005)
-            closed.ask_no_more()
+            closed.stop_sending()
             await closed.wait(10)
         return closed
 
@@ -112,5 +112,5 @@ def test_what_is_in_flight_at_the_end_and_fails_is_counted(server: Server) -> No
 
 def test_an_early_end_has_the_rate_of_a_count(server: Server) -> None:
     got = measured(server, "/reset")
-    assert "gave up" in (got.problem or "")
+    assert "stopped after" in (got.problem or "")
     assert (got.rate_how, got.failed["reset"]) == ("count / elapsed", 1000)

@@ -10,7 +10,7 @@ import pytest
 
 from offload import loads
 from offload.errors import UsageError
-from offload.loads import Load, Measured
+from offload.loads import Load, LoadResult
 from offload.loads.wrk import command, parse
 from tests.loads.conftest import Server
 
@@ -21,7 +21,7 @@ installed = pytest.mark.skipif(
 )
 
 
-def recorded(name: str) -> Measured:
+def recorded(name: str) -> LoadResult:
     out, err = ((DATA / f"{name}.{end}").read_text() for end in ("out", "err"))
     return parse(out, err, LOAD)
 
@@ -43,7 +43,7 @@ def test_a_failure_is_counted_and_has_no_times(name: str, kind: str) -> None:
 
 def test_no_connection_is_a_problem() -> None:
     assert "unable to connect" in (recorded("refused").problem or "")
-    assert parse("", "", LOAD).problem == "wrk printed no result: its output says why"
+    assert parse("", "", LOAD).problem == "wrk printed no result: see its output"
 
 
 def test_the_words_are_those_of_the_load() -> None:
@@ -55,7 +55,7 @@ def test_the_words_are_those_of_the_load() -> None:
 
 
 def test_what_it_cannot_do_is_refused() -> None:
-    with pytest.raises(UsageError, match="wrk has no number of requests: take driver=builtin"):
+    with pytest.raises(UsageError, match="wrk has no number of requests: use driver=builtin"):
         loads.check(replace(LOAD, seconds=None, requests=3), "wrk")
 
 
@@ -66,7 +66,7 @@ def test_a_real_server_gets_a_body_by_its_method(server: Server) -> None:
     body = '{"a": "\\"ü\\\\"}'
     load = replace(LOAD, url=server.url("/"), method="POST", body=body)
     ran = loads.run(load, "wrk")
-    assert (ran.measured.problem, ran.measured.availability) == (None, 1.0)
+    assert (ran.result.problem, ran.result.availability) == (None, 1.0)
     assert (ran.version or "")[0].isdigit()
     assert set(server.bodies[before:]) == {body.encode()}
     assert b"application/json" in server.heads[-1]

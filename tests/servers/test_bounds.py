@@ -91,7 +91,7 @@ def test_a_server_raises_its_limit_of_open_files_as_far_as_it_may(
 
     monkeypatch.setattr(resource, "getrlimit", lambda what: limits[-1])
     monkeypatch.setattr(resource, "setrlimit", setrlimit)
-    main._take_all_files()
+    main._raise_file_limit()
     assert limits[-1] == (expected, resource.RLIM_INFINITY)
 
 

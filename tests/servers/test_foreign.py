@@ -15,13 +15,13 @@ from offload import tasks
 from offload.bench.target import server
 from tests.commands import can_listen
 from tests.http_clients import get, in_threads
-from tests.installed import FOREIGN
+from tests.installed import EXTERNAL_WORKERS
 from tests.servers.any_task import BEGINS
 from tests.servers.chosen import FAULTS
 from tests.waiting import wait_until
 
 pytestmark = pytest.mark.server
-every = pytest.mark.parametrize("name", FOREIGN)
+every = pytest.mark.parametrize("name", EXTERNAL_WORKERS)
 
 
 @every

@@ -20,7 +20,7 @@ SAID = (
 def _off(monkeypatch: pytest.MonkeyPatch) -> None:
     """Be a process whose GIL is off, and have nothing watched yet."""
     monkeypatch.setattr(gil_state, "enabled", lambda: False)
-    monkeypatch.setattr(gil_state, "_turned_on_by", "")
+    monkeypatch.setattr(gil_state, "_enabled_by", "")
     monkeypatch.setattr(gil_state, "_is_watched", False)
 
 

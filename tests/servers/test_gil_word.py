@@ -42,15 +42,15 @@ def test_every_worker_process_tells_its_own(method: str, start: Start) -> None:
 
 def test_the_switch_interval_is_as_it_was() -> None:
     before = sys.getswitchinterval()
-    assert isinstance(gil_address.find(), gil_address.Word)
+    assert isinstance(gil_address.find(), gil_address.GilAddress)
     assert sys.getswitchinterval() == before
 
 
 def test_what_is_no_linux_or_no_cpython_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.implementation, "name", "pypy")
-    assert gil_address.find() == "no CPython of 64 bits but pypy"
+    assert gil_address.find() == "pypy is not a 64-bit CPython"
     monkeypatch.setattr(sys, "platform", "darwin")
-    assert gil_address.facts() == {"gil_word": None, "gil_word_why": "no Linux but darwin"}
+    assert gil_address.facts() == {"gil_word": None, "gil_word_why": "darwin is not Linux"}
 
 
 def test_a_canary_that_is_not_found_is_no_word(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -84,7 +84,7 @@ def test_a_gil_that_is_off_is_found_by_its_interval_alone(monkeypatch: pytest.Mo
 
 def test_memory_that_the_kernel_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(gil_address, "_state", lambda: ("runtime", 8))
-    assert gil_address.find() == "its own memory is not to be read: [Errno 14] Bad address"
+    assert gil_address.find() == "the process cannot read its own memory: [Errno 14] Bad address"
 
 
 def test_own_memory_is_read_with_and_without_the_gil() -> None:

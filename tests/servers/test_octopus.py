@@ -50,23 +50,23 @@ def test_it_is_built_the_same_each_time_and_not_without_need(own: Path) -> None:
     assert (first.returncode, first.stderr) == (0, "")
     assert "2000 octopuses in " in first.stdout
     again = built(2000).stdout
-    assert "and whole" in again
+    assert "is complete" in again
     own.unlink()
     assert built(2000).stdout.split("sha256")[1] == first.stdout.split("sha256")[1]
 
 
-def test_the_command_builds_it_and_what_it_built_is_whole(own: Path) -> None:
+def test_the_command_builds_it_and_what_it_built_is_complete(own: Path) -> None:
     said = fab("build_octopus_db:rows=1500")
     assert (said.returncode, said.stderr) == (0, "")
     assert said.stdout.startswith(f"{own}: 1500 octopuses in ")
-    assert database.is_whole(1500)
+    assert database.is_complete(1500)
     with sqlite3.connect(own) as db:
         counts = [db.execute(f"SELECT count(*) FROM {t}").fetchone() for t in database.MANY]
         weights = db.execute("SELECT count(DISTINCT weight) FROM octopus").fetchone()[0]
     assert counts == [(1500,)] * len(database.MANY)
     assert weights > 1000
     again = fab("build_octopus_db:rows=1500")
-    assert again.stdout == f"{own} is there with 1500 octopuses, and whole\n"
+    assert again.stdout == f"{own} is complete with 1500 octopuses\n"
 
 
 @pytest.mark.parametrize("rows", ["999", "10000001", "many"])
@@ -79,11 +79,11 @@ def test_rows_out_of_bounds_are_a_usage_error(own: Path, rows: str) -> None:
 
 def test_rows_that_were_changed_are_seen(own: Path) -> None:
     database.build(1000)
-    assert database.is_whole(1000)
-    assert not database.is_whole(2000)
+    assert database.is_complete(1000)
+    assert not database.is_complete(2000)
     with sqlite3.connect(own) as db:
         db.execute("UPDATE octopus SET weight = 1 WHERE id = 500")
-    assert not database.is_whole(1000)
+    assert not database.is_complete(1000)
 
 
 def test_a_folder_that_cannot_be_written_is_one_line(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def test_a_folder_that_cannot_be_written_is_one_line(monkeypatch: pytest.MonkeyP
 
 @every
 def test_without_it_a_server_says_how_to_build_it(name: str, own: Path) -> None:
-    line = f"error: there are no octopuses at {own}: fab build_octopus_db"
+    line = f"error: no octopus database at {own}: fab build_octopus_db"
     assert said_by(begin(name, "noop_sync", "0")) == (3, [line])
 
 

@@ -58,5 +58,5 @@ def test_workers_that_cannot_be_started_are_a_start_error(mark: Any) -> None:
     process = begin("pipes", "noop_sync", "0", limit="--nofile=40", SERVER_WORKERS="100")
     code, lines = said_by(process)
     assert (code, len(lines)) == (4, 1)
-    assert "ask for fewer" in lines[0]
+    assert "use fewer" in lines[0]
     assert wait_until(lambda: not mark(), 10)

@@ -68,7 +68,7 @@ def test_a_worker_that_does_not_start_is_one_line(name: str, tmp_path: Path) -> 
 def test_facts_that_cannot_be_written_are_one_line(name: str, tmp_path: Path) -> None:
     code, lines = said_by(begin(name, "noop_sync", "0", SERVER_FILE=f"{tmp_path}/no/8000.json"))
     assert (code, len(lines)) == (6, 1)
-    assert "No such file or directory: mend its rights" in lines[0]
+    assert "No such file or directory: fix its permissions" in lines[0]
 
 
 @pytest.mark.parametrize("name", ["sync", "processes"])

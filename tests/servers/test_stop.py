@@ -133,7 +133,7 @@ def test_a_task_that_blocks_is_cut_off(
     finally:
         process.kill()
     assert process.returncode == 0
-    assert said.splitlines()[-1].startswith("what was not answered after ")
+    assert said.splitlines()[-1].startswith("unfinished requests are dropped after ")
     assert wait_until(lambda: not mark(), 5)
 
 

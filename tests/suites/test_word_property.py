@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from offload.errors import UsageError
 from offload.registry import catalog
-from offload.suites._case_syntax import MOST, case
+from offload.suites._case_syntax import MAX_WORKERS, case
 from tests.properties import examples
 
 SERVERS = catalog.servers()
@@ -29,7 +29,7 @@ def test_a_word_names_what_it_is_made_of_and_reads_back(data: st.DataObject) -> 
     number = [] if server.number is None else [str(server.number)]
     spelling = data.draw(st.sampled_from([name, *number, *server.also]))
     can_have = "workers" in server.settings
-    workers = data.draw(st.none() | st.integers(1, MOST)) if can_have else None
+    workers = data.draw(st.none() | st.integers(1, MAX_WORKERS)) if can_have else None
     python, task = data.draw(st.none() | PYTHONS), data.draw(st.sampled_from(TASKS))
     x = "" if workers is None else f"x{workers}"
     at = "" if python is None else f"@{python}"
@@ -49,11 +49,11 @@ def test_any_word_is_a_case_or_one_line(word: str) -> None:
         assert str(error)
     else:
         assert found.server in SERVERS
-        assert found.settings.get("workers", 1) in range(1, MOST + 1)
+        assert found.settings.get("workers", 1) in range(1, MAX_WORKERS + 1)
 
 
-@pytest.mark.parametrize("workers", [0, MOST + 1, 999])
+@pytest.mark.parametrize("workers", [0, MAX_WORKERS + 1, 999])
 def test_workers_beyond_the_bounds_are_refused(workers: int) -> None:
-    assert case(f"3x{MOST}/sleep_sync").settings == {"workers": MOST}
-    with pytest.raises(UsageError, match=f"from 1 to {MOST}"):
+    assert case(f"3x{MAX_WORKERS}/sleep_sync").settings == {"workers": MAX_WORKERS}
+    with pytest.raises(UsageError, match=f"from 1 to {MAX_WORKERS}"):
         case(f"3x{workers}/sleep_sync")

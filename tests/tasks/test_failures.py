@@ -24,7 +24,7 @@ WRONGS = {
     "stop_iteration": "StopIteration",
     "cancelled": "CancelledError",
     "recursion": "RecursionError: maximum recursion depth exceeded",
-    "broken_text": "Broken: (its text could not be made)",
+    "broken_text": "Broken: (no message: its __str__ failed)",
     "unpicklable": "Unpicklable: <lock>",
     "control_bytes": r"ValueError: one\ntwo\x1b[31m\x00\udcff",
     "group": "ExceptionGroup: several (1 sub-exception)",

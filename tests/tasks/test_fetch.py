@@ -101,7 +101,7 @@ def test_unknown_certificate_is_said(by: By, held: Upstream) -> None:
 @pytest.mark.parametrize("status", [404, 500, 503])
 def test_status_is_said_without_a_password_of_the_url(by: By, status: int) -> None:
     with answering(f"HTTP/1.1 {status} No\r\n{END}0\r\n\r\n".encode()) as (host, _):
-        expected = f"{host} answered with status {status}"
+        expected = f"{host} returned status {status}"
         assert said(by, f"http://user:secret@{host}/") == expected
 
 
@@ -123,12 +123,12 @@ def test_proxy_that_refuses_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_only_a_500_is_tried_again(status: int, tries: int) -> None:
     with answering(f"HTTP/1.1 {status} No\r\n{END}0\r\n\r\n".encode()) as (host, asked):
         with pytest.raises(FetchFailed):
-            asyncio.run(_retry.patient(afetch)(f"http://{host}/"))
+            asyncio.run(_retry.retry_transient(afetch)(f"http://{host}/"))
         assert len(asked) == tries
 
 
 def test_retries_in_several_threads_do_not_disturb_each_other() -> None:
-    @_retry.patient
+    @_retry.retry_transient
     async def always_reset() -> bytes:
         raise ConnectionResetError
 
@@ -149,7 +149,7 @@ def test_retries_in_several_threads_do_not_disturb_each_other() -> None:
 def test_reset_is_tried_again() -> None:
     with answering(b"H", is_reset=True) as (host, asked):
         with pytest.raises(FetchFailed):
-            asyncio.run(_retry.patient(afetch)(f"http://{host}/"))
+            asyncio.run(_retry.retry_transient(afetch)(f"http://{host}/"))
         assert len(asked) == _retry.TRIES
 
 
@@ -158,7 +158,7 @@ def test_timeout_is_not_tried_again(monkeypatch: pytest.MonkeyPatch) -> None:
     with socket.create_server(("127.0.0.1", 0)) as silent:
         host = f"127.0.0.1:{silent.getsockname()[1]}"
         with pytest.raises(FetchFailed):
-            asyncio.run(_retry.patient(afetch)(f"http://{host}/"))
+            asyncio.run(_retry.retry_transient(afetch)(f"http://{host}/"))
         silent.settimeout(0.1)
         silent.accept()[0].close()
         with pytest.raises(TimeoutError):

@@ -60,7 +60,7 @@ def test_refused_address_fails_in_one_line(name: str, refused: CompletedCommand)
     expected = f"{name} raised FetchFailed: 127.0.0.1:9 could not be reached: connection refused"
     said = {message for _, message in refused[name]}
     if "upstream" in catalog.tasks()[name].needs:  # its last try may be one that the upstream fails
-        said = {line for line in said if not line.endswith(" answered with status 500")}
+        said = {line for line in said if not line.endswith(" returned status 500")}
     assert said == {expected}
 
 

@@ -64,7 +64,7 @@ def test_a_module_may_be_called_tasks(own: Path, monkeypatch: pytest.MonkeyPatch
 
 
 def test_module_called_offload_is_pointed_to_the_file_form(own: Path) -> None:
-    assert "name the file instead, path/to/offload.py:function" in _said("offload:quote")
+    assert "use the file instead, path/to/offload.py:function" in _said("offload:quote")
 
 
 def test_file_is_executed_once_by_many_threads(own: Path) -> None:
@@ -92,14 +92,14 @@ def test_missing_function_is_named_with_the_nearest(own: Path) -> None:
 
 def test_what_is_no_function_is_said(own: Path) -> None:
     (own / "plain.py").write_text("PRICE = 7")
-    assert _said("plain:PRICE") == "'PRICE' in plain is no function: name one"
+    assert _said("plain:PRICE") == "'PRICE' in plain is not a function: name one"
 
 
 @pytest.mark.parametrize(
     ("code", "expected"),
     [
-        ("\n1/0", "raised ZeroDivisionError: division by zero ({}:2): mend it"),
-        ("import sys\nsys.exit(7)", "raised SystemExit: 7 ({}:2): mend it"),
+        ("\n1/0", "raised ZeroDivisionError: division by zero ({}:2): fix it"),
+        ("import sys\nsys.exit(7)", "raised SystemExit: 7 ({}:2): fix it"),
         ("def quote(:", "raised SyntaxError: "),
         ("import no_such_thing", "raised ModuleNotFoundError: No module named 'no_such_thing' "),
     ],
@@ -150,7 +150,7 @@ def test_missing_part_of_what_is_there_is_no_library(tmp_path: Path, module: str
     assert said.startswith(
         "offload.errors.UsageError: importing tasks/shop.py raised ModuleNotFoundError"
     )
-    assert said.endswith(f"({tmp_path}/offload/tasks/shop.py:1): mend it")
+    assert said.endswith(f"({tmp_path}/offload/tasks/shop.py:1): fix it")
 
 
 def test_a_user_may_have_files_of_any_name(own: Path) -> None:

@@ -18,7 +18,7 @@ import pytest
 import requests
 
 from offload.upstream import Upstream, hold, nginx
-from offload.upstream.application import FAILING, SEED, TYPES, WWW
+from offload.upstream.application import FAILURE_RATE, SEED, TYPES, WWW
 from tests.upstream.observed import NO_NGINX, served
 from tests.waiting import read_line
 
@@ -87,7 +87,7 @@ def test_a_wait_that_is_none_is_refused(each: Upstream, seconds: str) -> None:
 
 def test_half_of_the_flaky_tries_fail_in_the_seeded_order(untried: Upstream) -> None:
     chance = random.Random(SEED)
-    expected = [500 if chance.random() < FAILING else 200 for _ in range(60)]
+    expected = [500 if chance.random() < FAILURE_RATE else 200 for _ in range(60)]
     found = [_get(untried, "flaky", secure=bool(n % 2)) for n in range(60)]
     assert expected == [response.status_code for response in found]
     assert 20 <= expected.count(500) <= 40

@@ -172,7 +172,7 @@ def test_ctrl_c_while_it_is_held_says_nothing(
         process.send_signal(signal.SIGINT)
         said = process.communicate(timeout=10)[1]
         assert process.returncode == 0
-        assert said == f"certificates are verified by {upstream.ca}; Ctrl-C ends it\n"
+        assert said == f"CA certificate: {upstream.ca}; Ctrl-C stops the upstream\n"
 
 
 def test_the_one_that_a_user_started_outlives_its_holders() -> None:
@@ -190,7 +190,7 @@ def test_second_one_is_refused_in_one_line() -> None:
             command, cwd=ROOT, capture_output=True, text=True, timeout=20, check=False
         )
     assert done.returncode == 4
-    assert done.stderr.startswith(f"an upstream already serves at {upstream.http}: use it, or ")
+    assert done.stderr.startswith(f"an upstream is already running at {upstream.http}: use it, or ")
     assert done.stderr.count("\n") == 1
 
 
@@ -210,7 +210,7 @@ def test_wanted_ports_are_taken_when_free(ports: tuple[str, str]) -> None:
 
 def test_another_latency_than_that_of_the_running_one_is_refused() -> None:
     with hold(0.01) as holding:
-        with pytest.raises(UsageError, match=r"has a latency of 0\.01 s, not 0: end it \(pid "):
+        with pytest.raises(UsageError, match=r"has a latency of 0\.01 s, not 0: stop it \(pid "):
             hold(0.0)
         with hold() as any_latency:
             assert holding.upstream == any_latency.upstream
@@ -228,7 +228,7 @@ def test_upstream_that_cannot_start_is_said_in_one_line(
 ) -> None:
     (tmp_path / "sitecustomize.py").write_text("raise SystemExit('no such luck')")
     monkeypatch.setenv("PYTHONPATH", str(tmp_path))
-    with pytest.raises(StartError, match=r"^the upstream did not start: no word .log: .*"):
+    with pytest.raises(StartError, match=r"^the upstream did not start: no message .log: .*"):
         hold()
 
 

@@ -20,7 +20,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 variable: contextvars.ContextVar[str] = contextvars.ContextVar("variable", default="unset")
-initializer_args: list[object] = []
+at_start: list[object] = []
 
 
 def same(value: Any) -> Any:
@@ -171,12 +171,12 @@ def fail(kind: str) -> object:
 
 
 def initialize(word: object) -> int:
-    initializer_args.append(word)
-    return len(initializer_args)
+    at_start.append(word)
+    return len(at_start)
 
 
 def get_initializer_args() -> list[object]:
-    return initializer_args
+    return at_start
 
 
 def fail_to_initialize() -> NoReturn:
@@ -236,7 +236,7 @@ def write_to(name: str) -> int:
 
 def put_into_queue(value: object) -> None:
     """Put a value into the queue that the initializer was called with."""
-    initializer_args[0].put(value)  # type: ignore[attr-defined]
+    at_start[0].put(value)  # type: ignore[attr-defined]
 
 
 def describe_process() -> tuple[str, int, bool]:
@@ -410,7 +410,7 @@ def initialize_unloadably() -> UnloadableByTheParent:
 
 def send_back(value: object) -> None:
     """Send a value through the connection that the worker began with."""
-    initializer_args[0].send(value)  # type: ignore[attr-defined]
+    at_start[0].send(value)  # type: ignore[attr-defined]
 
 
 def send_through(connection: Connection[Any, Any], value: object) -> None:

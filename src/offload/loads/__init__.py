@@ -1,4 +1,4 @@
-"""What a load tool is asked, and what it answers: the same two records for every driver."""
+"""The load a tool generates and the result it reports: the same two records for every driver."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from offload.flags import Flag
 
 @dataclass(frozen=True)
 class Load:
-    """What is asked of a load tool: for `seconds`, for `requests` in all, or for `each` user.
+    """A load: it lasts `seconds`, or `requests` in total, or `each` requests per user.
 
-    `users` are clients that each wait for an answer before they ask again (a closed loop).
-    Without `keep_alive` every request opens a connection of its own, as siege does by default.
-    `timeout` is in seconds, for one request from connecting to the last byte. With `each`, a
-    user rests when it has had so many answers and `seconds` are over, and the load ends when all
-    rest: a warm-up that leaves nothing in flight, for `builtin` only.
+    Each of the `users` waits for a response before it sends its next request (a closed loop).
+    Without `keep_alive` every request opens its own connection, as siege does by default.
+    `timeout` is in seconds and covers one request from connecting to the last byte. With `each`,
+    a user stops after that many responses once `seconds` are over, and the load ends when all
+    users have stopped: a warm-up that leaves nothing in flight, for `builtin` only.
 
-    With `warm`, `cycles` or `completions` the figures are of a window within the load, for
-    `builtin` only. It begins when `warm` seconds are over and every user has had an answer; it
-    lasts for `seconds` and until there were `cycles` answers per user and `completions` in all,
-    though these two make it no longer than `longest` seconds. Users go on asking until all that
-    was in flight at its end is answered; without `refills` each rests when it has its answer, which
-    leaves no work behind on a server that serves in turn. Without `waits` no user is waited for,
-    before or after: of a server whose listen queue drops some of them, they may wait a minute to
-    connect again.
+    With `warm`, `cycles` or `completions` the figures describe a window within the load, for
+    `builtin` only. The window starts after `warm` seconds and when every user has had a response.
+    It lasts `seconds`, and longer if needed for `cycles` responses per user and `completions` in
+    total, but then at most `longest` seconds. Users keep sending until every request that was in
+    flight at the window's end is answered. With `refills` off each user stops after that
+    response, so that no backlog remains on a sequential server. With `waits` off the window
+    neither starts nor ends by waiting for users: a user dropped by a full listen queue may need a
+    minute to reconnect.
 
-    `ca` is the file of an authority that https is verified by, beside the system's; without it
-    UPSTREAM_CA names one. A user thinks for `think` seconds on average before each further request,
-    evenly from half to one and a half of it, by `seed`. The users are divided over `processes`.
+    `ca` is a CA certificate file that https trusts in addition to the system's; the default is
+    UPSTREAM_CA. A user pauses `think` seconds on average before each further request, uniformly
+    from 0.5 to 1.5 times that, seeded by `seed`. The users are divided among `processes`.
 
-    With `rate`, in requests per second, it is an open loop: requests arrive "uniform" or "poisson"
-    (by `seed`), on at most `users` connections. One that finds none free waits, and its time counts
-    from when it was to begin.
+    With `rate`, in requests per second, the load is an open loop: requests arrive "uniform" or
+    "poisson" (by `seed`) on at most `users` connections. A request that finds no free connection
+    waits, and its response time counts from its scheduled start.
     """
 
     url: str
@@ -62,9 +62,9 @@ class Load:
 
 @dataclass(frozen=True)
 class Command:
-    """How a driver is started: words, extra environment, and files to write in its own folder.
+    """How a driver is started: arguments, extra environment, files to write in its own folder.
 
-    `{folder}` in `argv` and `environment` stands for that folder; it is removed afterwards.
+    `{folder}` in `argv` and `environment` is replaced by that folder, which is removed at the end.
     """
 
     argv: tuple[str, ...]
@@ -73,23 +73,23 @@ class Command:
 
 
 @dataclass(frozen=True)
-class Measured:
-    """What a load tool measured. None is not known; 0 is a zero that was counted.
+class LoadResult:
+    """What a load tool result. None means unknown; 0 is a counted zero.
 
-    `completed` counts answers with a status below 400; `failed` has the others by kind: refused,
-    reset, timeout, tls, 4xx, 5xx, unfinished (asked but not answered when time was up), other.
-    `availability` is the share of finished requests that were completed, 0 to 1; unfinished ones
-    are in neither. Times are in seconds, `rate` in completed requests per second; `rate_how` and
-    `response_how` say how rate and mean were come by. Percentiles are of single requests;
-    `histogram` counts them in buckets that can be merged (`histogram.py`), with at most 1 % error.
-    `notes` say where the tool did other than requested.
+    `completed` counts responses with a status below 400; `failed` counts the others by kind:
+    refused, reset, timeout, tls, 4xx, 5xx, unfinished (no response when the time was up), other.
+    `availability` is completed / finished requests, 0 to 1; unfinished requests are in neither.
+    Times are in seconds, `rate` in completed requests per second; `rate_how` and `response_how`
+    name the methods that gave rate and mean. Percentiles are of single requests; `histogram`
+    counts them in mergeable buckets (`histogram.py`), with an error of at most 1 %. `notes`
+    report where the tool deviated from the load.
 
-    What is counted lies between `window_began` and `window_ended`, in seconds of CLOCK_MONOTONIC.
-    `rate_quantum` is the share by which the rate may be off because requests are whole: no
-    interval is narrower. `in_flight` counts the requests under way, on average. Of an open loop,
-    `offered` requests were to begin within the window, and every figure but these is of them;
-    `late` is by how much the tool itself began them late. `driver_busy` is the share of one core
-    that the busiest load process used within the window.
+    The window lasts from `window_began` to `window_ended`, in seconds of CLOCK_MONOTONIC.
+    `rate_quantum` is the relative quantization error of the rate, since requests are whole: no
+    interval is narrower. `in_flight` is the mean number of concurrent requests. In an open loop
+    `offered` requests were scheduled within the window, and the other figures describe these
+    requests; `late_*` is the delay with which the tool itself sent them. `driver_busy` is the
+    share of one core that the busiest load process used within the window.
     """
 
     elapsed_s: float | None = None
@@ -121,38 +121,38 @@ class Measured:
 
 
 @dataclass(frozen=True)
-class Ran:
-    """A load tool that has run: what it was, what it measured, what it said and what it cost.
+class LoadRun:
+    """A finished run of a load tool: the tool, its result, its raw output and its CPU time.
 
-    `driver_cpu_s` is its CPU time in seconds; a tool that `hung` was killed and has no figures.
+    `driver_cpu_s` is its CPU time in seconds. A tool that `hung` was killed and has no figures.
     """
 
     driver: str
     version: str | None
     argv: tuple[str, ...]
-    measured: Measured
+    result: LoadResult
     driver_cpu_s: float | None
     output: str
     model: str = "closed"
     hung: bool = False
 
 
-def run(load: Load, driver: str) -> Ran:
-    """Run a load once, to its end; raise what `check` raises."""
+def run(load: Load, driver: str) -> LoadRun:
+    """Run a load once, to its end; raise the errors of `check`."""
     from offload.loads import _run
 
     return _run.run(load, driver)
 
 
 def check(load: Load, driver: str) -> None:
-    """Raise UsageError or MachineError, in one line, unless `driver` can run this load here."""
+    """Raise UsageError or MachineError unless `driver` can run this load on this machine."""
     from offload.loads import _preflight
 
     _preflight.check(load, driver)
 
 
 def version(driver: str) -> str | None:
-    """Give a driver's version, None when it does not tell; raise MachineError without its tool."""
+    """Return a driver's version, None if unknown; raise MachineError if its tool is missing."""
     from offload.loads import _preflight, _run
 
     module = _preflight.check(Load("http://127.0.0.1/", 1, keep_alive=True), driver)
@@ -160,12 +160,12 @@ def version(driver: str) -> str | None:
 
 
 def default_driver(published: str = "siege") -> str:
-    """Name the driver to use when none is asked for: the `published` one when it is installed."""
+    """Return the default driver: the `published` one if it is installed, else builtin."""
     return published if missing(published) is None else "builtin"
 
 
 def missing(driver: str) -> str | None:
-    """Say in one line that a driver's tool is not installed, and the command; None when it is."""
+    """Return a message with the install command if a driver's tool is missing, else None."""
     from offload.loads import _preflight
 
     module = importlib.import_module(f"offload.loads.{driver}")

@@ -1,48 +1,48 @@
-"""Whether figures that were read from the output of a tool can be true."""
+"""Plausibility checks of the figures parsed from a tool's output."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import fields
 
-from offload.loads import Measured
+from offload.loads import LoadResult
 
-MOST = 1e15  # of anything that a tool counts
+MAX = 1e15  # of anything that a tool counts
 COUNT, NUMBER = r"(\d{1,15})", r"(\d{1,15}(?:\.\d{1,9})?)"  # as tools print them
-HOW = "response_how"
-PLAIN = ("elapsed_s", "rate", "in_flight", "window_s")
+METHOD = "response_how"
+NUMERIC_FIELDS = ("elapsed_s", "rate", "in_flight", "window_s")
 
 
 def is_figure(value: object) -> bool:
-    """Say whether a value of JSON is a number that a tool can have counted or timed."""
-    return type(value) in (int, float) and 0 <= value < MOST  # type: ignore[operator]
+    """Whether a JSON value is a plausible count or time."""
+    return type(value) in (int, float) and 0 <= value < MAX  # type: ignore[operator]
 
 
-def checked(measured: Measured, name: str) -> Measured:
-    """Give what was measured, or only a problem where a figure cannot be."""
-    wrong = _impossible(measured)
-    if wrong is None or (measured.problem and measured.completed is None):
-        return measured
-    return Measured(problem=f"{name}'s result makes no sense: {wrong}")
+def check_figures(result: LoadResult, name: str) -> LoadResult:
+    """Return the result, or a result with only a problem if a figure is impossible."""
+    wrong = _impossible(result)
+    if wrong is None or (result.problem and result.completed is None):
+        return result
+    return LoadResult(problem=f"{name}'s result is implausible: {wrong}")
 
 
-def _impossible(measured: Measured) -> str | None:
-    """Name the first figure that cannot be, with its value."""
-    if measured.completed is None:
-        return "it does not say how many requests were completed"
-    if not isinstance(measured.failed, Mapping):
-        return f"failed={measured.failed!r}"
-    counts = {"completed": measured.completed, "offered": measured.offered, **measured.failed}
-    times = [f.name for f in fields(measured) if f.name.startswith("response_")]
-    numbers = {name: getattr(measured, name) for name in (*PLAIN, *times) if name != HOW}
-    shares = {"availability": measured.availability}
+def _impossible(result: LoadResult) -> str | None:
+    """Name the first impossible figure, with its value."""
+    if result.completed is None:
+        return "the number of completed requests is missing"
+    if not isinstance(result.failed, Mapping):
+        return f"failed={result.failed!r}"
+    counts = {"completed": result.completed, "offered": result.offered, **result.failed}
+    times = [f.name for f in fields(result) if f.name.startswith("response_")]
+    numbers = {name: getattr(result, name) for name in (*NUMERIC_FIELDS, *times) if name != METHOD}
+    shares = {"availability": result.availability}
     kinds = [(counts, _is_count), (numbers, is_figure), (shares, _is_share)]
-    for values, can_be in kinds:
+    for values, is_possible in kinds:
         for name, value in values.items():
-            if value is not None and not can_be(value):
+            if value is not None and not is_possible(value):
                 return f"{name}={value!r}"
-    is_nothing = measured.completed and measured.rate == 0
-    return f"rate=0 with completed={measured.completed}" if is_nothing else None
+    is_contradiction = result.completed and result.rate == 0
+    return f"rate=0 with completed={result.completed}" if is_contradiction else None
 
 
 def _is_count(value: object) -> bool:

@@ -1,4 +1,4 @@
-"""What a user of locust does; this file is given to locust, in a process of its own."""
+"""The user class that locust runs, in its own process."""
 
 from __future__ import annotations
 
@@ -8,28 +8,28 @@ from urllib.parse import urlsplit
 
 from locust import FastHttpUser, task
 
-ASKED = json.loads(os.environ["LOCUST_ASKED"])
-PARTS = urlsplit(ASKED["url"])
+REQUEST = json.loads(os.environ["LOCUST_ASKED"])
+PARTS = urlsplit(REQUEST["url"])
 
 
 class User(FastHttpUser):
-    """Ask the one request again and again, on a connection that is kept."""
+    """Send one request repeatedly on a keep-alive connection."""
 
     host = f"{PARTS.scheme}://{PARTS.netloc}"
-    connection_timeout = network_timeout = ASKED["timeout"]
+    connection_timeout = network_timeout = REQUEST["timeout"]
 
     def on_start(self) -> None:
-        """Begin the count with the first user, and not with its first answer."""
-        self.environment.stats.get("asked", ASKED["method"])
+        """Start counting with the first user, not with its first response."""
+        self.environment.stats.get("request", REQUEST["method"])
 
     @task
-    def ask(self) -> None:
-        """Ask once; what is not answered well locust counts itself."""
+    def send(self) -> None:
+        """Send the request once; locust itself counts failures."""
         self.client.request(
-            ASKED["method"],
+            REQUEST["method"],
             f"{PARTS.path or '/'}?{PARTS.query}".rstrip("?"),
-            name="asked",
-            data=ASKED["body"],
-            headers=ASKED["headers"],
+            name="request",
+            data=REQUEST["body"],
+            headers=REQUEST["headers"],
             allow_redirects=False,
         )

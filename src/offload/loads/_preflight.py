@@ -1,4 +1,4 @@
-"""Whether a load can be run here: its numbers, its tool, its target."""
+"""Checks before a load: its numbers, its tool, its target."""
 
 from __future__ import annotations
 
@@ -17,20 +17,20 @@ from offload.loads import Load
 from offload.loads._validation import check_ability, check_numbers
 from offload.registry import catalog
 
-SPARE = 64  # descriptors beside those of the users' connections
+SPARE = 64  # file descriptors in addition to the users' connections
 
 
 def check(load: Load, name: str) -> ModuleType:
-    """Give the driver's module; raise UsageError or MachineError, each with what to do."""
+    """Return the driver's module; raise UsageError or MachineError, each with a remedy."""
     driver = importlib.import_module(f"offload.loads.{catalog.find_driver(name).name}")
     check_numbers(load)
     check_ability(load, driver, name)
     if driver.MAX_USERS is not None and load.users > driver.MAX_USERS:
-        fix = "take fewer" if name == "builtin" else "take fewer, or driver=builtin"
-        most = f"at most {driver.MAX_USERS} users: {fix}"
-        raise UsageError(f"users={load.users}: {name} takes {most}")
+        fix = "use fewer" if name == "builtin" else "use fewer, or driver=builtin"
+        limit = f"at most {driver.MAX_USERS} users: {fix}"
+        raise UsageError(f"users={load.users}: {name} supports {limit}")
     if not is_installed(driver):
-        fix = f"{driver.INSTALL}, or take driver=builtin"
+        fix = f"{driver.INSTALL}, or use driver=builtin"
         raise MachineError(f"{name} is not installed: {fix}")
     _check_descriptors(load.users)
     _check_target(load.url)
@@ -38,31 +38,31 @@ def check(load: Load, name: str) -> ModuleType:
 
 
 def is_installed(driver: ModuleType) -> bool:
-    """Say whether a driver's TOOL is on PATH, and its PACKAGE beside us, where it has them."""
+    """Whether a driver's TOOL is on PATH and its PACKAGE can be imported, if it has them."""
     package = getattr(driver, "PACKAGE", None)
     has_tool = driver.TOOL is None or shutil.which(driver.TOOL) is not None
     return has_tool and (package is None or importlib.util.find_spec(package) is not None)
 
 
 def _check_descriptors(users: int) -> None:
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    if most != resource.RLIM_INFINITY and users + SPARE > most:
-        raise MachineError(f"users={users} need more than {most} descriptors: raise ulimit -n")
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    if limit != resource.RLIM_INFINITY and users + SPARE > limit:
+        raise MachineError(f"users={users} need more than {limit} descriptors: raise ulimit -n")
 
 
 def _check_target(url: str) -> None:
-    """Raise UsageError unless a URL's host is this machine: loopback, or one of its addresses."""
+    """Raise UsageError unless a URL's host is this machine (loopback or an own address)."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port or 80
     except ValueError as error:
-        raise UsageError(f"url={url!r} cannot be read: {error}") from None
+        raise UsageError(f"url={url!r} is invalid: {error}") from None
     if parts.scheme not in ("http", "https") or not host or any(c <= " " for c in url):
-        raise UsageError(f"url={url!r} is no URL of a server: write http://127.0.0.1:8000/")
+        raise UsageError(f"url={url!r} is not an http URL: write http://127.0.0.1:8000/")
     try:
         addresses = {str(found[4][0]) for found in socket.getaddrinfo(host, port)}
     except OSError:
-        raise UsageError(f"url={url!r}: the host {host!r} is not known") from None
+        raise UsageError(f"url={url!r}: unknown host {host!r}") from None
     own = {a.address for each in psutil.net_if_addrs().values() for a in each}
     if not all(a.startswith("127.") or a == "::1" or a in own for a in addresses):
         raise UsageError(f"url={url!r} is not on this machine: loads stay on 127.0.0.1")

@@ -1,4 +1,4 @@
-"""Running a load tool: started in a folder and a group of its own, watched, and always ended."""
+"""Run a load tool in its own folder and process group, with a deadline, and always end it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from types import ModuleType
 from typing import IO
 
 from offload.errors import MachineError
-from offload.loads import Command, Load, Measured, Ran
-from offload.loads._figures import checked
+from offload.loads import Command, Load, LoadResult, LoadRun
+from offload.loads._figures import check_figures
 from offload.loads._preflight import check
 from offload.registry import places
 
-GRACE = 5.0  # s beyond the load and one timeout before a tool counts as hung
+GRACE = 5.0  # s after the load and one timeout until a tool counts as hung
 WARM_UP = 90.0  # s at most for a load that waits for every user
-LONGEST = 3600.0  # s for a number of requests, which may take any time
+LONGEST = 3600.0  # s for a fixed number of requests, whose duration is unknown
 POLL = 0.01  # s
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 VERSION = re.compile(r"\d+(\.\d+)+\S*")
-OUTPUT = 1_000_000  # characters kept of what a tool says: more than siege ever does
+OUTPUT = 1_000_000  # characters of a tool's output that are kept: siege never writes as many
 
 
-def run(load: Load, name: str) -> Ran:
-    """Run a load with a driver, once; one that hangs is killed, and what it said is kept."""
+def run(load: Load, name: str) -> LoadRun:
+    """Run a load once; a tool that hangs is killed, and its output is kept."""
     driver = check(load, name)
     command: Command = driver.command(load)
     with tempfile.TemporaryDirectory(prefix=f"{name}-") as folder:
@@ -41,29 +41,29 @@ def run(load: Load, name: str) -> Ran:
         argv = tuple(word.replace("{folder}", folder) for word in command.argv)
         added = {k: v.replace("{folder}", folder) for k, v in command.environment.items()}
         with Path(folder, "stdout").open("w+b") as out, Path(folder, "stderr").open("w+b") as err:
-            cpu_s = _to_its_end(argv, added, out, err, _deadline(load))
+            cpu_s = _wait_for_exit(argv, added, out, err, _deadline(load))
             stdout, stderr = _text(out), _text(err)
-    output = "\n".join(text for text in (_shown(stderr), _shown(stdout)) if text)
+    output = "\n".join(text for text in (_printable(stderr), _printable(stdout)) if text)
     if cpu_s is None:
         problem = f"{name} hung and was killed after {_deadline(load):.0f} s"
-        measured = Measured(problem=problem)
+        result = LoadResult(problem=problem)
     else:
-        measured = checked(driver.parse(stdout, stderr, load), name)
+        result = check_figures(driver.parse(stdout, stderr, load), name)
     model = "open" if load.rate else "closed"
-    return Ran(name, version(driver), argv, measured, cpu_s, output, model, hung=cpu_s is None)
+    return LoadRun(name, version(driver), argv, result, cpu_s, output, model, hung=cpu_s is None)
 
 
-def _to_its_end(
+def _wait_for_exit(
     argv: tuple[str, ...],
     added: Mapping[str, str],
     out: IO[bytes],
     err: IO[bytes],
     deadline: float,
 ) -> float | None:
-    """Wait for the tool's end and give its CPU time in s; None when it had to be killed."""
+    """Run the tool to its end and return its CPU time in s; None if it had to be killed."""
     try:
         process = subprocess.Popen(
-            (*_ends_with_us(), *argv),
+            (*_die_with_parent(), *argv),
             env={**os.environ, **places.import_path(), **added},
             stdin=subprocess.DEVNULL,
             stdout=out,
@@ -82,13 +82,13 @@ def _to_its_end(
             time.sleep(POLL)  # wait4 has no timeout
         return None
     finally:
-        if process.returncode is None:  # siege does not always end by SIGTERM
+        if process.returncode is None:  # siege does not always end on SIGTERM
             os.killpg(process.pid, signal.SIGKILL)
             process.wait()
 
 
-def _ends_with_us() -> tuple[str, ...]:
-    """Give the words that make the kernel kill the tool with this process, even by `kill -9`."""
+def _die_with_parent() -> tuple[str, ...]:
+    """Return a prefix that makes the kernel kill the tool with this process, even on kill -9."""
     found = shutil.which("setpriv")
     return () if found is None else (found, "--pdeathsig", "KILL", "--")
 
@@ -111,22 +111,24 @@ def _text(file: IO[bytes]) -> str:
     return file.read().decode(errors="replace")
 
 
-def _shown(text: str) -> str:
-    """Give a tool's words as it said them, without colours and control characters."""
+def _printable(text: str) -> str:
+    """Return a tool's output without colours and control characters."""
     plain = "".join(c for c in COLOUR.sub("", text) if c.isprintable() or c in "\n\t")
     return (
-        plain.strip("\n") if len(plain) <= OUTPUT else f"{plain[:OUTPUT]}\n... {len(plain)} in all"
+        plain.strip("\n")
+        if len(plain) <= OUTPUT
+        else f"{plain[:OUTPUT]}\n... {len(plain)} characters"
     )
 
 
 def version(driver: ModuleType) -> str | None:
-    """Ask a tool for its version: the first number with a point in its answer."""
+    """Return a tool's version: the first number with a dot in its output."""
     if driver.TOOL is None:
         return str(driver.version())
-    with tempfile.TemporaryDirectory() as home:  # siege writes to it even when asked for this
+    with tempfile.TemporaryDirectory() as home:  # siege writes to HOME even for its version
         try:
-            said = subprocess.run(
-                [driver.TOOL, getattr(driver, "ASKED_VERSION", "--version")],
+            completed = subprocess.run(
+                [driver.TOOL, getattr(driver, "VERSION_OPTION", "--version")],
                 env={**os.environ, "HOME": home},
                 stdin=subprocess.DEVNULL,
                 capture_output=True,
@@ -136,5 +138,5 @@ def version(driver: ModuleType) -> str | None:
             )
         except (OSError, subprocess.TimeoutExpired):
             return None
-    found = VERSION.search(said.stdout + said.stderr)
+    found = VERSION.search(completed.stdout + completed.stderr)
     return found and found[0]

@@ -1,4 +1,4 @@
-"""The configuration of siege: every setting that matters, so that none is a user's own."""
+"""siege's configuration: it sets every relevant value, so that the user's own has no effect."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ benchmark = true
 
 
 def config(load: Load, users: int, failures: int) -> str:
-    """Give the text of siege's file: at most so many users, and the end after so many failures."""
+    """Return siege's configuration: at most `users` users, abort after `failures` failures."""
     return CONFIG.format(
         limit=users,
         failures=failures,

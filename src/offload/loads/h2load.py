@@ -1,4 +1,4 @@
-"""h2load: the load tool of nghttp2, over HTTP/1.1, for servers above what the others can ask."""
+"""h2load: nghttp2's load tool, over HTTP/1.1, for servers faster than the other tools."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from offload.flags import Flag
-from offload.loads import Command, Load, Measured
+from offload.loads import Command, Load, LoadResult
 from offload.loads._figures import COUNT, NUMBER
 from offload.loads.engine.body import content_type
 from offload.loads.engine.rates import quantum_of_count
@@ -15,7 +15,7 @@ from offload.loads.engine.rates import quantum_of_count
 TOOL = "h2load"
 INSTALL = "sudo apt install nghttp2-client"
 MAX_USERS = 20_000
-KEEPS = True
+ALWAYS_KEEP_ALIVE = True
 LACKS = {
     "rate": "open loop",
     "each": "warm-up of its own",
@@ -37,9 +37,9 @@ TIMES = re.compile(rf"^time for request: +{TIME} +{TIME} +{TIME} ", re.MULTILINE
 
 
 def command(load: Load) -> Command:
-    """Ask over HTTP/1.1, one request at a time on each connection; `processes` are threads.
+    """Send over HTTP/1.1, one request at a time on each connection; `processes` are threads.
 
-    Its `-N` is for how long a connection may be silent, which for one request is its timeout.
+    `-N` limits how long a connection may be idle: for one request that is its timeout.
     """
     users = _users(load)
     words = ["h2load", "--h1", "-c", str(users), "-t", str(min(load.processes, users))]
@@ -58,28 +58,28 @@ def command(load: Load) -> Command:
     return Command((*words, load.url), files=files)
 
 
-def parse(stdout: str, stderr: str, load: Load) -> Measured:
-    """Read h2load's text. With `-D` its own duration includes the warm-up, and its counts do not.
+def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
+    """Parse h2load's text. With `-D` its duration includes the warm-up, its counts do not.
 
-    It counts requests that were never sent as errored; how a connection failed it does not say.
+    h2load counts requests that were never sent as errored and reports no kind of a failure.
     """
     finished, requests = FINISHED.search(stdout), REQUESTS.search(stdout)
     codes, times = CODES.search(stdout), TIMES.search(stdout)
     if finished is None or requests is None or codes is None or times is None:
-        last = (stderr.strip().splitlines() or ["its output says why"])[-1]
-        return Measured(problem=f"h2load printed no result: {last}")
+        last = (stderr.strip().splitlines() or ["see its output"])[-1]
+        return LoadResult(problem=f"h2load printed no result: {last}")
     total, started, _, completed, _, errored, timeouts = map(int, requests.groups())
     refused, broken = (int(n) for n in codes.groups())
     elapsed = load.seconds if load.requests is None else _s(*finished.groups())
-    unasked = max(0, total - started)
-    lost = max(0, errored - timeouts - unasked)
+    unsent = max(0, total - started)
+    lost = max(0, errored - timeouts - unsent)
     ended = completed + refused + broken + lost + timeouts
-    measured = Measured(
+    result = LoadResult(
         elapsed_s=elapsed,
         completed=completed,
         failed={
-            "refused": None if lost or unasked else 0,
-            "reset": None if lost or unasked else 0,
+            "refused": None if lost or unsent else 0,
+            "reset": None if lost or unsent else 0,
             "timeout": timeouts,
             "4xx": refused,
             "5xx": broken,
@@ -91,13 +91,15 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
         rate_how="count / elapsed",
         rate_quantum=quantum_of_count(load.users, completed),
         window_s=elapsed,
-        problem=f"h2load asked {started} of {total}: connections failed" if unasked else None,
+        problem=f"h2load sent {started} of {total}: connections failed" if unsent else None,
         notes=_notes(load),
     )
-    if not completed or refused or broken:  # its times are of all answers
-        return measured
-    _, most, mean = (_s(*times.group(n, n + 1)) for n in (1, 3, 5))
-    return replace(measured, response_mean_s=mean, response_how="h2load's own", response_max_s=most)
+    if not completed or refused or broken:  # h2load's times include failed responses
+        return result
+    _, longest, mean = (_s(*times.group(n, n + 1)) for n in (1, 3, 5))
+    return replace(
+        result, response_mean_s=mean, response_how="h2load's own", response_max_s=longest
+    )
 
 
 def _users(load: Load) -> int:
@@ -105,7 +107,7 @@ def _users(load: Load) -> int:
 
 
 def _notes(load: Load) -> tuple[Flag, ...]:
-    """Say when there were less users, since h2load refuses more than there are requests."""
+    """Note a reduced number of users: h2load refuses more users than requests."""
     users = _users(load)
     return (
         ()

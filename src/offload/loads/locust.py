@@ -1,4 +1,4 @@
-"""locust: users in Python, each a greenlet that keeps its connection; times in whole ms."""
+"""locust: users in Python, each a greenlet with a keep-alive connection; times in whole ms."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from pathlib import Path
 from typing import Any
 
 from offload.flags import Flag
-from offload.loads import Command, Load, Measured
+from offload.loads import Command, Load, LoadResult
 from offload.loads._figures import is_figure
-from offload.loads._validation import PLAIN
+from offload.loads._validation import CLOSED_LOOP_ONLY
 from offload.loads.engine.body import content_type
 from offload.loads.engine.rates import quantum_of_count
 
@@ -21,15 +21,15 @@ TOOL = None
 PACKAGE = "locust"
 INSTALL = "make suites"
 MAX_USERS = 20_000
-KEEPS = True
-LACKS = {"requests": "number of requests", **PLAIN}
-COARSE = 0.01  # s: below it its whole milliseconds, above it its two digits are 5 % or better
+ALWAYS_KEEP_ALIVE = True
+LACKS = {"requests": "number of requests", **CLOSED_LOOP_ONLY}
+COARSE = 0.01  # s: shorter times have more than 5 % rounding error
 
 
 def command(load: Load) -> Command:
-    """Start all users at once, and have its figures as JSON.
+    """Start all users at once and print the figures as JSON.
 
-    Of its two clients the faster is taken: the other, of requests, would bind the rate itself.
+    The faster of locust's two clients is used: the other, of requests, would limit the rate.
     """
     users = str(load.users)
     words = [sys.executable, "-m", "locust", "-f", "{folder}/user.py", "--headless"]
@@ -37,7 +37,7 @@ def command(load: Load) -> Command:
     words += ["-t", f"{math.ceil(load.seconds or 0)}s"]
     words += ["--processes", str(load.processes)] if load.processes > 1 else []
     headers = {} if load.body is None else {"Content-Type": content_type(load.body)}
-    asked = {
+    request = {
         "url": load.url,
         "method": load.method,
         "body": load.body,
@@ -45,30 +45,30 @@ def command(load: Load) -> Command:
         "timeout": load.timeout,
     }
     user = Path(__file__).with_name("_locust_user.py").read_text()
-    return Command(tuple(words), {"LOCUST_ASKED": json.dumps(asked)}, {"user.py": user})
+    return Command(tuple(words), {"LOCUST_ASKED": json.dumps(request)}, {"user.py": user})
 
 
-def parse(stdout: str, stderr: str, load: Load) -> Measured:
-    """Read locust's JSON. It stops its users in the middle of a request, and does not count it."""
+def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
+    """Parse locust's JSON. locust stops its users during a request and does not count it."""
     try:
-        [said] = json.loads(stdout[stdout.index("[") :])
-        elapsed = said["last_request_timestamp"] - said["start_time"]
-        asked, failed, total = (
-            said[key] for key in ("num_requests", "num_failures", "total_response_time")
+        [report] = json.loads(stdout[stdout.index("[") :])
+        elapsed = report["last_request_timestamp"] - report["start_time"]
+        finished, failed, total = (
+            report[key] for key in ("num_requests", "num_failures", "total_response_time")
         )
-        quantiles = _quantiles(said["response_times"])
-        if not all(map(is_figure, (elapsed, asked, failed, total, asked - failed))):
+        quantiles = _quantiles(report["response_times"])
+        if not all(map(is_figure, (elapsed, finished, failed, total, finished - failed))):
             raise ValueError("a figure is missing")
     except (ValueError, KeyError, TypeError, AttributeError, OverflowError, RecursionError):
-        last = (stderr.strip().splitlines() or ["its output says why"])[-1]
-        return Measured(problem=f"locust printed no result: {last}")
-    completed = asked - failed
+        last = (stderr.strip().splitlines() or ["see its output"])[-1]
+        return LoadResult(problem=f"locust printed no result: {last}")
+    completed = finished - failed
     whole = math.ceil(load.seconds or 0)
-    measured = Measured(
+    result = LoadResult(
         elapsed_s=elapsed,
         completed=completed,
         failed={"other": failed, "unfinished": None},
-        availability=completed / asked if asked else None,
+        availability=completed / finished if finished else None,
         rate=completed / elapsed if elapsed else None,
         rate_how="count / elapsed",
         rate_quantum=quantum_of_count(load.users, completed),
@@ -77,10 +77,10 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
         if whole == load.seconds
         else (Flag("rounded", f"{load.seconds:g} s became {whole}"),),
     )
-    if failed or not completed:  # its times are of all answers
-        return measured
+    if failed or not completed:  # locust's times include failed responses
+        return result
     return replace(
-        measured,
+        result,
         response_mean_s=total / completed / 1000,
         response_how="locust's own",
         **quantiles,
@@ -88,12 +88,12 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
 
 
 def version() -> str:
-    """Name its release."""
+    """Return locust's version."""
     return package_version(PACKAGE)
 
 
 def _quantiles(times: dict[str, int]) -> dict[str, Any]:
-    """Give percentiles in s by nearest rank, of its rounded times; None where those are coarse."""
+    """Return nearest-rank percentiles in s of the rounded times; None where too coarse."""
     found: dict[str, Any] = {}
     ordered = sorted((int(float(ms)), count) for ms, count in times.items())
     total = sum(count for _, count in ordered)

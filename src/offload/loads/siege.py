@@ -1,4 +1,4 @@
-"""siege: the published benchmark's own load tool, driven with care."""
+"""siege: the load tool of the published benchmark."""
 
 from __future__ import annotations
 
@@ -7,21 +7,21 @@ import math
 import re
 
 from offload.flags import Flag
-from offload.loads import Command, Load, Measured
+from offload.loads import Command, Load, LoadResult
 from offload.loads._figures import is_figure
 from offload.loads._siege_config import config
-from offload.loads._validation import PLAIN
+from offload.loads._validation import CLOSED_LOOP_ONLY
 from offload.loads.engine.body import content_type
 from offload.loads.engine.rates import quantum_of_count
 
 TOOL = "siege"
 INSTALL = "sudo apt install siege"
 MAX_USERS = 1000
-LACKS = {**PLAIN, "think": "even think time", "processes": "processes"}
+LACKS = {**CLOSED_LOOP_ONLY, "think": "even think time", "processes": "processes"}
 METHODS = ("GET", "POST")
 MAX_FAILURES = 256
 CLOCK = 0.01  # s: siege's own times are multiples of this
-COARSE = 0.05  # of the value: beyond it the mean is taken from Little's law
+COARSE = 0.05  # of the value: with a larger clock error the mean comes from Little's law
 
 KEYS = (
     "transactions",
@@ -39,9 +39,9 @@ KINDS = {
 
 
 def command(load: Load) -> Command:
-    """Give siege a home of its own, since it writes there, and a complete configuration.
+    """Set a separate HOME, since siege writes there, and a complete configuration.
 
-    Its `-r` counts repetitions of each user, so `requests` are rounded up to a multiple of users.
+    `-r` counts repetitions per user, so `requests` are rounded up to a multiple of users.
     """
     if load.requests is not None:
         amount = ("-r", str(math.ceil(load.requests / load.users)))
@@ -65,26 +65,26 @@ def command(load: Load) -> Command:
     return Command((*words, url), environment={"HOME": "{folder}"}, files=files)
 
 
-def parse(stdout: str, stderr: str, load: Load) -> Measured:
-    """Read siege's JSON, which stands behind whatever else it says first.
+def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
+    """Parse siege's JSON, which follows any other output.
 
-    siege counts a 404 as available and a 5xx or a lost connection as failed; it drops requests
-    that were not answered when time was up, and names a failure's kind on stderr at most.
+    siege counts a 404 as available and a 5xx or a lost connection as failed. It drops requests
+    without a response when the time is up, and reports the kind of a failure only on stderr.
     """
     try:
-        said = json.loads(stdout[stdout.index("{") : stdout.rindex("}") + 1])
+        report = json.loads(stdout[stdout.index("{") : stdout.rindex("}") + 1])
     except (ValueError, RecursionError):
-        return Measured(problem="siege printed no result: its output says why")
-    if odd := [key for key in KEYS if not is_figure(said.get(key))]:
-        return Measured(problem=f"siege's result has no number for {', '.join(odd)}")
-    transactions, failures = said["transactions"], said["failed_transactions"]
-    completed = min(said["successful_transactions"], transactions)
-    elapsed = said["elapsed_time"]
+        return LoadResult(problem="siege printed no result: see its output")
+    if missing := [key for key in KEYS if not is_figure(report.get(key))]:
+        return LoadResult(problem=f"siege's result has no number for {', '.join(missing)}")
+    transactions, failures = report["transactions"], report["failed_transactions"]
+    completed = min(report["successful_transactions"], transactions)
+    elapsed = report["elapsed_time"]
     failed = _failures(stderr, failures, transactions - completed)
     finished = transactions + failures
-    mean, how = _mean(said["response_time"], completed, failures, elapsed, load)
-    gave_up = failures >= MAX_FAILURES
-    return Measured(
+    mean, how = _mean(report["response_time"], completed, failures, elapsed, load)
+    aborted = failures >= MAX_FAILURES
+    return LoadResult(
         elapsed_s=elapsed,
         completed=completed,
         failed=failed,
@@ -94,14 +94,14 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
         rate_quantum=quantum_of_count(load.users, completed),
         response_mean_s=mean,
         response_how=how,
-        response_max_s=said["longest_transaction"] if completed else None,
-        problem=f"siege gave up after {failures} failures ({_worst(failed)})" if gave_up else None,
+        response_max_s=report["longest_transaction"] if completed else None,
+        problem=f"siege stopped after {failures} failures ({_worst(failed)})" if aborted else None,
         notes=_notes(load),
     )
 
 
 def _notes(load: Load) -> tuple[Flag, ...]:
-    """Say when the amount was rounded: `-t` takes whole seconds, `-r` repeats for each user."""
+    """Note a rounded amount: `-t` takes whole seconds, `-r` repeats for each user."""
     if load.requests is None:
         whole = math.ceil(load.seconds or 0)
         is_whole = whole == (load.seconds or 0)
@@ -110,16 +110,14 @@ def _notes(load: Load) -> tuple[Flag, ...]:
             if is_whole
             else (Flag("rounded", f"time={load.seconds:g} became {whole} s for siege"),)
         )
-    asked = math.ceil(load.requests / load.users) * load.users
-    if asked == load.requests:
+    requests = math.ceil(load.requests / load.users) * load.users
+    if requests == load.requests:
         return ()
-    return (
-        Flag("rounded", f"requests={load.requests} became {asked}, as many for each user of siege"),
-    )
+    return (Flag("rounded", f"requests={load.requests} became {requests}, the same for each user"),)
 
 
 def _failures(stderr: str, failures: int, not_found: int) -> dict[str, int | None]:
-    # A request that timed out says so twice; the first of the two lines is not counted.
+    # A request that timed out prints two lines; the first one is not counted.
     lines = [line for line in stderr.splitlines() if "select and discovered" not in line]
     known: dict[str, int | None] = {
         kind: sum(bool(pattern.search(line)) for line in lines) for kind, pattern in KINDS.items()
@@ -128,26 +126,26 @@ def _failures(stderr: str, failures: int, not_found: int) -> dict[str, int | Non
     return {
         **known,
         "4xx": not_found,
-        "5xx": None if other else 0,  # siege does not tell a 5xx from a connection closed early
+        "5xx": None if other else 0,  # siege does not distinguish a 5xx from an early close
         "other": other,
         "unfinished": None,
     }
 
 
 def _mean(
-    said: float, completed: int, failures: int, elapsed: float, load: Load
+    reported: float, completed: int, failures: int, elapsed: float, load: Load
 ) -> tuple[float | None, str | None]:
-    """Take siege's mean, or users x elapsed / completed where its clock is too coarse."""
+    """Return siege's mean, or users x elapsed / completed if its clock is too coarse."""
     if not completed or not elapsed:
         return None, None
-    if COARSE * said >= CLOCK:
-        return said, "siege's clock of 10 ms"
-    if failures:  # users that waited for them did not wait for an answer
+    if COARSE * reported >= CLOCK:
+        return reported, "siege's clock of 10 ms"
+    if failures:  # a failed request also takes a user's time
         return None, None
     return load.users * elapsed / completed, "Little's law"
 
 
 def _worst(failed: dict[str, int | None]) -> str:
     kind, count = max(failed.items(), key=lambda item: item[1] or 0)
-    words = {"other": "a 5xx, or closed early"}
+    words = {"other": "a 5xx or an early close"}
     return f"{count} {words.get(kind, kind)}"

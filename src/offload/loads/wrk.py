@@ -1,4 +1,4 @@
-"""wrk: the load tool of most published rates; its latencies are partly made up, and not taken."""
+"""wrk: the load tool of most published rates; its latencies are partly invented and not used."""
 
 from __future__ import annotations
 
@@ -6,21 +6,21 @@ import math
 import re
 
 from offload.flags import Flag
-from offload.loads import Command, Load, Measured
+from offload.loads import Command, Load, LoadResult
 from offload.loads._figures import COUNT, NUMBER
-from offload.loads._validation import PLAIN
+from offload.loads._validation import CLOSED_LOOP_ONLY
 from offload.loads.engine.body import content_type
 from offload.loads.engine.rates import quantum_of_count
 
 TOOL = "wrk"
 INSTALL = "sudo apt install wrk"
-ASKED_VERSION = "-v"
+VERSION_OPTION = "-v"
 MAX_USERS = 20_000
-KEEPS = True
-LACKS = {"requests": "number of requests", **PLAIN}
+ALWAYS_KEEP_ALIVE = True
+LACKS = {"requests": "number of requests", **CLOSED_LOOP_ONLY}
 UNITS = {"us": 1e-6, "ms": 1e-3, "s": 1.0, "m": 60.0, "h": 3600.0}
 FINISHED = re.compile(rf"^ +{COUNT} requests in {NUMBER}(us|ms|s|m|h), ", re.MULTILINE)
-ENDED = re.compile(r"^Requests/sec:", re.MULTILINE)  # behind every count
+ENDED = re.compile(r"^Requests/sec:", re.MULTILINE)  # printed after every count
 BROKEN = re.compile(
     rf"^ +Socket errors: connect {COUNT}, read {COUNT}, write {COUNT}, timeout {COUNT}$",
     re.MULTILINE,
@@ -29,7 +29,7 @@ NOT_2XX = re.compile(rf"^ +Non-2xx or 3xx responses: {COUNT}$", re.MULTILINE)
 
 
 def command(load: Load) -> Command:
-    """Ask on one connection for each user, in `processes` threads; a request is a line of Lua."""
+    """Send on one connection per user, in `processes` threads; Lua sets other requests."""
     words = ["wrk", "-t", str(load.processes), "-c", str(load.users)]
     words += ["-d", f"{math.ceil(load.seconds or 0)}s", "--timeout", f"{math.ceil(load.timeout)}s"]
     files = {}
@@ -39,12 +39,12 @@ def command(load: Load) -> Command:
     return Command((*words, load.url), files=files)
 
 
-def parse(stdout: str, stderr: str, load: Load) -> Measured:
-    """Read wrk's text; a timeout is a slow answer to it, which it counts as well."""
+def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
+    """Parse wrk's text; wrk counts a request that exceeded the timeout as completed, too."""
     finished = FINISHED.search(stdout)
     if finished is None or not ENDED.search(stdout):
-        last = ((stderr + stdout).strip().splitlines() or ["its output says why"])[-1]
-        return Measured(problem=f"wrk printed no result: {last}")
+        last = ((stderr + stdout).strip().splitlines() or ["see its output"])[-1]
+        return LoadResult(problem=f"wrk printed no result: {last}")
     answered, elapsed = int(finished[1]), float(finished[2]) * UNITS[finished[3]]
     broken, odd = BROKEN.search(stdout), NOT_2XX.search(stdout)
     connect, read, write, late = map(int, broken.groups()) if broken else (0, 0, 0, 0)
@@ -53,15 +53,15 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
     ended = answered + connect + read + write
     whole = math.ceil(load.seconds or 0)
     notes = [] if whole == load.seconds else [Flag("rounded", f"{load.seconds:g} s became {whole}")]
-    notes += [Flag("late", f"{late} answers took longer than the timeout")] if late else []
-    is_clean = completed > 0 and ended == completed  # else its users did more than be answered
-    return Measured(
+    notes += [Flag("late", f"{late} responses took longer than the timeout")] if late else []
+    is_clean = completed > 0 and ended == completed  # else failures also took users' time
+    return LoadResult(
         elapsed_s=elapsed,
         completed=completed,
         failed={
             "refused": connect,
             "reset": read + write,
-            "4xx": None if refused else 0,  # it does not tell them apart
+            "4xx": None if refused else 0,  # wrk does not distinguish them
             "5xx": None if refused else 0,
             "other": refused,
             "unfinished": None,
@@ -78,7 +78,7 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
 
 
 def _script(load: Load) -> str:
-    """Write a request in Lua, each byte of a string by its number."""
+    """Return a Lua script of the request; strings are escaped byte by byte."""
     lines = [f"wrk.method = {_lua(load.method)}"]
     if load.body is not None:
         lines += [f"wrk.body = {_lua(load.body)}"]

@@ -105,7 +105,7 @@ class Row:
             for record in self.records
             if record.result.response.histogram
         ]
-        return histogram.quantile(histogram.merged(known), share)
+        return histogram.quantile(histogram.merge(known), share)
 
     @property
     def model(self) -> str | None:

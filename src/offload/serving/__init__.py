@@ -1,1 +1,1 @@
-"""What servers share. A server's own file in servers/ holds its strategy."""
+"""The code that servers share. The strategy of a server is in its own file in servers/."""

@@ -1,9 +1,9 @@
-"""Direct calls of a task, without a server: python -m offload.serving.direct_calls TASK WORKERS.
+"""Call a task without a server: python -m offload.serving.direct_calls TASK WORKERS.
 
 Each line on stdin is `threads N SECONDS`, `processes N SECONDS` or `interpreters N SECONDS`, with N
-up to WORKERS; the answer is one line of JSON on stdout. Every worker calls the task again and again
-on its own, so nothing but the calls is measured: no hop, no HTTP. What it takes from the bench's
-environment is what `python -m offload.servers` takes.
+up to WORKERS; the result is one line of JSON on stdout. Every worker calls the task repeatedly in
+its own loop, so that only the calls are measured: no hand-off between workers, no HTTP. The
+environment variables are those of `python -m offload.servers`.
 """
 
 from __future__ import annotations
@@ -24,37 +24,37 @@ from offload.serving.pools import pool_workers
 from offload.serving.pools.pipe_barrier import PipeBarrier
 
 
-def main(words: list[str]) -> int:
-    """Serve commands until stdin ends; return the exit code."""
+def main(arguments: list[str]) -> int:
+    """Execute commands until stdin ends; return the exit code."""
     gil_state.watch()
-    task, workers = words[0], int(words[1])
+    task, workers = arguments[0], int(arguments[1])
     probe.facts.update(probe.identity(), task=task, workers=workers)
     pools: dict[str, Executor] = {}
     try:
         with ExitStack() as stack:
             for kind in ("processes", "threads"):
-                pools[kind] = _begun(kind, task, workers, stack)
-            _say(probe.facts)
+                pools[kind] = _start_pool(kind, task, workers, stack)
+            _print(probe.facts)
             for line in sys.stdin:
                 kind, count, seconds = line.split()
                 try:
                     if kind not in pools:
-                        pools[kind] = _begun(kind, task, workers, stack)
-                    _say(_together(pools[kind], task, int(count), float(seconds)))
+                        pools[kind] = _start_pool(kind, task, workers, stack)
+                    _print(_measure(pools[kind], task, int(count), float(seconds)))
                 except Mendable as error:
-                    _say({"error": str(error)})
+                    _print({"error": str(error)})
     except Mendable as error:
         readiness.fail(error)
         return error.exit_code
     return 0
 
 
-def _say(values: dict[str, object]) -> None:
+def _print(values: dict[str, object]) -> None:
     print(json.dumps(values), flush=True)
 
 
-def _begun(kind: str, task: str, workers: int, stack: ExitStack) -> Executor:
-    """Begin a pool whose workers have imported the task; raise what that raised."""
+def _start_pool(kind: str, task: str, workers: int, stack: ExitStack) -> Executor:
+    """Start a pool whose workers have imported the task; raise StartError or the import's error."""
     executor = stack.enter_context(POOLS[kind](workers))
     pool_workers.start(executor, workers, task)
     return executor
@@ -62,11 +62,13 @@ def _begun(kind: str, task: str, workers: int, stack: ExitStack) -> Executor:
 
 def _processes(workers: int) -> Executor:
     context = get_context("forkserver")
-    return ProcessPoolExecutor(workers, context, pool_workers.begin, (context.Barrier(workers),))
+    return ProcessPoolExecutor(
+        workers, context, pool_workers.init_process, (context.Barrier(workers),)
+    )
 
 
 def _threads(workers: int) -> Executor:
-    return ThreadPoolExecutor(workers, "worker", pool_workers.share, (Barrier(workers),))
+    return ThreadPoolExecutor(workers, "worker", pool_workers.init_thread, (Barrier(workers),))
 
 
 def _interpreters(workers: int) -> Executor:
@@ -74,8 +76,8 @@ def _interpreters(workers: int) -> Executor:
         raise MachineError("interpreters need Python 3.14")
     from concurrent.futures import InterpreterPoolExecutor  # type: ignore[attr-defined] # 3.14
 
-    begin = partial(pool_workers.share, PipeBarrier.of(workers))
-    pool: Executor = InterpreterPoolExecutor(workers, "worker", begin)
+    initializer = partial(pool_workers.init_thread, PipeBarrier.create(workers))
+    pool: Executor = InterpreterPoolExecutor(workers, "worker", initializer)
     return pool
 
 
@@ -86,12 +88,12 @@ POOLS: dict[str, Callable[[int], Executor]] = {
 }
 
 
-def _together(pool: Executor, task: str, count: int, seconds: float) -> dict[str, object]:
-    """Have `count` workers call for `seconds`; give calls a second and the means of one call.
+def _measure(pool: Executor, task: str, count: int, seconds: float) -> dict[str, object]:
+    """Call in `count` workers for `seconds`; return calls per second and the means of one call.
 
-    Times in s: `wall_s` from begin to end, `cpu_s` on a CPU, `queued_s` ready but waiting for one.
+    Times in s: `wall_s` from start to end, `cpu_s` on a CPU, `queued_s` runnable without a CPU.
     """
-    # A partial is pickled by its name, which other interpreters need.
+    # Other interpreters need a partial, which is pickled by its function's name.
     loops = [pool.submit(partial(sequential_calls.calls, task, seconds)) for _ in range(count)]
     found = [loop.result() for loop in loops]
     calls = sum(done for done, *_ in found)

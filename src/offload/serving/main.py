@@ -1,10 +1,10 @@
-"""Serve one task with one server: the program of `python -P -m offload.servers`.
+"""Serve one task with one server: the main program of `python -P -m offload.servers`.
 
-Settings cross by environment: SERVER_WORKERS, SERVER_BACKLOG and so on for what the server's
-`serve` takes, TASK_PATH for where a task's imports are, SERVER_READY_FD and SERVER_FILE for who
-wants to know that it listens, SERVER_DIES_WITH for a server that must not outlive its parent, by
-the parent's pid, SERVER_QUEUE_CLOCK for one whose tasks' wait for a CPU is asked for. Port 0 takes
-a free one.
+Environment variables hold the settings. SERVER_WORKERS, SERVER_BACKLOG and so on are the
+parameters of the server's `serve`. TASK_PATH is the folder of a task's imports. SERVER_READY_FD
+and SERVER_FILE receive the facts once the server listens. SERVER_DIES_WITH is the pid of a parent
+that the server must not outlive. SERVER_QUEUE_CLOCK enables measuring how long tasks wait for a
+CPU. Port 0 means any free port.
 """
 
 from __future__ import annotations
@@ -23,26 +23,26 @@ from offload.registry import catalog, places, requirements
 from offload.registry.entries import Entry
 from offload.serving import plain
 from offload.serving.lifecycle import readiness
-from offload.serving.lifecycle.stop_signal import DRAIN, leave, stop
+from offload.serving.lifecycle.stop_signal import DRAIN, exit_now, stop
 from offload.serving.metrics import gil_address, gil_state, probe
 
-OPEN_MAX = 10_240  # files: what macOS allows a process
+OPEN_MAX = 10_240  # files: the limit of macOS per process
 LIMITS = {"workers": 256, "processes": 64, "threads": 256, "backlog": 65535}
 
 
-def main(words: list[str]) -> int:
+def main(arguments: list[str]) -> int:
     """Serve until a stop signal; return the exit code."""
-    stop.listen(_cut_off)
+    stop.listen(_end_drain)
     gil_state.watch()
     if (parent := os.environ.get("SERVER_DIES_WITH")) is not None:
         prctl.end_with(int(parent))
-    _take_all_files()
+    _raise_file_limit()
     try:
-        if len(words) != 3 or (port := _whole(words[2])) is None or port > 65535:
+        if len(arguments) != 3 or (port := _whole(arguments[2])) is None or port > 65535:
             raise UsageError(
                 "usage: python -P -m offload.servers NAME TASK PORT, with a port from 0 to 65535"
             )
-        name, task, _ = words
+        name, task, _ = arguments
         _serve(catalog.find_server(name), catalog.find_task(task).name, port)
     except Mendable as error:
         readiness.fail(error)
@@ -55,14 +55,14 @@ def _serve(server: Entry, task: str, port: int) -> None:
     settings = {key: _setting(key, value) for key, value in server.settings.items()}
     probe.facts.update(probe.identity(), server=server.name, task=task, **settings)
     is_plain = bool(server.constants.get("PLAIN"))
-    foreign = "plain" if is_plain else server.constants.get("FOREIGN")
-    probe.facts["foreign"] = foreign
-    why = "a plain server reports nothing" if is_plain else f"{foreign}'s processes run the tasks"
+    external = "plain" if is_plain else server.constants.get("EXTERNAL_WORKERS")
+    probe.facts["external_workers"] = external
+    why = "a plain server reports nothing" if is_plain else f"{external}'s processes run the tasks"
     gil = {"gil_word": None, "gil_word_why": why}
-    probe.facts.update(gil if foreign else gil_address.facts())
+    probe.facts.update(gil if external else gil_address.facts())
     if server.needs_python > sys.version_info[:2]:
         needed, here = (".".join(map(str, v)) for v in (server.needs_python, sys.version_info[:2]))
-        fix = f"python={needed}, and fab pythons says which there are"
+        fix = f"use python={needed}, fab pythons lists the installed ones"
         raise MachineError(f"{server.name} needs Python {needed}, this is {here}", fix)
     if missing := [name for name in server.needs if importlib.util.find_spec(name) is None]:
         fix = requirements.remedy(missing)
@@ -74,16 +74,16 @@ def _serve(server: Entry, task: str, port: int) -> None:
         else:
             serve(task, port, **settings)
     except ImportError as error:
-        raise _without(server, error) from error
+        raise _import_error(server, error) from error
 
 
-def _without(server: Entry, error: ImportError) -> MachineError:
-    """Word what a server or its `serve` could not import."""
+def _import_error(server: Entry, error: ImportError) -> MachineError:
+    """Return the error for a module that a server or its `serve` could not import."""
     name = (error.name or "").partition(".")[0]
     is_ours = not name or name in ("offload", "pipepool") or name in sys.stdlib_module_names
-    fix = f"mend {places.shown(server.path)}" if is_ours else requirements.remedy([name])
-    said = " ".join(str(error).split())
-    what = f"{error.name or 'a module'}, which cannot be imported ({said})"
+    fix = f"fix {places.shown(server.path)}" if is_ours else requirements.remedy([name])
+    message = " ".join(str(error).split())
+    what = f"{error.name or 'a module'}, which cannot be imported ({message})"
     return MachineError(f"{server.name} needs {what}", fix)
 
 
@@ -104,7 +104,7 @@ def _setting(key: str, default: object) -> object:
 
 
 def _whole(text: str) -> int | None:
-    """Read a whole number of at most nine digits: int() takes other scripts, and has a limit."""
+    """Parse ASCII digits, at most nine: int() also accepts other scripts, and has a limit."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
 
 
@@ -112,16 +112,16 @@ def _shown(text: str) -> str:
     return repr(text if len(text) <= 60 else text[:57] + "...")
 
 
-def _take_all_files() -> None:
-    """Raise the limit of open files as far as this user may: a connection is one of them."""
+def _raise_file_limit() -> None:
+    """Raise the limit of open files to the hard limit: each connection is an open file."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    for limit in (hard, OPEN_MAX):  # macOS refuses its own hard limit, which is infinity
+    for limit in (hard, OPEN_MAX):  # macOS rejects its own hard limit, infinity
         with contextlib.suppress(ValueError, OSError):
             resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
             return
 
 
-def _cut_off() -> None:
-    print(f"what was not answered after {DRAIN:.0f} s is cut off", file=sys.stderr)
+def _end_drain() -> None:
+    print(f"unfinished requests are dropped after {DRAIN:.0f} s", file=sys.stderr)
     readiness.end()
-    leave(0)
+    exit_now(0)

@@ -1,4 +1,4 @@
-"""Plain servers: programs with nothing of ours in them, to compare the instrumented ones with."""
+"""Run plain servers: programs without this project's code, as a reference for the others."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ from collections.abc import Callable
 
 from offload import tasks
 from offload.serving.lifecycle import ports, readiness
-from offload.serving.lifecycle.stop_signal import leave, stop
+from offload.serving.lifecycle.stop_signal import exit_now, stop
 
-DEADLINE = 10.0  # s for it to listen
+DEADLINE = 10.0  # s until the program listens
 POLL = 0.005  # s
 
 
 def serve(program: Callable[..., None], task: str, port: int, **settings: object) -> None:
-    """Run a program with the function of a task; it is ready when it accepts a connection.
+    """Run a program with a task's function; it is ready when it accepts a connection.
 
     A stop signal ends it at once, without a drain.
     """
@@ -42,4 +42,4 @@ def _announce(port: int) -> None:
 
 def _end() -> None:
     readiness.end()
-    leave(0)
+    exit_now(0)

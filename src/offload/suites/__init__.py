@@ -1,4 +1,4 @@
-"""Suites: one file a benchmark, which is data: the cases to measure, and the claims about them."""
+"""Suites: one file of data per benchmark: the cases to measure, and the claims about them."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from offload.registry import catalog
-from offload.suites._claim import Audit, Availability, Claim, Figure, Majority, claimed
+from offload.suites._claim import Audit, Availability, Claim, Figure, Majority, cases_of_claims
 from offload.suites._request import Request
 
 __all__ = [
@@ -19,23 +19,24 @@ __all__ = [
     "Figure",
     "Majority",
     "Request",
-    "claimed",
+    "cases_of_claims",
     "from_values",
 ]
 
-QUICK_S = 6.0  # of a long run with quick, where other visits give the interval
+QUICK_S = 6.0  # duration of the long run with quick; the short runs give the interval
 
 
 @dataclass(frozen=True)
 class Case:
-    """A server x task x load: `settings` are what the server's `serve` takes, by name.
+    """A server x task x load; `settings` are keyword arguments of the server's `serve`.
 
-    `users` ask at once, for `seconds` in a long run; with `keep_alive` each keeps its connection.
-    `python` is the interpreter the server runs in, by name or path (None: this one), `path` a
-    folder that a user's task imports from. Users ask `request`, `GET /` unless given. With
-    `requests` the long run is of so many instead; `clients` processes load it. `in_quick` is what
-    `quick` changes beside the length of the long run, by field (None: as `quick` says). Each
-    process of the server works on `slots` requests at once (None: on any number, or it tells).
+    `users` send concurrently, for `seconds` in the long run; with `keep_alive` each keeps its
+    connection. `python` is the server's interpreter, a name or a path (None: this one); `path` is
+    a folder that a user's task imports from. Users send `request` (default `GET /`). With
+    `requests` the long run has that number of requests instead of a duration. `clients` is the
+    number of load processes. `in_quick` are the fields that `quick` changes besides the duration
+    of the long run (None: see `quick`). Each process of the server handles `slots` requests
+    concurrently (None: unlimited, or reported by the server).
     """
 
     server: str
@@ -54,9 +55,9 @@ class Case:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells this case from all others: its id and its load, a closed loop."""
-        asked = () if self.request is None else astuple(self.request)
-        return (self.id, self.users, self.keep_alive, None, *asked)
+        """The identity of this case: its command and its load, a closed loop."""
+        request = () if self.request is None else astuple(self.request)
+        return (self.id, self.users, self.keep_alive, None, *request)
 
     @cached_property
     def id(self) -> str:
@@ -76,10 +77,10 @@ class Case:
         word = catalog.find_server(self.server).spelling(self.task)
         workers = f"x{self.settings['workers']}" if "workers" in self.settings else ""
         python = f"@{self.python}" if self.python else ""
-        asked = f" {self.request.words}" if self.request else ""
-        return f"{word}{workers}{python}/{self.task}{asked}"
+        request = f" {self.request.words}" if self.request else ""
+        return f"{word}{workers}{python}/{self.task}{request}"
 
-    @cached_property  # it reads every server's file, and a run asks for it thousands of times
+    @cached_property  # it reads every server's file, and a run uses it thousands of times
     def command(self) -> str:
         """The command that starts this server."""
         server = catalog.find_server(self.server)
@@ -91,10 +92,10 @@ class Case:
         return f"fab run_server:{','.join(words)}"
 
     def quick(self) -> Case:
-        """Shorten the long run to 6 s, and cut the users to 2 on a server without workers.
+        """Shorten the long run to 6 s, and reduce the users to 2 on a server without workers.
 
-        There each user waits for all others, so that 25 would take most of the time to warm up. A
-        case that says what quick changes keeps its users.
+        There each user waits for all others, so that the warm-up of 25 users would take most of the
+        time. A case with `in_quick` keeps its users unless that changes them.
         """
         if self.in_quick is not None:
             changed: dict[str, Any] = {"seconds": QUICK_S, **self.in_quick}
@@ -104,6 +105,6 @@ class Case:
 
 
 def from_values(values: Mapping[str, Any]) -> Case:
-    """Make a case from what `dataclasses.asdict` gave of it, perhaps by way of JSON."""
+    """Create a case from `dataclasses.asdict` values, also after a JSON round trip."""
     request = values.get("request")
     return Case(**{**values, "request": None if request is None else Request(**request)})

@@ -1,4 +1,4 @@
-"""The word for a case: `3/sleep_sync`, `3x16@3.14/sleep_sync`, `loop/shop.pricing:quote`."""
+"""The syntax of a case: `3/sleep_sync`, `3x16@3.14/sleep_sync`, `loop/shop.pricing:quote`."""
 
 from __future__ import annotations
 
@@ -9,27 +9,27 @@ from offload.registry import catalog
 from offload.suites import Case
 
 WORD = re.compile(r"(?P<server>\w+?)(?:x(?P<workers>\d{1,3}))?(?:@(?P<python>[^/]+))?/(?P<task>.+)")
-MOST = 256  # workers
+MAX_WORKERS = 256
 FORM = "SERVER/TASK, as 3/sleep_sync, with x16 for workers and @3.14 for the interpreter"
 
 
 def case(word: str, which: str = "which case") -> Case:
-    """Read a case from its word; raise UsageError for one that names nothing.
+    """Parse a case; raise UsageError if it is invalid or names nothing.
 
-    `which` is what is asked when there is no word.
+    `which` is the question to print if `word` is empty.
     """
     if not word:
         raise UsageError(f"{which}? a case is {FORM}")
     found = WORD.fullmatch(word)
     if found is None:
-        raise UsageError(f"{word!r} is no case: a case is {FORM}")
+        raise UsageError(f"{word!r} is not a case: a case is {FORM}")
     server = catalog.find_server(found["server"])
     task = catalog.find_task(found["task"]).name
     settings: dict[str, object] = {}
     if found["workers"] is not None:
         settings["workers"] = int(found["workers"])
-        if not 1 <= int(found["workers"]) <= MOST:
-            raise UsageError(f"{word!r}: workers are from 1 to {MOST}")
+        if not 1 <= int(found["workers"]) <= MAX_WORKERS:
+            raise UsageError(f"{word!r}: workers must be from 1 to {MAX_WORKERS}")
         if "workers" not in server.settings:
             raise UsageError(f"{word!r}: {server.name} has no workers: leave x out")
     return Case(server.name, task, settings=settings, python=found["python"])

@@ -1,4 +1,4 @@
-"""What a published benchmark claims, as data: ratios, shares, majorities, figures to be audited."""
+"""The claims of a published benchmark, as data: ratios, shares, majorities, figures to audit."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from offload.suites import Case
 
 RATE, P50, MEMORY = "rate", "response_p50_s", "memory_pss_mib"
-# Fields of a record that a claim may be about, and what a ratio of each is of.
+# Fields of a record that a claim may be about, and the noun for a ratio of each.
 FIGURES = {
     RATE: "",
     "response_mean_s": "time",
@@ -23,14 +23,14 @@ FIGURES = {
 
 @dataclass(frozen=True)
 class Claim:
-    """`other` has `ratio` times the `figure` of `one`, as `who` says `where`.
+    """`other` has `ratio` times the `figure` of `one`, as claimed by `who` in `where`.
 
-    `says` is that in our own words. Without a `ratio` it is only claimed that the figure is larger.
-    With `alike` the claim is that there is no difference that matters, and the ratio is what was
-    published with it. `figure` is one of FIGURES. The answers of both cases must have the same
-    content; `differs` says in words why they need not. `work` names published work that was not
-    the same in both, or not what is done here, so that no ratio of ours compares. `conditions` are
-    those that the ratio was published with.
+    `says` is the claim in one sentence. Without a `ratio` the claim is only that the figure is
+    larger. With `alike` the claim is that there is no relevant difference, and the ratio is the
+    published one. `figure` is one of FIGURES. The responses of both cases must have the same
+    content; `differs` explains an exception. `work` describes published work that differed
+    between the cases, or from the work here, so that the ratios are not comparable. `conditions`
+    are those of the published ratio.
     """
 
     name: str
@@ -57,11 +57,11 @@ class Claim:
 
 @dataclass(frozen=True)
 class Figure:
-    """A published rate in requests a second, and what bounds it.
+    """A published rate in requests per second, and its limits.
 
-    A request keeps one of `slots` in each process (None: as many as there are users) for
-    `service_s`; None where that is not known. `mean_s` is the published mean response time, and
-    `body_bytes` the published length of an answer.
+    A request occupies one of `slots` per process (None: one per user) for `service_s` seconds
+    (None: unknown). `mean_s` is the published mean response time in s, `body_bytes` the published
+    length of a response.
     """
 
     name: str
@@ -74,9 +74,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Audit:
-    """Published figures that `users` and `processes` must explain; what does not fit is refuted.
+    """Published figures to check against `users` and `processes`; impossible ones are refuted.
 
-    Figures whose answers have other lengths are not comparable with each other.
+    Figures with different response lengths are not comparable with each other.
     """
 
     name: str
@@ -90,9 +90,10 @@ class Audit:
 
 @dataclass(frozen=True)
 class Availability:
-    """`case` completes no more than the `share` of its requests, as `who` says `where`.
+    """`case` completes at most the `share` of its requests, as claimed by `who` in `where`.
 
-    The share is above 0 and below 1. `work` names published work that is not what is done here.
+    The share is above 0 and below 1. `work` describes published work that differs from the work
+    here.
     """
 
     name: str
@@ -111,7 +112,7 @@ class Availability:
 
 @dataclass(frozen=True)
 class Majority:
-    """In most of the claims named in `of`, `other` has more than `one`, as `who` says `where`."""
+    """In most of the claims named in `of`, `other` has more than `one`, as claimed by `who`."""
 
     name: str
     who: str
@@ -120,7 +121,7 @@ class Majority:
     of: tuple[str, ...]
 
 
-def claimed(cases: Iterable[Case], claims: Sequence[Claim]) -> tuple[Case, ...]:
-    """Give those of the cases that some claim is about."""
+def cases_of_claims(cases: Iterable[Case], claims: Sequence[Claim]) -> tuple[Case, ...]:
+    """Return the cases that at least one claim is about."""
     about = [case for claim in claims for case in (claim.one, claim.other)]
     return tuple(case for case in cases if case in about)

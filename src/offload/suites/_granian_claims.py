@@ -1,4 +1,4 @@
-"""What granian's benchmarks claim of its cases, once in Python 3.10 and once in 3.11."""
+"""The claims of granian's benchmarks, for Python 3.10 and for 3.11."""
 
 from __future__ import annotations
 
@@ -100,7 +100,7 @@ AUDITS = (
 def claims(
     cases: Mapping[str, Case], versions: Mapping[tuple[str, str], Case]
 ) -> tuple[Claim, ...]:
-    """Make the claims about cases by name, and about servers by name and Python."""
+    """Create the claims about cases by name, and about servers by name and Python."""
     return (*_published(cases), *_compared(versions), *_newer(versions))
 
 

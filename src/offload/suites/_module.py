@@ -1,4 +1,4 @@
-"""A suite's module: its cases and claims, or one line that says what to mend in its file."""
+"""Load a suite's module with its cases and claims, or report the error in its file."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from types import ModuleType
 from offload.errors import UsageError
 from offload.registry import catalog, places
 
-MUST = ("CASES", "GROUPS")
-NO_DATA = {"__init__.py", "_claim.py", "_request.py", "_module.py"}  # which only say what there is
+REQUIRED = ("CASES", "GROUPS")
+NO_DATA = {"__init__.py", "_claim.py", "_request.py", "_module.py"}  # classes and functions only
 
 
 def load(name: str) -> ModuleType:
@@ -19,18 +19,18 @@ def load(name: str) -> ModuleType:
     path = catalog.find_suite(name).path
     try:
         module = importlib.import_module(f"offload.suites.{path.stem}")
-    except Exception as error:  # noqa: BLE001 - a mistake may raise anything
-        said = f"{type(error).__name__}: {' '.join(str(error).split())}"
-        where = f"{_place(path, error)} cannot be read ({said})"
-        raise UsageError(f"{where}: mend or remove the file") from None
-    if lacking := [what for what in MUST if not hasattr(module, what)]:
-        lacks = f"{places.shown(path)} has no {' and no '.join(lacking)}"
-        raise UsageError(f"{lacks}: define it, or begin the name of the file with _")
+    except Exception as error:  # noqa: BLE001 - an import may raise anything
+        message = f"{type(error).__name__}: {' '.join(str(error).split())}"
+        where = f"{_place(path, error)} cannot be read ({message})"
+        raise UsageError(f"{where}: fix or remove the file") from None
+    if missing := [what for what in REQUIRED if not hasattr(module, what)]:
+        lacks = f"{places.shown(path)} has no {' and no '.join(missing)}"
+        raise UsageError(f"{lacks}: define it, or start the file's name with _")
     return module
 
 
 def _place(path: Path, error: Exception) -> str:
-    """Give the file and line of the mistake: the last that is data of a suite."""
+    """Return file and line of the error: the last frame in a file with a suite's data."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{places.shown(Path(error.filename))}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)

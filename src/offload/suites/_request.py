@@ -1,15 +1,15 @@
-"""What users of a case ask: a path, a method and a body."""
+"""The request that users of a case send: a path, a method and a body."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
-SHOWN = 40  # characters of a body
+SHOWN = 40  # characters of a body in its short form
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request; a body that looks like JSON is sent as that, any other as a form."""
+    """One request; a body that looks like JSON is sent as JSON, any other as a form."""
 
     path: str = "/"
     method: str = "GET"
@@ -17,7 +17,7 @@ class Request:
 
     @property
     def words(self) -> str:
-        """Name it in a few words: `POST /graphql {"query": "{ hello }"}`."""
+        """The short form: `POST /graphql {"query": "{ hello }"}`."""
         body = self.body or ""
         shown = body if len(body) <= SHOWN else f"{body[: SHOWN - 3]}..."
         return " ".join(word for word in (self.method, self.path, shown) if word)

@@ -1,4 +1,4 @@
-"""What the tornado benchmark published that can be audited: rates with their conditions."""
+"""The rates of the tornado benchmark that can be audited, with their conditions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shares of requests that the tornado benchmark published, where they are below 100 %."""
+"""The published availabilities of the tornado benchmark that are below 100 %."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ PUBLISHED = (
 
 
 def availabilities(cases: Sequence[Case]) -> tuple[Availability, ...]:
-    """Make those of these cases; of several with one server and task the first is meant."""
+    """Create the claims about these cases; the first case of a server and task counts."""
     known = {f"{case.server} {case.task}": case for case in reversed(cases)}
     return tuple(
         Availability(name, _tornado_claims.WHO, where, SAYS, known[case], share, conditions, work)

@@ -1,4 +1,4 @@
-"""What the tornado benchmark claims of its cases."""
+"""The claims of the tornado benchmark."""
 
 from __future__ import annotations
 
@@ -72,7 +72,7 @@ ALIKE: tuple[Row, ...] = (
     ("no help: HTTP", NO_HELP, "threads network_sync_local", "processes network_sync_local", None),
     ("no help: HTTPS", NO_HELP, "threads network_https_sync", "processes network_https_sync", None),
 )
-# Of a task that only read 69 bytes then; the later table's is the one of today.
+# About a task that then read only 69 bytes; the later table has the current task.
 FILE: tuple[Row, ...] = (
     ("processes, file", "less on a file", "threads file_sync", "processes file_sync", 569 / 647.2),
 )
@@ -95,7 +95,7 @@ MAJORITIES = (
 
 
 def claims(cases: Sequence[Case]) -> tuple[Claim, ...]:
-    """Make the claims about these cases; of several with one server and task the first is meant."""
+    """Create the claims about these cases; the first case of a server and task counts."""
     known = {f"{case.server} {case.task}": case for case in reversed(cases)}
     known |= {f"{case.server} {case.task} {case.users}": case for case in cases}
 

@@ -1,4 +1,4 @@
-"""What the tornado benchmark's later table adds: awaited twins, tasks of microseconds, crowds."""
+"""The tornado benchmark's later table: awaited twins, tasks of microseconds, many users."""
 
 from __future__ import annotations
 
@@ -61,7 +61,7 @@ LOOP: tuple[Row, ...] = (
         1303 / 938,
     ),
 )
-# Of simplehash with more users: rates of loop, threads and processes.
+# simplehash with more users: the rates of loop, threads and processes.
 MORE_USERS = {254: (1407, 1036, 894), 512: (1390, 982, 865)}
 CROWDS: tuple[Row, ...] = tuple(
     (f"{name}, {users} users", says, f"{one} {users}", f"{other} {users}", ratio)
@@ -90,7 +90,7 @@ CROWDS: tuple[Row, ...] = tuple(
         ),
     )
 )
-# Whose twin on the loop did other work.
+# Tasks whose twin on the loop did different work.
 CPU: tuple[Row, ...] = (
     (
         "loop, HTTPS + CPU",

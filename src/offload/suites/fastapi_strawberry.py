@@ -1,4 +1,4 @@
-"""FastAPI and Strawberry: a resolver that blocks the loop, and five ways not to."""
+"""FastAPI and Strawberry: a resolver that blocks the loop, and five that do not."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ THREADS = 40  # of the framework's pool
 
 
 def extract(body: bytes) -> str:
-    """Take the one text out of {"hello": text} or {"data": {field: text}}."""
+    """Extract the text from {"hello": text} or {"data": {field: text}}."""
     answer = json.loads(body)
     [text] = answer.get("data", answer).values()
     return str(text)
@@ -54,7 +54,7 @@ def _claim(name: str, says: str, other: Case, ratio: float, alike: bool = True) 
     return Claim(name, WHO, WHERE, says, PLAIN, other, ratio, P50, alike, conditions=CONDITIONS)
 
 
-# Of the medians: that of plain GET was 1009 ms.
+# Ratios of medians; the median of a plain GET was 1009 ms.
 CLAIMS = (
     _claim(
         "naive GraphQL blocks",

@@ -1,22 +1,22 @@
-"""granian: what Rust around Python brings, by interface, type of answer, processes and threads."""
+"""granian: the effect of a Rust server, by interface, response type, processes and threads."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
-from offload.suites import Case, Request, _granian_claims, claimed
+from offload.suites import Case, Request, _granian_claims, cases_of_claims
 
-TOOL = "h2load"  # in place of wrk, which makes latencies up
-CPUS = 2  # as published, also where there are more: the load has the others
-USERS = (16, 32, 64, 128)  # as published, where the best of these was shown
+TOOL = "h2load"  # in place of wrk, which invents latencies
+CPUS = 2  # as published, even on machines with more: the load uses the others
+USERS = (16, 32, 64, 128)  # as published; the published rate is the best of these
 QUICK = 64
-CLIENTS = 2  # processes of the load: one asks for 20,000 answers a second at most
-SMALL, BIG = 10, 80_000  # characters of an answer
+CLIENTS = 2  # load processes: one sends at most 20,000 requests per second
+SMALL, BIG = 10, 80_000  # characters of a response
 
 
 def extract(body: bytes) -> str:
-    """Take the answer as it is: bytes and str of one size are the same on the wire."""
+    """Return the body unchanged: bytes and str of one size are the same on the wire."""
     return body.decode()
 
 
@@ -39,7 +39,7 @@ def _case(
     )
 
 
-# Processes and threads of a level; with the mode mt (runtime) or st (workers) of each.
+# Processes and threads of each level; each is used with mode mt (runtime) and st (workers).
 LEVELS = {"none": (1, 1), "min": (1, CPUS), "realistic": (CPUS, CPUS), "max": (CPUS, CPUS + 1)}
 
 
@@ -67,7 +67,7 @@ CONCURRENCY = {
 TYPES = (*RSGI.values(), *ASGI.values())
 ONE = CONCURRENCY["granian_asgi", "none", "st"]  # process and thread, as uvicorn's
 
-# The servers whose Pythons were compared, in that of 2022 and in all since.
+# The servers that are compared between Pythons: those of 2022 and all later ones.
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 COMPARED = {"RSGI": RSGI["bytes", SMALL], "ASGI": ASGI["bytes"], **UVICORN}
 VERSIONS = {
@@ -106,5 +106,5 @@ GROUPS = {
     "uvicorn": _at_all((*UVICORN.values(), ONE)),
     "concurrency": _at_all([*CONCURRENCY.values()]),
     "pythons": tuple(VERSIONS.values()),
-    "claimed": claimed(CASES, CLAIMS),
+    "claimed": cases_of_claims(CASES, CLAIMS),
 }

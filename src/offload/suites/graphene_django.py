@@ -1,4 +1,4 @@
-"""graphene and Django: an async view under uvicorn against a sync one under gunicorn; sqlite."""
+"""graphene and Django with sqlite: an async view under uvicorn, a sync view under gunicorn."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from offload.suites._claim import MEMORY
 TOOL = "ab"
 WHO = "dima-kov"
 WHERE = "github.com/dima-kov/django-graphene-benchmarks, for graphql-python/graphene-django#1394"
-USERS, WRITTEN = 100, 10  # ab's own words say 100, the command shown says 10
+USERS, WRITTEN = 100, 10  # ab's output has 100, the published command 10
 REQUESTS = 1000
-QUICK = {"users": 12, "requests": 100}  # users are still more than processes
-FEW, MANY = 10, 500  # octopuses of an answer: what the async view gave, and the sync one
+QUICK = {"users": 12, "requests": 100}  # still more users than processes
+FEW, MANY = 10, 500  # octopuses per response: of the async view, and of the sync view
 WSGI, ASGI, STRAWBERRY = (
     "django_graphene_gunicorn",
     "django_graphene_uvicorn",
@@ -22,7 +22,7 @@ WSGI, ASGI, STRAWBERRY = (
 
 
 def extract(body: bytes) -> str:
-    """Take the octopuses out of an answer, in one way of writing JSON."""
+    """Extract the octopuses from a response, as normalized JSON."""
     return json.dumps(json.loads(body)["data"]["octopuses"], sort_keys=True)
 
 
@@ -47,7 +47,7 @@ EQUAL = {
     for processes in (1, 4)
     for server in (WSGI, ASGI)
 }
-# What was compared: few joined rows, against many of which each asks for its type by itself.
+# The published comparison: few joined rows, against many rows with a query each for the type.
 ASYNC = EQUAL[ASGI, FEW, 1]
 SYNC = {workers: _case(WSGI, MANY, workers, joined=False) for workers in (4, 9)}
 NINE = _case(WSGI, FEW, 9)  # for their memory
@@ -60,7 +60,7 @@ GROUPS = {
     "strawberry": tuple(OTHER.values()),
 }
 
-# Seconds of 1000 requests, sync and async: of the headline, of the first listing, of "more tests".
+# Seconds for 1000 requests, sync / async: the headline, the first listing, "more tests".
 HEADLINE, LISTED, MORE = 83.194 / 16.547, 24.465 / 13.670, 23.384 / 13.411
 CONDITIONS = "sqlite, ab -n 1000 -c 10 as written and -c 100 as it answered, Django 5.0"
 NEW = "a new row: another package with an async view"

@@ -1,4 +1,4 @@
-"""requests against aiohttp: a fetch in a coroutine, in def, in to_thread, and awaited."""
+"""requests or aiohttp: a fetch in a coroutine, in a def, in to_thread, and awaited."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ TOOL = "locust"  # whose users keep their connections
 WHO, WHERE = "unknown", "a text of two rounds of locust, 100 users, 2 workers"
 CONDITIONS = "a Ryzen 5 7600 in WSL2, 100 users of locust, 2 workers, an upstream that sleeps"
 USERS, PROCESSES = 100, 2
-BLOCKED_USERS = 10  # with quick, where each waits for all: a visit takes seconds, not minutes
+BLOCKED_USERS = 10  # with quick, if each waits for all others: seconds instead of minutes
 
 
 def extract(body: bytes) -> str:
-    """Take what the upstream answered out of a route's answer."""
+    """Extract the upstream's response from a route's response."""
     return str(json.loads(body)["answer"])
 
 
@@ -32,7 +32,7 @@ def _case(route: str, slots: int | None, seconds: float) -> Case:
 
 
 ROUTES = ("requests_async", "requests_sync", "requests_to_thread_async", "aiohttp_async")
-SLOTS = (1, 40, 16, None)  # of each process: the loop, the framework's threads, the pool's, any
+SLOTS = (1, 40, 16, None)  # per process: the loop, the framework's threads, the pool, unlimited
 ROUND_1 = tuple(_case(*route, 0.3) for route in zip(ROUTES, SLOTS, strict=True))
 ROUND_2 = tuple(_case(*route, 0.05) for route in zip(ROUTES, SLOTS, strict=True))
 

@@ -1,15 +1,21 @@
-"""The tornado benchmark: a long task behind sync, one loop, threads and processes."""
+"""The tornado benchmark: a long task served by sync, one loop, threads and processes."""
 
-from offload.suites import Case, _tornado_audits, _tornado_availabilities, _tornado_claims, claimed
+from offload.suites import (
+    Case,
+    _tornado_audits,
+    _tornado_availabilities,
+    _tornado_claims,
+    cases_of_claims,
+)
 
-# What quick does with the users: 25 that wait for 4 workers with long tasks take most of a visit
-# to be warm, and 8 keep the workers as busy. On a loop whose task awaits, or takes microseconds,
-# nobody waits for all.
+# The users with quick: the warm-up of 25 users that wait for 4 workers with long tasks takes most
+# of a trial, and 8 users keep the workers equally busy. On a loop whose task awaits, or takes
+# microseconds, no user waits for all others.
 FEW_USERS: dict[str, object] = {"users": 8}
 ALL_USERS: dict[str, object] = {}
 
 # The 14 published rows, in their order. The sync row runs longest: starvation in its short
-# listen queue takes a minute to show.
+# listen queue appears only after a minute.
 PUBLISHED = (
     Case("sync", "sleep_sync", seconds=60),
     Case("loop", "sleep_sync"),
@@ -27,7 +33,7 @@ PUBLISHED = (
     Case("processes", "network_https_cpu_bound_sync", in_quick=FEW_USERS),
 )
 
-# What the same project measured later: async twins on the loop, and tasks of microseconds.
+# The same project's later measurements: async twins on the loop, and tasks of microseconds.
 LATER = (
     Case("loop", "sleep_async"),
     Case("loop", "sleep_async_split", in_quick=ALL_USERS),
@@ -46,7 +52,7 @@ LATER = (
     Case("processes", "checksum_sync"),
 )
 
-# The pair that teaches what the GIL costs: the same XML, parsed holding it and releasing it.
+# The pair that shows the cost of the GIL: the same XML, parsed holding it and releasing it.
 GIL = (
     Case("threads", "xml_feedparser_sync", in_quick=FEW_USERS),
     Case("processes", "xml_feedparser_sync", in_quick=FEW_USERS),
@@ -58,7 +64,7 @@ GIL = (
     Case("processes", "noop_sync"),
 )
 
-# The same project's loads of more users than there are slots.
+# The same project's loads with more users than slots.
 CROWD = tuple(
     Case(server, task, users, in_quick=ALL_USERS)
     for users in (254, 512)
@@ -74,7 +80,7 @@ CROWD = tuple(
 
 CASES = PUBLISHED + LATER + CROWD + GIL
 
-# For several Pythons side by side, by pythons=: few users, for in a pool they only wait longer.
+# For a comparison of Pythons with pythons=: few users, since more only wait longer in a pool.
 MATRIX = tuple(
     Case(server, task, users=8, seconds=8.0, in_quick={"seconds": 4.0})
     for task in ("xml_feedparser_sync", "xml_lxml_sync", "sleep_sync", "noop_sync")
@@ -92,5 +98,7 @@ GROUPS = {
     "gil": GIL,
     "matrix": MATRIX,
     "matrix_xml": MATRIX[:3],
-    "claimed": claimed(PUBLISHED + LATER + GIL, CLAIMS),  # quick has one load, that of 25 users
+    "claimed": cases_of_claims(
+        PUBLISHED + LATER + GIL, CLAIMS
+    ),  # quick has one load, that of 25 users
 }

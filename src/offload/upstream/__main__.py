@@ -13,7 +13,7 @@ from typing import NoReturn
 from offload.errors import Mendable, StartError, UsageError
 from offload.upstream.client import running
 from offload.upstream.facts_file import Upstream
-from offload.upstream.supervisor import Wanted, supervise
+from offload.upstream.supervisor import Options, supervise
 
 LONGEST_LATENCY = 60.0  # seconds
 
@@ -24,7 +24,7 @@ class _Parser(argparse.ArgumentParser):
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Serve as the arguments ask and return the exit code; errors are one line on stderr."""
+    """Serve with the options in `arguments`; return the exit code. Errors are a line on stderr."""
     report: int | None = None
     try:
         options = _options(arguments)
@@ -32,14 +32,14 @@ def main(arguments: Sequence[str]) -> int:
         if report is not None:
             _detach()
         elif found := running():
-            hint = f"use it, or end it first (kill {found.pid})"
-            raise StartError(f"an upstream already serves at {found.http}: {hint}")
-        wanted = Wanted(options.latency, (options.port, options.https_port), options.while_held)
-        asyncio.run(supervise(wanted, lambda upstream: _ready(upstream, report)))
+            hint = f"use it, or stop it first (kill {found.pid})"
+            raise StartError(f"an upstream is already running at {found.http}: {hint}")
+        settings = Options(options.latency, (options.port, options.https_port), options.while_held)
+        asyncio.run(supervise(settings, lambda upstream: _ready(upstream, report)))
     except Mendable as error:
         print(error, file=sys.stderr)
         if report is not None:
-            _say(report, str(error))
+            _report(report, str(error))
         return error.exit_code
     return 0
 
@@ -49,11 +49,11 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
         prog="python -m offload.upstream", description="Serve the upstream until a signal."
     )
     parser.add_argument(
-        "--latency", type=_latency, default=0.0, help="seconds that every page waits (embedded)"
+        "--latency", type=_latency, default=0.0, help="delay of every page in seconds (embedded)"
     )
-    parser.add_argument("--port", type=_port, default=8081, help="by HTTP; if busy, a free one")
+    parser.add_argument("--port", type=_port, default=8081, help="HTTP port; if busy, a free one")
     parser.add_argument(
-        "--https-port", type=_port, default=8444, help="by HTTPS; if busy, a free one"
+        "--https-port", type=_port, default=8444, help="HTTPS port; if busy, a free one"
     )
     parser.add_argument("--while-held", action="store_true", help="end with the last holder")
     parser.add_argument("--detached", type=int, help=argparse.SUPPRESS)
@@ -62,7 +62,7 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
 
 def _port(word: str) -> int:
     if not word.isdecimal() or not 1 <= int(word) <= 65535:
-        raise argparse.ArgumentTypeError(f"{word[:20]!r} is no port: choose from 1 to 65535")
+        raise argparse.ArgumentTypeError(f"{word[:20]!r} is not a port: choose from 1 to 65535")
     return int(word)
 
 
@@ -73,25 +73,25 @@ def _latency(word: str) -> float:
         latency = math.nan
     if not 0 <= latency <= LONGEST_LATENCY:
         hint = f"choose from 0 to {LONGEST_LATENCY:g} seconds"
-        raise argparse.ArgumentTypeError(f"{word[:20]!r} is no latency: {hint}")
+        raise argparse.ArgumentTypeError(f"{word[:20]!r} is not a latency: {hint}")
     return latency
 
 
 def _detach() -> None:
-    """Go on as a child whose parent leaves at once, so that the starter has no child left."""
+    """Continue as a child whose parent exits at once, so that the starter keeps no child."""
     if os.fork():
         os._exit(0)
 
 
 def _ready(upstream: Upstream, report: int | None) -> None:
     if report is not None:
-        _say(report, "ready")
+        _report(report, "ready")
         return
     print(f"{upstream.kind} serves at {upstream.http} and {upstream.https}", flush=True)
-    print(f"certificates are verified by {upstream.ca}; Ctrl-C ends it", file=sys.stderr)
+    print(f"CA certificate: {upstream.ca}; Ctrl-C stops the upstream", file=sys.stderr)
 
 
-def _say(report: int, line: str) -> None:
+def _report(report: int, line: str) -> None:
     with os.fdopen(report, "wb") as pipe:
         pipe.write(f"{line}\n".encode())
 

@@ -1,4 +1,4 @@
-"""What serves the upstream's pages: its kind, its ports, and whether it answers."""
+"""The backend that serves the upstream's pages: its kind, its ports and its readiness."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ from pathlib import Path
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError
 
-ANSWER_DEADLINE = 4.0  # seconds from the start until both ports have answered
-POLL = 0.02  # seconds between two questions
+ANSWER_DEADLINE = 4.0  # seconds from the start until both ports have responded
+POLL = 0.02  # seconds between two requests
 
 
 @dataclass(frozen=True)
-class Serving:
-    """A server of the pages: `ended` completes if it is a process of its own and ends."""
+class Backend:
+    """A server of the pages; `ended` completes when its separate process ends."""
 
     kind: str
     http: int
@@ -24,17 +24,17 @@ class Serving:
 
     @property
     def urls(self) -> tuple[str, str]:
-        """The addresses by HTTP and by HTTPS, without a path."""
+        """The HTTP and the HTTPS address, without a path."""
         return f"http://127.0.0.1:{self.http}", f"https://127.0.0.1:{self.https}"
 
 
-async def answers(serving: Serving, ca: Path) -> bool:
-    """Wait until both ports have answered; False if it ended, or after ANSWER_DEADLINE."""
+async def is_ready(serving: Backend, ca: Path) -> bool:
+    """Wait until both ports have responded; False if the server ended, or after ANSWER_DEADLINE."""
     until = time.monotonic() + ANSWER_DEADLINE
     client = AsyncHTTPClient(force_instance=True)
     try:
         for url in serving.urls:
-            while not await _answered(client, f"{url}/status", ca):
+            while not await _responds(client, f"{url}/status", ca):
                 if time.monotonic() > until or (serving.ended and serving.ended.done()):
                     return False
                 await asyncio.sleep(POLL)
@@ -43,9 +43,9 @@ async def answers(serving: Serving, ca: Path) -> bool:
     return True
 
 
-async def _answered(client: AsyncHTTPClient, url: str, ca: Path) -> bool:
+async def _responds(client: AsyncHTTPClient, url: str, ca: Path) -> bool:
     try:
         await client.fetch(url, ca_certs=str(ca), request_timeout=ANSWER_DEADLINE)
-    except (OSError, HTTPClientError):  # refused, cut off, or another's certificate
+    except (OSError, HTTPClientError):  # refused, reset, or another server's certificate
         return False
     return True

@@ -17,12 +17,12 @@ from offload.upstream.facts_file import OWNER
 
 NAMES = ("127.0.0.1", "localhost")
 LIFE = datetime.timedelta(days=365)
-SPARE = datetime.timedelta(days=1)  # one that expires sooner is made anew, so none does in a run
+SPARE = datetime.timedelta(days=1)  # a certificate that expires sooner is renewed before a run
 
 
 @dataclass(frozen=True)
 class Certificate:
-    """The files, in PEM: the authority, the certificate it signed, and that one's private key."""
+    """The PEM files: the CA, the certificate it signed, and the certificate's private key."""
 
     ca: Path
     chain: Path
@@ -30,14 +30,14 @@ class Certificate:
 
 
 def certificate(folder: Path) -> Certificate:
-    """Use the certificate in a folder while it is valid, else make one, and forget its CA's key."""
+    """Return the valid certificate in a folder, or create one; the CA's key is not stored."""
     found = Certificate(folder / "ca.pem", folder / "server.pem", folder / "server.key")
     if not _is_valid(found):
-        _make(found)
+        _create(found)
     return found
 
 
-def _make(files: Certificate) -> None:
+def _create(files: Certificate) -> None:
     now = datetime.datetime.now(datetime.UTC)
     ca = trustme.CA()
     leaf = ca.issue_cert(*NAMES, not_before=now - SPARE, not_after=now + LIFE)

@@ -11,41 +11,41 @@ from collections.abc import Iterator, Sequence
 import tornado.web
 from tornado.httpserver import HTTPServer
 
-from offload.upstream.backend import Serving
+from offload.upstream.backend import Backend
 from offload.upstream.certificates import Certificate
 
-BACKLOG = 1024  # connections that wait to be accepted, here and in nginx
+BACKLOG = 1024  # of the listen queues, here and in nginx
 
 
 @contextlib.contextmanager
 def serving(
-    app: tornado.web.Application, wanted: Sequence[int], certificate: Certificate
-) -> Iterator[Serving]:
-    """Serve an application by HTTP and HTTPS, on the two ports that are wanted if free."""
+    app: tornado.web.Application, ports: Sequence[int], certificate: Certificate
+) -> Iterator[Backend]:
+    """Serve an application over HTTP and HTTPS, on the two `ports` where they are free."""
     tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH)
     tls.load_cert_chain(certificate.chain, certificate.key)
-    with _listening(app, wanted[0], None) as http, _listening(app, wanted[1], tls) as https:
-        yield Serving("embedded", http, https)
+    with _listening(app, ports[0], None) as http, _listening(app, ports[1], tls) as https:
+        yield Backend("embedded", http, https)
 
 
 @contextlib.contextmanager
 def behind(app: tornado.web.Application) -> Iterator[int]:
-    """Serve an application by HTTP for nginx to ask, on any free port."""
+    """Serve an application over HTTP behind nginx, on any free port."""
     with _listening(app, 0, None) as port:
         yield port
 
 
-def free_ports(wanted: Sequence[int]) -> list[int]:
-    """Choose for each port that is wanted that one or, when it is busy, one that is free."""
+def free_ports(ports: Sequence[int]) -> list[int]:
+    """Return each of the `ports`, or a free port in place of one that is busy."""
     with contextlib.ExitStack() as stack:
-        return [stack.enter_context(_bound(port)).getsockname()[1] for port in wanted]
+        return [stack.enter_context(_bind(port)).getsockname()[1] for port in ports]
 
 
 @contextlib.contextmanager
 def _listening(
-    app: tornado.web.Application, wanted: int, tls: ssl.SSLContext | None
+    app: tornado.web.Application, port: int, tls: ssl.SSLContext | None
 ) -> Iterator[int]:
-    listener = _bound(wanted)
+    listener = _bind(port)
     server = HTTPServer(app, ssl_options=tls)
     server.add_sockets([listener])
     try:
@@ -54,9 +54,9 @@ def _listening(
         server.stop()
 
 
-def _bound(wanted: int) -> socket.socket:
+def _bind(port: int) -> socket.socket:
     try:
-        listener = socket.create_server(("127.0.0.1", wanted), backlog=BACKLOG)
+        listener = socket.create_server(("127.0.0.1", port), backlog=BACKLOG)
     except OSError as error:
         if error.errno not in (errno.EADDRINUSE, errno.EACCES):
             raise

@@ -1,4 +1,4 @@
-"""The facts of a running upstream: where it answers, what it is, and how to hold it."""
+"""The facts of a running upstream: its addresses, its kind, and how to hold it."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from pathlib import Path
 from offload import files
 from offload.registry import places
 
-OWNER = 0o600  # the facts hold a token, the key is a key
+OWNER = 0o600  # the facts contain a token, and the key is private
 NOT_BY_PROXY = "127.0.0.1,localhost"
 
 
 @dataclass(frozen=True)
 class Upstream:
-    """A running upstream: `kind` is nginx or embedded, `latency_s` what each page waits."""
+    """A running upstream: `kind` is nginx or embedded, `latency_s` the delay of each page."""
 
     http: str
     https: str
@@ -27,7 +27,7 @@ class Upstream:
     pid: int
 
     def environment(self) -> dict[str, str]:
-        """The environment by which tasks find this upstream, without any proxy on the way."""
+        """The environment variables by which tasks find this upstream without a proxy."""
         return {
             "UPSTREAM_HTTP": self.http,
             "UPSTREAM_HTTPS": self.https,
@@ -39,7 +39,7 @@ class Upstream:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the supervisor writes down: the upstream, its hold port, and a token that proves it."""
+    """What the supervisor publishes: the upstream, its hold port, and a token as its proof."""
 
     upstream: Upstream
     hold_port: int
@@ -47,13 +47,13 @@ class Facts:
 
 
 def folder() -> Path:
-    """The folder of everything an upstream leaves on disk: UPSTREAM_FOLDER or .data/upstream."""
-    given = os.environ.get("UPSTREAM_FOLDER")
-    return Path(given).resolve() if given else places.cache() / "upstream"
+    """The folder of an upstream's files: UPSTREAM_FOLDER, or upstream in the cache folder."""
+    folder_name = os.environ.get("UPSTREAM_FOLDER")
+    return Path(folder_name).resolve() if folder_name else places.cache() / "upstream"
 
 
 def read(where: Path) -> Facts | None:
-    """Read the facts in a folder; None if there are none that can be read."""
+    """Read the facts in a folder; None if they are missing or invalid."""
     try:
         found = json.loads((where / "facts.json").read_bytes())
         return Facts(Upstream(**found["upstream"]), found["hold_port"], found["token"])
@@ -62,7 +62,7 @@ def read(where: Path) -> Facts | None:
 
 
 def write(where: Path, facts: Facts) -> None:
-    """Write the facts into a folder, whole or not at all."""
+    """Write the facts into a folder, atomically."""
     text = json.dumps(dataclasses.asdict(facts), indent=2) + "\n"
     files.replace(where / "facts.json", text.encode(), OWNER)
 

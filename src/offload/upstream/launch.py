@@ -1,4 +1,4 @@
-"""Starting: a supervisor in a process and a session of its own, ready when this returns."""
+"""Start a supervisor in its own process and session, and wait until it is ready."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ from pathlib import Path
 from offload.errors import StartError
 from offload.registry import places
 
-START_DEADLINE = 10.0  # seconds from the start until everything answers
+START_DEADLINE = 10.0  # seconds from the start until everything responds
 
 
 def start(folder: Path, latency_s: float) -> None:
-    """Start a supervisor that is no child of this process and wait until it is ready.
+    """Start a supervisor that is not a child of this process, and wait until it is ready.
 
-    Raise StartError with what it said if it is not ready within START_DEADLINE.
+    Raise StartError with its message if it is not ready within START_DEADLINE.
     """
     until = time.monotonic() + START_DEADLINE
     reading, writing = os.pipe()
@@ -45,26 +45,27 @@ def start(folder: Path, latency_s: float) -> None:
         finally:
             os.close(writing)
         try:
-            said = _said(ready.fileno(), until)
+            message = _read_message(ready.fileno(), until)
             between.wait(max(0.0, until - time.monotonic()))
         except subprocess.TimeoutExpired:
-            said = "it did not leave its starter"
+            message = "its parent process did not exit"
         finally:
             between.kill()
             between.wait()
-    if said != "ready":
-        raise StartError(f"the upstream did not start: {said or 'no word'} (log: {folder / 'log'})")
+    if message != "ready":
+        reason = message or "no message"
+        raise StartError(f"the upstream did not start: {reason} (log: {folder / 'log'})")
 
 
-def _said(descriptor: int, until: float) -> str:
-    """Read what the supervisor says of its start: `ready`, or what went wrong in one line."""
-    said = b""
+def _read_message(descriptor: int, until: float) -> str:
+    """Read the supervisor's start message: `ready`, or an error in one line."""
+    message = b""
     with selectors.DefaultSelector() as selector:
         selector.register(descriptor, selectors.EVENT_READ)
-        while b"\n" not in said:
+        while b"\n" not in message:
             if not selector.select(max(0.0, until - time.monotonic())):
-                return f"no answer within {START_DEADLINE:g} s"
+                return f"no message within {START_DEADLINE:g} s"
             if not (more := os.read(descriptor, 1000)):
                 break
-            said += more
-    return said.decode(errors="replace").strip()
+            message += more
+    return message.decode(errors="replace").strip()

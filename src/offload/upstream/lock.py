@@ -1,4 +1,4 @@
-"""A lock between processes: a locked file, which the kernel unlocks when its holders have died."""
+"""A lock between processes: a locked file, which the kernel unlocks when its holders end."""
 
 from __future__ import annotations
 
@@ -11,30 +11,30 @@ from pathlib import Path
 
 from offload.errors import StartError
 
-POLL = 0.02  # seconds between two tries: flock itself knows no deadline
+POLL = 0.02  # seconds between two tries: flock has no timeout
 
 
 @contextlib.contextmanager
 def locked(path: Path, deadline_s: float) -> Iterator[int]:
-    """Hold the lock on a file and give its descriptor; raise StartError after `deadline_s`.
+    """Hold the lock on a file and yield its descriptor; raise StartError after `deadline_s`.
 
-    A child that inherits the descriptor keeps the lock until it too has ended.
+    A child that inherits the descriptor keeps the lock until the child ends.
     """
     descriptor = os.open(path, os.O_RDWR | os.O_CREAT, 0o600)
     try:
-        _take(descriptor, path, time.monotonic() + deadline_s)
+        _acquire(descriptor, path, time.monotonic() + deadline_s)
         yield descriptor
     finally:
         os.close(descriptor)
 
 
-def _take(descriptor: int, path: Path, until: float) -> None:
+def _acquire(descriptor: int, path: Path, until: float) -> None:
     while True:
         try:
             return fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             if time.monotonic() > until:
                 raise StartError(
-                    f"{path} stays locked by another upstream: end it, then try again"
+                    f"{path} is locked by another upstream: stop it, then retry"
                 ) from None
             time.sleep(POLL)

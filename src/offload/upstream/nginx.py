@@ -1,4 +1,4 @@
-"""nginx: serves the pages when it is installed, as a child that never outlives the supervisor."""
+"""nginx: serves the pages if it is installed; it never outlives the supervisor."""
 
 from __future__ import annotations
 
@@ -18,13 +18,12 @@ import tornado.web
 from offload import prctl
 from offload.errors import StartError
 from offload.upstream.application import WWW
-from offload.upstream.backend import Serving, answers
+from offload.upstream.backend import Backend, is_ready
 from offload.upstream.certificates import Certificate
 from offload.upstream.embedded import BACKLOG, behind, free_ports
 
-WORKERS = 2  # processes; a guess: they serve far more than one server under test asks for
+WORKERS = 2  # processes; a guess: they serve far more requests than one server under test sends
 STOP_DEADLINE = 3.0  # seconds
-PR_SET_PDEATHSIG = 1
 CONFIGURATION = """\
 daemon off;
 {user}worker_processes {workers};
@@ -61,7 +60,7 @@ http {{
 
 
 def find() -> str | None:
-    """Find nginx on the PATH or where systems put it; None if it is not installed."""
+    """Find nginx on the PATH or in the usual folders; None if it is not installed."""
     return shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
 
 
@@ -69,23 +68,23 @@ def find() -> str | None:
 async def serving(
     program: str,
     app: tornado.web.Application,
-    wanted: Sequence[int],
+    ports: Sequence[int],
     certificate: Certificate,
     lock: int,
-) -> AsyncIterator[Serving]:
-    """Serve by nginx, and /flaky and /status by an application behind it; raise StartError.
+) -> AsyncIterator[Backend]:
+    """Serve with nginx, which proxies /flaky, /wait and /status to `app`; raise StartError.
 
-    Everything it writes stands beside the certificate; it keeps `lock` open until it has ended.
+    nginx writes its files beside the certificate, and keeps `lock` open until it has ended.
     """
     folder = certificate.chain.parent
     with behind(app) as port:
-        http, https = free_ports(wanted)
+        http, https = free_ports(ports)
         _configure(folder, certificate, http=http, https=https, behind=port)
         process = await _start(program, folder, lock)
         ended = asyncio.ensure_future(process.wait())
         try:
-            found = Serving("nginx", http, https, ended)
-            if not await answers(found, certificate.ca):
+            found = Backend("nginx", http, https, ended)
+            if not await is_ready(found, certificate.ca):
                 raise StartError(f"nginx did not start: see {folder / 'nginx.log'}")
             yield found
         finally:
@@ -95,7 +94,7 @@ async def serving(
 def _configure(
     folder: Path, certificate: Certificate, *, http: int, https: int, behind: int
 ) -> None:
-    """Write nginx.conf; its paths are relative to the folder, so that none has to be quoted."""
+    """Write nginx.conf; its paths are relative to the folder, so they need no quoting."""
     www = folder / "www"
     www.unlink(missing_ok=True)
     www.symlink_to(WWW)
@@ -121,7 +120,7 @@ async def _start(program: str, folder: Path, lock: int) -> asyncio.subprocess.Pr
             stdin=asyncio.subprocess.DEVNULL,
             stdout=asyncio.subprocess.DEVNULL,
             stderr=asyncio.subprocess.DEVNULL,
-            start_new_session=True,  # a Ctrl-C is for the supervisor, which then ends this
+            start_new_session=True,  # Ctrl-C reaches only the supervisor, which then stops nginx
             pass_fds=(lock,),
             preexec_fn=prctl.at_parents_end(os.getpid(), signal.SIGTERM),
         )
@@ -130,7 +129,7 @@ async def _start(program: str, folder: Path, lock: int) -> asyncio.subprocess.Pr
 
 
 async def _stop(process: asyncio.subprocess.Process, ended: asyncio.Future[int]) -> None:
-    """End nginx at once, by force after STOP_DEADLINE, and what is left of its workers."""
+    """Terminate nginx; after STOP_DEADLINE kill it and its remaining workers."""
     if not ended.done():
         process.terminate()
     await asyncio.wait({ended}, timeout=STOP_DEADLINE)
@@ -140,11 +139,11 @@ async def _stop(process: asyncio.subprocess.Process, ended: asyncio.Future[int])
 
 
 def _early_log(program: str) -> list[str]:
-    """Keep what it logs before it reads its configuration in the folder (nginx 1.19.5 on)."""
+    """Return the option for a log before the configuration is read (since nginx 1.19.5)."""
     try:
-        shown = subprocess.run([program, "-v"], capture_output=True, timeout=5, check=False).stderr
+        output = subprocess.run([program, "-v"], capture_output=True, timeout=5, check=False).stderr
     except (OSError, subprocess.TimeoutExpired):
         return []
-    found = re.search(rb"/(\d+)\.(\d+)\.(\d+)", shown)
+    found = re.search(rb"/(\d+)\.(\d+)\.(\d+)", output)
     version = tuple(int(part) for part in found.groups()) if found else (0,)
     return ["-e", "nginx.log"] if version >= (1, 19, 5) else []

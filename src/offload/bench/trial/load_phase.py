@@ -29,7 +29,7 @@ from offload.bench.trial.builder import GIL
 from offload.bench.trial.warmup import get
 from offload.errors import StartError
 from offload.flags import LOAD, Flag, Problem
-from offload.loads import Load, Measured, Ran
+from offload.loads import Load, LoadResult, LoadRun
 from offload.upstream import Upstream
 
 SHORT = 0.2  # s of load: in less, CPU clocks with ticks of 10 ms say nothing; a guess
@@ -63,7 +63,7 @@ def run(
     if ran.hung:  # siege does, about once in 22 short runs
         ran, watch, meter, tries = _watched(load, driver, facts, upstream)
         flags = (Flag("hung", f"{driver} was killed and run again"),)
-    measured = ran.measured
+    measured = ran.result
     window = (measured.window_began, measured.window_ended)
     inside = _reported(facts, load.url, *window)
     utilised = meter.between(*window)
@@ -94,7 +94,7 @@ def run(
     )
 
 
-def _result(case: CaseFacts, load: Load, measured: Measured, tries: int | None) -> Result:
+def _result(case: CaseFacts, load: Load, measured: LoadResult, tries: int | None) -> Result:
     return Result(
         elapsed_s=measured.elapsed_s,
         offered=measured.offered,
@@ -126,7 +126,7 @@ def _result(case: CaseFacts, load: Load, measured: Measured, tries: int | None) 
     )
 
 
-def _resources(used: Resources, measured: Measured, tool: LoadFacts) -> Resources:
+def _resources(used: Resources, measured: LoadResult, tool: LoadFacts) -> Resources:
     """Add what follows from the CPU times: in a short load they say nothing."""
     elapsed_s = measured.elapsed_s or 0.0
     cpu_s = None if elapsed_s < SHORT else used.cpu_s
@@ -158,7 +158,7 @@ def _tasks(inside: Facts) -> Tasks:
 
 def _watched(
     load: Load, driver: str, facts: Facts | None, upstream: Upstream | None
-) -> tuple[Ran, Watch, Meter, int | None]:
+) -> tuple[LoadRun, Watch, Meter, int | None]:
     """Run the load once, with what the server used and the upstream was requested meanwhile."""
     tries = _tries(upstream)
     pid = None if facts is None else int(str(facts["pid"]))
@@ -194,7 +194,7 @@ def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | N
     return round(max(0.0, busy - server - own - driver) / (elapsed_s * cores), 4)
 
 
-def _little_ratio(measured: Measured, load: Load) -> float | None:
+def _little_ratio(measured: LoadResult, load: Load) -> float | None:
     """X R / c, which Little's law says is 1 in a closed loop without thinking; None elsewhere.
 
     X R is the mean number of requests under way, where the tool reports that: in a window of few

@@ -116,7 +116,7 @@ def _measured(
             cycle_s = workload.cycle_s(case_facts, facts, before)
             with phases.of("warm", cycle_s):
                 warm_up = workload.warm_up(url, case_facts, facts)
-                warmed = loads.run(warm_up, "builtin").measured
+                warmed = loads.run(warm_up, "builtin").result
             expected = load.seconds or cycle_s * (load.requests or 0) / load.users
             if warmed.problem:
                 doubts += (Flag("warm-up", warmed.problem),)

@@ -1,1 +1,1 @@
-"""The engine of `builtin`: connections, loops and times of every request."""
+"""The engine of `builtin`: connections, load loops and the times of every request."""

@@ -1,17 +1,17 @@
-"""The body of a request or an answer: what its head says of it."""
+"""The body of a request or a response, as its headers describe it."""
 
 from __future__ import annotations
 
-FORM = "application/x-www-form-urlencoded"  # what load tools say when they are not told
+FORM = "application/x-www-form-urlencoded"  # the default of load tools
 
 
 def content_type(body: str) -> str:
-    """Name the type of a request's body, for every driver: JSON if it looks so, else a form."""
+    """Return the content type of a request's body: JSON if it looks like JSON, else a form."""
     return "application/json" if body.lstrip()[:1] in ("{", "[") else FORM
 
 
 def ends_by_close(head: bytes) -> bool:
-    """Say whether an answer's head is whole and names no length: its body ends with the stream."""
+    """Whether a complete response head has no length, so that the body ends with the stream."""
     head, end, _ = head.partition(b"\r\n\r\n")
     lower = head.lower()
     return bool(end) and b"content-length:" not in lower and b"chunked" not in lower

@@ -1,4 +1,4 @@
-"""Clients: the connections of one load process, what they saw, and when they are to stop."""
+"""Clients: the connections of one load process, their samples and their stop."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from offload.loads.engine.connection import Connection
 from offload.loads.engine.samples import Samples
 from offload.loads.engine.target import Target, target
 
-IN_A_ROW = 1000  # failures without one completed request between, after which nothing will follow
+MAX_CONSECUTIVE_FAILURES = 1000  # after these the load stops: the server is gone
 
 
 class Clients:
-    """What the closed and the open loop have in common; `next` differs."""
+    """What the closed and the open loop share; they differ in `next`."""
 
     loop: asyncio.AbstractEventLoop
 
@@ -27,63 +27,65 @@ class Clients:
         self.connections: list[Connection] = []
         self.stopped = False
         self._stop = asyncio.Event()
-        self._in_a_row = 0
-        self._completed = 0  # when the last request failed
+        self._failures_in_sequence = 0
+        self._completed = 0  # completed requests when the last request failed
         _allow_descriptors(load.users)
 
-    def begin(self) -> None:
-        """Ask the first requests; a loop is running."""
+    def start(self) -> None:
+        """Send the first requests; the event loop is running."""
         raise NotImplementedError
 
     def next(self, connection: Connection, now: float) -> None:
-        """Say what a connection does whose request has ended."""
+        """Decide what a connection does after its request has ended."""
         raise NotImplementedError
 
-    def ask_no_more(self) -> None:
-        """Begin no more requests, where users wait for answers before they do."""
+    def stop_sending(self) -> None:
+        """Start no more requests (closed loop only)."""
 
-    def fail(self, kind: str, began: float, now: float) -> None:
-        """Count a request that failed; after many in a row stop, for nothing will follow."""
+    def fail(self, kind: str, started: float, now: float) -> None:
+        """Count a failed request; stop after too many consecutive failures."""
         samples = self.samples
-        samples.failed.append((kind, began, now))
+        samples.failed.append((kind, started, now))
         if len(samples.ended) != self._completed:
-            self._completed, self._in_a_row = len(samples.ended), 0
-        self._in_a_row += 1
-        if self._in_a_row >= IN_A_ROW:
-            self.stop(f"builtin gave up after {IN_A_ROW} failures in a row ({kind})")
+            self._completed, self._failures_in_sequence = len(samples.ended), 0
+        self._failures_in_sequence += 1
+        if self._failures_in_sequence >= MAX_CONSECUTIVE_FAILURES:
+            self.stop(
+                f"builtin stopped after {MAX_CONSECUTIVE_FAILURES} consecutive failures ({kind})"
+            )
 
     def stop(self, problem: str | None = None) -> None:
-        """Ask no more, and note what is in flight; the first call counts."""
+        """Stop sending, and record the requests in flight; only the first call has an effect."""
         if self.stopped:
             return
         self.stopped = True
         self._stop.set()
         samples = self.samples
         samples.over, samples.problem = monotonic(), problem
-        samples.unfinished = [c.began for c in self.connections if c.began is not None]
+        samples.unfinished = [c.started for c in self.connections if c.started is not None]
         for connection in self.connections:
-            connection.leave()
+            connection.close()
 
     async def wait(self, seconds: float) -> None:
-        """Wait for the stop, or for so long."""
+        """Wait until the stop, at most `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stop.wait()
 
     def is_warm(self) -> bool:
-        """Say whether every connection has had an answer."""
+        """Whether every connection has had a response."""
         return all(c.answers for c in self.connections)
 
     def is_settled(self, at: float) -> bool:
-        """Say whether all that a server had been sent at a time has ended."""
-        return all(c.began is None or c.sent is None or c.sent > at for c in self.connections)
+        """Whether every request that was sent until `at` has ended."""
+        return all(c.started is None or c.sent is None or c.sent > at for c in self.connections)
 
     def sweep(self, now: float) -> None:
-        """End the requests that are over their time."""
+        """Fail the requests that exceeded their timeout."""
         late = now - self.load.timeout
         for connection in self.connections:
-            if connection.began is not None and connection.began < late:
-                connection.give_up()
+            if connection.started is not None and connection.started < late:
+                connection.time_out()
 
 
 def _allow_descriptors(users: int) -> None:

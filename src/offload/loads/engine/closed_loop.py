@@ -1,4 +1,4 @@
-"""The closed loop: users that each wait for their answer before they ask again."""
+"""The closed loop: each user waits for its response before it sends the next request."""
 
 from __future__ import annotations
 
@@ -11,56 +11,56 @@ from offload.loads.engine.clients import Clients
 from offload.loads.engine.connection import Connection
 
 
-class Closed(Clients):
-    """All users of one load process, for a time, for so many requests, or for so many each."""
+class ClosedLoop(Clients):
+    """The users of one load process, for a time, a number of requests, or a number per user."""
 
     def __init__(self, load: Load) -> None:
         super().__init__(load)
-        self._left: float = math.inf if load.requests is None else load.requests
+        self._remaining: float = math.inf if load.requests is None else load.requests
         self._is_over = False
         self._is_endless = load.requests is None and load.each is None and not load.think
-        self._chance = random.Random(load.seed)  # noqa: S311 - jitter, to be repeated
+        self._random = random.Random(load.seed)  # noqa: S311 - repeatable jitter
 
-    def begin(self) -> None:
-        self._began = monotonic()
+    def start(self) -> None:
+        self._started_at = monotonic()
         self.connections.extend(Connection(self) for _ in range(self.load.users))
-        self._busy = len(self.connections)
+        self._active = len(self.connections)
         for user in self.connections:
             self.next(user, monotonic())
 
     def next(self, connection: Connection, now: float) -> None:
         if self._is_endless and not self.stopped:  # the hot path
-            connection.ask(now)
+            connection.send(now)
             return
         if self.stopped:
             return
-        is_done = self._is_over or self._left <= 0
+        is_done = self._is_over or self._remaining <= 0
         if is_done or (self.load.each is not None and self._has_enough(connection, now)):
-            self._rest()
+            self._stop_user()
             return
-        self._left -= 1
+        self._remaining -= 1
         if self.load.think and connection.answers:
-            pause = self.load.think * self._chance.uniform(0.5, 1.5)
-            self.loop.call_later(pause, self._ask, connection)
+            pause = self.load.think * self._random.uniform(0.5, 1.5)
+            self.loop.call_later(pause, self._send, connection)
         else:
-            connection.ask(now)
+            connection.send(now)
 
-    def ask_no_more(self) -> None:
+    def stop_sending(self) -> None:
         self._is_over, self._is_endless = True, False
 
-    def _ask(self, user: Connection) -> None:
-        """Ask after a pause for thought, unless nobody is to ask any more."""
+    def _send(self, user: Connection) -> None:
+        """Send after the think time, unless sending has stopped."""
         if self._is_over:
-            self._rest()
+            self._stop_user()
         elif not self.stopped:
-            user.ask(monotonic())
+            user.send(monotonic())
 
     def _has_enough(self, user: Connection, now: float) -> bool:
         each, seconds = self.load.each or 0, self.load.seconds or 0.0
-        return user.answers >= each and now - self._began >= seconds
+        return user.answers >= each and now - self._started_at >= seconds
 
-    def _rest(self) -> None:
-        """Have one user less that asks; the load is over when none is left."""
-        self._busy -= 1
-        if self._busy == 0:
+    def _stop_user(self) -> None:
+        """Stop one user; the load ends when none is left."""
+        self._active -= 1
+        if self._active == 0:
             self.stop()

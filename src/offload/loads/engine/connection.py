@@ -1,4 +1,4 @@
-"""A connection: one request at a time on it, opened again when it is needed."""
+"""A connection: it carries one request at a time and reconnects when needed."""
 
 from __future__ import annotations
 
@@ -24,49 +24,51 @@ MALFORMED = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 
 
 class Connection(asyncio.Protocol):
-    """At most one request in flight, which `began` at a time (None: none is).
+    """At most one request in flight.
 
-    It was `sent` when it was connected, which is None as long as it is not.
+    `started` is the start time of the request in flight (None: no request). `sent` is when it was
+    written to a connected socket (None: not yet connected).
 
-    `_good` is the last answer that came whole and left all as it was. One clock reading
-    ends a request and begins the next, and a request is one write: this path is the tool's cost.
+    `_good` is the last response that arrived in one piece and kept the connection. One clock
+    reading ends a request and starts the next, and a request is one write: this path is the
+    tool's overhead.
     """
 
     def __init__(self, clients: Clients) -> None:
         self.clients = clients
-        self.began: float | None = None
+        self.started: float | None = None
         self.sent: float | None = None
         self.answers = 0
         self._request = clients.target.request
         self._keep_alive = clients.load.keep_alive
-        self._note_began = clients.samples.began.append
+        self._note_started = clients.samples.started.append
         self._note_sent = clients.samples.sent.append
         self._note_ended = clients.samples.ended.append
         self._next = clients.next
         self._transport: asyncio.Transport | None = None
         self._connecting: asyncio.Task[None] | None = None
-        self._status = 0  # of the answer that is complete
+        self._status = 0  # of a complete response
         self._keep = False
         self._head = b""
 
-    def ask(self, began: float) -> None:
-        """Send a request that began just now, on the connection kept or on a new one."""
-        self.began = began
+    def send(self, started: float) -> None:
+        """Send a request that started at `started`, on the open connection or a new one."""
+        self.started = started
         if self._transport is not None:
-            self.sent = began
+            self.sent = started
             self._head = b""
             self._write(self._request)
         else:
             self.sent = None
             self._connecting = self.clients.loop.create_task(self._connect())
 
-    def give_up(self) -> None:
-        """End a request that is over its time."""
+    def time_out(self) -> None:
+        """Fail a request that exceeded its timeout."""
         self._fail("timeout")
 
-    def leave(self) -> None:
-        """Drop the connection, whatever is on it."""
-        self.began = None
+    def close(self) -> None:
+        """Drop the connection and any request on it."""
+        self.started = None
         self._drop()
 
     async def _connect(self) -> None:
@@ -75,7 +77,7 @@ class Connection(asyncio.Protocol):
             await loop.create_connection(lambda: self, target.host, target.port, ssl=target.secure)
         except OSError as error:
             self._connecting = None
-            self._fail(next(kind for of, kind in KINDS if isinstance(error, of)))
+            self._fail(next(kind for error_type, kind in KINDS if isinstance(error, error_type)))
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         self._transport, self._connecting = cast(asyncio.Transport, transport), None
@@ -87,9 +89,9 @@ class Connection(asyncio.Protocol):
         self._write(self._request)
 
     def data_received(self, data: bytes) -> None:
-        began = self.began
-        if data == self._good and began is not None and not self._head:
-            self._finish(200, began)  # the parser would say the same of the same bytes
+        started = self.started
+        if data == self._good and started is not None and not self._head:
+            self._finish(200, started)  # the same bytes parse to the same result
             return
         try:
             self._feed(data)
@@ -97,7 +99,7 @@ class Connection(asyncio.Protocol):
             self._keep = False
             self._status = self._status or -1
         status = self._status
-        if began is None:  # more than was asked for
+        if started is None:  # data without a request
             self._drop()
         elif status:
             self._status = 0
@@ -105,12 +107,12 @@ class Connection(asyncio.Protocol):
                 self._drop()
             elif status < 400 and not self._head:
                 self._good = data
-            self._finish(status, began)
+            self._finish(status, started)
         elif b"\r\n\r\n" not in self._head:  # a head may come in several pieces
             self._head += data
 
     def on_message_complete(self) -> None:
-        """Take the answer, as httptools calls it; a second one is more than was asked for."""
+        """Note a complete response (httptools calls this); a second one closes the connection."""
         status = self._parser.get_status_code()
         if self._status:
             self._keep = False
@@ -119,34 +121,34 @@ class Connection(asyncio.Protocol):
             self._keep = self._keep_alive and self._parser.should_keep_alive()
 
     def connection_lost(self, error: Exception | None) -> None:
-        if self._transport is None:  # we dropped it
+        if self._transport is None:  # closed by this side
             return
         self._transport = None
-        if self.began is None:
+        if self.started is None:
             return
         if error is None and ends_by_close(self._head):
-            self._finish(self._parser.get_status_code(), self.began)
+            self._finish(self._parser.get_status_code(), self.started)
         else:
             self._fail("tls" if isinstance(error, ssl.SSLError) else "reset")
 
-    def _finish(self, status: int, began: float) -> None:
+    def _finish(self, status: int, started: float) -> None:
         now = monotonic()
-        self.began = None
+        self.started = None
         self.answers += 1
         if 0 < status < 400:
-            self._note_began(began)
-            self._note_sent(self.sent or began)
+            self._note_started(started)
+            self._note_sent(self.sent or started)
             self._note_ended(now)
         else:
             kind = "other" if status < 0 else "4xx" if status < 500 else "5xx"
-            self.clients.fail(kind, began, now)
+            self.clients.fail(kind, started, now)
         self._next(self, now)
 
     def _fail(self, kind: str) -> None:
-        began, now = cast(float, self.began), monotonic()
-        self.began = None
+        started, now = cast(float, self.started), monotonic()
+        self.started = None
         self._drop()
-        self.clients.fail(kind, began, now)
+        self.clients.fail(kind, started, now)
         self._next(self, now)
 
     def _drop(self) -> None:

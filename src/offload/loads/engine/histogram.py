@@ -1,4 +1,4 @@
-"""A histogram of times: sparse counts in logarithmic buckets, which merge by addition."""
+"""A histogram of times: sparse counts in logarithmic buckets, merge by addition."""
 
 from __future__ import annotations
 
@@ -7,18 +7,18 @@ from bisect import bisect_right
 from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 
-ERROR = 0.01  # relative, at most, of a quantile
+ERROR = 0.01  # maximum relative error of a quantile
 GROWTH = (1 + ERROR) / (1 - ERROR)
-SMALLEST = 1e-9  # s: what the clock cannot tell from nothing
+SMALLEST = 1e-9  # s: the clock cannot distinguish less from 0
 
-Histogram = Mapping[str, int]  # by the bucket's number, in words as JSON has them
+Histogram = Mapping[str, int]  # bucket number, a string as in JSON, to count
 
 
 def histogram(ordered: Sequence[float]) -> dict[str, int]:
-    """Count sorted times in s: bucket i holds those in (GROWTH^(i-1), GROWTH^i].
+    """Count sorted times in s: bucket i holds the times in (GROWTH^(i-1), GROWTH^i].
 
-    The buckets are those of DDSketch (Masson, Rim and Lee, VLDB 2019). There are far fewer of them
-    than times, so each is looked up in the times.
+    The buckets are those of DDSketch (Masson, Rim and Lee, VLDB 2019). There are far fewer
+    buckets than times, so the end of each bucket is searched in the times.
     """
     counts: dict[str, int] = {}
     done = 0
@@ -30,8 +30,8 @@ def histogram(ordered: Sequence[float]) -> dict[str, int]:
     return counts
 
 
-def merged(histograms: Iterable[Histogram]) -> dict[str, int]:
-    """Add histograms up: what one would have been that saw all the times."""
+def merge(histograms: Iterable[Histogram]) -> dict[str, int]:
+    """Add histograms: the result equals one histogram of all the times."""
     total: Counter[str] = Counter()
     for one in histograms:
         total.update(one)
@@ -39,9 +39,9 @@ def merged(histograms: Iterable[Histogram]) -> dict[str, int]:
 
 
 def quantile(counts: Histogram, share: float) -> float | None:
-    """Give the time in s that `share` of all do not exceed, within ERROR; None when there is none.
+    """Return the time in s that `share` of all do not exceed, within ERROR; None if empty.
 
-    It is the nearest rank's bucket, by the value that is ERROR from both of its ends.
+    It is the value in the nearest rank's bucket that differs by ERROR from both bucket ends.
     """
     rank = max(1, math.ceil(share * sum(counts.values())))
     for bucket in sorted(counts, key=int):

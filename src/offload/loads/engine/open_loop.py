@@ -1,4 +1,4 @@
-"""The open loop: requests that arrive at their times, whether or not earlier ones are answered."""
+"""The open loop: requests arrive on schedule, whether or not earlier ones are answered."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from offload.loads.engine.timer import Timer
 
 
 def arrivals(whole: Load, seed: int, process: int, start: float) -> Iterator[float]:
-    """Give the times at which one of a load's processes is to ask, without end.
+    """Yield the scheduled start times of one of a load's processes, without end.
 
-    Those of all processes together come at `rate`: evenly, as every n-th process takes its turn,
-    or by a Poisson process, which the sum of n independent ones of rate / n is.
+    All processes together send at `rate`: uniformly, each process sending every n-th request, or
+    as a Poisson process, which is the sum of n independent ones of rate / n.
     """
     assert whole.rate is not None
     if whole.arrivals == "uniform":
@@ -26,16 +26,17 @@ def arrivals(whole: Load, seed: int, process: int, start: float) -> Iterator[flo
         while True:
             yield start + number / whole.rate
             number += whole.processes
-    chance = random.Random(seed)  # noqa: S311 - arrivals that can be repeated
+    generator = random.Random(seed)  # noqa: S311 - repeatable arrivals
     while True:
-        start += chance.expovariate(whole.rate / whole.processes)
+        start += generator.expovariate(whole.rate / whole.processes)
         yield start
 
 
-class Open(Clients):
-    """Arrivals that take an idle connection, a new one up to `users`, or else wait for one.
+class OpenLoop(Clients):
+    """Arrivals that use an idle connection, open a new one (at most `users`), or wait for one.
 
-    A request began when it was to begin: its waiting, and a late scheduler, are in its time.
+    A request starts at its scheduled time: waiting and scheduler delay are part of its response
+    time.
     """
 
     def __init__(self, load: Load, whole: Load, process: int) -> None:
@@ -45,35 +46,35 @@ class Open(Clients):
         self._waiting: deque[float] = deque()
         self._due = math.inf
 
-    def begin(self) -> None:
+    def start(self) -> None:
         self._arrivals = arrivals(self._whole, self.load.seed, self._process, monotonic())
         self._due = next(self._arrivals)
         self._timer = Timer(self.loop, self._arrive)
         self._timer.at(self._due)
 
     def _arrive(self) -> None:
-        """Ask all that is due; how late that is stays visible."""
+        """Send all requests that are due, and record their delay."""
         now, samples = monotonic(), self.samples
         while self._due <= now and not self.stopped:
-            samples.asked.append(self._due)
+            samples.due.append(self._due)
             samples.late.append(now - self._due)
-            self._ask(self._due)
+            self._send(self._due)
             self._due = next(self._arrivals)
         if not self.stopped:
             self._timer.at(self._due)
 
-    def _ask(self, began: float) -> None:
+    def _send(self, started: float) -> None:
         if self._idle:
-            self._idle.pop().ask(began)
+            self._idle.pop().send(started)
         elif len(self.connections) < self.load.users:
             self.connections.append(Connection(self))
-            self.connections[-1].ask(began)
+            self.connections[-1].send(started)
         else:
-            self._waiting.append(began)
+            self._waiting.append(started)
 
     def next(self, connection: Connection, now: float) -> None:
         if self._waiting and not self.stopped:
-            connection.ask(self._waiting.popleft())
+            connection.send(self._waiting.popleft())
         else:
             self._idle.append(connection)
 
@@ -93,5 +94,5 @@ class Open(Clients):
     def sweep(self, now: float) -> None:
         super().sweep(now)
         while self._waiting and self._waiting[0] < now - self.load.timeout:
-            # not by fail(): many at once say only that the server is slower than they arrive
+            # not by fail(): many at once only mean that the server is slower than the arrivals
             self.samples.failed.append(("timeout", self._waiting.popleft(), now))

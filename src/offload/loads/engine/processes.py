@@ -1,4 +1,4 @@
-"""The processes of one load: users divided among them, what they saw brought together."""
+"""The processes of one load: divide the users among them and collect their samples."""
 
 from __future__ import annotations
 
@@ -11,34 +11,32 @@ from time import monotonic
 from offload import prctl
 from offload.loads import Load
 from offload.loads.engine.samples import Samples
-from offload.loads.engine.shared_state import OVER, Board
+from offload.loads.engine.shared_state import LOAD_END, SharedState
 from offload.loads.engine.worker import work
 
-PR_SET_PDEATHSIG = 1
 
-
-def run(load: Load, board: Board) -> list[Samples]:
-    """Run a load in as many processes as it asks for; give what each of them saw."""
-    parts = divided(load)
-    context = multiprocessing.get_context("fork")  # shares the board; no loop and no thread is yet
+def run(load: Load, state: SharedState) -> list[Samples]:
+    """Run a load in `load.processes` processes; return the samples of each."""
+    parts = divide(load)
+    context = multiprocessing.get_context("fork")  # shares the state; no loop or thread runs yet
     pipes, children = [], []
     for process, part in enumerate(parts):
         reading, writing = context.Pipe(duplex=False)
         child = context.Process(
-            target=_child, args=(part, load, board, process, writing, os.getpid())
+            target=_child, args=(part, load, state, process, writing, os.getpid())
         )
         child.start()
         writing.close()
         pipes.append(reading)
         children.append(child)
-    seen = _received(pipes, board)
+    samples = _receive(pipes, state)
     for child in children:
         child.join()
-    return seen
+    return samples
 
 
-def divided(load: Load) -> list[Load]:
-    """Divide users, requests and rate of a load; the shares add up to the whole."""
+def divide(load: Load) -> list[Load]:
+    """Divide a load's users and requests; the parts add up to the whole."""
     count = load.processes
     return [
         replace(
@@ -56,21 +54,21 @@ def _share(amount: int, count: int, process: int) -> int:
 
 
 def _child(
-    part: Load, whole: Load, board: Board, process: int, pipe: Connection, parent: int
+    part: Load, whole: Load, state: SharedState, process: int, pipe: Connection, parent: int
 ) -> None:
     prctl.end_with(parent)  # even by kill -9
-    pipe.send(work(part, whole, board, process))  # arrays cross as their bytes
+    pipe.send(work(part, whole, state, process))  # arrays are pickled as bytes
 
 
-def _received(pipes: list[Connection], board: Board) -> list[Samples]:
-    """Take what each process saw; when one died, say so and end the others."""
-    seen: dict[Connection, Samples] = {}
-    while len(seen) < len(pipes):
-        for pipe in wait(pipe for pipe in pipes if pipe not in seen):
+def _receive(pipes: list[Connection], state: SharedState) -> list[Samples]:
+    """Receive the samples of each process; if one died, report it and end the others."""
+    samples: dict[Connection, Samples] = {}
+    while len(samples) < len(pipes):
+        for pipe in wait(pipe for pipe in pipes if pipe not in samples):
             assert isinstance(pipe, Connection)
             try:
-                seen[pipe] = pipe.recv()
+                samples[pipe] = pipe.recv()
             except EOFError:
-                board.decide(OVER, monotonic())
-                seen[pipe] = Samples(problem=f"load process {pipes.index(pipe) + 1} died")
-    return [seen[pipe] for pipe in pipes]
+                state.decide(LOAD_END, monotonic())
+                samples[pipe] = Samples(problem=f"load process {pipes.index(pipe) + 1} died")
+    return [samples[pipe] for pipe in pipes]

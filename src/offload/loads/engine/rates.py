@@ -1,4 +1,4 @@
-"""The rate of a window, from when the requests that touch it began and ended."""
+"""The rate of a window, from the start and end times of the requests that overlap it."""
 
 from __future__ import annotations
 
@@ -10,47 +10,48 @@ STEPS = 8  # ends tried over one response time
 
 
 def residence_spread(
-    began: Sequence[float], ended: Sequence[float], start: float, end: float
+    started: Sequence[float], ended: Sequence[float], start: float, end: float
 ) -> float | None:
-    """Give completed requests a second from `start` to `end`; None for an empty window.
+    """Return completed requests per second from `start` to `end`; None for an empty window.
 
-    Each request adds its unit evenly over [began, ended], and the rate is the sum of what falls
-    into the window over the window's length. Requests that were in flight at either end must be
-    among them; one begins when it is sent, for what waits to connect is not in the server. The sum
-    of n such shares is what operational analysis calls completions, without the step of one batch
-    of users at each end that counting has.
+    Each request is spread evenly over [start, end] of its own, and the rate is the sum of the
+    parts inside the window divided by the window's length. The requests in flight at either end
+    of the window must be included. A request starts when it is sent, since one that waits to
+    connect is not in the server. The sum of n such parts is what operational analysis calls
+    completions, without the step of one batch of users at each end that counting has.
     """
     if end <= start:
         return None
-    return _inside(began, ended, start, end) / (end - start)
+    return _inside(started, ended, start, end) / (end - start)
 
 
 def in_flight(
-    began: Sequence[float], ended: Sequence[float], start: float, end: float
+    started: Sequence[float], ended: Sequence[float], start: float, end: float
 ) -> float | None:
-    """Give how many requests were under way from `start` to `end`, on average; None without time.
+    """Return the mean number of requests in flight from `start` to `end`; None if empty.
 
-    By Little's law it is X R, of the rate in the window and the mean time of what that rate counts.
-    The mean of the requests that ended in the window is of another time: from one response earlier.
+    By Little's law it is X R: the rate in the window times the mean response time of the requests
+    that the rate counts. The requests that ended in the window describe an earlier time, by one
+    response time.
     """
     if end <= start:
         return None
-    pairs = zip(began, ended, strict=True)
+    pairs = zip(started, ended, strict=True)
     return fsum(max(0.0, min(e, end) - max(b, start)) for b, e in pairs) / (end - start)
 
 
-def quantum(began: Sequence[float], ended: Sequence[float], start: float, end: float) -> float:
-    """Give what is left of the quantisation, as a share of the rate.
+def quantum(started: Sequence[float], ended: Sequence[float], start: float, end: float) -> float:
+    """Return the remaining quantization error as a share of the rate.
 
-    It is half the range that the rate has when the window ends up to one mean response time
-    earlier: nothing for a steady flow, up to one batch for a server whose answers come in bursts.
+    It is half the range of the rate over windows that end up to one mean response time earlier: 0
+    for a steady flow, up to one batch for a server that responds in bursts.
     """
-    whole = _inside(began, ended, start, end)
+    whole = _inside(started, ended, start, end)
     if not whole:
         return 1.0
-    mean = (fsum(ended) - fsum(began)) / len(ended)
+    mean = (fsum(ended) - fsum(started)) / len(ended)
     back = min(mean, (end - start) / 2)
-    late = [(b, e) for b, e in zip(began, ended, strict=True) if e > end - back and b < end]
+    late = [(b, e) for b, e in zip(started, ended, strict=True) if e > end - back and b < end]
     begins, ends = [b for b, _ in late], [e for _, e in late]
     rates = []
     for step in range(STEPS):
@@ -61,17 +62,17 @@ def quantum(began: Sequence[float], ended: Sequence[float], start: float, end: f
 
 
 def quantum_of_count(users: int, completed: int) -> float | None:
-    """Give the quantisation of completed / elapsed: one batch of users, as a share."""
+    """Return the quantization error of completed / elapsed: one batch of users, as a share."""
     return users / completed if completed else None
 
 
 def between_completions(
     ended: Sequence[float], start: float, end: float
 ) -> tuple[float | None, float]:
-    """Give (n - 1) / time from the first of n completions in a window to the last; and its quantum.
+    """Return (n - 1) / time from the first to the last of n completions, and its quantum.
 
-    It is the rate of a server whose completions are even, whoever waits outside. The quantum is
-    the widest gap's excess over the mean gap, as a share of that time. None below two completions.
+    It is the rate of a server with even completions, whoever waits outside. The quantum is the
+    widest gap minus the mean gap, as a share of that time. The rate is None below two completions.
     """
     inside = sorted(e for e in ended if start <= e <= end)
     if len(inside) < 2 or inside[-1] == inside[0]:
@@ -81,10 +82,10 @@ def between_completions(
     return (len(inside) - 1) / lasted, (widest - lasted / (len(inside) - 1)) / lasted
 
 
-def _inside(began: Sequence[float], ended: Sequence[float], start: float, end: float) -> float:
-    """Add up the shares of all requests that lie between `start` and `end`."""
+def _inside(started: Sequence[float], ended: Sequence[float], start: float, end: float) -> float:
+    """Sum the parts of all requests between `start` and `end`."""
     total = 0.0
-    for b, e in zip(began, ended, strict=True):
+    for b, e in zip(started, ended, strict=True):
         if b >= start and e <= end:
             if e > start or b > start or e < end:
                 total += 1.0

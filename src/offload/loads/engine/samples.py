@@ -1,4 +1,4 @@
-"""Samples: when every request of a load began and ended, and what became of it."""
+"""Samples: start, end and outcome of every request of a load."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ def _doubles() -> array[float]:
 
 @dataclass
 class Samples:
-    """What one load process saw, in seconds of CLOCK_MONOTONIC.
+    """The requests of one load process; times in seconds of CLOCK_MONOTONIC.
 
-    `began`, `sent` and `ended` are of completed requests, in the order of their ends; one is sent
-    when it is connected. `failed` has kind, begin and end of the others; `unfinished` the begins of
-    those in flight when it was `over`. `asked` and `late` say of an open loop when each was to
-    begin, and how late it was begun. `busy` is the share of one core that it used within the
-    window. `problem` says why it ended early.
+    `started`, `sent` and `ended` describe completed requests, in the order of their ends; a
+    request is sent once it is connected. `failed` has kind, start and end of the others;
+    `unfinished` the starts of those in flight when the load was `over`. In an open loop `due` are
+    the scheduled starts and `late` the delays. `busy` is the share of one core that the process
+    used within the window. `problem` is the reason of an early end.
     """
 
-    began: array[float] = field(default_factory=_doubles)
+    started: array[float] = field(default_factory=_doubles)
     sent: array[float] = field(default_factory=_doubles)
     ended: array[float] = field(default_factory=_doubles)
     failed: list[tuple[str, float, float]] = field(default_factory=list)
     unfinished: list[float] = field(default_factory=list)
-    asked: array[float] = field(default_factory=_doubles)
+    due: array[float] = field(default_factory=_doubles)
     late: array[float] = field(default_factory=_doubles)
     over: float = field(default_factory=monotonic)
     busy: float | None = None

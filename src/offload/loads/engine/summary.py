@@ -1,4 +1,4 @@
-"""The summary of a load: what was measured, from the times of all its requests."""
+"""The result of a load, computed from the times of all its requests."""
 
 from __future__ import annotations
 
@@ -12,12 +12,12 @@ from operator import sub
 from typing import Any
 
 from offload.flags import Flag
-from offload.loads import Load, Measured
+from offload.loads import Load, LoadResult
 from offload.loads.engine import rates
 from offload.loads.engine.histogram import histogram
 from offload.loads.engine.phases import has_window
 from offload.loads.engine.samples import Samples
-from offload.loads.engine.shared_state import BEGAN, ENDED, START, Board
+from offload.loads.engine.shared_state import LOAD_START, WINDOW_END, WINDOW_START, SharedState
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
 KINDS = ("refused", "reset", "timeout", "tls", "4xx", "5xx", "other", "unfinished")
@@ -25,33 +25,33 @@ KINDS = ("refused", "reset", "timeout", "tls", "4xx", "5xx", "other", "unfinishe
 
 @dataclass(frozen=True)
 class Window:
-    """From when to when a load is counted, in s of CLOCK_MONOTONIC; `is_own`: with load around."""
+    """The counted time, in s of CLOCK_MONOTONIC; `is_own`: the load continues around it."""
 
-    began: float
+    started: float
     ended: float
     is_own: bool
 
     @property
     def length(self) -> float:
-        """Its length in s."""
-        return self.ended - self.began
+        """The length in s."""
+        return self.ended - self.started
 
 
-def window(load: Load, board: Board, parts: Sequence[Samples]) -> Window:
-    """Give the window that was agreed on, or all of the load when it has none or ended early."""
-    began, ended = board.time(BEGAN), board.time(ENDED)
+def window(load: Load, state: SharedState, parts: Sequence[Samples]) -> Window:
+    """Return the agreed window, or the whole load if it has none or ended early."""
+    started, ended = state.time(WINDOW_START), state.time(WINDOW_END)
     if has_window(load) and ended:
-        return Window(began, ended, is_own=True)
+        return Window(started, ended, is_own=True)
     over = ended or max(part.over for part in parts)
-    return Window(began or board.time(START), over, is_own=False)
+    return Window(started or state.time(LOAD_START), over, is_own=False)
 
 
-def summary(load: Load, window: Window, parts: Sequence[Samples]) -> Measured:
-    """Sum up what the processes of a load saw in its window."""
-    times, failed = _counted(load, window, parts)
+def summary(load: Load, window: Window, parts: Sequence[Samples]) -> LoadResult:
+    """Summarize the samples of a load's processes within its window."""
+    times, failed = _count(load, window, parts)
     ordered = sorted(times)
     finished = len(times) + failed.total() - failed["unfinished"]
-    return Measured(
+    return LoadResult(
         elapsed_s=round(window.length, 6),
         completed=len(times),
         failed={kind: failed[kind] for kind in KINDS},
@@ -60,47 +60,47 @@ def summary(load: Load, window: Window, parts: Sequence[Samples]) -> Measured:
         response_how="per request" if ordered else None,
         histogram=histogram(ordered) if ordered else None,
         window_s=round(window.length, 6),
-        window_began=window.began,
+        window_began=window.started,
         window_ended=window.ended,
         driver_busy=max((round(p.busy, 4) for p in parts if p.busy is not None), default=None),
         problem=next((part.problem for part in parts if part.problem), None),
         notes=_notes(load, window, len(times)),
         **_rates(load, window, parts, len(times)),
         **_quantiles(ordered),
-        **(_offered(window, parts) if load.rate else {}),
+        **(_open_loop_figures(window, parts) if load.rate else {}),
     )
 
 
-def _counted(
+def _count(
     load: Load, window: Window, parts: Sequence[Samples]
 ) -> tuple[array[float], Counter[str]]:
-    """Give the times of the requests that count, and the failures by kind.
+    """Return the response times of the requests that count, and the failures by kind.
 
-    Of an open loop those count that were to begin within the window. Of a closed one those that
-    ended within it; what was in flight at its end counts only when it fails.
+    In an open loop the requests scheduled within the window count. In a closed loop those that
+    ended within it count; a request in flight at the window's end counts only if it fails.
     """
-    first, last = window.began, window.ended
+    first, last = window.started, window.ended
     times, failed = array("d"), Counter[str]()
     for part in parts:
         if load.rate:
-            pairs = zip(part.began, part.ended, strict=True)
+            pairs = zip(part.started, part.ended, strict=True)
             times.extend(e - b for b, e in pairs if first <= b <= last)
             failed.update(kind for kind, b, _ in part.failed if first <= b <= last)
             failed["unfinished"] += sum(first <= b <= last for b in part.unfinished)
         else:
             own = slice(bisect_left(part.ended, first), bisect_right(part.ended, last))
-            times.extend(map(sub, part.ended[own], part.began[own]))
+            times.extend(map(sub, part.ended[own], part.started[own]))
             failed.update(kind for kind, b, e in part.failed if first <= e and b <= last)
             failed["unfinished"] += sum(b <= last for b in part.unfinished)
     return times, failed
 
 
-def _offered(window: Window, parts: Sequence[Samples]) -> dict[str, Any]:
+def _open_loop_figures(window: Window, parts: Sequence[Samples]) -> dict[str, Any]:
     late = sorted(
         late
         for part in parts
-        for at, late in zip(part.asked, part.late, strict=True)
-        if window.began <= at <= window.ended
+        for at, late in zip(part.due, part.late, strict=True)
+        if window.started <= at <= window.ended
     )
     return {
         "offered": len(late),
@@ -110,7 +110,7 @@ def _offered(window: Window, parts: Sequence[Samples]) -> dict[str, Any]:
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
-    """Give the smallest sample that `share` of all do not exceed (nearest rank)."""
+    """Return the smallest sample that `share` of all do not exceed (nearest rank)."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
@@ -128,28 +128,28 @@ def _rates(load: Load, window: Window, parts: Sequence[Samples], completed: int)
             "rate_how": "count / elapsed",
             "rate_quantum": rates.quantum_of_count(load.users, completed),
         }
-    began, sent, ended = array("d"), array("d"), array("d")
+    started, sent, ended = array("d"), array("d"), array("d")
     for part in parts:
-        began.extend(part.began)
+        started.extend(part.started)
         sent.extend(part.sent)
         ended.extend(part.ended)
-    edges = (window.began, window.ended)
+    edges = (window.started, window.ended)
     if not load.waits:
         rate, quantum = rates.between_completions(ended, *edges)
         return {"rate": rate, "rate_how": "between completions", "rate_quantum": quantum}
     return {
         "rate": rates.residence_spread(sent, ended, *edges),
         "rate_how": "residence-spread",
-        "in_flight": rates.in_flight(began, ended, *edges),
+        "in_flight": rates.in_flight(started, ended, *edges),
         "rate_quantum": rates.quantum(sent, ended, *edges),
     }
 
 
 def _notes(load: Load, window: Window, completed: int) -> tuple[Flag, ...]:
-    """Say when the window was ended by its cap before it had what it was to have."""
+    """Note a window that ended at its maximum length with too few responses."""
     wanted = max(load.completions, math.ceil(load.cycles * load.users))
     if not window.is_own or completed >= wanted:
         return ()
     return (
-        Flag("window", f"ended after {window.length:.0f} s with {completed} of {wanted} answers"),
+        Flag("window", f"ended after {window.length:.0f} s with {completed} of {wanted} responses"),
     )

@@ -1,4 +1,4 @@
-"""The target of a load: where it is, and the bytes that ask it."""
+"""The target of a load: its address and the bytes of a request."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from offload.loads.engine.body import content_type
 
 @dataclass(frozen=True)
 class Target:
-    """Where requests go, what is sent, and by which authorities the answerer is verified."""
+    """The address, the TLS settings and the bytes of a request."""
 
     host: str
     port: int
@@ -22,7 +22,7 @@ class Target:
 
 
 def target(load: Load) -> Target:
-    """Read a load's URL once, so that a request costs one write."""
+    """Parse a load's URL once, so that a request is a single write."""
     parts = urlsplit(load.url)
     secure = _context(load) if parts.scheme == "https" else None
     return Target(
@@ -48,7 +48,7 @@ def _request(load: Load, host: str, path: str, query: str) -> bytes:
 
 
 def _context(load: Load) -> ssl.SSLContext:
-    """Verify against the system's authorities and the one that the load or UPSTREAM_CA names."""
+    """Trust the system's CAs and the one that the load or UPSTREAM_CA names."""
     context = ssl.create_default_context()
     if authority := load.ca or os.environ.get("UPSTREAM_CA"):
         context.load_verify_locations(authority)

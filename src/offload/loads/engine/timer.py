@@ -1,4 +1,4 @@
-"""A timer that fires within microseconds, where an event loop's own counts in milliseconds."""
+"""A timer with microsecond precision; an event loop's own has milliseconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Timer:
-    """Calls `fire` at a time of CLOCK_MONOTONIC, by Linux's timerfd or else by the loop."""
+    """Call `fire` at a time of CLOCK_MONOTONIC, by Linux's timerfd or else by the loop."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, fire: Callable[[], None]) -> None:
         self._loop, self._fire = loop, fire
@@ -28,7 +28,7 @@ class Timer:
             loop.add_reader(self._fd, self._read)
 
     def at(self, when: float) -> None:
-        """Fire once, at `when`, or at once when that is over."""
+        """Fire once at `when`, or immediately if that is past."""
         if self._fd < 0:
             self._handle = self._loop.call_later(max(0.0, when - monotonic()), self._fire)
             return
@@ -37,7 +37,7 @@ class Timer:
         self._libc.timerfd_settime(self._fd, ABSOLUTE, words, None)
 
     def close(self) -> None:
-        """Fire no more."""
+        """Cancel the timer."""
         if self._handle is not None:
             self._handle.cancel()
         if self._fd >= 0:
@@ -48,6 +48,6 @@ class Timer:
     def _read(self) -> None:
         try:
             os.read(self._fd, 8)
-        except BlockingIOError:  # it was set anew meanwhile
+        except BlockingIOError:  # the timer was set again in the meantime
             return
         self._fire()

@@ -1,4 +1,4 @@
-"""A load process: one event loop with clients that follow the load's course."""
+"""A load process: one event loop whose clients follow the load's phases."""
 
 from __future__ import annotations
 
@@ -8,48 +8,48 @@ from time import monotonic
 
 from offload.loads import Load
 from offload.loads.engine.clients import Clients
-from offload.loads.engine.closed_loop import Closed
-from offload.loads.engine.open_loop import Open
-from offload.loads.engine.phases import Course
+from offload.loads.engine.closed_loop import ClosedLoop
+from offload.loads.engine.open_loop import OpenLoop
+from offload.loads.engine.phases import LoadPhases
 from offload.loads.engine.samples import Samples
-from offload.loads.engine.shared_state import OVER, READY, START, Board
+from offload.loads.engine.shared_state import LOAD_END, LOAD_START, READY, SharedState
 
-TICK = 0.005  # s between two looks at the course
-SWEEP = 0.1  # s between two looks for requests that are over their time
+TICK = 0.005  # s between two updates of the phases
+SWEEP = 0.1  # s between two checks for timed-out requests
 
 
-def work(load: Load, whole: Load, board: Board, process: int) -> Samples:
-    """Run this process's part of the whole load to its end."""
+def work(load: Load, whole: Load, state: SharedState, process: int) -> Samples:
+    """Run this process's part of the whole load to its end and return its samples."""
     loop = None
     with contextlib.suppress(ImportError):
         import uvloop
 
         loop = uvloop.new_event_loop
-    clients = Open(load, whole, process) if whole.rate else Closed(load)
+    clients = OpenLoop(load, whole, process) if whole.rate else ClosedLoop(load)
     with asyncio.Runner(loop_factory=loop) as runner:
-        runner.run(_work(clients, whole, board, process))
+        runner.run(_work(clients, whole, state, process))
     return clients.samples
 
 
-async def _work(clients: Clients, whole: Load, board: Board, process: int) -> None:
-    # It returns nothing: the runner's end words its result, which took 0.25 s for 150,000 samples.
+async def _work(clients: Clients, whole: Load, state: SharedState, process: int) -> None:
+    # It returns nothing: asyncio's Runner formats a result at its end: 0.25 s for 150,000 samples.
     clients.loop = asyncio.get_running_loop()
-    course = Course(whole, board, process)
-    board.post(process, READY, 1)
-    while not board.time(START) and not board.time(OVER):
-        if process == 0 and all(board.posted(READY)):
-            board.decide(START, monotonic())
+    phases = LoadPhases(whole, state, process)
+    state.post(process, READY, 1)
+    while not state.time(LOAD_START) and not state.time(LOAD_END):
+        if process == 0 and all(state.values(READY)):
+            state.decide(LOAD_START, monotonic())
         else:
             await asyncio.sleep(TICK)
-    clients.begin()
-    swept = monotonic()
+    clients.start()
+    last_sweep = monotonic()
     while not clients.stopped:
         now = monotonic()
-        course.look(clients, now)
-        if now - swept >= SWEEP:
+        phases.update(clients, now)
+        if now - last_sweep >= SWEEP:
             clients.sweep(now)
-            swept = now
+            last_sweep = now
         await clients.wait(TICK)
-    clients.samples.busy = course.busy(monotonic())
+    clients.samples.busy = phases.busy(monotonic())
     if clients.samples.problem is not None:
-        board.decide(OVER, monotonic())
+        state.decide(LOAD_END, monotonic())

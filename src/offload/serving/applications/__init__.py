@@ -1,1 +1,1 @@
-"""Applications: any task behind HTTP, ASGI, WSGI or RSGI."""
+"""Applications that serve any task over HTTP, ASGI, WSGI or RSGI."""

@@ -1,4 +1,4 @@
-"""Any task as an ASGI application: it runs on the server's event loop, which it holds."""
+"""Any task as an ASGI application: the task runs on the server's event loop."""
 
 from __future__ import annotations
 
@@ -16,16 +16,16 @@ Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
 
 class Application:
-    """Answer `/` with a task, `/resources/`, answers of a size, and 404."""
+    """Respond to `/` with the task, to `/resources/`, to `/bytes/N` and `/str/N`, else with 404."""
 
     def __init__(self, task: str) -> None:
         tasks.resolve(task)
         self._task = task
 
     async def __call__(self, scope: Mapping[str, Any], receive: Receive, send: Send) -> None:
-        """Answer one request, or the server's own beginning and end."""
+        """Respond to one request, or to the lifespan messages of the server."""
         if scope["type"] == "lifespan":
-            await live(receive, send)
+            await lifespan(receive, send)
             return
         if (content := sized_responses.of(scope["path"])) is not None:
             body = content if isinstance(content, bytes) else content.encode()
@@ -37,12 +37,12 @@ class Application:
 
 
 def application() -> Application:
-    """Make the application of a process that another's server began."""
-    return Application(worker_ready.note())
+    """Create the application in a worker process of an external server."""
+    return Application(worker_ready.report())
 
 
-async def live(receive: Receive, send: Send) -> None:
-    """Answer the server's own beginning and end; the lag of its loop is watched between them."""
+async def lifespan(receive: Receive, send: Send) -> None:
+    """Respond to the lifespan messages, and start sampling the loop's lag at startup."""
     while True:
         message = (await receive())["type"]
         if message == "lifespan.startup":

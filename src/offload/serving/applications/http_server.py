@@ -1,4 +1,4 @@
-"""The plain HTTP server of the standard library: HTTP/1.0, one thread, one connection at a time."""
+"""The standard library's HTTP server: HTTP/1.0, one thread, one connection at a time."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from offload import tasks
 from offload.serving.applications import responses
 from offload.serving.lifecycle import log, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
-from offload.serving.metrics.task_clock import Timed
+from offload.serving.metrics.task_clock import TimedResult
 
 
-def serve(task: str, run: Callable[[], Timed], port: int, backlog: int) -> None:
-    """Answer each request by `run()` until a stop signal, then those in the listen queue."""
+def serve(task: str, run: Callable[[], TimedResult], port: int, backlog: int) -> None:
+    """Respond with `run()` until a stop signal, then to the requests in the listen queue."""
     tasks.resolve(task)
 
     class Handler(BaseHTTPRequestHandler):
@@ -30,8 +30,8 @@ def serve(task: str, run: Callable[[], Timed], port: int, backlog: int) -> None:
             self.end_headers()
             self.wfile.write(answer.body)
 
-        def log_message(self, *words: object) -> None:
-            """Log nothing: failures of the task have their own line."""
+        def log_message(self, *arguments: object) -> None:
+            """Log nothing: task failures are logged separately."""
 
     with ports.binding(port):
         server = _Server(("127.0.0.1", port), Handler, backlog)
@@ -40,7 +40,7 @@ def serve(task: str, run: Callable[[], Timed], port: int, backlog: int) -> None:
         readiness.announce(server.server_address[1])
         server.serve_forever(poll_interval=0.05)
         server.timeout = 0
-        for _ in range(backlog + 1):  # the kernel queues one more than asked
+        for _ in range(backlog + 1):  # the kernel queues one more than the backlog
             server.handle_request()
 
 
@@ -54,7 +54,7 @@ class _Server(TCPServer):
         super().__init__(address, handler)
 
     def handle_error(self, request: object, client_address: object) -> None:
-        """Pass over a client that left before its answer: it is the client's own count."""
+        """Ignore a client that disconnected early (the client counts it); log other errors."""
         error = sys.exception()
         if not isinstance(error, OSError):
             log.failed(f"a request raised {error!r}")

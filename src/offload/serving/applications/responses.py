@@ -1,4 +1,4 @@
-"""The answers every server gives alike: the task's body, its failure, /resources/ and 404."""
+"""The responses that all servers share: the task's body, its failure, /resources/ and 404."""
 
 from __future__ import annotations
 
@@ -20,24 +20,24 @@ class Answer:
     body: bytes
 
 
-def of(timed: task_clock.Timed) -> Answer:
-    """Answer the body that a task returned, or 500 and why, and keep what the task took."""
-    outcome = task_clock.note(timed)
+def of(timed: task_clock.TimedResult) -> Answer:
+    """Return the task's body, or 500 with its error, and record the task's times."""
+    outcome = task_clock.record(timed)
     if isinstance(outcome, TaskFailed):
         return failed(outcome)
-    probe.answered["completed"] += 1
+    probe.response_counts["completed"] += 1
     return Answer(200, "text/html; charset=utf-8", outcome)
 
 
 def failed(error: Exception) -> Answer:
-    """Answer 500 with one line that says why, and log it."""
-    probe.answered["failed"] += 1
+    """Return 500 with the error in one line, and log it."""
+    probe.response_counts["failed"] += 1
     log.failed(str(error))
     return _plain(500, log.escaped(str(error)))
 
 
 def other(uri: str) -> Answer | None:
-    """Answer any path but the task's own, `/`, for which it is None."""
+    """Return the response to any path except the task's `/`, for which it is None."""
     path, _, query = uri.partition("?")
     if path == "/":
         return None
@@ -46,22 +46,22 @@ def other(uri: str) -> Answer | None:
     try:
         window = _window(query)
     except ValueError:
-        return _plain(400, "ask /resources/?from=A&to=B in seconds of CLOCK_MONOTONIC, A before B")
-    told = probe.resources()
+        return _plain(400, "use /resources/?from=A&to=B in seconds of CLOCK_MONOTONIC, A before B")
+    report = probe.resources()
     if window is not None:
-        told |= {**loop_lag.between(*window), **task_clock.between(*window)}
+        report |= {**loop_lag.between(*window), **task_clock.between(*window)}
         if query.endswith("&each"):
-            told["each"] = task_clock.each(*window)
-    return Answer(200, "application/json", json.dumps(told, indent=2).encode() + b"\n")
+            report["each"] = task_clock.each(*window)
+    return Answer(200, "application/json", json.dumps(report, indent=2).encode() + b"\n")
 
 
 def _window(query: str) -> tuple[float, float] | None:
-    """Read from and to, in seconds of CLOCK_MONOTONIC; None when neither is asked for."""
-    asked = dict(parse_qsl(query, keep_blank_values=True))
-    if not asked:
+    """Parse from and to, in seconds of CLOCK_MONOTONIC; None without a query."""
+    values = dict(parse_qsl(query, keep_blank_values=True))
+    if not values:
         return None
-    begin, end = (float(asked.get(key, "nan")) for key in ("from", "to"))
-    if not begin <= end:  # so is it, too, when one of them is missing or nan
+    begin, end = (float(values.get(key, "nan")) for key in ("from", "to"))
+    if not begin <= end:  # also true if one of them is missing or nan
         raise ValueError
     return begin, end
 

@@ -1,4 +1,4 @@
-"""Any task as an RSGI application: it runs on the event loop, and answers in one call."""
+"""Any task as an RSGI application: it runs on the event loop and responds in one call."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ SIZED = [("content-type", sized_responses.CONTENT_TYPE)]
 
 
 class Application:
-    """Answer `/` with a task, `/resources/`, answers of a size, and 404."""
+    """Respond to `/` with the task, to `/resources/`, to `/bytes/N` and `/str/N`, else with 404."""
 
     def __init__(self, task: str) -> None:
         tasks.resolve(task)
         self._task = task
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
-        """Answer one request."""
+        """Respond to one request."""
         content = sized_responses.of(scope.path)
         if isinstance(content, str):
             protocol.response_str(200, SIZED, content)
@@ -35,5 +35,5 @@ class Application:
 
 
 def application() -> Application:
-    """Make the application of a process that another's server began."""
-    return Application(worker_ready.note())
+    """Create the application in a worker process of an external server."""
+    return Application(worker_ready.report())

@@ -1,4 +1,4 @@
-"""The Tornado application: it answers each request by what a strategy's `run` returns."""
+"""The Tornado application: it responds to each request with the result of a strategy's `run`."""
 
 from __future__ import annotations
 
@@ -19,30 +19,30 @@ from offload.serving.applications import responses
 from offload.serving.lifecycle import drain, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import loop_lag, probe
-from offload.serving.metrics.task_clock import Timed
+from offload.serving.metrics.task_clock import TimedResult
 
-QUIET = 0.05  # s without a new request before idle connections are closed; a guess
+QUIET = 0.05  # s without a new request until idle connections are closed; a guess
 LIMITS = {"idle_connection_timeout": 10.0, "body_timeout": 10.0, "max_body_size": 1 << 20}
 
-Run = Callable[[], Awaitable[Timed]]  # runs the task once, wherever the strategy runs tasks
+Run = Callable[[], Awaitable[TimedResult]]  # runs the task once, where the strategy runs tasks
 
 
 def serve(
     run: Run, port: int, backlog: int, pool: AbstractAsyncContextManager[object] | None = None
 ) -> None:
-    """Answer each request by `run()` until a stop signal; `pool` is entered on the event loop."""
+    """Respond with `run()` until a stop signal; `pool` is entered on the event loop."""
     asyncio.run(_serve(run, port, backlog, pool))
 
 
 def serve_on_loop(task: str, run: Run, port: int, backlog: int) -> None:
-    """As `serve`, where `run` holds the event loop until the task awaits."""
-    # Nothing overtakes a `def` on the loop; whether an `async def` awaits is known once it runs.
+    """Serve like `serve`, for a `run` that blocks the event loop until the task awaits."""
+    # A `def` blocks the loop to its end; whether an `async def` awaits is unknown before it runs.
     probe.facts["serial"] = not iscoroutinefunction(tasks.resolve(task))
     serve(run, port, backlog)
 
 
 def listen(port: int, backlog: int) -> socket.socket:
-    """Listen on a port of this machine alone; raise MachineError."""
+    """Listen on a port of 127.0.0.1; raise MachineError."""
     with ports.binding(port):
         return bind_sockets(port, "127.0.0.1", backlog=backlog)[0]
 
@@ -50,7 +50,7 @@ def listen(port: int, backlog: int) -> socket.socket:
 def serve_socket(
     run: Run, listening: socket.socket, backlog: int, ready: Callable[[], None]
 ) -> None:
-    """Answer the requests of a listening socket by `run()`; call `ready` once it accepts."""
+    """Respond to a listening socket's requests with `run()`; call `ready` once it accepts."""
     asyncio.run(_accept(run, listening, backlog, ready))
 
 
@@ -86,7 +86,7 @@ class _Handler(RequestHandler):
             self.set_header("Content-Type", answer.content_type)
             if stop.at is not None:
                 self.set_header("Connection", "close")
-            with suppress(StreamClosedError):  # the client left before its answer: its own count
+            with suppress(StreamClosedError):  # the client disconnected early, and counts it
                 await self.finish(answer.body)
 
     async def _answer(self) -> responses.Answer:
@@ -96,7 +96,7 @@ class _Handler(RequestHandler):
             return responses.failed(error)
 
     def compute_etag(self) -> None:
-        """Hash no bodies: that would be work of the server's own in every request."""
+        """Compute no ETag: hashing each body would be overhead in every request."""
 
 
 async def _serve(
@@ -124,11 +124,11 @@ async def _accept(
     await stopped.wait()
     await drain.accept_waiting(listening, backlog)
     server.stop()
-    await _quiet(requests)
+    await _wait_until_quiet(requests)
     await server.close_all_connections()
 
 
-async def _quiet(requests: _Requests) -> None:
+async def _wait_until_quiet(requests: _Requests) -> None:
     """Wait until no request is in progress and none arrived for QUIET seconds."""
     while True:
         await requests.idle.wait()

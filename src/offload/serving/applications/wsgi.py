@@ -1,4 +1,4 @@
-"""Any task as a WSGI application: it runs in the worker that answers the request."""
+"""Any task as a WSGI application: it runs in the worker that handles the request."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ Start = Callable[[str, list[tuple[str, str]]], object]
 
 
 class Application:
-    """Answer `/` with a task, `/resources/`, and 404."""
+    """Respond to `/` with the task, to `/resources/`, else with 404."""
 
     def __init__(self, task: str) -> None:
         tasks.resolve(task)
         self._task = task
 
     def __call__(self, environ: dict[str, Any], start_response: Start) -> list[bytes]:
-        """Answer one request."""
+        """Respond to one request."""
         uri = f"{environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}"
         answer = responses.other(uri) or responses.of(task_clock.call(self._task))
         status = f"{answer.status} {HTTPStatus(answer.status).phrase}"
@@ -32,5 +32,5 @@ class Application:
 
 
 def application() -> Application:
-    """Make the application of a process that another's server began."""
-    return Application(worker_ready.note())
+    """Create the application in a worker process of an external server."""
+    return Application(worker_ready.report())

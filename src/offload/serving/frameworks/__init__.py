@@ -1,1 +1,1 @@
-"""Frameworks and servers of others, set up as the published benchmarks set them up."""
+"""External frameworks and servers, configured as in the published benchmarks."""

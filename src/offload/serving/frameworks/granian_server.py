@@ -1,4 +1,4 @@
-"""granian in this process, which is its main one: workers in Rust that call Python for a task."""
+"""granian with this process as its main process: its Rust workers call Python for each task."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from offload import tasks
 from offload.errors import StartError, UsageError
 from offload.serving.lifecycle import ports, worker_ready
 
-MODES = ("mt", "st")  # one runtime of many threads, or one of one thread a thread
+MODES = ("mt", "st")  # one multi-threaded runtime, or a single-threaded runtime per thread
 
 
 def serve(
@@ -23,7 +23,7 @@ def serve(
         raise UsageError(f"mode={mode!r} is not one of {', '.join(MODES)}")
     tasks.resolve(task)
     with ports.binding(port), socket.create_server(("127.0.0.1", port)) as probe:
-        port = probe.getsockname()[1]  # granian wants to know it, and opens it itself
+        port = probe.getsockname()[1]  # granian needs the number and opens the port itself
     worker_ready.expect(task, workers, port)
     blocking = {"blocking_threads": threads} if interface == "wsgi" else {}
     server = Granian(
@@ -44,4 +44,4 @@ def serve(
         server.serve()
     except SystemExit as error:
         if error.code:
-            raise StartError("granian ended: see its own words") from None
+            raise StartError("granian ended: see its output above") from None

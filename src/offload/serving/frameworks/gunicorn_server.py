@@ -1,4 +1,4 @@
-"""gunicorn in this process, which is its arbiter: forked workers that serve by WSGI."""
+"""gunicorn with this process as its arbiter: forked workers that serve over WSGI."""
 
 from __future__ import annotations
 
@@ -23,15 +23,15 @@ def serve(
     make: Callable[[], Any] = wsgi.application,
     **settings: Any,
 ) -> None:
-    """Serve what each worker makes, any task unless given, until a stop signal.
+    """Serve the application that `make` creates in each worker, until a stop signal.
 
-    `settings` are gunicorn's own, with its defaults for others.
+    The default application runs any task. `settings` are gunicorn's; others have its defaults.
     """
     tasks.resolve(task)
     with ports.binding(port):
         listening = socket.create_server(("127.0.0.1", port), backlog=backlog)
     worker_ready.expect(task, settings["workers"], listening.getsockname()[1])
-    told = {
+    options = {
         "bind": f"fd://{listening.detach()}",  # gunicorn closes it
         "backlog": backlog,
         "graceful_timeout": int(DRAIN),
@@ -40,12 +40,12 @@ def serve(
     }
     arbiter = os.getpid()
     try:
-        _Application(make, told).run()
+        _Application(make, options).run()
     except SystemExit as error:
-        if os.getpid() != arbiter:  # a worker's end, which is not the server's
+        if os.getpid() != arbiter:  # a worker ends, not the server
             os._exit(int(error.code or 0))
         if error.code:
-            raise StartError("gunicorn ended: see its own words") from None
+            raise StartError("gunicorn ended: see its output above") from None
 
 
 class _Application(BaseApplication):

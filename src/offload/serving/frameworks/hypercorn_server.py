@@ -1,4 +1,4 @@
-"""hypercorn in this process: on a socket that is bound before it starts."""
+"""hypercorn in this process, on a socket that is bound before it starts."""
 
 from __future__ import annotations
 
@@ -17,17 +17,17 @@ from offload.errors import Mendable
 from offload.serving.lifecycle import ports, readiness
 from offload.serving.lifecycle.stop_signal import DRAIN, stop
 
-QUIET = 0.05  # s without a new request before connections are closed; a guess
+QUIET = 0.05  # s without a new request until connections are closed; a guess
 
 Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 
 
 def serve(application: Asgi, port: int, backlog: int) -> None:
-    """Serve an ASGI application until a stop signal; what was accepted is answered."""
+    """Serve an ASGI application until a stop signal; accepted requests are finished."""
     with ports.binding(port):
         listening = socket.create_server(("127.0.0.1", port), backlog=backlog)
     config = Config()
-    config.bind = [f"fd://{os.dup(listening.fileno())}"]  # hypercorn closes its own
+    config.bind = [f"fd://{os.dup(listening.fileno())}"]  # hypercorn closes its descriptor
     config.backlog = backlog
     config.errorlog = None
     config.graceful_timeout = DRAIN
@@ -39,18 +39,18 @@ def serve(application: Asgi, port: int, backlog: int) -> None:
 
 
 class _Serving:
-    """An application that counts its requests, so that it is known when all are answered."""
+    """An application that counts its requests, to detect when all are finished."""
 
     def __init__(self, application: Asgi, listening: socket.socket) -> None:
         self._application, self._listening = application, listening
-        self._begun = self._busy = 0
+        self._started = self._busy = 0
         self.error: Mendable | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
             await self._application(scope, receive, send)
             return
-        self._begun += 1
+        self._started += 1
         self._busy += 1
         try:
             await self._application(scope, receive, send)
@@ -58,20 +58,20 @@ class _Serving:
             self._busy -= 1
 
     async def until_stopped(self) -> None:
-        """Say that it listens, wait for the stop signal, then for all that wait to be accepted."""
+        """Announce readiness, wait for the stop signal, then for all queued requests."""
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
         stop.then(lambda: loop.call_soon_threadsafe(stopped.set))
         try:
             readiness.announce(self._listening.getsockname()[1])
-        except Mendable as error:  # raised in here it would be one of a group
+        except Mendable as error:  # raised here it would be part of an exception group
             self.error = error
             return
         await stopped.wait()
         waiting = select.poll()
         waiting.register(self._listening, select.POLLIN)
         before = -1
-        while before != self._begun or self._busy or waiting.poll(0):
-            before = self._begun
+        while before != self._started or self._busy or waiting.poll(0):
+            before = self._started
             await asyncio.sleep(QUIET)
         self._listening.close()

@@ -1,4 +1,4 @@
-"""One FastAPI application whose routes wait for the upstream: four ways of one fetch."""
+"""A FastAPI application whose four routes fetch from the upstream in different ways."""
 
 from __future__ import annotations
 
@@ -20,22 +20,22 @@ from offload.tasks._upstream import UPSTREAM_HTTP
 
 WAIT = f"{UPSTREAM_HTTP}/wait"
 TIMEOUT = 30.0  # s
-POOL = 16  # threads behind to_thread: as the published machine's 12 threads gave by default
+POOL = 16  # threads behind to_thread: the default on the published machine's 12 CPU threads
 
 
 def application() -> FastAPI:
-    """Make the application; each of its processes calls this once."""
+    """Create the application; each process calls this once."""
     task = os.environ["SERVER_TASK"]
     probe.facts.update(probe.identity(), server="fastapi_requests", task=task)
-    app = FastAPI(lifespan=_equipped, docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(lifespan=_lifespan, docs_url=None, redoc_url=None, openapi_url=None)
 
     @app.get("/requests_async")
     async def requests_async(seconds: float) -> dict[str, str]:
-        return {"answer": _fetch(seconds)}  # the mistake: it blocks the loop
+        return {"answer": _fetch(seconds)}  # the classic mistake: it blocks the loop
 
     @app.get("/requests_sync")
     def requests_sync(seconds: float) -> dict[str, str]:
-        return {"answer": _fetch(seconds)}  # in one of 40 threads of the framework
+        return {"answer": _fetch(seconds)}  # in one of the framework's 40 threads
 
     @app.get("/requests_to_thread_async")
     async def requests_to_thread_async(seconds: float) -> dict[str, str]:
@@ -43,8 +43,8 @@ def application() -> FastAPI:
 
     @app.get("/aiohttp_async")
     async def aiohttp_async(seconds: float) -> dict[str, str]:
-        asked = {"seconds": str(seconds)}
-        async with app.state.session.get(WAIT, params=asked) as response:
+        params = {"seconds": str(seconds)}
+        async with app.state.session.get(WAIT, params=params) as response:
             response.raise_for_status()
             return {"answer": await response.text()}
 
@@ -58,15 +58,15 @@ def application() -> FastAPI:
 
 
 def _fetch(seconds: float) -> str:
-    """Fetch by a connection of its own, as requests.get does."""
+    """Fetch over a new connection, as requests.get does."""
     response = requests.get(WAIT, {"seconds": str(seconds)}, timeout=TIMEOUT)
     response.raise_for_status()
     return response.text
 
 
 @asynccontextmanager
-async def _equipped(app: FastAPI) -> AsyncIterator[None]:
-    """Give a process its pool and its one session, and end it with the server."""
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
+    """Set up a process: it ends with its parent, and has one thread pool and one session."""
     threading.Thread(target=pool_workers.end_with_parent, daemon=True).start()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(POOL))
     timeout = aiohttp.ClientTimeout(total=TIMEOUT)

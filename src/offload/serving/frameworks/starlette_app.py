@@ -1,4 +1,4 @@
-"""A Starlette application whose only endpoint is a plain `def`, which runs any task."""
+"""A Starlette application with one plain `def` endpoint, which runs any task."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from offload.serving.metrics import loop_lag, task_clock
 
 
 def application(task: str) -> Starlette:
-    """Make the application; its threads are those of the loop it is served on."""
+    """Create the application; it uses the worker threads of its event loop."""
 
     def answer(request: Request) -> Response:
         uri = f"{request.scope['path']}?{request.scope['query_string'].decode('latin-1')}"
@@ -24,8 +24,8 @@ def application(task: str) -> Starlette:
         return Response(found.body, found.status, {"content-type": found.content_type})
 
     @asynccontextmanager
-    async def watched(_: Starlette) -> AsyncIterator[None]:
+    async def lifespan(_: Starlette) -> AsyncIterator[None]:
         loop_lag.watch(asyncio.get_running_loop())
         yield
 
-    return Starlette(routes=[Route("/{path:path}", answer)], lifespan=watched)
+    return Starlette(routes=[Route("/{path:path}", answer)], lifespan=lifespan)

@@ -1,4 +1,4 @@
-"""FastAPI with Strawberry's GraphQL: routes and resolvers that call a task in six ways."""
+"""FastAPI with Strawberry's GraphQL: six routes and resolvers, each calling a task differently."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from offload.serving.metrics import loop_lag, task_clock
 
 
 def application(task: str) -> FastAPI:
-    """Make the application: `/`, two plain routes and four resolvers, each calling it its way."""
+    """Create the application: `/`, two plain routes and four resolvers."""
 
     def call() -> str:
         return tasks.call(task).decode()
@@ -37,7 +37,7 @@ def application(task: str) -> FastAPI:
         pooled: str = strawberry.field(resolver=in_pool)
         wrapped: str = strawberry.field(resolver=make_async(call))
 
-    app = FastAPI(lifespan=_watched, docs_url=None, redoc_url=None, openapi_url=None)
+    app = FastAPI(lifespan=_lifespan, docs_url=None, redoc_url=None, openapi_url=None)
     app.include_router(GraphQLRouter(strawberry.Schema(Query)), prefix="/graphql")
 
     @app.get("/hello")
@@ -46,7 +46,7 @@ def application(task: str) -> FastAPI:
 
     @app.get("/rest")
     def rest() -> dict[str, str]:
-        return {"hello": call()}  # in one of 40 threads of the framework
+        return {"hello": call()}  # in one of the framework's 40 threads
 
     @app.get("/{path:path}")
     async def any_other(path: str, request: Request) -> Response:
@@ -58,7 +58,7 @@ def application(task: str) -> FastAPI:
 
 
 def make_async(blocking: Callable[[], str]) -> Callable[[], Awaitable[str]]:
-    """Wrap a blocking resolver as one that is awaited: it runs in a thread of the pool."""
+    """Wrap a blocking resolver as an async one that runs in a thread of the pool."""
 
     @functools.wraps(blocking)
     async def wrapped() -> str:
@@ -69,6 +69,6 @@ def make_async(blocking: Callable[[], str]) -> Callable[[], Awaitable[str]]:
 
 
 @asynccontextmanager
-async def _watched(app: FastAPI) -> AsyncIterator[None]:
+async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     loop_lag.watch(asyncio.get_running_loop())
     yield

@@ -1,4 +1,4 @@
-"""uvicorn in this process, and its workers: on a socket that is bound before it starts."""
+"""uvicorn in this process or in workers, on a socket that is bound before it starts."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ from offload.serving.lifecycle import ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
 
-QUIET = 0.05  # s without a new request before connections are closed; a guess
+QUIET = 0.05  # s without a new request until connections are closed; a guess
 READY = 10.0  # s for all workers to import the application
 
 
@@ -29,10 +29,10 @@ def serve(
     http: str = "httptools",
     within: AbstractAsyncContextManager[object] | None = None,
 ) -> None:
-    """Serve an ASGI application in one process until a stop signal; what was accepted is answered.
+    """Serve an ASGI application in one process until a stop signal; accepted requests are finished.
 
-    The loop is named, so that it is the same whatever else is installed. All of it is `within` a
-    context of that loop, and what beginning it raises is raised.
+    The event loop is set by name, so that it does not depend on installed packages. The server
+    runs `within` a context manager on that loop; an error on entering it is raised.
     """
     with _bound(port, backlog) as listening:
         server = _Server(_config(application, backlog, http))
@@ -43,7 +43,7 @@ def serve(
 
 
 def supervise(application: str, port: int, backlog: int, processes: int) -> None:
-    """Serve `module:function`, which makes an ASGI application, in so many processes."""
+    """Serve `module:function`, which creates an ASGI application, in `processes`."""
     with _bound(port, backlog) as listening:
         config = _config(application, backlog, "httptools", workers=processes, factory=True)
         _Supervisor(config, [listening]).run()
@@ -66,7 +66,7 @@ def _config(application: Any, backlog: int, http: str, **more: Any) -> uvicorn.C
 @contextlib.contextmanager
 def _bound(port: int, backlog: int) -> Iterator[socket.socket]:
     with ports.binding(port):
-        # With its protocol named, as asyncio wants it to set TCP_NODELAY on what it accepts.
+        # The protocol is explicit: asyncio sets TCP_NODELAY on accepted sockets only then.
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
@@ -76,13 +76,13 @@ def _bound(port: int, backlog: int) -> Iterator[socket.socket]:
 
 
 class _Server(uvicorn.Server):
-    """Say when it listens; its stop signals are those of every server here, and lose nobody."""
+    """A uvicorn server that announces readiness and drains on this project's stop signals."""
 
     error: Mendable | None = None
     within: AbstractAsyncContextManager[object]
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
-        async with self.within:  # not in the lifespan: its errors would be tracebacks, too
+        async with self.within:  # not in the lifespan, whose errors are printed as tracebacks
             await super().serve(sockets)
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
@@ -91,7 +91,7 @@ class _Server(uvicorn.Server):
         stop.then(self._stop)
         try:
             readiness.announce(sockets[0].getsockname()[1])
-        except Mendable as error:  # raised in here it would be a traceback of uvicorn's
+        except Mendable as error:  # raised here uvicorn would print it as a traceback
             self.error, self.should_exit = error, True
 
     @contextlib.contextmanager
@@ -102,7 +102,7 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Answer what waits to be accepted, too: uvicorn itself resets what it has not read."""
+        """Also accept and answer queued requests: uvicorn would reset unread connections."""
         waiting = select.poll()
         for listening in sockets or []:
             waiting.register(listening, select.POLLIN)
@@ -117,13 +117,13 @@ class _Server(uvicorn.Server):
 
 
 class _Supervisor(Multiprocess):
-    """Say when all workers serve; it takes the stop signals over, and hands them on."""
+    """A supervisor that announces readiness once all workers serve, and forwards stop signals."""
 
     def init_processes(self) -> None:
         super().init_processes()
         for process in self.processes:
             if not process.wait_until_ready(READY):
                 self.terminate_all()
-                raise StartError(f"a worker was not ready within {READY:.0f} s: see its own words")
+                raise StartError(f"a worker was not ready within {READY:.0f} s: see its output")
         probe.facts["worker_pids"] = sorted(process.pid or 0 for process in self.processes)
         readiness.announce(self.sockets[0].getsockname()[1])

@@ -1,1 +1,1 @@
-"""The life of a server: its port, when it is ready, how it drains and stops."""
+"""The life cycle of a server: port, readiness, drain and stop."""

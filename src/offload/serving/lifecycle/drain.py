@@ -1,4 +1,4 @@
-"""The drain of a listen queue: what waits in it when a stop signal comes is accepted, too."""
+"""Drain the listen queue: connections that wait in it at a stop signal are accepted."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ import socket
 
 
 async def accept_waiting(listening: socket.socket, backlog: int) -> None:
-    """Let the loop accept what waits in the listen queue, and not what goes on coming after it."""
+    """Let the loop accept the connections in the listen queue, but not an endless stream."""
     waiting = select.poll()
     waiting.register(listening, select.POLLIN)
-    for _ in range(backlog // 128 + 3):  # Tornado accepts 128 in a turn of the loop
+    for _ in range(backlog // 128 + 3):  # Tornado accepts 128 per loop iteration
         if not waiting.poll(0):
             return
         await asyncio.sleep(0)

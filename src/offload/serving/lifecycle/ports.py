@@ -1,4 +1,4 @@
-"""The port of a server: bound, or one line that says why not."""
+"""Bind the port of a server, or report the reason in one line."""
 
 from __future__ import annotations
 
@@ -10,9 +10,9 @@ from offload.errors import MachineError
 
 @contextlib.contextmanager
 def binding(port: int) -> Iterator[None]:
-    """Word what the system says to a bind: MachineError; nothing else may run in here."""
+    """Convert an OSError of a bind to MachineError; nothing else may run inside."""
     try:
         yield
     except OSError as error:
-        fix = "end what listens there, or choose another with port="
+        fix = "stop what listens there, or choose another port with port="
         raise MachineError(f"port {port}: {error.strerror}: {fix}") from error

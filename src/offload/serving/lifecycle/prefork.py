@@ -1,4 +1,4 @@
-"""Processes that are forked before there is any loop, each with a Tornado server of its own."""
+"""Prefork: child processes, forked before any event loop, each with its own Tornado server."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
 from offload.serving.pools import pool_workers
 
-READY = 10.0  # s for all processes to serve
-PAUSE = 0.05  # s before a process that died is replaced: those that cannot begin take no CPU
+READY = 10.0  # s until all processes serve
+PAUSE = 0.05  # s before a dead process is replaced, so that failing starts use no CPU
 
 
 def serve(task: str, run: Run, port: int, backlog: int, processes: int) -> None:
-    """Serve until a stop signal, which every process answers by ending what it has accepted."""
+    """Serve until a stop signal; every process then finishes its accepted requests."""
     tasks.resolve(task)
     with tornado_app.listen(port, backlog) as listening:
         parent = _Parent(run, listening, backlog, processes)
@@ -35,32 +35,33 @@ def serve(task: str, run: Run, port: int, backlog: int, processes: int) -> None:
 
 
 class _Parent:
-    """The process that has the others, and replaces those that die."""
+    """The parent process, which replaces children that die."""
 
     def __init__(self, run: Run, listening: socket.socket, backlog: int, processes: int) -> None:
         self._run = run
         self._listening = listening
         self._backlog = backlog
-        self._heard, self._tells = os.pipe()  # a byte for each process that serves
+        self._ready_reader, self._ready_writer = os.pipe()  # one byte per process that serves
         self._pids: set[int] = set()
         for _ in range(processes):
             self._fork()
 
     def stop(self) -> None:
-        """Ask all to end."""
+        """Send SIGTERM to all children."""
         for pid in tuple(self._pids):
             os.kill(pid, signal.SIGTERM)
 
     def wait_until_ready(self) -> None:
-        """Return when all serve; raise StartError."""
+        """Wait until all children serve; raise StartError."""
         until = time.monotonic() + READY
         for _ in range(len(self._pids)):
-            if not select.select([self._heard], [], [], max(0.0, until - time.monotonic()))[0]:
+            timeout = max(0.0, until - time.monotonic())
+            if not select.select([self._ready_reader], [], [], timeout)[0]:
                 raise StartError(f"the processes were not ready within {READY:.0f} s")
-            os.read(self._heard, 1)
+            os.read(self._ready_reader, 1)
 
     def wait(self) -> None:
-        """Wait for the end of all, after a stop signal; until then, replace who dies."""
+        """Replace children that die; after a stop signal, wait until all have ended."""
         while self._pids:
             self._pids.discard(os.wait()[0])
             if stop.at is None:
@@ -68,7 +69,7 @@ class _Parent:
                 self._fork()
 
     def _fork(self) -> None:
-        with pool_workers.signals_held():  # a stop finds every process that there is
+        with pool_workers.block_signals():  # so that `stop` knows every child
             if stop.at is not None:
                 return
             pid = os.fork()
@@ -81,15 +82,15 @@ class _Parent:
         code = 1
         try:
             prctl.end_with(os.getppid())
-            stop.listen(lambda: os._exit(0))  # what it cuts off is the parent's to say
-            stop.then(lambda: None)  # to end its siblings, too
+            stop.listen(lambda: os._exit(0))  # the parent reports dropped requests
+            stop.then(lambda: None)  # replaces the parent's callback, which stops the siblings
             signal.pthread_sigmask(signal.SIG_UNBLOCK, pool_workers.SIGNALS)
             tornado_app.serve_socket(self._run, self._listening, self._backlog, self._ready)
             code = 0
-        except BaseException:  # noqa: BLE001 - nothing may return into the parent's code
+        except BaseException:  # noqa: BLE001 - the child must not return into the parent's code
             traceback.print_exc()
         finally:
             os._exit(code)
 
     def _ready(self) -> None:
-        os.write(self._tells, b".")
+        os.write(self._ready_writer, b".")

@@ -1,4 +1,4 @@
-"""The ready line: one JSON object for the bench, a file for `run_load_test`, a line for people."""
+"""Announce readiness: a JSON line for the bench, a file for `run_load_test`, a line on stderr."""
 
 from __future__ import annotations
 
@@ -13,9 +13,9 @@ from offload.serving.metrics import gil_state, loop_lag, probe
 
 
 def announce(port: int) -> None:
-    """Say that the server listens on `port`, with the facts of `_probe`, to whoever asked.
+    """Report that the server listens on `port`, with the facts of `probe`.
 
-    Raises StorageError when the file that was asked for cannot be written.
+    Raise StorageError if the file SERVER_FILE cannot be written.
     """
     probe.facts["port"] = port
     probe.note_gil(gil_state.now())
@@ -24,8 +24,8 @@ def announce(port: int) -> None:
         try:
             files.replace(path, json.dumps(probe.facts).encode())
         except OSError as error:
-            raise StorageError(f"{path}: {error.strerror}: mend its rights") from error
-    _tell(probe.facts)
+            raise StorageError(f"{path}: {error.strerror}: fix its permissions") from error
+    _send(probe.facts)
     if "SERVER_READY_FD" not in os.environ:
         facts = probe.facts
         shown = ", ".join(f"{facts[key]} {key}" for key in ("workers", "backlog") if key in facts)
@@ -35,23 +35,23 @@ def announce(port: int) -> None:
 
 def fail(error: Mendable) -> None:
     """Report why the server does not start."""
-    _tell({"error": error.what, "remedy": error.remedy, "exit_code": error.exit_code})
+    _send({"error": error.what, "remedy": error.remedy, "exit_code": error.exit_code})
     print(f"error: {error}", file=sys.stderr)
 
 
 def end() -> None:
-    """Say what the server knows at its end, and that it is no longer to be found."""
-    _tell({"ended": True, **probe.endings(), **loop_lag.so_far()})
+    """Report the server's final facts, and remove its file."""
+    _send({"ended": True, **probe.final_facts(), **loop_lag.overall()})
     if (file := os.environ.get("SERVER_FILE")) is not None:
         try:
             Path(file).unlink(missing_ok=True)
-        except OSError as error:  # the server ends all the same
+        except OSError as error:  # not fatal: the server ends anyway
             print(f"error: {file}: {error.strerror}: remove it", file=sys.stderr)
 
 
-def _tell(facts: dict[str, object]) -> None:
+def _send(facts: dict[str, object]) -> None:
     if (descriptor := os.environ.get("SERVER_READY_FD")) is not None:
         try:
             os.write(int(descriptor), json.dumps(facts).encode() + b"\n")
-        except BrokenPipeError:  # the bench is gone: nobody is left to tell
+        except BrokenPipeError:  # the bench has ended
             return

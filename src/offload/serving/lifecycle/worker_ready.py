@@ -1,4 +1,4 @@
-"""The processes that another's server starts: each notes that it began, and the last one counts."""
+"""Readiness of external servers: each worker process reports, then the server is announced."""
 
 from __future__ import annotations
 
@@ -13,24 +13,23 @@ from pathlib import Path
 from offload import prctl
 from offload.errors import StartError
 from offload.serving.lifecycle import readiness
-from offload.serving.lifecycle.stop_signal import leave
+from offload.serving.lifecycle.stop_signal import exit_now
 
-READY = 10.0  # s for all processes to load the application
-POLL = 0.005  # s: no one else tells when the last process of another's server has begun
-PR_SET_PDEATHSIG = 1
+READY = 10.0  # s until all processes have loaded the application
+POLL = 0.005  # s: external servers do not report when their last worker has started
 FOLDER, TASK = "SERVER_BEGUN", "SERVER_TASK"
 
 
 def expect(task: str, processes: int, port: int) -> None:
-    """Say that the server on `port` is ready when so many processes have called `note`."""
-    folder = tempfile.TemporaryDirectory(prefix="begun-")
+    """Announce the server on `port` once `processes` workers have called `report`."""
+    folder = tempfile.TemporaryDirectory(prefix="workers-")
     os.environ[FOLDER], os.environ[TASK] = folder.name, task
-    words = (folder, processes, port)
-    threading.Thread(target=_announce, args=words, name="begun", daemon=True).start()
+    arguments = (folder, processes, port)
+    threading.Thread(target=_announce, args=arguments, name="ready", daemon=True).start()
 
 
-def note() -> str:
-    """Note, in a process, that it has begun; it ends with its parent. Give the task to serve."""
+def report() -> str:
+    """Report that this worker is ready, end it with its parent, and return the task to serve."""
     prctl.end_with(os.getppid())
     Path(os.environ[FOLDER], str(os.getpid())).touch()
     return os.environ[TASK]
@@ -41,9 +40,10 @@ def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: in
     with folder:
         while len([*Path(folder.name).iterdir()]) < processes or not _listens(port):
             if time.monotonic() > until:
-                readiness.fail(StartError(f"its processes were not ready within {READY:.0f} s"))
+                what = f"the server's processes were not ready within {READY:.0f} s"
+                readiness.fail(StartError(what))
                 folder.cleanup()
-                leave(4)
+                exit_now(4)
             time.sleep(POLL)
     readiness.announce(port)
 

@@ -1,1 +1,1 @@
-"""Measured inside the server: clocks, loop lag, GIL. Only the standard library is imported."""
+"""Metrics inside the server: clocks, loop lag, GIL. Only the standard library is imported."""

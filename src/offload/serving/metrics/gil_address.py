@@ -1,9 +1,10 @@
-"""The GIL word of this process: found once, checked, told to the bench. Standard library only.
+"""The address of this process's GIL, found once and verified. Standard library only.
 
-CPython keeps one behind another: the switch interval (unsigned long, microseconds), the thread
-state that held the GIL last (pointer), `locked` (int32) and how often it changed hands (unsigned
-long). They are in `_PyRuntime` up to 3.11, in the interpreter's state since. This layout is
-private: it is looked for by what is put into it, and what was found must behave as the GIL does.
+CPython stores these fields in sequence: the switch interval (unsigned long, microseconds), the
+thread state that last held the GIL (pointer), `locked` (int32) and the number of switches
+(unsigned long). They are in `_PyRuntime` up to 3.11, in the interpreter state since 3.12. The
+layout is private: the search looks for a known switch interval, and the fields found must behave
+like the GIL.
 """
 
 from __future__ import annotations
@@ -19,21 +20,23 @@ from dataclasses import asdict, dataclass
 
 from offload.serving.metrics import gil_state, process_memory
 
-CANARIES = (5003, 7919)  # us; no threads' turns are much longer for them
+CANARIES = (5003, 7919)  # us; close to the default of 5,000, so that threads hardly notice
 SEARCHED = 1 << 18  # bytes; a guess: from 3.11 to 3.13 it is within the first 8,000
 PAGE = 4096
-BEFORE = 16  # bytes from the interval to `locked`
-TRIES = 50  # to see the GIL free: another thread may hold it at times
+LOCKED_OFFSET = 16  # bytes from the interval to `locked`
+TRIES = 50  # to see the GIL free: another thread may hold it for a moment
 
 INTERVAL = struct.Struct("=Q")
 LOCKED = struct.Struct("=i4xQ")
 
 
 @dataclass(frozen=True)
-class Word:
-    """Where `locked` is: int32, 1 while the GIL is held; 8 bytes on is the switch count, uint64.
+class GilAddress:
+    """The address of `locked` (int32, 1 while the GIL is held).
 
-    `layout` names the state it was found in, and how many bytes from its begin.
+    The switch count (uint64) is 8 bytes after it.
+
+    `layout` names the structure that contains it and the offset in bytes.
     """
 
     pid: int
@@ -41,31 +44,31 @@ class Word:
     layout: str
 
 
-def find() -> Word | str:
-    """Find the GIL word of the interpreter that asks, or say in one line why it is not to be had.
+def find() -> GilAddress | str:
+    """Return the address of the current interpreter's GIL, or a line that explains its absence.
 
-    It takes some milliseconds. Ask while no other thread of this process computes.
+    It takes some milliseconds. Call it while no other thread of this process computes.
     """
     if sys.platform != "linux":
-        return f"no Linux but {sys.platform}"
+        return f"{sys.platform} is not Linux"
     if sys.implementation.name != "cpython" or struct.calcsize("LP") != 16:
-        return f"no CPython of 64 bits but {sys.implementation.name}"
+        return f"{sys.implementation.name} is not a 64-bit CPython"
     try:
         name, begin = _state()
         places = _places(begin, CANARIES[0]) & _places(begin, CANARIES[1])
         if len(places) != 1:
             return f"layout not recognised: {len(places)} places in the {name} look like the GIL"
-        address = begin + places.pop() + BEFORE
-        doubt = _doubt(address)
+        address = begin + places.pop() + LOCKED_OFFSET
+        difference = _find_difference(address)
     except (OSError, AttributeError, ValueError) as error:  # no such call, or no such symbol
-        return f"its own memory is not to be read: {error}"
-    if doubt is not None:
-        return f"layout not recognised: {doubt}"
-    return Word(os.getpid(), address, f"{name}+{address - begin}")
+        return f"the process cannot read its own memory: {error}"
+    if difference is not None:
+        return f"layout not recognised: {difference}"
+    return GilAddress(os.getpid(), address, f"{name}+{address - begin}")
 
 
 def facts() -> dict[str, object]:
-    """Give what the ready line says of it: the word, or None and why."""
+    """Return the facts for the ready line: the address, or None and the reason."""
     found = find()
     if isinstance(found, str):
         return {"gil_word": None, "gil_word_why": found}
@@ -79,39 +82,39 @@ def _state() -> tuple[str, int]:
 
 
 def _pointer(function: str) -> int:
-    call = ctypes.pythonapi[function]  # not by attribute: that one is shared with others
+    call = ctypes.pythonapi[function]  # not by attribute: that object is shared
     call.restype = ctypes.c_void_p
     return int(call() or 0)
 
 
 def _places(begin: int, canary: int) -> set[int]:
-    """Set the switch interval to `canary`, list where it is kept, and put it back."""
-    looked_for = INTERVAL.pack(canary)
-    if gil_state.enabled():  # then this thread is the one that held it last
-        looked_for += INTERVAL.pack(_pointer("PyThreadState_Get"))
+    """Set the switch interval to `canary`, find the offsets that hold it, and restore it."""
+    pattern = INTERVAL.pack(canary)
+    if gil_state.enabled():  # then this thread is the last holder
+        pattern += INTERVAL.pack(_pointer("PyThreadState_Get"))
     before = sys.getswitchinterval()
     try:
         _set_interval(canary)
-        memory = _range(begin)
+        memory = _read_range(begin)
     finally:
         _set_interval(round(before * 1e6))
-    return set(_found(memory, looked_for))
+    return set(_find_all(memory, pattern))
 
 
-def _found(memory: bytes, looked_for: bytes) -> Iterator[int]:
-    at = memory.find(looked_for)
+def _find_all(memory: bytes, pattern: bytes) -> Iterator[int]:
+    at = memory.find(pattern)
     while at >= 0:
         if at % INTERVAL.size == 0:
             yield at
-        at = memory.find(looked_for, at + 1)
+        at = memory.find(pattern, at + 1)
 
 
 def _set_interval(microseconds: int) -> None:
-    sys.setswitchinterval((microseconds + 0.5) / 1e6)  # it is cut off, not rounded
+    sys.setswitchinterval((microseconds + 0.5) / 1e6)  # CPython truncates it
 
 
-def _range(begin: int) -> bytes:
-    """Read on from `begin` until SEARCHED bytes are there, or memory ends."""
+def _read_range(begin: int) -> bytes:
+    """Read SEARCHED bytes from `begin`, or fewer if the mapped memory ends."""
     pages = [process_memory.read(begin, PAGE)]
     with suppress(OSError):
         for offset in range(PAGE, SEARCHED, PAGE):
@@ -119,11 +122,11 @@ def _range(begin: int) -> bytes:
     return b"".join(pages)
 
 
-def _doubt(address: int) -> str | None:
-    """Say what the word does that the GIL does not; None when it is as it should be.
+def _find_difference(address: int) -> str | None:
+    """Return how the fields differ from the GIL's behaviour; None if they agree.
 
-    A thread that reads while it holds the GIL sees it locked; one that gave it up sees it free
-    while no other thread computes; and a thread that comes and goes takes it at least twice.
+    A thread that holds the GIL must read it as locked; one that released it must read it as free
+    while no other thread computes; and a short-lived thread acquires it at least twice.
     """
     on = int(gil_state.enabled())
     locked, switches = _values(address, holding_gil=True)

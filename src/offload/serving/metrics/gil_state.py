@@ -1,7 +1,7 @@
-"""Whether this process's GIL is on, and which import turned it on. Standard library only.
+"""Whether this process's GIL is enabled, and which import enabled it. Standard library only.
 
-A build without the GIL turns it on for a module that does not say that it can do without, unless
-PYTHON_GIL=0 forbids it; it warns of that once, and nothing turns it off again.
+A free-threaded build enables the GIL when it imports a module that does not declare support for
+running without it, unless PYTHON_GIL=0. It warns once, and the GIL stays enabled.
 """
 
 from __future__ import annotations
@@ -15,40 +15,40 @@ import warnings
 from collections.abc import Callable
 from typing import Any
 
-SAID = re.compile(r"The global interpreter lock \(GIL\) has been enabled to load module '(.+?)'")
+WARNING = re.compile(r"The global interpreter lock \(GIL\) has been enabled to load module '(.+?)'")
 FROM_THE_START = ""
 
 enabled: Callable[[], bool] = getattr(sys, "_is_gil_enabled", lambda: True)
 
-_turned_on_by = FROM_THE_START
+_enabled_by = FROM_THE_START
 _is_watched = False
 
 
 def now() -> str | None:
-    """Give None while the GIL is off, and when it is on the module that did it, if one did."""
-    return _turned_on_by if enabled() else None
+    """Return None while the GIL is disabled, else the module that enabled it ("" if none)."""
+    return _enabled_by if enabled() else None
 
 
 def watch() -> None:
-    """Read from now on, of the warnings that are shown, which module turned the GIL on."""
+    """From now on, read the warning that names the module that enabled the GIL."""
     global _is_watched
     if enabled() or _is_watched:
         return
     _is_watched = True
-    warnings.filterwarnings("always", SAID.pattern)
+    warnings.filterwarnings("always", WARNING.pattern)
     show = warnings.showwarning
 
     def read_and_show(message: Warning | str, *more: Any) -> None:
-        global _turned_on_by
-        if found := SAID.match(str(message)):
-            _turned_on_by = found[1]
+        global _enabled_by
+        if found := WARNING.match(str(message)):
+            _enabled_by = found[1]
         show(message, *more)
 
-    setattr(warnings, "showwarning", read_and_show)  # noqa: B010 - a name that mypy protects
+    setattr(warnings, "showwarning", read_and_show)  # noqa: B010 - mypy forbids the assignment
 
 
 def interpreter() -> dict[str, object]:
-    """Name the interpreter that runs here, and its GIL now."""
+    """Describe this interpreter and the current state of its GIL."""
     jit = getattr(sys, "_jit", None)
     return {
         "python": platform.python_version(),

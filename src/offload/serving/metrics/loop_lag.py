@@ -1,7 +1,7 @@
 """The lag of the event loop: how late its 10 ms timer fires. Standard library only.
 
-What becomes ready while the loop is held waits until it is free. So every 10 ms of a hold is one
-sample of how long it still lasted: the samples are even in time, however long the holds are.
+Events that become ready while the loop is blocked wait until it is free. So every 10 ms of a block
+is one sample of its remaining duration: the samples are uniform in time, however long the blocks.
 """
 
 from __future__ import annotations
@@ -12,35 +12,35 @@ from time import monotonic
 
 from offload.serving.metrics.samples import Samples
 
-EVERY = 0.01  # s
+INTERVAL = 0.01  # s
 SHARES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
 _samples = Samples(2)
 
 
 def watch(loop: AbstractEventLoop) -> None:
-    """Sample the lag of a loop from now on, for as long as it runs."""
-    due = monotonic() + EVERY
+    """Sample the lag of a loop from now on, while it runs."""
+    due = monotonic() + INTERVAL
 
     def tick() -> None:
         nonlocal due
         now = monotonic()
         _samples.add(due, max(0.0, now - due))
-        while (due := due + EVERY) <= now:
+        while (due := due + INTERVAL) <= now:
             _samples.add(due, now - due)
-        due = now + EVERY  # not the old one and 10 ms: epoll waits for whole milliseconds
-        loop.call_later(EVERY, tick)
+        due = now + INTERVAL  # not the old due time plus 10 ms: epoll waits for whole milliseconds
+        loop.call_later(INTERVAL, tick)
 
-    loop.call_later(EVERY, tick)
+    loop.call_later(INTERVAL, tick)
 
 
 def between(begin: float, end: float) -> dict[str, float | None]:
-    """Sum up a window by its nearest-rank percentiles in ms; None without a loop, or too old."""
+    """Return nearest-rank percentiles of a window in ms; None without samples, or if too old."""
     return _summary(_samples.between(begin, end) or [])
 
 
-def so_far() -> dict[str, float | None]:
-    """Sum up all that is kept, as `between`."""
+def overall() -> dict[str, float | None]:
+    """Return the percentiles of all stored samples, like `between`."""
     return _summary(_samples.rows())
 
 

@@ -1,4 +1,4 @@
-"""What a server knows of itself: identity, process tree and memory. Standard library only."""
+"""What a server reports about itself: identity, processes, memory. Standard library only."""
 
 from __future__ import annotations
 
@@ -10,13 +10,13 @@ from pathlib import Path
 from offload.serving.metrics import gil_state
 
 facts: dict[str, object] = {}
-answered = {"completed": 0, "failed": 0}
+response_counts = {"completed": 0, "failed": 0}
 
 
 def identity() -> dict[str, object]:
-    """Name the interpreter that serves, its build, and what tells this process from any other.
+    """Return the interpreter, its build, and a unique identification of this process.
 
-    `started` is in clock ticks since boot: with the pid it names one process for ever.
+    `started` is in clock ticks since boot: together with the pid it identifies one process.
     """
     return {
         "pid": os.getpid(),
@@ -28,36 +28,36 @@ def identity() -> dict[str, object]:
 
 
 def note_gil(state: str | None) -> None:
-    """Have the facts say that the GIL is on as soon as the server or one worker has it on.
+    """Record in the facts whether the GIL is enabled in the server or in any worker.
 
-    `state` is what `_gil_state.now` gave there: the module that turned it on is kept.
+    `state` is the result of `gil_state.now()` there: the module that enabled it is kept.
     """
     facts["gil_enabled"] = bool(facts.get("gil_enabled")) or state is not None
     if state:
         facts["gil_enabled_by"] = state
 
 
-def note_workers(told: Iterable[Mapping[str, object]]) -> None:
-    """Keep what workers said of their interpreters, which are one unless something is wrong."""
+def note_workers(interpreters: Iterable[Mapping[str, object]]) -> None:
+    """Record the distinct interpreters of the workers: normally exactly one."""
     found: list[Mapping[str, object]] = []
-    for said in told:
-        if said not in found:
-            found.append(said)
+    for interpreter in interpreters:
+        if interpreter not in found:
+            found.append(interpreter)
     facts["worker_interpreters"] = found
 
 
-def endings() -> dict[str, object]:
-    """Name what is known only at the end: the GIL's state, and how many answers this process gave.
+def final_facts() -> dict[str, object]:
+    """Return the facts known only at the end: the GIL's state and the number of responses.
 
-    Of a server whose answers another's processes give, that is not known.
+    The number is unknown if external workers respond.
     """
     note_gil(gil_state.now())
-    given = {} if facts.get("foreign") else answered
-    return {**given, **{key: facts.get(key) for key in ("gil_enabled", "gil_enabled_by")}}
+    counts = {} if facts.get("external_workers") else response_counts
+    return {**counts, **{key: facts.get(key) for key in ("gil_enabled", "gil_enabled_by")}}
 
 
 def resources() -> dict[str, object]:
-    """List this process and all below it, with their memory in MiB; None where it is not known.
+    """List this process and its descendants, with their memory in MiB; None where unknown.
 
     PSS counts a page shared by n processes as 1/n in each, so that the sum over the tree is the
     memory in use (Linux, /proc/PID/smaps_rollup).
@@ -71,12 +71,12 @@ def resources() -> dict[str, object]:
 def _started() -> int | None:
     try:
         return int(_stat(Path("/proc/self/stat"))[22 - 3])
-    except OSError:  # no Linux
+    except OSError:  # not Linux
         return None
 
 
 def _stat(path: Path) -> list[bytes]:
-    """Read the fields from the third on: the second is a name, of blanks or no UTF-8 at will."""
+    """Read the fields from the third on: the second, a name, may have blanks or invalid UTF-8."""
     return path.read_bytes().rpartition(b")")[2].split()
 
 
@@ -88,14 +88,14 @@ def _process(pid: int) -> dict[str, object]:
 def _memory(pid: int) -> dict[str, float]:
     try:
         lines = Path(f"/proc/{pid}/smaps_rollup").read_text().splitlines()[1:]
-    except OSError:  # no Linux, or the process ended since it was listed
+    except OSError:  # not Linux, or the process ended since it was listed
         return {}
     pairs = (line.split() for line in lines)
     return {words[0].rstrip(":"): int(words[1]) / 1024 for words in pairs}
 
 
 def _tree(root: int) -> list[int]:
-    """List a process and its descendants, parents first; only the process where /proc is absent."""
+    """List a process and its descendants, parents first; without /proc only the process."""
     children: dict[int, list[int]] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:

@@ -1,26 +1,26 @@
-"""A process's own memory, read by a system call, which refuses where a pointer would crash."""
+"""Read a process's own memory with a system call, which fails where a pointer would crash."""
 
 from __future__ import annotations
 
 import ctypes
 import os
 
-# A call by PyDLL keeps the GIL; one by CDLL gives it up meanwhile.
+# A call through PyDLL keeps the GIL; a call through CDLL releases it.
 _holding = ctypes.PyDLL(None, use_errno=True)
 _releasing = ctypes.CDLL(None, use_errno=True)
 
 
-class _Piece(ctypes.Structure):
+class _Range(ctypes.Structure):
     _fields_ = (("begin", ctypes.c_void_p), ("size", ctypes.c_size_t))
 
 
 def read(address: int, size: int, holding_gil: bool = True) -> bytes:
-    """Read `size` bytes; raise OSError for what cannot be read, AttributeError outside Linux.
+    """Read `size` bytes; raise OSError if they are unreadable, AttributeError outside Linux.
 
-    With `holding_gil` the thread that asks holds the GIL while it reads, without it does not.
+    With `holding_gil` the calling thread holds the GIL while it reads, else it releases it.
     """
     buffer = ctypes.create_string_buffer(size)
-    here, there = _Piece(ctypes.addressof(buffer), size), _Piece(address, size)
+    here, there = _Range(ctypes.addressof(buffer), size), _Range(address, size)
     call = (_holding if holding_gil else _releasing)["process_vm_readv"]
     call.restype = ctypes.c_ssize_t
     one, none = ctypes.c_ulong(1), ctypes.c_ulong(0)

@@ -1,4 +1,4 @@
-"""Calls of a task one after the other in one thread, and what they took of its time."""
+"""Sequential calls of a task in one thread, and their times."""
 
 from __future__ import annotations
 
@@ -8,23 +8,23 @@ from time import monotonic, thread_time
 
 from offload import tasks
 
-Took = tuple[int, float, float, float, int]  # calls, then in s: wall, CPU, queued; switches
+CallTimes = tuple[int, float, float, float, int]  # calls, then in s: wall, CPU, queued; switches
 
 
-def calls(task: str, seconds: float) -> Took:
-    """Call a task for `seconds`, at least twice; switches are of context, forced ones too."""
+def calls(task: str, seconds: float) -> CallTimes:
+    """Call a task for `seconds`, at least twice; count voluntary and forced context switches."""
     done, cpu, (queued, switches) = 0, thread_time(), _scheduled()
-    began = now = monotonic()
-    while done < 2 or now - began < seconds:
+    started = now = monotonic()
+    while done < 2 or now - started < seconds:
         tasks.call(task)
         done += 1
         now = monotonic()
     later, more = _scheduled()
-    return done, now - began, thread_time() - cpu, later - queued, more - switches
+    return done, now - started, thread_time() - cpu, later - queued, more - switches
 
 
 def _scheduled() -> tuple[float, int]:
-    """Give what this thread waited for a CPU, in s, and its context switches (Linux; else 0)."""
+    """Return this thread's wait for a CPU in s, and its context switches (Linux; else 0)."""
     folder = Path(f"/proc/self/task/{get_native_id()}")
     try:
         queued = int((folder / "schedstat").read_bytes().split()[1]) / 1e9

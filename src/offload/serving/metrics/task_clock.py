@@ -1,10 +1,10 @@
-"""The clocks of a task: what it took of its slot and of the CPU, read where it runs.
+"""The clocks of a task: its slot time and CPU time, read where it runs.
 
-A slot runs one task at a time: a worker, or the one thread of sync and of loop. Its time for a task
-is what a saturated server spends on one, so that slots / mean slot time is its capacity: from the
-end of the task before, or from its own beginning when the slot was idle for longer than IDLE.
-Its wall time is from its own beginning always; what it queued is how long its thread was ready to
-run and no CPU was free.
+A slot runs one task at a time: a worker, or the single thread of `sync` and `loop`. The slot time
+of a task is what a saturated server spends on it, so that slots / mean slot time is the capacity.
+It lasts from the end of the previous task, or from the task's start if the slot was idle for more
+than IDLE. The wall time always lasts from the task's start. The queued time is how long the thread
+was runnable without a free CPU.
 """
 
 from __future__ import annotations
@@ -18,39 +18,39 @@ from offload.serving.metrics import gil_state, probe, run_queue
 from offload.serving.metrics.samples import Samples
 from offload.tasks import TaskFailed
 
-IDLE = 0.05  # s; a guess: a slot that waits so long for its next task had none waiting
+IDLE = 0.05  # s; a guess: a slot that waits longer for its next task had no task waiting
 
 Row = tuple[float, float, float, float, float]  # end, then in s: slot, CPU, wall, queued
-Timed = tuple[bytes | TaskFailed, Row, str | None]  # the outcome, its row, and the GIL's state
+TimedResult = tuple[bytes | TaskFailed, Row, str | None]  # result, times, and the GIL's state
 
 
 class _Slot(threading.local):
     ended = -math.inf
     running = 0
-    begun = 0
+    started = 0
 
 
 _slot = _Slot()
 _samples = Samples(5)
 
 
-def call(task: str) -> Timed:
-    """Run a task to its end in this thread, which is a slot."""
-    queued, begin, cpu = _begun()
+def call(task: str) -> TimedResult:
+    """Run a task to its end in this thread, which is a slot; return its result and times."""
+    queued, begin, cpu = _read_clocks()
     outcome: bytes | TaskFailed
     try:
         outcome = tasks.call(task)
     except TaskFailed as error:
         outcome = error
-    return _timed(outcome, queued, begin, cpu)
+    return _finish(outcome, queued, begin, cpu)
 
 
-async def acall(task: str) -> Timed:
-    """Run a task on this event loop; what it took is not known when others ran meanwhile."""
-    queued, begin, cpu = _begun()
+async def acall(task: str) -> TimedResult:
+    """Run a task on this event loop; its times are unknown if other tasks ran concurrently."""
+    queued, begin, cpu = _read_clocks()
     _slot.running += 1
-    _slot.begun += 1
-    alone, begun = _slot.running == 1, _slot.begun
+    _slot.started += 1
+    alone, started = _slot.running == 1, _slot.started
     outcome: bytes | TaskFailed
     try:
         outcome = await tasks.acall(task)
@@ -58,27 +58,27 @@ async def acall(task: str) -> Timed:
         outcome = error
     finally:
         _slot.running -= 1
-    timed = _timed(outcome, queued, begin, cpu)
-    if alone and _slot.begun == begun:
+    timed = _finish(outcome, queued, begin, cpu)
+    if alone and _slot.started == started:
         return timed
     return timed[0], (timed[1][0], math.nan, math.nan, math.nan, math.nan), timed[2]
 
 
-def _begun() -> tuple[float, float, float]:
-    return run_queue.waited(), monotonic(), thread_time()
+def _read_clocks() -> tuple[float, float, float]:
+    return run_queue.wait_time(), monotonic(), thread_time()
 
 
-def _timed(outcome: bytes | TaskFailed, queued: float, begin: float, cpu: float) -> Timed:
+def _finish(outcome: bytes | TaskFailed, queued: float, begin: float, cpu: float) -> TimedResult:
     cpu = thread_time() - cpu
     end = monotonic()
-    queued = run_queue.waited() - queued
+    queued = run_queue.wait_time() - queued
     slot = end - (_slot.ended if begin - _slot.ended < IDLE else begin)
     _slot.ended = end
     return outcome, (end, slot, cpu, end - begin, queued), gil_state.now()
 
 
-def note(timed: Timed) -> bytes | TaskFailed:
-    """Keep what a task took, and give what it returned or raised."""
+def record(timed: TimedResult) -> bytes | TaskFailed:
+    """Record a task's times, and return its result or its failure."""
     outcome, row, gil = timed
     _samples.add(*row)
     if gil is not None:
@@ -87,10 +87,10 @@ def note(timed: Timed) -> bytes | TaskFailed:
 
 
 def between(begin: float, end: float) -> dict[str, float | None]:
-    """Count the tasks that ended in a window, failed ones too, with their mean times in seconds.
+    """Count the tasks that ended in a window, including failures, with mean times in seconds.
 
-    A mean is None without tasks, and where tasks of a loop ran at the same time; all but the
-    slots are None when the window is older than what is kept.
+    A mean is None without tasks, and if tasks of a loop ran concurrently. Everything except the
+    slots is None if the window is older than the stored samples.
     """
     rows = _samples.between(begin, end)
     workers = probe.facts.get("workers")
@@ -105,7 +105,7 @@ def between(begin: float, end: float) -> dict[str, float | None]:
 
 
 def each(begin: float, end: float) -> list[tuple[float, float]] | None:
-    """List when each task of a window began and ended, whole ones only; None when not known."""
+    """List start and end of each task entirely within a window; None if unknown."""
     rows = _samples.between(begin, end)
     if rows is None or any(math.isnan(row[3]) for row in rows):
         return None

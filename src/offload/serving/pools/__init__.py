@@ -1,1 +1,1 @@
-"""Pools of workers: warm before the server listens, and gone with it."""
+"""Pools of workers, which are warmed up before the server listens and end with it."""

@@ -1,4 +1,4 @@
-"""A pool of pebble's, begun and ended as the other servers' pools are."""
+"""pebble's process pool, started and stopped like the other servers' pools."""
 
 from __future__ import annotations
 
@@ -18,16 +18,16 @@ T = TypeVar("T")
 
 
 class Pool:
-    """A pebble.ProcessPool: it replaces a worker that dies at work, whose task is tried once more.
+    """A pebble.ProcessPool, which replaces a worker that dies at work; its task is retried once.
 
-    One that dies while no task runs ends the whole pool, for good: that is pebble's own.
+    A worker that dies while idle ends the whole pool permanently: this is pebble's behaviour.
     """
 
     def __init__(self, workers: int) -> None:
         context = get_context("forkserver")
         barrier = (context.Barrier(workers),)
         self._workers = workers
-        self._pool = pebble.ProcessPool(workers, 0, pool_workers.begin, barrier, context)
+        self._pool = pebble.ProcessPool(workers, 0, pool_workers.init_process, barrier, context)
 
     def __enter__(self) -> Pool:
         return self
@@ -37,14 +37,17 @@ class Pool:
         self._pool.join()
 
     def start(self, task: str) -> None:
-        """Begin every worker, or end at once: a pool of pebble's waits for no worker's birth."""
+        """Start every worker, or end the process: pebble does not wait for its workers to start."""
         try:
             pool_workers.start(_View(self._pool), self._workers, task)
         except Mendable as error:
-            pool_workers.give_up(error)
+            pool_workers.abort_start(error)
 
     async def run(self, function: Callable[..., T], /, *args: object, idempotent: bool) -> T:
-        """Run a call, once more when its worker died and it is idempotent; BrokenProcessPool."""
+        """Run a call; retry it once if its worker died and it is idempotent.
+
+        Raise BrokenProcessPool if the call is lost.
+        """
         tries = 2 if idempotent else 1
         while True:
             try:
@@ -62,7 +65,7 @@ class Pool:
 
 
 class _View(Executor):
-    """The pool as what `pool_workers.start` starts: pebble's own submit wants a timeout."""
+    """The pool as an Executor for `pool_workers.start`: pebble's own submit needs a timeout."""
 
     def __init__(self, pool: Any) -> None:
         self._pool = pool

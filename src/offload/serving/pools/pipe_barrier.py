@@ -1,4 +1,4 @@
-"""A barrier made of pipes: it crosses interpreters, for all that it consists of are numbers."""
+"""A barrier made of pipes: it works across interpreters, since it consists of integers."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ PASSED, BROKEN = b"+", b"-"
 
 @dataclass(frozen=True)
 class PipeBarrier:
-    """What `threading.Barrier` is, between interpreters of one process; it serves once.
+    """A single-use `threading.Barrier` between interpreters of one process.
 
-    `tokens` and `gates` are the two ends of a pipe each. All but the last find a token.
+    `tokens` and `gates` are pipes (read end, write end). Every party but the last reads a token.
     """
 
     parties: int
@@ -22,18 +22,18 @@ class PipeBarrier:
     gates: tuple[int, int]
 
     @classmethod
-    def of(cls, parties: int) -> PipeBarrier:
-        """Make one for so many that meet."""
+    def create(cls, parties: int) -> PipeBarrier:
+        """Create a barrier for `parties` workers."""
         tokens, gates = os.pipe(), os.pipe()
         os.set_blocking(tokens[0], False)
         os.write(tokens[1], PASSED * (parties - 1))
         return cls(parties, tokens, gates)
 
     def wait(self, timeout: float | None = None) -> int:
-        """Wait until all have come; raise BrokenBarrierError after the time, or an abort."""
+        """Wait for all parties; raise BrokenBarrierError after `timeout` s or an abort."""
         try:
             os.read(self.tokens[0], 1)
-        except BlockingIOError:  # the last one
+        except BlockingIOError:  # the last party
             os.write(self.gates[1], PASSED * (self.parties - 1))
             return 0
         if not select.select([self.gates[0]], [], [], timeout)[0]:
@@ -43,5 +43,5 @@ class PipeBarrier:
         return 1
 
     def abort(self) -> None:
-        """Let all go on by an error."""
+        """Release all parties with an error."""
         os.write(self.gates[1], BROKEN * self.parties)

@@ -1,4 +1,4 @@
-"""The pool of `pipes`: its workers are warm, and its facts told, before the server listens."""
+"""The pool of `pipes`: workers are warm and facts recorded before the server listens."""
 
 from __future__ import annotations
 
@@ -9,36 +9,34 @@ from offload import tasks
 from offload.errors import Mendable, StartError
 from offload.serving.metrics import gil_address, gil_state, probe
 from offload.serving.pools import pool_workers
-from offload.serving.pools.pool_workers import DEADLINE, SIGNALS, give_up
+from offload.serving.pools.pool_workers import DEADLINE, SIGNALS, abort_start
 from pipepool import BrokenWorker, PipePool
 
 
 class Pool(PipePool):
-    """A PipePool that starts as a server does: ready, or one line that says why not."""
+    """A PipePool that is ready after its start, or reports the reason in one line."""
 
     async def start(self) -> None:
-        """Begin the workers; raise StartError, or what the import of the task raised."""
+        """Start the workers; raise StartError, or the error of the task's import."""
         try:
             async with asyncio.timeout(DEADLINE):
                 await super().start()
         except TimeoutError:
             what = f"the workers were not ready within {DEADLINE:.0f} s"
-            give_up(StartError(f"{what}: look for what importing the task waits for"))
+            abort_start(StartError(f"{what}: check what the task's import waits for"))
         except (BrokenWorker, OSError) as error:
             if isinstance(error.__cause__, Mendable):
                 raise error.__cause__ from None
-            raise StartError(
-                f"the workers do not start ({error}): ask for fewer, workers=1"
-            ) from error
+            raise StartError(f"the workers do not start ({error}): use fewer, workers=1") from error
         probe.facts["worker_pids"] = sorted(self.stats().pids)
-        pool_workers.note(self.initializer_results())
+        pool_workers.record_facts(self.initializer_results())
 
 
-def begin(task: str) -> pool_workers.Told:
-    """Initialise a worker: it ends with its pool, and tells where its GIL is."""
+def initialize(task: str) -> pool_workers.WorkerFacts:
+    """Initialize a worker and return its facts; stop signals are left to the pool."""
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
-    word = gil_address.facts()  # no other thread computes yet
+    gil = gil_address.facts()  # no other thread computes yet
     gil_state.watch()
     tasks.resolve(task)
-    return gil_state.interpreter(), gil_state.now(), word
+    return gil_state.interpreter(), gil_state.now(), gil

@@ -1,4 +1,8 @@
-"""The workers of a pool: all begun before the server listens, warm, and gone with their parent."""
+"""The workers of a pool: started and warm before the server listens; they end with it.
+
+Each worker performs a handshake: it imports the task, waits at a barrier for all other workers,
+and reports its pid and its interpreter.
+"""
 
 from __future__ import annotations
 
@@ -19,104 +23,104 @@ from typing import NoReturn, Protocol
 from offload import tasks
 from offload.errors import Mendable, StartError
 from offload.serving.lifecycle import readiness
-from offload.serving.lifecycle.stop_signal import leave
+from offload.serving.lifecycle.stop_signal import exit_now
 from offload.serving.metrics import gil_address, gil_state, probe
 
-DEADLINE = 10.0  # s from the first worker's birth until all have imported the task and met
+DEADLINE = 10.0  # s from the first worker's start until all handshakes are done
 SIGNALS = {signal.SIGINT, signal.SIGTERM}
 
-# `leave` leaves a barrier's semaphores to multiprocessing's tracker, which removes them, but warns.
+# After `exit_now` multiprocessing's tracker removes a barrier's semaphores, with a warning.
 sys.warnoptions.append("ignore:resource_tracker:UserWarning")
 
 
 class Barrier(Protocol):
-    """What threading's and multiprocessing's barriers have in common."""
+    """The common interface of threading's and multiprocessing's barriers."""
 
     def wait(self, timeout: float | None = None) -> int: ...
     def abort(self) -> None: ...
 
 
-# What a worker is, its GIL's state, and where its GIL is, when it has one of its own.
-Told = tuple[dict[str, object], str | None, dict[str, object] | None]
-Met = tuple[int, Told]  # its pid first
-Meeting = Future[Met] | asyncio.Future[Met]
+# A worker's interpreter, the state of its GIL, and the GIL's address facts if it has its own GIL.
+WorkerFacts = tuple[dict[str, object], str | None, dict[str, object] | None]
+WorkerReport = tuple[int, WorkerFacts]  # pid and facts
+Handshake = Future[WorkerReport] | asyncio.Future[WorkerReport]
 
 _barrier: Barrier | None = None
 _gil_facts: dict[str, object] | None = None
 
 
-def share(barrier: Barrier) -> None:
-    """Initialise a worker thread."""
+def init_thread(barrier: Barrier) -> None:
+    """Initialize a worker thread."""
     global _barrier
     _barrier = barrier
 
 
-def begin(barrier: Barrier) -> None:
-    """Initialise a worker process: it ends with its parent, and only with its parent.
+def init_process(barrier: Barrier) -> None:
+    """Initialize a worker process: it ends with its parent, and ignores stop signals.
 
-    A thread waits for the parent's end, since a parent-death signal does not fire under forkserver
-    and no start method ends workers by itself (cpython#111873).
+    A thread waits for the parent's end, since a parent-death signal does not fire under
+    forkserver, and no start method ends its workers (cpython#111873).
     """
     global _gil_facts
     for number in SIGNALS:
         signal.signal(number, signal.SIG_IGN)
     signal.pthread_sigmask(signal.SIG_UNBLOCK, SIGNALS)
-    _gil_facts = gil_address.facts()  # of its own; no other thread computes yet
+    _gil_facts = gil_address.facts()  # no other thread computes yet
     threading.Thread(target=end_with_parent, name="parent-watch", daemon=True).start()
-    share(barrier)
+    init_thread(barrier)
 
 
 def start(executor: Executor, workers: int, task: str) -> None:
-    """Begin every worker: as many jobs as workers, none done before all have imported the task.
+    """Start every worker with one handshake each, which ends once all have imported the task.
 
-    Raises StartError, or what the import of the task raised, in one line. It does not return when
-    a worker is not ready by the deadline: nothing but the end of the process ends its import.
+    Raise StartError, or the error of the task's import. If a worker is not ready by DEADLINE, end
+    the process: nothing else can stop the import.
     """
     deadline = time.monotonic() + DEADLINE
     try:
-        meetings = call(executor, workers, task)
+        handshakes = submit_handshakes(executor, workers, task)
     except (RuntimeError, OSError, EOFError) as error:  # EOFError: forkserver could not fork
-        give_up(StartError(f"{workers} workers do not start ({error}): ask for fewer, workers=1"))
-    finish(meetings, wait(meetings, deadline - time.monotonic()).not_done, task)
+        abort_start(StartError(f"{workers} workers do not start ({error}): use fewer, workers=1"))
+    finish(handshakes, wait(handshakes, deadline - time.monotonic()).not_done, task)
 
 
-def finish(meetings: Sequence[Meeting], late: Collection[Meeting], task: str) -> None:
-    """Take what workers that were called told, as `start` does; `late` are those not done."""
-    wrong = _error([meeting.exception() for meeting in meetings if meeting not in late])
+def finish(handshakes: Sequence[Handshake], late: Collection[Handshake], task: str) -> None:
+    """Record the reports of finished handshakes; raise or abort like `start` if any is `late`."""
+    wrong = _error([future.exception() for future in handshakes if future not in late])
     if late:
         what = f"the workers were not ready within {DEADLINE:.0f} s"
-        give_up(wrong or StartError(f"{what}: look for what importing {task} waits for"))
+        abort_start(wrong or StartError(f"{what}: check what the import of {task} waits for"))
     if wrong is not None:
         raise wrong
-    note_met(meeting.result() for meeting in meetings)
+    record_reports(future.result() for future in handshakes)
 
 
-def call(executor: Executor, workers: int, task: str) -> list[Future[Met]]:
-    """Call as many workers together; each has then imported the task, and tells of itself."""
-    with signals_held():
-        return [executor.submit(meet, task) for _ in range(workers)]
+def submit_handshakes(executor: Executor, workers: int, task: str) -> list[Future[WorkerReport]]:
+    """Submit one handshake per worker."""
+    with block_signals():
+        return [executor.submit(handshake, task) for _ in range(workers)]
 
 
-def note_met(met: Iterable[Met]) -> None:
-    """Keep what workers that were called told, and who they are."""
-    known = list(met)
+def record_reports(reports: Iterable[WorkerReport]) -> None:
+    """Record the pids and the facts of the workers."""
+    known = list(reports)
     probe.facts["worker_pids"] = sorted({pid for pid, _ in known})
-    note([told for _, told in known])
+    record_facts([facts for _, facts in known])
 
 
-def note(told: Sequence[Told]) -> None:
-    """Keep what the workers told of their interpreters and their GILs."""
-    probe.note_workers(interpreter for interpreter, _, _ in told)
-    for _, state, _ in told:
+def record_facts(workers: Sequence[WorkerFacts]) -> None:
+    """Record the interpreters and the GILs of the workers."""
+    probe.note_workers(interpreter for interpreter, _, _ in workers)
+    for _, state, _ in workers:
         probe.note_gil(state)
-    if words := [word for _, _, word in told if word is not None]:
-        probe.facts["worker_gil_words"] = words
+    if addresses := [address for _, _, address in workers if address is not None]:
+        probe.facts["worker_gil_words"] = addresses
 
 
-def meet(task: str) -> Met:
-    """Give what a worker knows of itself; of a thread the GIL is the server's own."""
+def handshake(task: str) -> WorkerReport:
+    """Import the task, wait for all workers, and return the pid and facts of this worker."""
     gil_state.watch()
-    assert _barrier is not None, "the pool was made without share or begin"
+    assert _barrier is not None, "the pool has no initializer from this module"
     try:
         tasks.resolve(task)
     except BaseException:
@@ -127,30 +131,30 @@ def meet(task: str) -> Met:
 
 
 def _error(raised: list[BaseException | None]) -> Mendable | None:
-    """Choose, of what the workers raised, the line that says most."""
+    """Return the most informative of the workers' errors, None if there is none."""
     errors = [error for error in raised if error is not None]
     for error in errors:
         if isinstance(error, Mendable):
             return error
     if any(isinstance(error, BrokenProcessPool) for error in errors):
-        return StartError("a worker process died while starting: see its own words above")
+        return StartError("a worker process died while starting: see its output above")
     return StartError(f"a worker did not start: {errors[0]!r}") if errors else None
 
 
 def may_run_twice(task: str, idempotent: str) -> bool:
-    """Whether a task is run again after its worker died: ours is, a user's own if asked to be."""
+    """Whether a task may be retried after its worker died: a user's only if set to idempotent."""
     return idempotent == "yes" or (not idempotent and ":" not in task)
 
 
-def give_up(error: Mendable) -> NoReturn:
-    """End at once: the executor's own ending would wait for workers that never come."""
+def abort_start(error: Mendable) -> NoReturn:
+    """Report the error and end the process: the executor would wait for missing workers."""
     readiness.fail(error)
-    leave(error.exit_code)
+    exit_now(error.exit_code)
 
 
 @contextlib.contextmanager
-def signals_held() -> Iterator[None]:
-    """Hold both signals while workers are born: they inherit the block until `begin` ends it."""
+def block_signals() -> Iterator[None]:
+    """Block both signals while workers start: they inherit the block until initialization."""
     signal.pthread_sigmask(signal.SIG_BLOCK, SIGNALS)
     try:
         yield
@@ -159,7 +163,7 @@ def signals_held() -> Iterator[None]:
 
 
 def end_with_parent() -> None:
-    """Wait for the parent's end, however it comes, and end this process at once."""
+    """Wait for the parent's end, for any reason, and end this process."""
     parent = multiprocessing.parent_process()
     assert parent is not None, "a worker process has a parent"
     connection.wait([parent.sentinel])

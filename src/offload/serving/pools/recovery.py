@@ -1,4 +1,4 @@
-"""The standard process pool, healed: where one worker dies it ends all, so it is built anew."""
+"""Recovery of the standard process pool: if one worker dies, the pool breaks and is recreated."""
 
 from __future__ import annotations
 
@@ -18,17 +18,17 @@ from offload.errors import Mendable
 from offload.serving.metrics import probe
 from offload.serving.pools import pool_workers
 
-ENDING = 1.0  # s for workers to end of themselves, and for a broken pool to let go of them
-BUILDS = 3  # times to build a pool whose workers die while they begin
+ENDING = 1.0  # s for workers to exit by themselves, and for a broken pool to shut down
+BUILDS = 3  # attempts to create a pool whose workers die at their start
 
 T = TypeVar("T")
 
 
 class Pool:
-    """What `build` gives, and another when that is broken; a task is tried twice at most.
+    """The pool that `build` creates, recreated when it breaks; a task runs at most twice.
 
-    It is built and ended outside of the event loop, and healed on it: a `fork` is then of the
-    thread that holds no lock.
+    It is created and shut down outside the event loop, and recreated on the loop's thread: a
+    `fork` then happens in the thread that holds no lock.
     """
 
     def __init__(self, build: Callable[[], ProcessPoolExecutor], workers: int, task: str) -> None:
@@ -36,7 +36,7 @@ class Pool:
         self._workers = workers
         self._task = task
         self._executor = build()
-        self._healing: asyncio.Task[None] | None = None
+        self._recovery: asyncio.Task[None] | None = None
 
     def __enter__(self) -> Pool:
         return self
@@ -50,26 +50,29 @@ class Pool:
         self._executor.shutdown()
 
     def start(self) -> None:
-        """Begin every worker; raise StartError, or what the import of the task raised."""
+        """Start every worker; raise StartError, or the error of the task's import."""
         pool_workers.start(self._executor, self._workers, self._task)
 
     async def __aenter__(self) -> None:
-        """Begin nothing: the pool was begun before the loop."""
+        """Do nothing: the pool was started before the loop."""
 
     async def __aexit__(self, *_: object) -> None:
-        """End no healing in the middle: it would leave workers behind."""
-        if self._healing is not None:
-            await asyncio.wait([self._healing])
+        """Wait for a running recovery: cancelling it would leave workers behind."""
+        if self._recovery is not None:
+            await asyncio.wait([self._recovery])
 
     async def run(self, function: Callable[..., T], /, *args: object, idempotent: bool) -> T:
-        """Run a call, once more when its pool broke and it is idempotent; BrokenProcessPool."""
+        """Run a call; retry it once if the pool broke and it is idempotent.
+
+        Raise BrokenProcessPool if the call is lost.
+        """
         tries = 2 if idempotent else 1
         while True:
             executor, future = await self._submit(function, args)
             try:
                 return await asyncio.wrap_future(future)
             except BrokenProcessPool:
-                self._broke(executor)
+                self._start_recovery(executor)
                 tries -= 1
                 if not tries:
                     raise
@@ -77,56 +80,58 @@ class Pool:
     async def _submit(
         self, function: Callable[..., T], args: tuple[object, ...]
     ) -> tuple[ProcessPoolExecutor, Future[T]]:
-        """Hand a call to a pool that is whole: one that broke while it was idle costs no try."""
+        """Submit a call to a working pool: a pool that broke while idle costs no try."""
         for _ in range(2):
-            if self._healing is not None:
-                await asyncio.wait([self._healing])
+            if self._recovery is not None:
+                await asyncio.wait([self._recovery])
             executor = self._executor
             try:
                 return executor, executor.submit(function, *args)
             except BrokenProcessPool:
-                self._broke(executor)
-        raise BrokenProcessPool("the workers die while they begin: see their own words")
+                self._start_recovery(executor)
+        raise BrokenProcessPool("the workers die at their start: see their output")
 
-    def _broke(self, executor: ProcessPoolExecutor) -> None:
-        """Begin to heal, unless another request has begun to."""
-        if executor is self._executor and self._healing is None:
-            self._healing = asyncio.create_task(self._heal())
+    def _start_recovery(self, executor: ProcessPoolExecutor) -> None:
+        """Start the recovery, unless it is already running."""
+        if executor is self._executor and self._recovery is None:
+            self._recovery = asyncio.create_task(self._recover())
 
-    async def _heal(self) -> None:
+    async def _recover(self) -> None:
         try:
             for _ in range(BUILDS):
-                _kill_workers()  # the pool asks them to end by a signal that they ignore
+                _kill_workers()  # the workers ignore the signal that the pool sends
                 ending = asyncio.create_task(asyncio.to_thread(self._executor.shutdown))
                 await asyncio.wait([ending], timeout=ENDING)
                 self._executor = self._build()
                 try:
-                    meetings = pool_workers.call(self._executor, self._workers, self._task)
+                    handshakes = pool_workers.submit_handshakes(
+                        self._executor, self._workers, self._task
+                    )
                     async with asyncio.timeout(pool_workers.DEADLINE):
-                        met = await asyncio.gather(*map(asyncio.wrap_future, meetings))
+                        reports = await asyncio.gather(*map(asyncio.wrap_future, handshakes))
                 except (BrokenProcessPool, OSError, EOFError, TimeoutError, Mendable):
                     continue
-                pool_workers.note_met(met)
+                pool_workers.record_reports(reports)
                 probe.facts["rebuilt"] = int(str(probe.facts.get("rebuilt", 0))) + 1
                 return
         finally:
-            self._healing = None
+            self._recovery = None
 
 
-def begin(barrier: pool_workers.Barrier) -> None:
-    """Initialise a worker process: a fork of a listening server has its sockets, and lets go."""
+def init_process(barrier: pool_workers.Barrier) -> None:
+    """Initialize a worker process: close the sockets that a fork of the server inherits."""
     for number in _open_files():
-        with suppress(OSError):  # no socket
+        with suppress(OSError):  # not a socket
             found = socket.socket(fileno=number)
             if found.family in {socket.AF_INET, socket.AF_INET6}:
                 found.close()
             else:
                 found.detach()
-    pool_workers.begin(barrier)
+    pool_workers.init_process(barrier)
 
 
 def _open_files() -> Iterable[int]:
-    """Return the numbers of the open files, or every possible one where none are listed."""
+    """Return the numbers of the open files, or all possible numbers if they are not listed."""
     try:
         return [int(name) for name in os.listdir("/dev/fd")]  # noqa: PTH208 - names, not paths
     except OSError:

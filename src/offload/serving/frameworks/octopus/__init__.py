@@ -1,1 +1,1 @@
-"""Octopuses: what the published Django benchmark serves, its database, models and GraphQL."""
+"""Octopuses: the data of the published Django benchmark, with its database, models and GraphQL."""

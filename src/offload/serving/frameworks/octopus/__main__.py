@@ -9,20 +9,20 @@ from offload.errors import Mendable
 from offload.serving.frameworks.octopus import database
 
 
-def main(words: list[str]) -> int:
-    """Build so many rows and say what was done; return the exit code."""
-    rows = int(words[0])
+def main(arguments: list[str]) -> int:
+    """Build the given number of rows and print the result; return the exit code."""
+    rows = int(arguments[0])
     try:
-        if database.is_whole(rows):
-            print(f"{database.path()} is there with {rows} octopuses, and whole")
+        if database.is_complete(rows):
+            print(f"{database.path()} is complete with {rows} octopuses")
             return 0
-        began = time.monotonic()
+        started = time.monotonic()
         digest = database.build(rows)
     except Mendable as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
-    took = time.monotonic() - began
-    print(f"{database.path()}: {rows} octopuses in {took:.1f} s, sha256 {digest[:16]}")
+    elapsed_s = time.monotonic() - started
+    print(f"{database.path()}: {rows} octopuses in {elapsed_s:.1f} s, sha256 {digest[:16]}")
     return 0
 
 

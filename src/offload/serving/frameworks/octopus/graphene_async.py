@@ -1,4 +1,4 @@
-"""The paths of an async view for graphene, which has none of its own."""
+"""The URL paths of an async view for graphene, which has none itself."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ SCHEMA = graphene.Schema(AsyncQuery)
 
 
 async def graphql(request: HttpRequest) -> JsonResponse:
-    """Answer a query, which is awaited."""
-    asked = json.loads(request.body)
-    result = await SCHEMA.execute_async(asked["query"])
+    """Execute a query asynchronously."""
+    request_body = json.loads(request.body)
+    result = await SCHEMA.execute_async(request_body["query"])
     return JsonResponse(result.formatted)
 
 
-urlpatterns = [re_path("^graphql/$", graphql), re_path("", views.awaited)]
+urlpatterns = [re_path("^graphql/$", graphql), re_path("", views.async_view)]

@@ -1,4 +1,4 @@
-"""The paths of graphene's own view, which is sync."""
+"""The URL paths of graphene's own view, which is sync."""
 
 from __future__ import annotations
 
@@ -13,5 +13,5 @@ SCHEMA = graphene.Schema(Query)
 
 urlpatterns = [
     re_path("^graphql/$", GraphQLView.as_view(schema=SCHEMA)),
-    re_path("", views.called),
+    re_path("", views.sync_view),
 ]

@@ -1,4 +1,4 @@
-"""The GraphQL types of graphene, and what it is asked for, awaited and not."""
+"""The GraphQL types for graphene, with a sync and an async query."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ class Octopus(DjangoObjectType):
 
 
 class Query(graphene.ObjectType):
-    """What a sync view answers; without `joined` each octopus asks for its type by itself."""
+    """The query of the sync view; without `joined` each octopus fetches its type separately."""
 
     octopuses = graphene.List(
         Octopus,
@@ -40,15 +40,15 @@ class Query(graphene.ObjectType):
     )
 
     def resolve_octopuses(self, info: Any, first: int, joined: bool) -> Any:
-        """Give a query, which is made when its rows are asked for."""
+        """Return a query set, which is evaluated lazily."""
         return models.octopuses(first, joined)
 
 
 class AsyncQuery(graphene.ObjectType):
-    """What an async view answers; a query for each octopus it cannot make."""
+    """The query of the async view, which cannot fetch each type separately."""
 
     octopuses = graphene.List(Octopus, first=graphene.Int(default_value=10))
 
     async def resolve_octopuses(self, info: Any, first: int) -> Any:
-        """Await the rows; Django asks for them in a thread."""
+        """Await the rows; Django fetches them in a thread."""
         return [octopus async for octopus in models.octopuses(first)]

@@ -1,4 +1,4 @@
-"""The models of the octopus database, whose tables `database` makes."""
+"""The models of the octopus database; `database` creates its tables."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from django.db import models
 
 
 class User(models.Model):
-    """Who keeps octopuses."""
+    """An owner of octopuses."""
 
     name = models.TextField()
 
@@ -18,7 +18,7 @@ class User(models.Model):
 
 
 class OctopusType(models.Model):
-    """One of ten."""
+    """One of 10 octopus types."""
 
     name = models.TextField()
 
@@ -30,7 +30,7 @@ class OctopusType(models.Model):
 
 
 class SeaFood(models.Model):
-    """One of seventy."""
+    """One of 70 kinds of food."""
 
     name = models.TextField()
 
@@ -42,7 +42,7 @@ class SeaFood(models.Model):
 
 
 class Octopus(models.Model):
-    """One of a million."""
+    """One of a million octopuses."""
 
     name = models.TextField()
     weight = models.IntegerField()
@@ -58,6 +58,6 @@ class Octopus(models.Model):
 
 
 def octopuses(first: int, joined: bool = True) -> models.QuerySet[Octopus]:
-    """Query the first ones; `joined` with their types, which are else a query each."""
+    """Query the first octopuses; without `joined` the type of each needs another query."""
     found = Octopus.objects.order_by("id")
     return (found.select_related("octopus_type") if joined else found)[:first]

@@ -1,6 +1,6 @@
-"""The Django applications of a process: settings in a few lines, and one of three sets of paths.
+"""The Django applications: their settings, and one of three sets of URL paths.
 
-Django is imported when one of them is made and not before: gunicorn's arbiter has none of it.
+Django is imported only when an application is created: gunicorn's arbiter does not import it.
 """
 
 from __future__ import annotations
@@ -17,27 +17,27 @@ from offload.serving.pools import pool_workers
 
 
 def graphene_wsgi() -> Any:
-    """Make graphene's sync application, of a process that gunicorn began."""
+    """Create graphene's sync application, in a worker process of gunicorn."""
     _set_up("offload.serving.frameworks.octopus.graphene_sync")
     from django.core.wsgi import get_wsgi_application
 
     application = get_wsgi_application()
-    worker_ready.note()
+    worker_ready.report()
     return application
 
 
 def graphene_asgi() -> Any:
-    """Make graphene's async application, of a process that uvicorn began."""
+    """Create graphene's async application, in a process of uvicorn."""
     return _Async("offload.serving.frameworks.octopus.graphene_async")
 
 
 def strawberry_asgi() -> Any:
-    """Make Strawberry's async application, of a process that uvicorn began."""
+    """Create Strawberry's async application, in a process of uvicorn."""
     return _Async("offload.serving.frameworks.octopus.strawberry_async")
 
 
 class _Async:
-    """An ASGI application that hears of its process's beginning, too, which Django does not."""
+    """An ASGI application that also handles lifespan messages, which Django does not."""
 
     def __init__(self, paths: str) -> None:
         _set_up(paths)
@@ -47,15 +47,15 @@ class _Async:
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
-            if multiprocessing.parent_process() is not None:  # one of several, with a supervisor
+            if multiprocessing.parent_process() is not None:  # a worker of uvicorn's supervisor
                 threading.Thread(target=pool_workers.end_with_parent, daemon=True).start()
-            await asgi.live(receive, send)
+            await asgi.lifespan(receive, send)
         else:
             await self._application(scope, receive, send)
 
 
 def _set_up(paths: str) -> None:
-    """Set Django up with the paths of a module, all imported before the first request."""
+    """Configure Django with a module's URL paths, and import it before the first request."""
     import django
     from django.conf import settings
 

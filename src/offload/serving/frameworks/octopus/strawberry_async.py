@@ -1,4 +1,4 @@
-"""The paths of Strawberry's async view, over the types of strawberry-django."""
+"""The URL paths of Strawberry's async view, with the types of strawberry-django."""
 
 from __future__ import annotations
 
@@ -30,11 +30,11 @@ class Octopus:
 
 @strawberry.type
 class Query:
-    """What is asked for."""
+    """The query of the async view."""
 
     @strawberry_django.field
     def octopuses(self, first: int = 10) -> list[Octopus]:
-        """Give a query; strawberry-django makes it in a thread."""
+        """Return a query set; strawberry-django evaluates it in a thread."""
         found: list[Octopus] = models.octopuses(first)
         return found
 
@@ -43,5 +43,5 @@ SCHEMA = strawberry.Schema(Query)
 
 urlpatterns = [
     re_path("^graphql/$", AsyncGraphQLView.as_view(schema=SCHEMA)),
-    re_path("", views.awaited),
+    re_path("", views.async_view),
 ]

@@ -1,4 +1,4 @@
-"""uvicorn for octopuses: in this process, or in several that it supervises."""
+"""uvicorn for octopuses: in this process, or with several supervised processes."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from offload.serving.lifecycle import worker_ready
 
 
 def serve(task: str, make: str, port: int, backlog: int, processes: int) -> None:
-    """Serve what a function of `site` makes, in so many processes, until a stop signal."""
+    """Serve the application that `site.<make>` creates, in `processes`, until a stop signal."""
     tasks.resolve(task)
     database.check()
     os.environ[worker_ready.TASK] = task

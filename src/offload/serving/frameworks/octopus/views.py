@@ -1,4 +1,4 @@
-"""The views of every path but GraphQL's: the task, /resources/ and 404, as every server has."""
+"""The views of the paths that every server has: the task, /resources/ and 404."""
 
 from __future__ import annotations
 
@@ -11,13 +11,13 @@ from offload.serving.lifecycle import worker_ready
 from offload.serving.metrics import task_clock
 
 
-def called(request: HttpRequest) -> HttpResponse:
+def sync_view(request: HttpRequest) -> HttpResponse:
     """Call the task in this thread."""
     answer = responses.other(request.get_full_path())
     return _response(answer or responses.of(task_clock.call(os.environ[worker_ready.TASK])))
 
 
-async def awaited(request: HttpRequest) -> HttpResponse:
+async def async_view(request: HttpRequest) -> HttpResponse:
     """Await the task on this event loop."""
     answer = responses.other(request.get_full_path())
     return _response(answer or responses.of(await task_clock.acall(os.environ[worker_ready.TASK])))
