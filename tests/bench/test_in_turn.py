@@ -23,7 +23,7 @@ def test_each_server_has_one_slice_in_every_round() -> None:
     found = interleaved.measure(cases, "executors", 0.3, 0.0, told.append)
     here = [server for server in SERVERS if not MISSING[server]]
     assert set(found.missing) == {*SERVERS} - {*here}
-    counts = Counter((r.server, r.trial.round) for r in found.records)
+    counts = Counter((r.case.server, r.trial.round) for r in found.records)
     assert counts == {(server, n): 1 for server in here for n in range(1, interleaved.LEAST + 1)}
     assert {r.trial.order for r in found.records} == {*range(1, len(here) + 1)}
     assert len(told) == interleaved.LEAST
@@ -41,7 +41,7 @@ def test_a_server_that_does_not_start_is_left_out_with_its_reason(tmp_path: Path
     cases = [Case(hops.DIRECT, "sleep_short_sync", users=2, keep_alive=True), dying(tmp_path)]
     found = interleaved.measure(cases, "executors", 0.3, 0.0, lambda _: None)
     assert found.missing["threads"].startswith("threads does not start: 3/")
-    assert [r.server for r in found.records] == [hops.DIRECT] * interleaved.LEAST
+    assert [r.case.server for r in found.records] == [hops.DIRECT] * interleaved.LEAST
 
 
 def test_without_any_server_there_is_one_line_and_no_record(tmp_path: Path) -> None:

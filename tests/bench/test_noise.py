@@ -13,16 +13,15 @@ import pytest
 from offload.bench.experiments.method_check import ACCURATE, truth
 from offload.bench.records.record import VISIT, Record
 from offload.bench.telemetry import noise
-from offload.bench.trial import flags
+from offload.bench.trial import builder, flags
 from offload.bench.trial.trial import visit
-from tests.records import changed, new_record
 
 pytestmark = pytest.mark.server
 
 
 def visited() -> Record:
-    record = changed(new_record(ACCURATE, "run", None), kind=VISIT)
-    return visit(ACCURATE, "builtin", record, None, lambda *_: None)
+    made = builder.trial("run", kind=VISIT)
+    return visit(ACCURATE, "builtin", made, None, lambda *_: None)
 
 
 @contextmanager
