@@ -30,7 +30,7 @@ def rendered(text: str) -> str:
 def _table() -> str:
     published = {(case.server, case.task) for case in tornado.PUBLISHED}
     found = rows(journal.read(ROOT / "results" / "example"))
-    kept = [row for row in found if (row.first.server, row.first.case.task) in published]
+    kept = [row for row in found if (row.first.case.server, row.first.case.task) in published]
     return f"{summary.table(kept, 'rst')}\n\n{summary.conditions(kept)}"
 
 

@@ -66,7 +66,7 @@ def test_every_figure_has_its_line_and_the_rest_is_worded(
     [folder] = re.findall(r"^records: (.+)$", sleeping.stdout, re.MULTILINE)
     assert Path(folder).parent == results
     records = journal.read(Path(folder))
-    assert {record.server for record in records} == {"threads", "processes"}
+    assert {record.case.server for record in records} == {"threads", "processes"}
     assert [record.trial.suite for record in records].count("gil") >= 1
 
 

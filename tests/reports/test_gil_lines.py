@@ -53,7 +53,7 @@ def test_a_line_has_rates_ratio_cost_and_what_the_pool_allows() -> None:
 
 def test_the_largest_ratio_stands_first() -> None:
     other = measured(1.9, task="json", command="fab run_server:3,json")
-    other = [changed(r, command=f"{r.server} json") for r in other]
+    other = [changed(r, command=f"{r.case.server} json") for r in other]
     assert [effect.threads.first.case.task for effect in effects(*measured(1.2), *other)] == [
         "json",
         "xml",
