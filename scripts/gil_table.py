@@ -65,7 +65,9 @@ def _measured(task: str) -> Values:
         for server in ("threads", "processes")
     )
     print(task, file=sys.stderr)
-    found = gil_cost.measure(threads, processes, lambda words: print(f"  {words}", file=sys.stderr))
+    found = gil_cost.measure_gil_cost(
+        threads, processes, lambda words: print(f"  {words}", file=sys.stderr)
+    )
     facts = json.loads(worded.as_json(found))
     for flag in facts["flags"]:
         print(f"  warning: {flag}", file=sys.stderr)

@@ -42,9 +42,9 @@ def verdicts(results: Path) -> str:
     found = {}
     for folder in sorted({results / "example", *results.glob("example-*")}):
         records = journal.read(folder)
-        for suite in suite_claims.suites_of(records):
+        for suite in suite_claims.measured_suites(records):
             own = [record for record in records if record.suite == suite]
-            found[suite] = suite_claims.of_suite(suite, own)
+            found[suite] = suite_claims.evaluate_suite(suite, own)
     return claims.short([one for judged in found.values() for one in judged])
 
 

@@ -35,7 +35,7 @@ def test_an_error_in_a_run_says_how_it_goes_on(
     monkeypatch.setattr(running, "run", broken)
     (tmp_path / "a_run").mkdir()
     with pytest.raises(UsageError, match=expected):
-        plan_run.go_on(PLAN, tmp_path / "a_run")
+        plan_run.continue_run(PLAN, tmp_path / "a_run")
 
 
 def test_a_finished_run_shows_no_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -58,7 +58,7 @@ def test_a_run_without_its_published_tool_says_so_when_it_begins(
     monkeypatch.setattr(plan_run, "go_on", lambda *_: [])
     case = Case("threads", "noop_sync")
     for missing, told in ((AB, f"one long run each with builtin ({AB}): "), (None, "builtin: ")):
-        plan_run.begin(Plan("measure", (case,), seed=1, driver="builtin", missing=missing))
+        plan_run.start_run(Plan("measure", (case,), seed=1, driver="builtin", missing=missing))
         assert told in capsys.readouterr().err
 
 

@@ -16,7 +16,7 @@ import pytest
 from offload import loads
 from offload.bench.target import server
 from offload.bench.trial import builder
-from offload.bench.trial.load_phase import measure
+from offload.bench.trial.load_phase import measure_load
 from offload.loads import h2load
 from offload.suites import granian
 from tests.installed import MISSING
@@ -50,7 +50,7 @@ def test_granian_serves_h2load_as_much_when_it_is_watched() -> None:
         for place in range(PAIRS):
             if place % 2:
                 other = alone(load)
-            watched = measure(record, load, "h2load", running.facts, None).rate or 0.0
+            watched = measure_load(record, load, "h2load", running.facts, None).rate or 0.0
             if not place % 2:
                 other = alone(load)
             pairs.append((watched, other))

@@ -20,7 +20,7 @@ SERVERS = (hops.DIRECT, hops.THREADS, "interpreters")  # the last one is not in 
 def test_each_server_has_one_slice_in_every_round() -> None:
     told: list[str] = []
     cases = [Case(server, "noop_sync", users=2, keep_alive=True) for server in SERVERS]
-    found = interleaved.measure(cases, "executors", 0.3, 0.0, told.append)
+    found = interleaved.measure_interleaved(cases, "executors", 0.3, 0.0, told.append)
     here = [server for server in SERVERS if not MISSING[server]]
     assert set(found.missing) == {*SERVERS} - {*here}
     counts = Counter((r.server, r.round) for r in found.records)
@@ -28,7 +28,7 @@ def test_each_server_has_one_slice_in_every_round() -> None:
     assert {r.order for r in found.records} == {*range(1, len(here) + 1)}
     assert len(told) == interleaved.LEAST
     assert len(journal.read(found.folder)) == len(found.records)
-    assert [hop.server for hop in hops.of(found.records)][:2] == [hops.DIRECT, hops.THREADS]
+    assert [hop.server for hop in hops.summarize(found.records)][:2] == [hops.DIRECT, hops.THREADS]
 
 
 def dying(folder: Path) -> Case:
@@ -39,13 +39,13 @@ def dying(folder: Path) -> Case:
 
 def test_a_server_that_does_not_start_is_left_out_with_its_reason(tmp_path: Path) -> None:
     cases = [Case(hops.DIRECT, "sleep_short_sync", users=2, keep_alive=True), dying(tmp_path)]
-    found = interleaved.measure(cases, "executors", 0.3, 0.0, lambda _: None)
+    found = interleaved.measure_interleaved(cases, "executors", 0.3, 0.0, lambda _: None)
     assert found.missing["threads"].startswith("threads does not start: 3/")
     assert [r.server for r in found.records] == [hops.DIRECT] * interleaved.LEAST
 
 
 def test_without_any_server_there_is_one_line_and_no_record(tmp_path: Path) -> None:
     told: list[str] = []
-    found = interleaved.measure([dying(tmp_path)], "executors", 0.3, 0.0, told.append)
+    found = interleaved.measure_interleaved([dying(tmp_path)], "executors", 0.3, 0.0, told.append)
     assert (found.records, found.folder.exists()) == ((), False)
     assert told == ["no server is left to be loaded"]

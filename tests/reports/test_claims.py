@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench.claims.evaluate import Judged
+from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.records import journal
 from offload.bench.trial import builder
 from offload.reports.claims import sentences, verdicts
@@ -16,18 +16,20 @@ from offload.suites import Case, Claim
 from tests import ROOT
 from tests.commands import fab_here
 
-JUDGED = Judged("a_suite", "four", 4.0, 3.9, 3.8, 4.0, "holds", "as published")
-AUDIT = Judged("a_suite", "rows", 76.54, 40.0, None, None, "does not hold", "2 x 1 / 0.05 s", "/s")
+VERDICT = ClaimVerdict("a_suite", "four", 4.0, 3.9, 3.8, 4.0, "holds", "as published")
+AUDIT = ClaimVerdict(
+    "a_suite", "rows", 76.54, 40.0, None, None, "does not hold", "2 x 1 / 0.05 s", "/s"
+)
 
 
 def test_a_line_has_claim_published_here_verdict_and_reason() -> None:
-    line = verdicts.text([JUDGED]).splitlines()[-1]
+    line = verdicts.text([VERDICT]).splitlines()[-1]
     words = ["a_suite", "four", "4.00x", "3.90x (3.80 to 4.00)", "holds", "as published"]
     assert [part.strip() for part in line.split("  ") if part.strip()] == words
 
 
 def test_a_ratio_of_another_figure_than_the_rate_names_it() -> None:
-    line = verdicts.text([replace(JUDGED, unit="x time")])
+    line = verdicts.text([replace(VERDICT, unit="x time")])
     assert "4.00x time  3.90x time (3.80 to 4.00)" in line
 
 
@@ -90,7 +92,7 @@ def test_a_run_without_the_suite_is_one_line(words: str) -> None:
 
 
 def test_a_short_table_leaves_the_reasons_out() -> None:
-    found = verdicts.short([JUDGED, AUDIT])
+    found = verdicts.short([VERDICT, AUDIT])
     assert "3.90x (3.80 to 4.00)  holds" in found
     assert "as published" not in found
 

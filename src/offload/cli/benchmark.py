@@ -7,7 +7,7 @@ from dataclasses import replace
 from invoke import Context
 
 from offload.cli import arguments, command
-from offload.cli.plan_run import begin, go_on, show, suite_plan
+from offload.cli.plan_run import continue_run, show, start_run, suite_plan
 from offload.errors import RunError, UsageError
 from offload.registry import catalog
 
@@ -77,7 +77,7 @@ def resume(context: Context, run: str = "", format: str = "text") -> None:  # no
 
     arguments.one_of("format", format, "text", "json")
     folder = journal.named(run) if run else journal.newest_planned()
-    show(go_on(plan.load(folder), folder), format)
+    show(continue_run(plan.load(folder), folder), format)
 
 
 def _suite(
@@ -99,5 +99,5 @@ def _suite(
         own = {case.key: case for case in (replace(c, python=None) for c in plan.cases)}
         cases = (replace(case, python=python) for case in own.values() for python in here)
         plan = replace(plan, cases=tuple(cases))
-    _, records = begin(plan)
+    _, records = start_run(plan)
     show(records, style)

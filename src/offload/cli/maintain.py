@@ -47,11 +47,11 @@ def check_method(context: Context, visits: str = "300", run: str = "") -> None:
     from offload.reports import method_verdicts
 
     count = arguments.whole("visits", visits, 10, 10_000)
-    folder = journal.named(run) if run else method_check.measure(count)
-    found = method_check.judge_all(journal.read(folder))
+    folder = journal.named(run) if run else method_check.measure_visits(count)
+    found = method_check.check_records(journal.read(folder))
     print(method_verdicts.text(found))
     print(f"records: {folder}")
-    if failed := [claim.name for claim in found if claim.passed is not True]:
+    if failed := [result.name for result in found if result.passed is not True]:
         raise GateError(f"the method does not hold here: {', '.join(failed)}")
 
 
@@ -84,8 +84,8 @@ def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
     from offload.bench.telemetry import host
     from offload.reports import pools as report
 
-    lines = pools.measure(quick, workers, _tell)
-    found, here = summary.of(lines), host.of_pools(workers)
+    lines = pools.measure_pools(quick, workers, _print_progress)
+    found, here = summary.summarize(lines), host.of_pools(workers)
     return report.text(found, lines, here, form), report.as_dict(found, lines, here)
 
 
@@ -105,10 +105,10 @@ def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
     """Measure the servers that have the pools; give what they did, and why others did nothing."""
     from offload.bench.experiments import hops
 
-    measured = hops.measure(quick, workers, _tell)
+    measured = hops.measure_servers(quick, workers, _print_progress)
     if measured.records:
         print(f"records: {measured.folder}", file=sys.stderr)
-    return hops.of(measured.records), hops.left_out(measured)
+    return hops.summarize(measured.records), hops.left_out(measured)
 
 
 @command("Maintain")
@@ -121,16 +121,16 @@ def check_executors(context: Context, quick: bool = False) -> None:
     from offload.bench.telemetry import host
     from offload.reports import method_verdicts
 
-    lines = targets.measure(quick, WORKERS, _tell)
+    lines = targets.measure_promises(quick, WORKERS, _print_progress)
     servers, missing = _servers(quick, WORKERS)
-    found = targets.judge_all(lines, servers, targets.is_polling(WORKERS))
+    found = targets.check_promises(lines, servers, targets.is_polling(WORKERS))
     print(f"{host.of_pools(WORKERS)}\n\n{method_verdicts.text(found)}")
     for why in missing.values():
         print(f"Left out: {why}.")
-    if failed := [claim for claim in found if claim.passed is not True]:
-        words = [f"{claim.name}: {claim.found}, asked {claim.asked}" for claim in failed]
+    if failed := [result for result in found if result.passed is not True]:
+        words = [f"{result.name}: {result.measured}, asked {result.required}" for result in failed]
         raise GateError(f"not shown here: {'; '.join(words)}: once more without other load")
 
 
-def _tell(words: str) -> None:
+def _print_progress(words: str) -> None:
     print(words, file=sys.stderr, flush=True)

@@ -49,7 +49,7 @@ def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float
     )
 
 
-def begin(plan: Plan) -> tuple[Path, list[Record]]:
+def start_run(plan: Plan) -> tuple[Path, list[Record]]:
     """Run a new plan in a folder of its own; give the folder and all records."""
     from offload.bench.experiments.progress import duration, expected_s
     from offload.bench.records import journal
@@ -76,13 +76,13 @@ def begin(plan: Plan) -> tuple[Path, list[Record]]:
     rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
     why = f" ({plan.missing})" if plan.missing else ""
     long = f" and one long run each with {plan.driver}{why}" if plan.driver else ""
-    least, most = (duration(expected_s(plan, n)) for n in (None, plan.looks.last))
+    least, most = (duration(expected_s(plan, n)) for n in (None, plan.design.last))
     takes = f"{least} or more, {most} when all visits are needed, and longer on a busy machine"
     print(f"{rows}: visits with builtin{long}: {takes}; into {folder}", file=sys.stderr)
-    return folder, go_on(plan, folder)
+    return folder, continue_run(plan, folder)
 
 
-def go_on(plan: Plan, folder: Path) -> list[Record]:
+def continue_run(plan: Plan, folder: Path) -> list[Record]:
     """Make the visits of a plan that its folder does not have yet; give all records."""
     from offload.bench.experiments.run import run
     from offload.bench.records import journal
@@ -93,22 +93,22 @@ def go_on(plan: Plan, folder: Path) -> list[Record]:
         for records in run(plan, folder):
             publish.publish(folder, records)
     except KeyboardInterrupt:
-        raise Exit(f"interrupted: {_kept(folder)}", code=130) from None
+        raise Exit(f"interrupted: {_resume_hint(folder)}", code=130) from None
     except Mendable as error:
         if not journal.count(folder):  # nothing was begun
             raise
-        raise type(error)(f"{error}; {_kept(folder)}") from error
+        raise type(error)(f"{error}; {_resume_hint(folder)}") from error
     return records or journal.read(folder)
 
 
-def _kept(folder: Path) -> str:
+def _resume_hint(folder: Path) -> str:
     from offload.bench.records import journal
 
     return f"{journal.count(folder)} finished visits are kept: fab resume:{folder.name} goes on"
 
 
 @contextmanager
-def in_run() -> Iterator[None]:
+def start_errors_as_run_errors() -> Iterator[None]:
     """Make a server that does not start a run without figures, as it is in a plan's visits."""
     try:
         yield

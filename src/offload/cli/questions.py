@@ -7,7 +7,7 @@ import sys
 from invoke import Context
 
 from offload.cli import arguments, command
-from offload.cli.plan_run import begin, in_run, show, with_load
+from offload.cli.plan_run import show, start_errors_as_run_errors, start_run, with_load
 from offload.errors import UsageError
 
 
@@ -40,7 +40,7 @@ def measure(
     cases = with_load(
         [_case_syntax.case(case)], arguments.whole("users", users, 1, 20_000), keep_alive
     )
-    _, records = begin(plan.Plan("measure", cases, plan.new_seed(), None, quick, share))
+    _, records = start_run(plan.Plan("measure", cases, plan.new_seed(), None, quick, share))
     show(records, format)
 
 
@@ -76,7 +76,7 @@ def compare(
     )
     asked = arguments.whole("users", users, 1, 20_000)
     pair = with_load([first, second], asked, keep_alive)
-    with in_run():
+    with start_errors_as_run_errors():
         found = paired.compare(pair[0], pair[1], quick)
     print(comparison.as_json(found) if format == "json" else comparison.text(found))
 
@@ -114,6 +114,6 @@ def scale(
     cases = sweep.cases(one, over, numbers)
     if few := scaling.too_few(numbers):
         print(f"rates only, no model: {few}", file=sys.stderr)
-    _, records = begin(plan.Plan("scale", cases, plan.new_seed(), None, quick=True))
+    _, records = start_run(plan.Plan("scale", cases, plan.new_seed(), None, quick=True))
     found = sweep.fit(records, over)
     print(scaling_table.as_json(found) if format == "json" else scaling_table.text(found))

@@ -7,7 +7,7 @@ import sys
 from invoke import Context
 
 from offload.cli import command
-from offload.cli.plan_run import begin, show, suite_plan
+from offload.cli.plan_run import show, start_run, suite_plan
 from offload.errors import MachineError
 from offload.registry import catalog, entries
 
@@ -18,7 +18,7 @@ def quick(context: Context, driver: str = "") -> None:
 
     driver  of the long runs: siege, builtin or h2load; siege unless given, builtin without it
     """
-    _, records = begin(suite_plan("tornado", "published", driver, is_quick=True, target=None))
+    _, records = start_run(suite_plan("tornado", "published", driver, is_quick=True, target=None))
     show(records, "text")
 
 

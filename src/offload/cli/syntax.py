@@ -31,7 +31,8 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
     def parse_tasks() -> None:
         try:
             commands = {
-                name: defaults(task.body) for name, task in program.collection.tasks.items()
+                name: parameter_defaults(task.body)
+                for name, task in program.collection.tasks.items()
             }
             core = program.initial_context.flags
             program.core.unparsed[:] = rewrite(program.core.unparsed, commands, core)
@@ -62,7 +63,7 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
     setattr(program, "no_tasks_given", no_tasks_given)  # noqa: B010
 
 
-def defaults(command: Callable[..., Any]) -> Defaults:
+def parameter_defaults(command: Callable[..., Any]) -> Defaults:
     """Give the parameters of a command behind its context, with their defaults."""
     parameters = list(inspect.signature(command).parameters.values())[1:]
     return {parameter.name: parameter.default for parameter in parameters}

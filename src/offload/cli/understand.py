@@ -7,7 +7,7 @@ import sys
 from invoke import Context
 
 from offload.cli import arguments, command
-from offload.cli.plan_run import in_run
+from offload.cli.plan_run import start_errors_as_run_errors
 from offload.errors import StorageError, UsageError
 from offload.registry import catalog
 
@@ -72,8 +72,10 @@ def gil(
         )
         for server in ("threads", "processes")
     )
-    with in_run():
-        found = gil_cost.measure(threads, processes, lambda words: print(words, file=sys.stderr))
+    with start_errors_as_run_errors():
+        found = gil_cost.measure_gil_cost(
+            threads, processes, lambda words: print(words, file=sys.stderr)
+        )
     print(worded.as_json(found) if format == "json" else worded.text(found))
 
 
@@ -93,13 +95,19 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
     from offload.reports.claims import verdicts as report
 
     arguments.one_of("format", format, "text", "json")
-    suites, all_of_them = suite_claims.suites(suite, run), suite_claims.suites("", run)
-    found, passed, sources = suite_claims.judged(suites, run)
+    suites, all_of_them = (
+        suite_claims.select_suites(suite, run),
+        suite_claims.select_suites("", run),
+    )
+    found, passed, sources = suite_claims.evaluate_suites(suites, run)
     kept = (journal.named(run) if run else journal.RESULTS) / "claims.rst"
     told = f"what each claims, by whom: {kept}"
     if suites == all_of_them:
         journal.check_writable()
-        more = capacity_checks.table(passed, "rst"), sentences.rst(suite_claims.said(suites))
+        more = (
+            capacity_checks.table(passed, "rst"),
+            sentences.rst(suite_claims.published_claims(suites)),
+        )
         journal.replace(kept, report.rst(found, sources, *more))
     else:
         told = f"what each claims, by whom: fab claims writes it to {kept}"

@@ -1,4 +1,4 @@
-"""The hop over HTTP as a table: what each executor adds, and the peers under it."""
+"""Table of the cost of each executor over HTTP, with peer servers below."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ HEAD = (
 
 
 def text(found: Sequence[Hop], missing: Mapping[str, str], environment: str, form: str) -> str:
-    """Lay the table out, with what it is of above, and below why servers are `missing`."""
+    """Render the table with its environment, and below it why servers are `missing`."""
     aligned = ["left", *["right"] * (len(HEAD) - 1)]
     rows = [_row(hop) for hop in found]
     parts = [
@@ -42,7 +42,7 @@ def text(found: Sequence[Hop], missing: Mapping[str, str], environment: str, for
 def as_dict(
     found: Sequence[Hop], missing: Mapping[str, str], environment: str
 ) -> dict[str, object]:
-    """Give what `text` is made of; an interval is the figure and its two ends, null not known."""
+    """Return the data of `text`; intervals are [value, low, high], and unknown values are null."""
     servers = [asdict(hop) for hop in found]
     return {"environment": environment, "servers": servers, "missing": dict(missing)}
 
@@ -59,7 +59,7 @@ def _row(hop: Hop) -> tuple[str, ...]:
 
 
 def _pair(found: Interval | None, digits: int, unit: str = "") -> tuple[str, str]:
-    """Word a figure, and its interval."""
+    """Format a value and its interval."""
     if found is None:
         return "-", ""
     value, low, high = found

@@ -1,4 +1,4 @@
-"""A sweep's table and the curve that fits it, in words or as JSON."""
+"""Table of a scaling sweep and its fitted model, as text or JSON."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from offload.bench.stats import scaling
 
 
 def text(found: Sweep) -> str:
-    """Lay out the rates over workers or users, and say which curve they follow."""
+    """Render the rates over workers or users, and the model that fits them."""
     fit = found.choice.fit
     predicted = fit.predicted if fit else (None,) * len(found.points)
     lines = [
@@ -25,11 +25,11 @@ def text(found: Sweep) -> str:
     ]
     head = (found.over, "Rate", "Interval", fit.model if fit else "Model")
     table = tabulate(lines, head, colalign=("right",) * 4, disable_numparse=True)
-    return f"{table}\n\n{_words(found)}"
+    return f"{table}\n\n{_fit_text(found)}"
 
 
 def as_json(found: Sweep) -> str:
-    """Give points and fit as one JSON object; rates a second."""
+    """Return points and fit as a JSON object; rates are in requests/s."""
     fit = found.choice.fit
     return json.dumps(
         {
@@ -48,15 +48,19 @@ def as_json(found: Sweep) -> str:
     )
 
 
-def _words(found: Sweep) -> str:
+def _fit_text(found: Sweep) -> str:
     fit, over = found.choice.fit, found.over
     if fit is None:
         return f"no model: {found.choice.reason}"
-    off = f"largest residual {fit.residual:.1%}"
+    residual = f"largest residual {fit.residual:.1%}"
     if fit.model == scaling.KNEE:
         if fit.peak is None:
-            return f"knee: not within these {over}; {off}"
-        return f"knee: more than {fit.peak:.1f} {over} bring nothing; {off}"
+            return f"knee: none within the measured {over}; {residual}"
+        return f"knee: more than {fit.peak:.1f} {over} do not raise the rate; {residual}"
     sigma, kappa = fit.parameters["sigma"], fit.parameters["kappa"]
-    peak = f"no peak within these {over}" if fit.peak is None else f"peak at {fit.peak:.1f} {over}"
-    return f"USL: contention {sigma:.4f}, coherency {kappa:.6f}, {peak}; {off}"
+    peak = (
+        f"no peak within the measured {over}"
+        if fit.peak is None
+        else f"peak at {fit.peak:.1f} {over}"
+    )
+    return f"USL: contention {sigma:.4f}, coherency {kappa:.6f}, {peak}; {residual}"

@@ -1,4 +1,4 @@
-"""The doubts about a row: the flags of its records, and what only all of them together show."""
+"""Warnings on a row: the flags of its records, and findings from all records together."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from offload.bench.stats.estimate import Estimate
 from offload.reports import provenance
 from offload.reports.rows import Row
 
-DISAGREE = 0.03  # between the rates of builtin and of the published tool
-ABOVE = 1.02  # of a ceiling, which nothing exceeds
+TOOL_DIFFERENCE = 0.03  # relative, between the rates of the published tool and of builtin
+ABOVE = 1.02  # factor: a higher rate exceeds its ceiling
 
 
-def of(row: Row) -> list[str]:
-    """Word the doubts about a row, one a line, with what to do; of each kind the newest flag."""
+def row_warnings(row: Row) -> list[str]:
+    """Return the warnings on a row, one line each, with a remedy; the newest flag of each kind."""
     return [*_flags(row), *_derived(row)]
 
 
-def counted(records: Sequence[Record], what: str) -> list[str]:
-    """Give of each kind the newest flag, with how many of the records, named `what`, have one."""
+def count_flags(records: Sequence[Record], what: str) -> list[str]:
+    """Return the newest flag of each kind, and how many of the records (named `what`) have it."""
     kinds = _by_kind(records).values()
     return [f"{found[-1]} ({len(found)} of {len(records)} {what})" for found in kinds]
 
@@ -40,8 +40,8 @@ def _by_kind(records: Sequence[Record]) -> dict[str, list[str]]:
 
 
 def _derived(row: Row) -> Iterator[str]:
-    if (who := provenance.gil_came_on(row.first)) is not None:
-        yield f"gil: {who} turned the GIL on: this is no row without it"
+    if (importer := provenance.gil_enabled_by(row.first)) is not None:
+        yield f"gil: {importer} turned the GIL on: this row is not free-threaded"
     found = row.estimate
     if found is not None and not found.resolved:
         yield f"unresolved: {_unresolved(row, found)}"
@@ -50,7 +50,7 @@ def _derived(row: Row) -> Iterator[str]:
         yield f"outlier: round {visit.round} gave {visit.rate:.2f}/s, far from the other visits"
     if row.long is not None and row.long.rate and found is not None and found.value:
         apart = row.long.rate / found.value - 1
-        if not -DISAGREE - _extra(row.long) <= apart <= DISAGREE:
+        if not -TOOL_DIFFERENCE - _ab_loss(row.long) <= apart <= TOOL_DIFFERENCE:
             yield (
                 f"tools: {row.long.driver}'s one run is {apart:+.1%} from the visits by builtin: "
                 "see its own output"
@@ -60,15 +60,15 @@ def _derived(row: Row) -> Iterator[str]:
         yield f"ceiling: the rate is above its {kind} ceiling of {rate:.2f}/s: check the task"
 
 
-def _extra(long: Record) -> float:
-    """Give the share of its rate that ab loses: it spends the time of one round of users more."""
+def _ab_loss(long: Record) -> float:
+    """Return the share of its rate that ab loses: its time includes one more round of users."""
     if long.driver != "ab" or not long.completed:
         return 0.0
     return long.users / (long.completed + long.users)
 
 
 def _is_above_ceiling(row: Row, ceiling: float) -> bool:
-    """Say whether the rate is above what bounds it, and so is its interval, where there is one."""
+    """Return whether the rate and its interval, if there is one, are above the ceiling."""
     found = row.estimate
     low = row.rate if found is None or found.low is None else found.low
     return (row.rate or 0.0) > ABOVE * ceiling and (low or 0.0) > ceiling

@@ -1,4 +1,4 @@
-"""The doubts about what a claim was judged by: others on the machine, impossible figures."""
+"""Validity warnings on the records behind a claim: CPU use of others, impossible figures."""
 
 from __future__ import annotations
 
@@ -8,17 +8,20 @@ from offload.bench.records import capacity
 from offload.bench.records.record import VISIT, Record
 from offload.bench.stats import operational_laws
 
-ABOVE = 1.02  # of a ceiling, which nothing exceeds
-OTHERS = 0.25  # of the machine's CPU, in most visits, beyond which that is said; a guess
-LITTLE = 0.05  # by which rate x mean / users may differ from 1
+ABOVE = 1.02  # factor: a higher rate exceeds its ceiling
+MAX_OTHERS_CPU = 0.25  # share of the machine's CPU, in most visits; a guess
+LITTLE_TOLERANCE = 0.05  # difference between rate x mean / users and 1
 
 
-def of(own: Sequence[Record]) -> list[str]:
-    """Audit what was measured: rate <= users or slots / service time, users ~ mean x rate."""
+def validity_warnings(own: Sequence[Record]) -> list[str]:
+    """Check that rate <= users or slots / service time, and that users ~ mean x rate.
+
+    Return at most one warning.
+    """
     found = []
-    if sum((r.others_cpu or 0.0) > OTHERS for r in own) > len(own) / 2:
-        found = ["others used the CPU meanwhile: ask again at a quieter time"]
-    alone_s = min((r.alone_s for r in own if r.alone_s), default=0.0)  # least disturbed by others
+    if sum((r.others_cpu or 0.0) > MAX_OTHERS_CPU for r in own) > len(own) / 2:
+        found = ["other processes used the CPU: measure again at a quieter time"]
+    alone_s = min((r.alone_s for r in own if r.alone_s), default=0.0)  # the least disturbed
     for record in own:
         if record.kind != VISIT or not record.rate or record.little_ratio is None:
             continue
@@ -30,6 +33,6 @@ def of(own: Sequence[Record]) -> list[str]:
         if exceeded := [c for c in known if record.rate > ABOVE * c.rate]:
             kind, rate = exceeded[0].kind, exceeded[0].rate
             found = [f"{record.task} is above its {kind} ceiling of {rate:.2f}/s"]
-        elif abs(record.little_ratio - 1) > LITTLE:
+        elif abs(record.little_ratio - 1) > LITTLE_TOLERANCE:
             found = [f"rate x mean / users of {record.server} is {record.little_ratio:.2f}, not 1"]
     return found

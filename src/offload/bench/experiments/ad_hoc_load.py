@@ -10,7 +10,7 @@ from offload import upstream
 from offload.bench.records import journal
 from offload.bench.records.record import Record
 from offload.bench.trial import builder
-from offload.bench.trial.load_phase import measure
+from offload.bench.trial.load_phase import measure_load
 from offload.bench.trial.warmup import prime
 from offload.errors import StartError
 from offload.loads import Load
@@ -37,7 +37,7 @@ def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
     known = upstream.running() if "upstream" in catalog.find_task(task).needs else None
     record = builder.with_facts(builder.new(case, journal.LASTING, known), facts)
     record = replace(with_load(record, load), alone_s=_alone_s(load.url))
-    return measure(record, load, driver, facts, known)
+    return measure_load(record, load, driver, facts, known)
 
 
 def _text(fact: object) -> str | None:
@@ -65,7 +65,7 @@ def of_url(load: Load, driver: str) -> Record:
         command=f"fab run_load_test:url={load.url}",
         utc=datetime.now(UTC).isoformat(timespec="seconds"),
     )
-    return measure(with_load(record, load), load, driver, None, None)
+    return measure_load(with_load(record, load), load, driver, None, None)
 
 
 def with_load(record: Record, load: Load) -> Record:

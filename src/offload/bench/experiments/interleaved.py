@@ -36,7 +36,7 @@ class InTurn:
     folder: Path
 
 
-def measure(
+def measure_interleaved(
     cases: Sequence[Case],
     suite: str,
     slice_s: float,

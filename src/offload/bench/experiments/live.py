@@ -10,7 +10,7 @@ from offload import upstream
 from offload.bench.records.record import PAIR, Record
 from offload.bench.target import server
 from offload.bench.trial import builder, workload
-from offload.bench.trial.load_phase import measure
+from offload.bench.trial.load_phase import measure_load
 from offload.bench.trial.trial import prepared
 from offload.registry import catalog
 from offload.suites import Case
@@ -30,7 +30,7 @@ class Live:
         record = replace(self.record, round=number, seed=seed)
         window = workload.window(record, self.running.facts)
         load = replace(window, seconds=seconds, cycles=1.0, completions=workload.FEW)
-        return measure(record, load, "builtin", self.running.facts, self.upstream)
+        return measure_load(record, load, "builtin", self.running.facts, self.upstream)
 
 
 @contextmanager

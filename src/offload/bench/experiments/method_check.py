@@ -13,7 +13,7 @@ from offload.bench.experiments.progress import duration
 from offload.bench.records import journal, rate
 from offload.bench.records.record import VISIT, Record
 from offload.bench.stats import resampling, sequential
-from offload.bench.stats.resampling import Judged
+from offload.bench.stats.resampling import ResamplingResult
 from offload.bench.target import server
 from offload.bench.trial import builder
 from offload.bench.trial.trial import visit
@@ -26,19 +26,19 @@ ERROR = 0.01  # of the truth
 
 
 @dataclass(frozen=True)
-class Claim:
-    """One property of the method: what was found, what is asked for, and whether that is met.
+class CheckResult:
+    """One property of the method: what was found, what is required for, and whether that is met.
 
     `passed` None: the records do not tell.
     """
 
     name: str
-    found: str
-    asked: str
+    measured: str
+    required: str
     passed: bool | None
 
 
-def measure(visits: int) -> Path:
+def measure_visits(visits: int) -> Path:
     """Make `visits` visits of one case and some of another; give the folder of their records."""
     server.adopt_orphans()
     folder = journal.new_run("check_method")
@@ -54,16 +54,20 @@ def measure(visits: int) -> Path:
     return folder
 
 
-def judge_all(records: Sequence[Record], seed: int = 0) -> list[Claim]:
+def check_records(records: Sequence[Record], seed: int = 0) -> list[CheckResult]:
     """Judge the records of `measure`; the resampling is repeated alike with the same `seed`."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     rates = [r.rate for r in records if r.task == VARIED.task and r.rate]
     pairs = list(zip(rates[::2], rates[1::2], strict=False))  # neighbours in time
     return [
         _accuracy([r for r in records if r.task == ACCURATE.task]),
-        _claim("coverage", resampling.coverage(rates, rng=rng), "an interval that contains 95 %"),
-        _claim("A/A", resampling.aa(pairs, rng=rng), "an interval that contains 5 % or less"),
-        _claim("power", resampling.power(pairs, rng=rng), "90 % of differences of 10 % found"),
+        _check_hits(
+            "coverage", resampling.coverage(rates, rng=rng), "an interval that contains 95 %"
+        ),
+        _check_hits(
+            "A/A", resampling.aa_test(pairs, rng=rng), "an interval that contains 5 % or less"
+        ),
+        _check_hits("power", resampling.power(pairs, rng=rng), "90 % of differences of 10 % found"),
     ]
 
 
@@ -74,19 +78,19 @@ def truth(record: Record) -> float | None:
     return record.slots / record.slot_s
 
 
-def _accuracy(records: Sequence[Record]) -> Claim:
+def _accuracy(records: Sequence[Record]) -> CheckResult:
     found = rate.of_visits(records)
     known = [true for r in records if (true := truth(r)) is not None]
-    asked = f"within {ERROR:.0%} of slots / mean slot time in the server"
+    required = f"within {ERROR:.0%} of slots / mean slot time in the server"
     if found.value is None or not known:
-        return Claim("accuracy", "not known", asked, None)
+        return CheckResult("accuracy", "not known", required, None)
     true = sum(known) / len(known)
     error = found.value / true - 1
     words = f"{found.value:.3f}/s, truth {true:.3f}/s: {error:+.2%}"
-    return Claim("accuracy", words, asked, abs(error) <= ERROR)
+    return CheckResult("accuracy", words, required, abs(error) <= ERROR)
 
 
-def _claim(name: str, found: Judged, asked: str) -> Claim:
+def _check_hits(name: str, found: ResamplingResult, required: str) -> CheckResult:
     interval = f"{found.low:.1%} to {found.high:.1%}"
     words = f"{found.hits} of {found.trials} ({interval})"
-    return Claim(name, words, asked, found.passed)
+    return CheckResult(name, words, required, found.passed)

@@ -48,7 +48,7 @@ ONLY = {
 MIXED = ("process", "PipePool")  # pools that are measured with the mixture
 MIXTURES = 10  # rounds of the mixture
 QUICK = {("10 MB", 64)}  # the cell that takes as long as all others together
-LEAST = 3  # rounds, for a confidence interval
+MIN_ROUNDS = 3  # rounds, for a confidence interval
 
 
 def main() -> None:
@@ -91,7 +91,7 @@ class _Bench:
             for each in self._contenders.values():
                 each.close()
         for idempotent in (True, False) if args.chaos else ():
-            result = asyncio.run(chaos.measure(self._workers, idempotent, args.chaos))
+            result = asyncio.run(chaos.run_chaos(self._workers, idempotent, args.chaos))
             _print_line("chaos", "PipePool", **asdict(result))
         for (name, size, concurrency), times in self._times.items():
             _print_line(
@@ -127,7 +127,9 @@ class _Bench:
     def _rounds_of(self, cells: list[tuple[str, int]], first: int, end: float) -> int:
         """Measure these cells in rounds; return the number of the next round."""
         longest, number = 0.0, first
-        while self._contenders and (number < first + LEAST or time.monotonic() + longest < end):
+        while self._contenders and (
+            number < first + MIN_ROUNDS or time.monotonic() + longest < end
+        ):
             began = time.monotonic()
             for size, concurrency in random.sample(cells, len(cells)):
                 for name in random.sample([*self._contenders], len(self._contenders)):

@@ -39,7 +39,7 @@ class ChaosResult:
     restarts: int
 
 
-async def measure(workers: int, idempotent: bool, seconds: int) -> ChaosResult:
+async def run_chaos(workers: int, idempotent: bool, seconds: int) -> ChaosResult:
     """Start a pool, and kill one of its workers every 100 ms for `seconds`."""
     logging.getLogger("pipepool").setLevel(logging.ERROR)  # it reports each death
     async with PipePool(workers) as pool:

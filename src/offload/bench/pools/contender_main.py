@@ -21,7 +21,7 @@ from offload.bench.pools import mixture
 from offload.bench.pools.contenders import CONTENDERS
 from offload.bench.pools.limits import LIMITS
 from offload.bench.pools.payloads import call, nap
-from offload.bench.pools.slices import children, measure, memory
+from offload.bench.pools.slices import children, measure_slice, memory
 
 NAP = 0.1  # s: long enough that each worker gets one task
 CLOSE_TIMEOUT = 5  # s for the pool to end before its processes are killed, and this one
@@ -88,12 +88,12 @@ class _Contender:
     async def slice(
         self, size: str, concurrency: int, seconds: float
     ) -> tuple[array[float], float, float | None]:
-        """Measure a slice: see `slices.measure`."""
-        return await measure(self._pool, call(size), concurrency, seconds, self._pids)
+        """Measure a slice: see `slices.measure_slice`."""
+        return await measure_slice(self._pool, call(size), concurrency, seconds, self._pids)
 
     async def mixture(self, seconds: float, seed: int) -> array[float]:
-        """Measure a mixture: see `mixture.measure`."""
-        return await mixture.measure(self._pool, self._workers, seconds, seed)
+        """Measure a mixture: see `mixture.measure_mixture`."""
+        return await mixture.measure_mixture(self._pool, self._workers, seconds, seed)
 
     async def close(self) -> None:
         """End the pool, if it was started."""

@@ -23,7 +23,7 @@ def long() -> None:
     time.sleep(LONG)
 
 
-async def measure(pool: Any, workers: int, seconds: float, seed: int) -> array[float]:
+async def measure_mixture(pool: Any, workers: int, seconds: float, seed: int) -> array[float]:
     """Return the latency of each short task in s, since it was due; a seed fixes the tasks."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     rate = BUSY * workers / (SHORT * (1 - SHARE) + LONG * SHARE)

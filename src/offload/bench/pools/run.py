@@ -21,10 +21,10 @@ PATIENCE = 120.0  # s beyond that: to begin all pools, for the last round and to
 Line = dict[str, Any]
 
 
-def measure(
+def measure_pools(
     quick: bool,
     workers: int,
-    tell: Callable[[str], None],
+    on_progress: Callable[[str], None],
     more: Sequence[str] = (),
     more_s: float = 0.0,
 ) -> list[Line]:
@@ -52,10 +52,10 @@ def measure(
     try:
         for line in _lines(process, time.monotonic() + budget + more_s + PATIENCE):
             if line["kind"] == "missing":
-                tell(f"without {line['pool']}: {line['why']}")
+                on_progress(f"without {line['pool']}: {line['why']}")
             elif line["kind"] == "slice" and line["round"] == rounds:
                 rounds += 1
-                tell(f"round {rounds}")
+                on_progress(f"round {rounds}")
             found.append(line)
         if process.wait(PATIENCE):
             raise RunError("the pool comparison failed: see its output above")

@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Any
 
 
-async def measure(
+async def measure_slice(
     pool: Any,
     call: tuple[Any, tuple[Any, ...]],
     concurrency: int,

@@ -37,9 +37,9 @@ class Cell:
     high: float | None
 
 
-def of(lines: Sequence[Line]) -> list[Cell]:
+def summarize(lines: Sequence[Line]) -> list[Cell]:
     """Sum the slices of each pool, size and number at once up, the small sizes first."""
-    slices = slices_of(lines)
+    slices = group_slices(lines)
     times = {(t["size"], t["concurrency"], t["pool"]): t for t in lines if t["kind"] == "times"}
     return [
         _cell(key, found, times[key], slices.get((*key[:2], REFERENCE), []))
@@ -47,7 +47,7 @@ def of(lines: Sequence[Line]) -> list[Cell]:
     ]
 
 
-def slices_of(lines: Sequence[Line]) -> dict[tuple[str, int, str], list[Line]]:
+def group_slices(lines: Sequence[Line]) -> dict[tuple[str, int, str], list[Line]]:
     """Sort the slices by size, number at once and pool."""
     found: dict[tuple[str, int, str], list[Line]] = {}
     for line in lines:
@@ -65,7 +65,7 @@ def _cell(
     times, low, high = times_as_good(slices, reference, concurrency) or (None, None, None)
     if pool == REFERENCE:
         low = high = None
-    spread = ratio.geometric([(1.0, rate) for rate in rates])
+    spread = ratio.geometric_mean_ratio([(1.0, rate) for rate in rates])
     return Cell(
         pool,
         size,
@@ -90,5 +90,5 @@ def times_as_good(one: Sequence[Line], other: Sequence[Line], concurrency: int) 
     by_round = {each["round"]: each for each in other}
     pairs = [(by_round[each["round"]], each) for each in one if each["round"] in by_round]
     if concurrency > 1:
-        return ratio.geometric([(b["rate"], a["rate"]) for b, a in pairs])
-    return ratio.geometric([(a["p50_us"], b["p50_us"]) for b, a in pairs])
+        return ratio.geometric_mean_ratio([(b["rate"], a["rate"]) for b, a in pairs])
+    return ratio.geometric_mean_ratio([(a["p50_us"], b["p50_us"]) for b, a in pairs])

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from offload.bench.experiments import hops
 from offload.bench.experiments.hops import Hop
-from offload.bench.experiments.method_check import Claim
+from offload.bench.experiments.method_check import CheckResult
 from offload.bench.pools import run, summary
 from offload.bench.pools.run import Line
 from offload.bench.pools.summary import REFERENCE
@@ -67,14 +67,14 @@ PROMISES = (
 )
 
 
-def measure(quick: bool, workers: int, tell: Callable[[str], None]) -> list[Line]:
+def measure_promises(quick: bool, workers: int, on_progress: Callable[[str], None]) -> list[Line]:
     """Measure what the promises are about; raise RunError when it fails."""
     words = [
         f"--pools={','.join(POOLS)}",
         f"--mixture={MIXTURE[quick]}",
         f"--chaos={CHAOS[quick]}",
     ]
-    return run.measure(quick, workers, tell, words, MORE_S[quick])
+    return run.measure_pools(quick, workers, on_progress, words, MORE_S[quick])
 
 
 def is_polling(workers: int) -> bool:
@@ -82,75 +82,77 @@ def is_polling(workers: int) -> bool:
     return configure(workers).setup.busy_wait > 0
 
 
-def judge_all(lines: Sequence[Line], servers: Sequence[Hop], polls: bool) -> list[Claim]:
+def check_promises(lines: Sequence[Line], servers: Sequence[Hop], polls: bool) -> list[CheckResult]:
     """Judge every promise by the lines of `measure`, and by the servers' figures over HTTP.
 
     `polls`: workers polled before they slept. What was not measured is not known.
     """
-    slices = summary.slices_of(lines)
+    slices = summary.group_slices(lines)
     chaos_tests = [line for line in lines if line["kind"] == "chaos"]
     return [
         *(_times(promise, slices, polls) for promise in PROMISES),
         _mixture(lines),
-        *(claim for chaos in chaos_tests for claim in _chaos(chaos)),
+        *(result for chaos in chaos_tests for result in _chaos(chaos)),
         *_over_http(next((hop for hop in servers if hop.server == SERVER), None)),
     ]
 
 
 def _times(
     promise: Promise, slices: Mapping[tuple[str, int, str], list[Line]], polls: bool
-) -> Claim:
+) -> CheckResult:
     cell = promise.size, promise.concurrency
     one, other = (slices.get((*cell, pool), []) for pool in (promise.pool, promise.other))
     found = summary.times_as_good(one, other, promise.concurrency)
     what = f"{promise.pool}, {promise.size}, {promise.concurrency} at once"
     least = promise.times if polls else promise.times_without_polling
-    return _claim(what, found, least, f" times {promise.other}")
+    return _check_minimum(what, found, least, f" times {promise.other}")
 
 
-def _mixture(lines: Sequence[Line]) -> Claim:
+def _mixture(lines: Sequence[Line]) -> CheckResult:
     p99: dict[str, dict[int, float]] = {POOL: {}, REFERENCE: {}}
     for line in lines:
         if line["kind"] == "mixture":
             p99[line["pool"]][line["round"]] = line["p99_us"]
     ours, theirs = p99[POOL], p99[REFERENCE]
-    found = ratio.geometric([(ours[n], theirs[n]) for n in ours if n in theirs])
+    found = ratio.geometric_mean_ratio([(ours[n], theirs[n]) for n in ours if n in theirs])
     what = "p99 of 1 ms among 50 ms"
-    return _claim(what, found, NO_WORSE, f" times {REFERENCE}")
+    return _check_minimum(what, found, NO_WORSE, f" times {REFERENCE}")
 
 
-def _chaos(chaos: Line) -> Iterator[Claim]:
+def _chaos(chaos: Line) -> Iterator[CheckResult]:
     retried = " retried" if chaos["idempotent"] else ""
     what = f"{chaos['kills']} kills in {len(chaos['rates'])} s{retried}:"
     most = 0 if chaos["idempotent"] else chaos["held"]  # by the killed workers
     failed, before = chaos["failed"], chaos["calm_failed"]
     lost = f"{failed} of {chaos['done']} tasks failed, {before} before it"
-    asked = f"{most} or fewer, none before"
-    yield Claim(f"{what} tasks", lost, asked, failed <= most and not before)
+    required = f"{most} or fewer, none before"
+    yield CheckResult(f"{what} tasks", lost, required, failed <= most and not before)
     again, kills = chaos["restarts"], chaos["kills"]
-    yield Claim(f"{what} workers", f"{again} new workers", str(kills), again == kills)
+    yield CheckResult(f"{what} workers", f"{again} new workers", str(kills), again == kills)
     calm = statistics.fmean(chaos["calm"])
-    kept = ratio.of_means([(calm, rate) for rate in chaos["rates"]])  # a dead second counts
-    yield _claim(f"{what} rate", kept, KEPT, " of the rate without")
+    kept = ratio.ratio_of_means([(calm, rate) for rate in chaos["rates"]])  # a dead second counts
+    yield _check_minimum(f"{what} rate", kept, KEPT, " of the rate without")
 
 
-def _over_http(hop: Hop | None) -> Iterator[Claim]:
+def _over_http(hop: Hop | None) -> Iterator[CheckResult]:
     what = f"server {SERVER}, {hops.USERS} users:"
     rate, cpu = (hop.of_standard, hop.of_threads) if hop else (None, None)
-    yield _claim(f"{what} rate", rate, FASTER, f" times {hops.STANDARD}' requests/s")
-    asked = f"{ADDED:g} times the CPU that {hops.THREADS} add, or less"
-    yield _judged(f"{what} CPU", cpu, asked, 0.0, ADDED)
+    yield _check_minimum(f"{what} rate", rate, FASTER, f" times {hops.STANDARD}' requests/s")
+    required = f"{ADDED:g} times the CPU that {hops.THREADS} add, or less"
+    yield _check_range(f"{what} CPU", cpu, required, 0.0, ADDED)
 
 
-def _claim(what: str, found: Interval | None, least: float, unit: str) -> Claim:
-    return _judged(what, found, f"{least:.3g}{unit} or more", least, math.inf)
+def _check_minimum(what: str, found: Interval | None, least: float, unit: str) -> CheckResult:
+    return _check_range(what, found, f"{least:.3g}{unit} or more", least, math.inf)
 
 
-def _judged(what: str, found: Interval | None, asked: str, least: float, most: float) -> Claim:
-    """Judge a figure by its interval: it may lie beside what is asked for, but not across it."""
+def _check_range(
+    what: str, found: Interval | None, required: str, least: float, most: float
+) -> CheckResult:
+    """Judge a figure by its interval: it may lie beside what is required for, but not across it."""
     if found is None:
-        return Claim(what, "not measured", asked, None)
+        return CheckResult(what, "not measured", required, None)
     value, low, high = found
     is_kept, is_broken = least <= low and high <= most, high < least or most < low
     passed = is_kept if is_kept or is_broken else None
-    return Claim(what, f"{value:.2f} ({low:.2f} to {high:.2f})", asked, passed)
+    return CheckResult(what, f"{value:.2f} ({low:.2f} to {high:.2f})", required, passed)

@@ -30,7 +30,7 @@ SHORT = 0.2  # s of load: in less, CPU clocks with ticks of 10 ms say nothing; a
 Facts = Mapping[str, object]
 
 
-def measure(
+def measure_load(
     record: Record, load: Load, driver: str, facts: Facts | None, upstream: Upstream | None
 ) -> Record:
     """Run `load` with `driver` while watching a server; give the record with its figures.
@@ -72,7 +72,7 @@ def measure(
         load_average=load_average(),
     )
     record = replace(record, others_cpu=_others_cpu(record))
-    return replace(record, flags=record.flags + flags.of(record))
+    return replace(record, flags=record.flags + flags.trial_flags(record))
 
 
 def _watched(

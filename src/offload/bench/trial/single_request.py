@@ -73,5 +73,5 @@ def fly(load: Load, facts: Mapping[str, object], alone_s: float) -> SingleFlight
     task_s, cpu_s, queued_s = (told.get(f"task{key}_s") for key in ("", "_cpu", "_queued"))
     blocked_s = None
     if None not in (task_s, cpu_s, queued_s):
-        blocked_s = round(gil.blocked(task_s, cpu_s, queued_s), 9)
+        blocked_s = round(gil.blocked_time(task_s, cpu_s, queued_s), 9)
     return SingleFlight(hold, task_s, cpu_s, blocked_s)

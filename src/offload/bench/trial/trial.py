@@ -12,7 +12,7 @@ from offload import loads
 from offload.bench.records.record import VISIT, Record
 from offload.bench.target import server
 from offload.bench.trial import builder, response_content, single_request, stall, workload
-from offload.bench.trial.load_phase import measure
+from offload.bench.trial.load_phase import measure_load
 from offload.bench.trial.warmup import TIMES, prime
 from offload.errors import Mendable
 from offload.registry import catalog
@@ -107,7 +107,7 @@ def _loaded(
         if warmed.problem:
             record = replace(record, flags=(*record.flags, f"warm-up: {warmed.problem}"))
     with phases.of("load", expected):
-        return measure(record, load, driver, running.facts, upstream)
+        return measure_load(record, load, driver, running.facts, upstream)
 
 
 def prepared(record: Record, running: server.Server) -> Record:
@@ -126,6 +126,6 @@ def prepared(record: Record, running: server.Server) -> Record:
         kept_s=None if kept_s is None else round(kept_s, 6),
         body_sha256=primed.body_sha256,
         body_bytes=len(primed.body),
-        content=response_content.of(record.suite, primed.body),
+        content=response_content.comparable_content(record.suite, primed.body),
         flags=doubts,
     )

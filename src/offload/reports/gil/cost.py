@@ -1,4 +1,4 @@
-"""What the GIL costs a task, in figures and in words, or as JSON."""
+"""The cost of the GIL for a task: figures and advice as text, or JSON."""
 
 from __future__ import annotations
 
@@ -11,41 +11,45 @@ from offload.reports.gil import advice
 
 
 def text(found: GilCost) -> str:
-    """Lay the figures out, and say what follows."""
+    """Render the figures, and the advice below them."""
     figures, visit = found.gil, found.visit
     cost, low, high = found.cost
     hold_ms = None if visit.gil_hold_p75_s is None else 1000 * visit.gil_hold_p75_s
     workers, threads = _count(visit, "worker"), _count(visit, "thread")
     processes = _count(visit, "process", "es")
-    head = f"{visit.task}, {workers}, Python {provenance.python(visit)}"
-    if (who := provenance.gil_came_on(visit)) is not None:
-        head += f": {who} turned the GIL on"
+    head = f"{visit.task}, {workers}, Python {provenance.python_name(visit)}"
+    if (importer := provenance.gil_enabled_by(visit)) is not None:
+        head += f": {importer} turned the GIL on"
     lines = [
-        ("h", _share(figures.hold), "of one task in flight, the GIL is held"),
-        ("rho", _share(figures.utilisation), "of the load, the GIL is held"),
-        ("hold", _milliseconds(hold_ms), "at most in one thread, for three quarters of that"),
-        ("gamma", _share(figures.wait_share), "of a call under load, a thread waits for the GIL"),
-        ("kappa", _times(figures.inflation), "the CPU time of a call under load, over alone"),
-        ("S threads", _times(found.threads.ratio), f"{threads}, over one thread"),
-        ("S processes", _times(found.processes.ratio), f"{processes}, over one thread"),
-        ("switches", _number(found.threads.switches), "of context a call, in threads"),
-        ("loop lag", _milliseconds(visit.loop_lag_p99_ms), "p99 on threads under load"),
-        ("C", _interval(cost, low, high), "1 - threads / processes, by their rates over HTTP"),
-        ("C direct", _share(found.cost_direct), "the same by direct calls"),
+        ("h", _share(figures.hold), "share of a task alone in which the GIL is held"),
+        ("rho", _share(figures.utilisation), "share of the load in which the GIL is held"),
+        ("hold", _milliseconds(hold_ms), "or less, for three quarters of the time the GIL is held"),
+        ("gamma", _share(figures.wait_share), "share of a call under load that waits for the GIL"),
+        ("kappa", _times(figures.inflation), "CPU time of a call under load over a call alone"),
+        ("S threads", _times(found.threads.ratio), f"rate of {threads} over one thread"),
+        ("S processes", _times(found.processes.ratio), f"rate of {processes} over one thread"),
+        ("switches", _number(found.threads.switches), "context switches per call in threads"),
+        (
+            "loop lag",
+            _milliseconds(visit.loop_lag_p99_ms),
+            "p99 of the event loop with threads under load",
+        ),
+        ("C", _interval(cost, low, high), "1 - threads / processes, rates over HTTP"),
+        ("C direct", _share(found.cost_direct), "1 - threads / processes, rates of direct calls"),
     ]
     width = max(len(value) for _, value, _ in lines)
-    table = "\n".join(f"{name:11}  {value:>{width}}  {words}" for name, value, words in lines)
+    table = "\n".join(f"{name:11}  {value:>{width}}  {meaning}" for name, value, meaning in lines)
     unknown = [
         name for name, value in (("h", figures.hold), ("rho", figures.utilisation)) if value is None
     ]
-    why = f"\nnot known: {' and '.join(unknown)}: {visit.gil_why}" if unknown else ""
-    follows = " ".join(advice.sentences(found))
-    last = "\n".join([follows, *_flags(found), f"records: {found.compared.folder}"])
+    why = f"\nunknown: {' and '.join(unknown)}: {visit.gil_why}" if unknown else ""
+    advice_text = " ".join(advice.sentences(found))
+    last = "\n".join([advice_text, *_flags(found), f"records: {found.compared.folder}"])
     return f"{head}\n\n{table}{why}\n\n{last}"
 
 
 def as_json(found: GilCost) -> str:
-    """Give the figures as one JSON object; null is not known."""
+    """Return the figures as a JSON object; unknown values are null."""
     figures, visit = found.gil, found.visit
     cost, low, high = found.cost
     return json.dumps(
@@ -76,8 +80,8 @@ def as_json(found: GilCost) -> str:
 
 
 def _flags(found: GilCost) -> list[str]:
-    """Word the doubts about the visit and the pairs."""
-    return warnings.counted([found.visit, *found.compared.records], "records")
+    """Return the warnings on the visit and the pairs."""
+    return warnings.count_flags([found.visit, *found.compared.records], "records")
 
 
 def _count(visit: Record, noun: str, ending: str = "s") -> str:
