@@ -59,13 +59,13 @@ def test_chaos_may_cost_what_the_killed_workers_held_unless_it_is_retried(
     chaos = {**CHAOS, "failed": 2, "held": held, "idempotent": idempotent}
     found = targets.check_promises([chaos], [], True)
     lost, again, kept = found[-5:-2]  # the last two are of servers
-    assert (lost.measured, lost.passed) == ("2 of 270 tasks failed, 0 before it", passed)
+    assert (lost.measured, lost.passed) == ("2 of 270 tasks failed, 0 before the kills", passed)
     assert (again.passed, kept.passed) == (True, True)
 
 
 def test_a_task_that_failed_before_chaos_breaks_its_promise() -> None:
     lost = targets.check_promises([{**CHAOS, "calm_failed": 1}], [], True)[-5]
-    assert (lost.measured, lost.passed) == ("0 of 270 tasks failed, 1 before it", False)
+    assert (lost.measured, lost.passed) == ("0 of 270 tasks failed, 1 before the kills", False)
 
 
 def test_a_second_in_which_nothing_ended_counts_against_the_chaos_test() -> None:
