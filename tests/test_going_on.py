@@ -21,7 +21,10 @@ PLAN = Plan("measure", (Case("threads", "noop_sync"),), seed=1, driver=None, qui
 
 @pytest.mark.parametrize(
     ("finished", "expected"),
-    [(2, r"mend it; 2 finished visits are kept: fab resume:a_run goes on$"), (0, r"mend it$")],
+    [
+        (2, r"mend it; 2 finished visits are kept: continue with fab resume:a_run$"),
+        (0, r"mend it$"),
+    ],
 )
 def test_an_error_in_a_run_says_how_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: int, expected: str

@@ -150,7 +150,7 @@ def test_one_value_too_many_has_no_place(name: str) -> None:
     known = PARAMETERS[name].values()
     words = ["yes" if isinstance(default, bool) else "x" for default in known]
     rewrite([f"{name}:{','.join(words)}"], PARAMETERS)
-    with pytest.raises(UsageError, match="no place for 'y'"):
+    with pytest.raises(UsageError, match="no parameter for 'y'"):
         rewrite([f"{name}:{','.join([*words, 'y'])}"], PARAMETERS)
 
 

@@ -67,7 +67,7 @@ def test_the_verdicts_on_one_suite_do_not_replace_those_on_all() -> None:
     said = fab_here("claims:granian")
     kept = journal.RESULTS / "claims.rst"
     assert said.returncode == 0, said.stderr
-    assert said.stdout.endswith(f"what each claims, by whom: fab claims writes it to {kept}\n")
+    assert said.stdout.endswith(f"claims and their sources: fab claims writes them to {kept}\n")
     assert not kept.exists()
 
 
@@ -79,7 +79,7 @@ def test_an_example_is_judged_as_committed_by_its_own_suites_alone() -> None:
     assert said.returncode == 0, said.stderr
     assert (own / "claims.rst").read_text() == (committed / "claims.rst").read_text()
     assert "granian" not in said.stdout
-    assert f"what each claims, by whom: {own / 'claims.rst'}" in said.stdout
+    assert f"claims and their sources: {own / 'claims.rst'}" in said.stdout
 
 
 @pytest.mark.parametrize("words", ["claims:run=none", "claims:granian,run=none"])

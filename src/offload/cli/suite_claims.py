@@ -1,4 +1,4 @@
-"""The claims of suites, each judged by the newest run of its suite."""
+"""Evaluate the claims of suites by the newest run of each suite."""
 
 from __future__ import annotations
 
@@ -21,25 +21,25 @@ KINDS = ("CLAIMS", "MAJORITIES", "AVAILABILITIES", "AUDITS")
 def evaluate_suites(
     suites: Sequence[str], run: str
 ) -> tuple[list[ClaimVerdict], list[capacity_checks.Line], list[str]]:
-    """Judge all claims and audits of suites; give them, the gates, and what each was judged by."""
+    """Evaluate all claims of suites; return verdicts, capacity checks and the run of each suite."""
     from offload.reports.claims import capacity_checks
 
     found: list[ClaimVerdict] = []
-    passed: list[capacity_checks.Line] = []
+    checks: list[capacity_checks.Line] = []
     sources: list[str] = []
     for suite in suites:
-        by, source = _select_run(suite, run)
-        records = None if by is None else by.records
+        selected, source = _select_run(suite, run)
+        records = None if selected is None else selected.records
         sources.append(f"{suite}: {source}")
-        found += evaluate_suite(suite, records, None if by is None else by.folder.name)
-        passed += capacity_checks.lines(suite, _suite_items(suite, "CLAIMS"), records or ())
-    return found, passed, sources
+        found += evaluate_suite(suite, records, None if selected is None else selected.folder.name)
+        checks += capacity_checks.lines(suite, _suite_items(suite, "CLAIMS"), records or ())
+    return found, checks, sources
 
 
 def evaluate_suite(
     suite: str, records: Sequence[Record] | None, run: str | None = None
 ) -> list[ClaimVerdict]:
-    """Judge a suite's claims by its records in one run, None without a run, and its audits."""
+    """Evaluate a suite's claims by its records in one run (None: no run), and its audits."""
     from offload.bench.claims import audit, availability, evaluate, majorities
 
     cases = _suite_items(suite, "CASES")
@@ -59,12 +59,12 @@ def evaluate_suite(
 
 
 def published_claims(suites: Sequence[str]) -> list[tuple[str, Any]]:
-    """Give all that is claimed, each with its suite."""
+    """Return all published claims, each with its suite."""
     return [(suite, one) for suite in suites for kind in KINDS for one in _suite_items(suite, kind)]
 
 
 def _suite_items(suite: str, what: str) -> Sequence[Any]:
-    """Give a suite's CASES, or what it has of KINDS, which may be nothing."""
+    """Return a suite's CASES or one of KINDS; empty if it has none."""
     from offload.suites import _module
 
     found: Sequence[Any] = getattr(_module.load(suite), what, ())
@@ -72,36 +72,36 @@ def _suite_items(suite: str, what: str) -> Sequence[Any]:
 
 
 def select_suites(suite: str, run: str) -> list[str]:
-    """Name the suites to judge, one or all, or all of a run; raise UsageError when it has none."""
+    """Return the suites to evaluate: one, all, or those of a run; raise UsageError if none."""
     from offload.bench.records import journal
 
     known = measured_suites(journal.read(journal.named(run))) if run else [*catalog.suites()]
-    asked = [catalog.find_suite(suite).name] if suite else known
-    if found := [name for name in asked if name in known]:
+    requested = [catalog.find_suite(suite).name] if suite else known
+    if found := [name for name in requested if name in known]:
         return found
-    raise UsageError(f"{run} did not measure {suite or 'a suite'}: leave run= out for the newest")
+    raise UsageError(f"{run} did not measure {suite or 'a suite'}: omit run= for the newest")
 
 
 def measured_suites(records: Sequence[Record]) -> list[str]:
-    """Name the suites that a run measured, in its order."""
+    """Return the suites that a run measured, in its order."""
     return list(dict.fromkeys(record.suite for record in records if record.suite))
 
 
 def _select_run(suite: str, run: str) -> tuple[Run | None, str]:
-    """Give the run to judge a suite by, the one that is named or its newest, if any, in words."""
+    """Return the run for a suite, the named or newest one or None, and its description."""
     from offload.bench.records import journal, runs
 
     found: Run | None
-    lacks: list[str] = []
+    missing: list[str] = []
     if run:
         found = runs.read(journal.named(run), suite)
     else:
-        found, lacks = runs.newest_of(suite)
+        found, missing = runs.newest_of(suite)
     if found is None:
         return None, f"not measured here yet: fab run_suite:{suite},quick=yes"
     own, name = found.records, found.folder.name
     if not own:
         return found, f"not in {name}: fab run_suite:{suite},quick=yes"
     quick = ", quick" if own[-1].quick else ""
-    passed = f" ({'; '.join(lacks)})" if lacks else ""
-    return found, f"{name}{quick}, {own[-1].utc[:16].replace('T', ' ')} UTC{passed}"
+    details = f" ({'; '.join(missing)})" if missing else ""
+    return found, f"{name}{quick}, {own[-1].utc[:16].replace('T', ' ')} UTC{details}"
