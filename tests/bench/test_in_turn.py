@@ -24,9 +24,11 @@ def test_each_server_has_one_slice_in_every_round() -> None:
     here = [server for server in SERVERS if not MISSING[server]]
     assert set(found.missing) == {*SERVERS} - {*here}
     counts = Counter((r.server, r.round) for r in found.records)
-    assert counts == {(server, n): 1 for server in here for n in range(1, interleaved.LEAST + 1)}
+    assert counts == {
+        (server, n): 1 for server in here for n in range(1, interleaved.MIN_ROUNDS + 1)
+    }
     assert {r.order for r in found.records} == {*range(1, len(here) + 1)}
-    assert len(told) == interleaved.LEAST
+    assert len(told) == interleaved.MIN_ROUNDS
     assert len(journal.read(found.folder)) == len(found.records)
     assert [hop.server for hop in hops.summarize(found.records)][:2] == [hops.DIRECT, hops.THREADS]
 
@@ -41,7 +43,7 @@ def test_a_server_that_does_not_start_is_left_out_with_its_reason(tmp_path: Path
     cases = [Case(hops.DIRECT, "sleep_short_sync", users=2, keep_alive=True), dying(tmp_path)]
     found = interleaved.measure_interleaved(cases, "executors", 0.3, 0.0, lambda _: None)
     assert found.missing["threads"].startswith("threads does not start: 3/")
-    assert [r.server for r in found.records] == [hops.DIRECT] * interleaved.LEAST
+    assert [r.server for r in found.records] == [hops.DIRECT] * interleaved.MIN_ROUNDS
 
 
 def test_without_any_server_there_is_one_line_and_no_record(tmp_path: Path) -> None:

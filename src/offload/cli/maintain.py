@@ -50,10 +50,10 @@ def check_method(context: Context, visits: str = "300", run: str = "") -> None:
 
     count = arguments.whole_number("visits", visits, 10, 10_000)
     folder = journal.named(run) if run else method_check.measure_visits(count)
-    found = method_check.check_records(journal.read(folder))
-    print(method_verdicts.text(found))
+    results = method_check.check_records(journal.read(folder))
+    print(method_verdicts.text(results))
     print(f"records: {folder}")
-    if failed := [result.name for result in found if result.passed is not True]:
+    if failed := [result.name for result in results if result.passed is not True]:
         raise GateError(f"the method does not hold here: {', '.join(failed)}")
 
 
@@ -125,11 +125,11 @@ def check_executors(context: Context, quick: bool = False) -> None:
 
     lines = targets.measure_promises(quick, WORKERS, _print_progress)
     servers, missing = _servers(quick, WORKERS)
-    found = targets.check_promises(lines, servers, targets.is_polling(WORKERS))
-    print(f"{host.of_pools(WORKERS)}\n\n{method_verdicts.text(found)}")
+    results = targets.check_promises(lines, servers, targets.is_polling(WORKERS))
+    print(f"{host.of_pools(WORKERS)}\n\n{method_verdicts.text(results)}")
     for why in missing.values():
         print(f"Left out: {why}.")
-    if failed := [result for result in found if result.passed is not True]:
+    if failed := [result for result in results if result.passed is not True]:
         details = [
             f"{result.name}: {result.measured}, required {result.required}" for result in failed
         ]

@@ -53,7 +53,7 @@ def gil(
     The exit code is 5 if the task fails.
     """
     from offload.bench.experiments import gil_cost
-    from offload.reports.gil import cost as worded
+    from offload.reports.gil import cost as cost_report
     from offload.suites import Case
 
     arguments.one_of("format", format, "text", "json")
@@ -76,7 +76,7 @@ def gil(
         found = gil_cost.measure_gil_cost(
             threads, processes, lambda message: print(message, file=sys.stderr)
         )
-    print(worded.as_json(found) if format == "json" else worded.text(found))
+    print(cost_report.as_json(found) if format == "json" else cost_report.text(found))
 
 
 @command("Understand")

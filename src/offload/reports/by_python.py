@@ -19,19 +19,19 @@ NUMBER = re.compile(r"\d+(\.\d+)*")
 Line = tuple[str, str, int]  # server, task, users
 
 
-def table(found: Sequence[Row], style: str = "simple") -> str:
+def table(rows: Sequence[Row], style: str = "simple") -> str:
     """Render the rates of rows that were measured in several Pythons; empty for one Python."""
-    names = {_requested_python(row.first): _requested_python(row.first) for row in found}
+    names = {_requested_python(row.first): _requested_python(row.first) for row in rows}
     names |= {
         _requested_python(r.first): provenance.python_name(r.first)
-        for r in found
+        for r in rows
         if r.first.interpreter
     }
     columns = sorted({*names.values()}, key=_version_key)
     if len(columns) < 2:
         return ""
     cells: dict[Line, dict[str, str]] = {}
-    for row in found:
+    for row in rows:
         first = row.first
         line = cells.setdefault((first.server, first.task, first.users), {})
         line[names[_requested_python(first)]] = _cell(row)
@@ -42,7 +42,7 @@ def table(found: Sequence[Row], style: str = "simple") -> str:
     align = ("left", *("right",) * (len(columns) + 1))
     head = ("Case", "Users", *(f"Python {column}" for column in columns))
     text = tabulate(lines, head, tablefmt=style, colalign=align, disable_numparse=True)
-    return "\n\n".join(part for part in (text, "\n".join(_notes(found))) if part)
+    return "\n\n".join(part for part in (text, "\n".join(_notes(rows))) if part)
 
 
 def _version_key(name: str) -> tuple[list[int], str]:
@@ -64,17 +64,17 @@ def _cell(row: Row) -> str:
     return f"{mark}{summary.rate(row)}"
 
 
-def _notes(found: Sequence[Row]) -> Iterator[str]:
+def _notes(rows: Sequence[Row]) -> Iterator[str]:
     """Explain cells without a rate, and state where the GIL was off or was enabled."""
     free = {
         provenance.python_name(row.first)
-        for row in found
+        for row in rows
         if row.first.interpreter.get("gil_enabled") is False and row.problem is None
     }
     for name in sorted(free):
         yield f"* Python {name}: the GIL was off after the load, except where noted."
     notes: dict[tuple[str, str], list[str]] = {}
-    for row in found:
+    for row in rows:
         first, importer = row.first, provenance.gil_enabled_by(row.first)
         note = (row.problem or "").removeprefix(UNAVAILABLE) or (
             importer and f"{importer} turned the GIL on"

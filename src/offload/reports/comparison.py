@@ -18,54 +18,54 @@ SENTENCES = {
 }
 
 
-def text(found: Comparison) -> str:
+def text(comparison: Comparison) -> str:
     """Render the verdict with its ratio, interval and rates."""
-    verdict = found.verdict
-    names = {"one": found.one.name, "other": found.other.name}
+    verdict = comparison.verdict
+    names = {"one": comparison.one.name, "other": comparison.other.name}
     lines = [f"{verdict.outcome}: {SENTENCES[verdict.outcome].format(**names)}"]
     if verdict.ratio is not None and verdict.low is not None and verdict.high is not None:
         lines.append(
             f"ratio {verdict.ratio:.3f}, 95 % interval {verdict.low:.3f} to {verdict.high:.3f}, "
             f"{verdict.pairs} pairs"
         )
-    for name, rate in zip(names.values(), _rates(found), strict=True):
+    for name, rate in zip(names.values(), _rates(comparison), strict=True):
         lines.append(f"{name}: {'no rate' if rate is None else f'{rate:.2f}/s'}")
     if verdict.more_pairs:
         lines.append(
             f"about {verdict.more_pairs} more pairs are needed for a verdict at this level of noise"
         )
-    return "\n".join([*lines, *_flags(found), f"records: {found.folder}"])
+    return "\n".join([*lines, *_flags(comparison), f"records: {comparison.folder}"])
 
 
-def as_json(found: Comparison) -> str:
+def as_json(comparison: Comparison) -> str:
     """Return the verdict as a JSON object; the ratio is `other` over `one`."""
-    verdict = found.verdict
+    verdict = comparison.verdict
     return json.dumps(
         {
-            "one": found.one.name,
-            "other": found.other.name,
+            "one": comparison.one.name,
+            "other": comparison.other.name,
             "verdict": verdict.outcome,
             "ratio": verdict.ratio,
             "ratio_low": verdict.low,
             "ratio_high": verdict.high,
             "pairs": verdict.pairs,
             "more_pairs": verdict.more_pairs,
-            "rates": _rates(found),
-            "flags": _flags(found),
-            "records": str(found.folder),
+            "rates": _rates(comparison),
+            "flags": _flags(comparison),
+            "records": str(comparison.folder),
         },
         indent=2,
     )
 
 
-def _rates(found: Comparison) -> list[float | None]:
+def _rates(comparison: Comparison) -> list[float | None]:
     """Return the geometric mean of the rates of each case."""
     rates: list[list[float]] = [[], []]
-    for place, record in enumerate(found.records):  # two per pair, in the order of the cases
+    for place, record in enumerate(comparison.records):  # two per pair, in the order of the cases
         if record.rate:
             rates[place % 2].append(record.rate)
     return [statistics.geometric_mean(known) if known else None for known in rates]
 
 
-def _flags(found: Comparison) -> list[str]:
-    return warnings.count_flags(found.records, "slices")
+def _flags(comparison: Comparison) -> list[str]:
+    return warnings.count_flags(comparison.records, "slices")

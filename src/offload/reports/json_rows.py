@@ -12,7 +12,7 @@ from offload.reports.rows import Row, rows
 
 def as_dict(row: Row) -> dict[str, object]:
     """Return the fields of one row. A rate that was measured only once has no interval (null)."""
-    found, first, ceiling = row.estimate, row.first, row.ceiling
+    estimate, first, ceiling = row.estimate, row.first, row.ceiling
     return {
         "server": first.server,
         "task": first.task,
@@ -25,9 +25,9 @@ def as_dict(row: Row) -> dict[str, object]:
         "visits": len(row.visits),
         "availability": row.availability,
         "rate": row.rate,
-        "rate_low": found.low if found else None,
-        "rate_high": found.high if found else None,
-        "resolved": found.resolved if found else None,
+        "rate_low": estimate.low if estimate else None,
+        "rate_high": estimate.high if estimate else None,
+        "resolved": estimate.resolved if estimate else None,
         "published_tool": row.long.driver if row.long else None,
         "published_rate": row.long.rate if row.long else None,
         "response_mean_s": row.response_mean_s,

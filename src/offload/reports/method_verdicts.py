@@ -11,9 +11,10 @@ from offload.bench.experiments.method_check import CheckResult
 OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
 
 
-def text(found: Sequence[CheckResult]) -> str:
+def text(results: Sequence[CheckResult]) -> str:
     """Render the results."""
     lines = [
-        (result.name, result.measured, result.required, OUTCOMES[result.passed]) for result in found
+        (result.name, result.measured, result.required, OUTCOMES[result.passed])
+        for result in results
     ]
     return tabulate(lines, ("Check", "Measured", "Required", ""), disable_numparse=True)

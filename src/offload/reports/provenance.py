@@ -52,10 +52,10 @@ def gil_enabled_by(record: Record) -> str | None:
     return f"importing {facts['gil_enabled_by']}" if facts.get("gil_enabled_by") else "an import"
 
 
-def group_by_provenance(found: Sequence[T], key: Callable[[T], Provenance]) -> list[list[T]]:
+def group_by_provenance(items: Sequence[T], key: Callable[[T], Provenance]) -> list[list[T]]:
     """Group records or rows by provenance; unknown parts match everything."""
     groups: list[tuple[Provenance, list[T]]] = []
-    for one in found:
+    for one in items:
         wanted = key(one)
         for number, (known, group) in enumerate(groups):
             if all(None in pair or pair[0] == pair[1] for pair in zip(wanted, known, strict=True)):

@@ -37,13 +37,15 @@ def tables(records: Sequence[Record], style: str = "simple") -> str:
 
     `style` is "simple", or "rst" for reStructuredText.
     """
-    found = rows(records)
-    groups = provenance.group_by_provenance(found, lambda row: provenance.provenance_of(row.first))
+    all_rows = rows(records)
+    groups = provenance.group_by_provenance(
+        all_rows, lambda row: provenance.provenance_of(row.first)
+    )
     if not groups:
         return "no records\n"
     parts = [part for group in groups for part in _table(group, style)]
     several = "Of several machines, Pythons or upstreams, each with a table of its own."
-    parts = [by_python.table(found, style), several if len(groups) > 1 else "", *parts]
+    parts = [by_python.table(all_rows, style), several if len(groups) > 1 else "", *parts]
     return "\n\n".join(part for part in [*parts, EXPLAINED] if part) + "\n"
 
 
@@ -67,8 +69,8 @@ def shortened(output: str | None) -> str:
 
 def _table(group: Sequence[Row], style: str) -> list[str]:
     parts = [summary.conditions(group), summary.table(group, style), summary.notes(group)]
-    if found := effects.effects(group):
-        parts += ["GIL effects: processes over threads", effects.table(found, style)]
+    if gil_effects := effects.effects(group):
+        parts += ["GIL effects: processes over threads", effects.table(gil_effects, style)]
     return [part for part in parts if part]
 
 

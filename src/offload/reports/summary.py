@@ -32,25 +32,25 @@ MS = 0.01  # s: shorter times are shown with a resolution of 10 us
 ALIGN = ("left", *("right",) * (len(HEAD) - 1))
 
 
-def table(found: Sequence[Row], style: str = "simple") -> str:
+def table(rows: Sequence[Row], style: str = "simple") -> str:
     """Render the rows; `style` is a tabulate format: "simple", or "rst" for a README."""
     literal = "``" if style == "rst" else ""
     head = list(HEAD)
-    tools = {row.long.driver for row in found if row.long and row.long.driver}
+    tools = {row.long.driver for row in rows if row.long and row.long.driver}
     head[3] = " and ".join(sorted(tools)) or HEAD[3]
-    lines = [_line(row, literal) for row in found]
+    lines = [_line(row, literal) for row in rows]
     return tabulate(lines, head, tablefmt=style, colalign=ALIGN, disable_numparse=True)
 
 
-def conditions(found: Sequence[Row]) -> str:
+def conditions(rows: Sequence[Row]) -> str:
     """Describe in a few lines when, where and with what the rows were measured."""
-    records = [record for row in found for record in row.records]
+    records = [record for row in rows for record in row.records]
     tools = sorted({f"{r.driver} {r.driver_version or ''}".strip() for r in records if r.driver})
     workers = sorted({r.workers for r in records if r.workers})
     upstreams = sorted({str(r.upstream["kind"]) for r in records if r.upstream})
     kept = {record.keep_alive for record in records if record.driver}
     how = {frozenset({True}): "connections kept", frozenset({False}): "a connection a request"}
-    lines = [f"Measured {records[0].utc[:16].replace('T', ' ')} UTC on {_machine(found)}."]
+    lines = [f"Measured {records[0].utc[:16].replace('T', ' ')} UTC on {_machine(rows)}."]
     if tools:
         lines.append(f"Load: {', '.join(tools)}; {how.get(frozenset(kept), 'of both kinds')}.")
     if workers:
@@ -60,11 +60,11 @@ def conditions(found: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def notes(found: Sequence[Row]) -> str:
+def notes(rows: Sequence[Row]) -> str:
     """List the warnings of each row; empty if there are none."""
     lines = [
         f"* {label(row.first)}, {row.first.users} users: {note}"
-        for row in found
+        for row in rows
         for note in ([row.problem] if row.problem else warnings.row_warnings(row))
     ]
     return "\n".join(lines)
@@ -81,8 +81,8 @@ def label(record: Record, literal: str = "") -> str:
 
 def kinds(row: Row) -> str:
     """Format the failed requests by kind: `3 timeout, 1 5xx`."""
-    words = [f"{count} {kind}" for kind, count in row.failed.items()]
-    return ", ".join(words) or ("0" if row.completed is not None else "-")
+    parts = [f"{count} {kind}" for kind, count in row.failed.items()]
+    return ", ".join(parts) or ("0" if row.completed is not None else "-")
 
 
 def percentiles(record: Record) -> str:
@@ -105,14 +105,16 @@ def rate(row: Row) -> str:
     """Format a rate with its interval: `14.27 +-0.4 %`, or `14.27 unresolved +-3.1 %`."""
     if row.rate is None:
         return "-"
-    found = row.estimate
-    if found is None or found.value is None:
+    estimate = row.estimate
+    if estimate is None or estimate.value is None:
         return f"{row.rate:.{_digits(row.rate)}f} once"
     width = (
-        "" if found.half_width is None else f"+-{max(found.half_width, MIN_HALF_WIDTH) * 100:.1f} %"
+        ""
+        if estimate.half_width is None
+        else f"+-{max(estimate.half_width, MIN_HALF_WIDTH) * 100:.1f} %"
     )
-    words = (f"{row.rate:.{_digits(row.rate)}f}", "" if found.resolved else "unresolved", width)
-    return " ".join(word for word in words if word)
+    parts = (f"{row.rate:.{_digits(row.rate)}f}", "" if estimate.resolved else "unresolved", width)
+    return " ".join(part for part in parts if part)
 
 
 def _line(row: Row, literal: str) -> list[str]:
@@ -145,15 +147,15 @@ def _load_settings(row: Row) -> str:
         return ""
     rate = None if record.asked_rate is None else f"{record.asked_rate:g}/s requested"
     think = f"think {record.think_s:g} s" if record.think_s else None
-    words = (record.driver, rate, think, "kept" if record.keep_alive else None)
-    return f"  ({', '.join(word for word in words if word)})"
+    parts = (record.driver, rate, think, "kept" if record.keep_alive else None)
+    return f"  ({', '.join(part for part in parts if part)})"
 
 
-def _machine(found: Sequence[Row]) -> str:
-    facts = next((dict(r.environment) for row in found for r in row.records if r.environment), None)
+def _machine(rows: Sequence[Row]) -> str:
+    facts = next((dict(r.environment) for row in rows for r in row.records if r.environment), None)
     if facts is None:
         return "an unknown machine"
-    served = next((r for row in found for r in row.records if r.interpreter), None)
+    served = next((r for row in rows for r in row.records if r.interpreter), None)
     return sentence(
         facts if served is None else {**facts, "python": provenance.python_after_load(served)}
     )

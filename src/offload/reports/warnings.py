@@ -22,13 +22,13 @@ def row_warnings(row: Row) -> list[str]:
 def count_flags(records: Sequence[Record], what: str) -> list[str]:
     """Return the newest flag of each kind, and how many of the records (named `what`) have it."""
     kinds = _by_kind(records).values()
-    return [f"{found[-1]} ({len(found)} of {len(records)} {what})" for found in kinds]
+    return [f"{flags[-1]} ({len(flags)} of {len(records)} {what})" for flags in kinds]
 
 
 def _flags(row: Row) -> Iterator[str]:
-    for found in _by_kind(row.records).values():
-        often = f" (in {len(found)} of {len(row.records)} runs)" if len(found) > 1 else ""
-        yield found[-1] + often
+    for flags in _by_kind(row.records).values():
+        often = f" (in {len(flags)} of {len(row.records)} runs)" if len(flags) > 1 else ""
+        yield flags[-1] + often
 
 
 def _by_kind(records: Sequence[Record]) -> dict[str, list[str]]:
@@ -42,14 +42,14 @@ def _by_kind(records: Sequence[Record]) -> dict[str, list[str]]:
 def _derived(row: Row) -> Iterator[str]:
     if (importer := provenance.gil_enabled_by(row.first)) is not None:
         yield f"gil: {importer} turned the GIL on: this row is not free-threaded"
-    found = row.estimate
-    if found is not None and not found.resolved:
-        yield f"unresolved: {_unresolved(row, found)}"
+    estimate = row.estimate
+    if estimate is not None and not estimate.resolved:
+        yield f"unresolved: {_unresolved(row, estimate)}"
     for index in outliers.outliers([record.rate for record in row.visits]):
         visit = row.visits[index]
         yield f"outlier: round {visit.round} gave {visit.rate:.2f}/s, far from the other visits"
-    if row.long is not None and row.long.rate and found is not None and found.value:
-        apart = row.long.rate / found.value - 1
+    if row.long is not None and row.long.rate and estimate is not None and estimate.value:
+        apart = row.long.rate / estimate.value - 1
         if not -TOOL_DIFFERENCE - _ab_loss(row.long) <= apart <= TOOL_DIFFERENCE:
             yield (
                 f"tools: {row.long.driver}'s one run is {apart:+.1%} from the visits by builtin: "
@@ -69,14 +69,14 @@ def _ab_loss(long: Record) -> float:
 
 def _is_above_ceiling(row: Row, ceiling: float) -> bool:
     """Return whether the rate and its interval, if there is one, are above the ceiling."""
-    found = row.estimate
-    low = row.rate if found is None or found.low is None else found.low
+    estimate = row.estimate
+    low = row.rate if estimate is None or estimate.low is None else estimate.low
     return (row.rate or 0.0) > ABOVE * ceiling and (low or 0.0) > ceiling
 
 
-def _unresolved(row: Row, found: Estimate) -> str:
-    width = "" if found.half_width is None else f" +-{found.half_width:.1%}"
-    schedule = sequential.QUICK if row.first.quick else sequential.NORMAL
-    if found.n < schedule.counts[0]:
-        return f"{found.n} of {schedule.counts[0]} visits or more{width}: fab resume goes on"
-    return f"{found.n} visits gave no narrower interval{width}: try a quieter time"
+def _unresolved(row: Row, estimate: Estimate) -> str:
+    width = "" if estimate.half_width is None else f" +-{estimate.half_width:.1%}"
+    design = sequential.QUICK if row.first.quick else sequential.NORMAL
+    if estimate.n < design.counts[0]:
+        return f"{estimate.n} of {design.counts[0]} visits or more{width}: fab resume goes on"
+    return f"{estimate.n} visits gave no narrower interval{width}: try a quieter time"

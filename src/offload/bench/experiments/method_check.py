@@ -1,4 +1,4 @@
-"""The method judged: real visits whose truth is known, and what is made of them by resampling."""
+"""Check this tool's own statistics: real visits with a known true rate, and resampling."""
 
 from __future__ import annotations
 
@@ -19,17 +19,17 @@ from offload.bench.trial import builder
 from offload.bench.trial.trial import visit
 from offload.suites import Case
 
-ACCURATE = Case("threads", "sleep_short_sync")  # a pool whose truth its own clocks tell
-VARIED = Case("threads", "noop_sync")  # whose visits vary as much as any
-EACH = sequential.NORMAL.counts[0]  # visits of ACCURATE
-ERROR = 0.01  # of the truth
+ACCURATE = Case("threads", "sleep_short_sync")  # its own clocks give the true rate of the pool
+VARIED = Case("threads", "noop_sync")  # its visits vary more than those of most cases
+ACCURATE_VISITS = sequential.NORMAL.counts[0]  # visits of ACCURATE
+MAX_ERROR = 0.01  # a share of the true rate
 
 
 @dataclass(frozen=True)
 class CheckResult:
-    """One property of the method: what was found, what is required for, and whether that is met.
+    """The result of one check: the measured and the required value as text, and whether it passed.
 
-    `passed` None: the records do not tell.
+    `passed` is None if the records do not decide it.
     """
 
     name: str
@@ -39,23 +39,23 @@ class CheckResult:
 
 
 def measure_visits(visits: int) -> Path:
-    """Make `visits` visits of one case and some of another; give the folder of their records."""
+    """Run `visits` visits of VARIED and a few of ACCURATE; return the folder of their records."""
     server.adopt_orphans()
     folder = journal.new_run("check_method")
-    cases = [ACCURATE] * EACH + [VARIED] * visits
-    began = time.monotonic()
+    cases = [ACCURATE] * ACCURATE_VISITS + [VARIED] * visits
+    started = time.monotonic()
     for number, case in enumerate(cases, start=1):
         record = replace(builder.new(case, folder.name, None), kind=VISIT, suite="check_method")
         record = visit(case, "builtin", replace(record, round=number), None, lambda *_: None)
         journal.append(folder, record)
         if number % 10 == 0:
-            left = (time.monotonic() - began) / number * (len(cases) - number)
+            left = (time.monotonic() - started) / number * (len(cases) - number)
             print(f"{number} of {len(cases)} visits, {duration(left)} left", file=sys.stderr)
     return folder
 
 
 def check_records(records: Sequence[Record], seed: int = 0) -> list[CheckResult]:
-    """Judge the records of `measure`; the resampling is repeated alike with the same `seed`."""
+    """Check the records of `measure_visits`; the same `seed` repeats the same resampling."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     rates = [r.rate for r in records if r.task == VARIED.task and r.rate]
     pairs = list(zip(rates[::2], rates[1::2], strict=False))  # neighbours in time
@@ -72,7 +72,7 @@ def check_records(records: Sequence[Record], seed: int = 0) -> list[CheckResult]
 
 
 def truth(record: Record) -> float | None:
-    """Give what a saturated pool must have served in a visit's window: slots / mean slot time."""
+    """Return the true rate of a saturated pool in requests/s: slots / mean slot time."""
     if record.slots is None or not record.slot_s:
         return None
     return record.slots / record.slot_s
@@ -81,16 +81,16 @@ def truth(record: Record) -> float | None:
 def _accuracy(records: Sequence[Record]) -> CheckResult:
     found = rate.of_visits(records)
     known = [true for r in records if (true := truth(r)) is not None]
-    required = f"within {ERROR:.0%} of slots / mean slot time in the server"
+    required = f"within {MAX_ERROR:.0%} of slots / mean slot time in the server"
     if found.value is None or not known:
-        return CheckResult("accuracy", "not known", required, None)
+        return CheckResult("accuracy", "unknown", required, None)
     true = sum(known) / len(known)
     error = found.value / true - 1
-    words = f"{found.value:.3f}/s, truth {true:.3f}/s: {error:+.2%}"
-    return CheckResult("accuracy", words, required, abs(error) <= ERROR)
+    measured = f"{found.value:.3f}/s, truth {true:.3f}/s: {error:+.2%}"
+    return CheckResult("accuracy", measured, required, abs(error) <= MAX_ERROR)
 
 
 def _check_hits(name: str, found: ResamplingResult, required: str) -> CheckResult:
     interval = f"{found.low:.1%} to {found.high:.1%}"
-    words = f"{found.hits} of {found.trials} ({interval})"
-    return CheckResult(name, words, required, found.passed)
+    measured = f"{found.hits} of {found.trials} ({interval})"
+    return CheckResult(name, measured, required, found.passed)

@@ -14,22 +14,24 @@ HEAD = ("Suite", "Claim", "Published", "Here", "Verdict", "Reason")
 ALIGN = ("left", "left", "right", "right", "left", "left")
 
 
-def text(found: Sequence[ClaimVerdict], style: str = "simple") -> str:
+def text(verdicts: Sequence[ClaimVerdict], style: str = "simple") -> str:
     """Render the verdicts; `style` is "simple", or "rst" for reStructuredText."""
     lines = [
         (v.suite, v.claim, _figure(v.published, v.unit), _here(v), v.verdict, v.reason)
-        for v in found
+        for v in verdicts
     ]
     return _table(lines, len(HEAD), style)
 
 
-def short(found: Sequence[ClaimVerdict]) -> str:
+def short(verdicts: Sequence[ClaimVerdict]) -> str:
     """Render the verdicts as reStructuredText without their reasons, which are long."""
-    lines = [(v.suite, v.claim, _figure(v.published, v.unit), _here(v), v.verdict) for v in found]
+    lines = [
+        (v.suite, v.claim, _figure(v.published, v.unit), _here(v), v.verdict) for v in verdicts
+    ]
     return _table(lines, len(HEAD) - 1, "rst")
 
 
-def rst(found: Sequence[ClaimVerdict], sources: Sequence[str], *more: str) -> str:
+def rst(verdicts: Sequence[ClaimVerdict], sources: Sequence[str], *more: str) -> str:
     """Render a document: verdicts, the run of each suite (`sources`) and the `more` sections."""
     title = "Claims and verdicts"
     listed = "\n".join(f"* {source}" for source in sources)
@@ -38,13 +40,13 @@ def rst(found: Sequence[ClaimVerdict], sources: Sequence[str], *more: str) -> st
         "with 95 % intervals; of an audit, which is arithmetic on published figures, Here is the\n"
         "ceiling of what was published. Shares are of requests that were completed."
     )
-    parts = [f"{title}\n{'=' * len(title)}", explanation, text(found, "rst"), listed, *more]
+    parts = [f"{title}\n{'=' * len(title)}", explanation, text(verdicts, "rst"), listed, *more]
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
-def as_json(found: Sequence[ClaimVerdict]) -> str:
+def as_json(verdicts: Sequence[ClaimVerdict]) -> str:
     """Return a JSON list: ratios, shares in % or rates/s (audits); unknown values are null."""
-    return json.dumps([asdict(verdict) for verdict in found], indent=2) + "\n"
+    return json.dumps([asdict(verdict) for verdict in verdicts], indent=2) + "\n"
 
 
 def _table(lines: Sequence[Sequence[str]], columns: int, style: str) -> str:

@@ -24,14 +24,14 @@ REASONS_FOR_THREADS = {  # by the outcome of the pairs
 }
 
 
-def sentences(found: GilCost) -> Iterator[str]:
+def sentences(result: GilCost) -> Iterator[str]:
     """Yield the conclusions from the figures, one sentence each."""
-    figures, visit, outcome = found.gil, found.visit, found.compared.verdict.outcome
+    figures, visit, outcome = result.gil, result.visit, result.compared.verdict.outcome
     delay = _loop_delay(visit)
     if _has_no_gil(visit):
-        yield from _free_threaded_advice(found)
+        yield from _free_threaded_advice(result)
     elif (finding := _reason_for_threads(outcome, figures.hold)) is None:
-        yield _without_threads(found)
+        yield _without_threads(result)
         if delay is not None:
             yield f"The task {delay}: move it out of the loop's process, even at equal rates."
     elif delay is None:
@@ -43,7 +43,7 @@ def sentences(found: GilCost) -> Iterator[str]:
     if delay is None and _is_late(visit):
         yield "The event loop was delayed, probably by a lack of CPU, not by the GIL."
     is_inflated = figures.inflation is not None and figures.inflation > HIGH_INFLATION
-    if is_inflated or found.threads.switches > MANY_SWITCHES:
+    if is_inflated or result.threads.switches > MANY_SWITCHES:
         yield "The threads slow each other down: several may be slower than one."
 
 
@@ -51,20 +51,20 @@ def _has_no_gil(visit: Record) -> bool:
     return visit.interpreter.get("gil_enabled") is False
 
 
-def _free_threaded_advice(found: GilCost) -> Iterator[str]:
+def _free_threaded_advice(result: GilCost) -> Iterator[str]:
     """Yield the conclusions for a Python without a GIL, which cannot show the cost of the GIL."""
-    major, minor, *_ = str(found.visit.interpreter.get("python")).split(".")
+    major, minor, *_ = str(result.visit.interpreter.get("python")).split(".")
     with_one = f"python={major}.{minor}t-gil"
     yield (
         "This Python has no GIL: threads use all cores. To measure the cost of a GIL, use another, "
         f"such as {with_one}."
     )
-    if found.compared.verdict.outcome == paired_test.FASTER:
-        yield f"{_slower_without_gil(found)}."
+    if result.compared.verdict.outcome == paired_test.FASTER:
+        yield f"{_slower_without_gil(result)}."
 
 
-def _slower_without_gil(found: GilCost) -> str:
-    share = found.cost[0] or 0.0
+def _slower_without_gil(result: GilCost) -> str:
+    share = result.cost[0] or 0.0
     return f"The rate in threads is {share:.0%} lower than in processes, but not because of the GIL"
 
 
@@ -91,16 +91,16 @@ def _reason_for_threads(outcome: str, hold: float | None) -> str | None:
     return REASONS_FOR_THREADS.get(outcome)
 
 
-def _without_threads(found: GilCost) -> str:
+def _without_threads(result: GilCost) -> str:
     """Return the conclusion from the pairs or h if these are no reason to use threads."""
-    hold, (cost, *_) = found.gil.hold, found.cost
-    if found.compared.verdict.outcome == paired_test.FASTER:
+    hold, (cost, *_) = result.gil.hold, result.cost
+    if result.compared.verdict.outcome == paired_test.FASTER:
         if hold is not None and hold < LOW_HOLD and cost is not None and cost < LOW_COST:
-            return f"{_slower_without_gil(found)}, which the task hardly holds."
+            return f"{_slower_without_gil(result)}, which the task hardly holds."
         return "Threads lose: use processes, interpreters or a free-threaded build."
     if hold is None:
         return "The pairs are unresolved, and h is unknown."
-    cores = found.visit.environment.get("cores")
+    cores = result.visit.environment.get("cores")
     if isinstance(cores, int) and hold > 1 / cores:
         return (
             f"The pairs are unresolved, but the task holds the GIL for more than 1/{cores} of its "

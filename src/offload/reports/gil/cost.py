@@ -10,10 +10,10 @@ from offload.reports import provenance, warnings
 from offload.reports.gil import advice
 
 
-def text(found: GilCost) -> str:
+def text(result: GilCost) -> str:
     """Render the figures, and the advice below them."""
-    figures, visit = found.gil, found.visit
-    cost, low, high = found.cost
+    figures, visit = result.gil, result.visit
+    cost, low, high = result.cost
     hold_ms = None if visit.gil_hold_p75_s is None else 1000 * visit.gil_hold_p75_s
     workers, threads = _count(visit, "worker"), _count(visit, "thread")
     processes = _count(visit, "process", "es")
@@ -26,16 +26,16 @@ def text(found: GilCost) -> str:
         ("hold", _milliseconds(hold_ms), "or less, for three quarters of the time the GIL is held"),
         ("gamma", _share(figures.wait_share), "share of a call under load that waits for the GIL"),
         ("kappa", _times(figures.inflation), "CPU time of a call under load over a call alone"),
-        ("S threads", _times(found.threads.ratio), f"rate of {threads} over one thread"),
-        ("S processes", _times(found.processes.ratio), f"rate of {processes} over one thread"),
-        ("switches", _number(found.threads.switches), "context switches per call in threads"),
+        ("S threads", _times(result.threads.ratio), f"rate of {threads} over one thread"),
+        ("S processes", _times(result.processes.ratio), f"rate of {processes} over one thread"),
+        ("switches", _number(result.threads.switches), "context switches per call in threads"),
         (
             "loop lag",
             _milliseconds(visit.loop_lag_p99_ms),
             "p99 of the event loop with threads under load",
         ),
         ("C", _interval(cost, low, high), "1 - threads / processes, rates over HTTP"),
-        ("C direct", _share(found.cost_direct), "1 - threads / processes, rates of direct calls"),
+        ("C direct", _share(result.cost_direct), "1 - threads / processes, rates of direct calls"),
     ]
     width = max(len(value) for _, value, _ in lines)
     table = "\n".join(f"{name:11}  {value:>{width}}  {meaning}" for name, value, meaning in lines)
@@ -43,15 +43,15 @@ def text(found: GilCost) -> str:
         name for name, value in (("h", figures.hold), ("rho", figures.utilisation)) if value is None
     ]
     why = f"\nunknown: {' and '.join(unknown)}: {visit.gil_why}" if unknown else ""
-    advice_text = " ".join(advice.sentences(found))
-    last = "\n".join([advice_text, *_flags(found), f"records: {found.compared.folder}"])
+    advice_text = " ".join(advice.sentences(result))
+    last = "\n".join([advice_text, *_flags(result), f"records: {result.compared.folder}"])
     return f"{head}\n\n{table}{why}\n\n{last}"
 
 
-def as_json(found: GilCost) -> str:
+def as_json(result: GilCost) -> str:
     """Return the figures as a JSON object; unknown values are null."""
-    figures, visit = found.gil, found.visit
-    cost, low, high = found.cost
+    figures, visit = result.gil, result.visit
+    cost, low, high = result.cost
     return json.dumps(
         {
             "task": visit.task,
@@ -60,28 +60,28 @@ def as_json(found: GilCost) -> str:
             "rho": figures.utilisation,
             "gamma": figures.wait_share,
             "kappa": figures.inflation,
-            "s_threads": found.threads.ratio,
-            "s_processes": found.processes.ratio,
-            "switches": found.threads.switches,
+            "s_threads": result.threads.ratio,
+            "s_processes": result.processes.ratio,
+            "switches": result.threads.switches,
             "gil_switches": figures.switches,
             "hold_p75_s": visit.gil_hold_p75_s,
             "cost": cost,
             "cost_low": low,
             "cost_high": high,
-            "cost_direct": found.cost_direct,
+            "cost_direct": result.cost_direct,
             "loop_lag_p99_ms": visit.loop_lag_p99_ms,
             "unavailable": visit.gil_why,
             "interpreter": dict(visit.interpreter),
-            "follows": list(advice.sentences(found)),
-            "flags": _flags(found),
+            "follows": list(advice.sentences(result)),
+            "flags": _flags(result),
         },
         indent=2,
     )
 
 
-def _flags(found: GilCost) -> list[str]:
+def _flags(result: GilCost) -> list[str]:
     """Return the warnings on the visit and the pairs."""
-    return warnings.count_flags([found.visit, *found.compared.records], "records")
+    return warnings.count_flags([result.visit, *result.compared.records], "records")
 
 
 def _count(visit: Record, noun: str, ending: str = "s") -> str:
