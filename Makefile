@@ -21,7 +21,7 @@ TIMING = -m timing --reruns 1 -rR
 
 # The toolkit and its process pool, both from here.
 PROJECT = -e ./pipepool -e .
-REQUIREMENTS = requirements.txt requirements-pool.txt requirements.lock pyproject.toml pipepool/pyproject.toml
+REQUIREMENTS = requirements.txt requirements.lock pyproject.toml pipepool/pyproject.toml
 
 .PHONY: setup demo test test-quick test-all test-peers coverage mutants check format readme siege suites tools lock clean help
 

@@ -73,7 +73,7 @@ def _measure(task: str) -> Values:
         print(f"  warning: {flag}", file=sys.stderr)
     print(f"  records: {found.compared.folder}", file=sys.stderr)
     visit = found.visit
-    wall_s, cpu_s = visit.alone_task_s, visit.alone_task_cpu_s
+    wall_s, cpu_s = visit.tasks.alone_s, visit.tasks.alone_cpu_s
     here = [python.name for python in interpreters.found()]
     subinterpreters = [name for name in here if not name.endswith("t") and name >= "3.14"]
     free = [name for name in here if name.endswith("t")]
@@ -82,7 +82,7 @@ def _measure(task: str) -> Values:
         "cpu_per_wall": cpu_s / wall_s if wall_s and cpu_s is not None else None,
         "interpreters": _elsewhere(task, "interpreters", subinterpreters),
         "free_threaded": _elsewhere(task, "threads", free),
-        "machine": host.sentence({**host.environment(), **visit.interpreter}),
+        "machine": host.sentence({**host.environment(), **visit.server.interpreter}),
         "utc": datetime.now(UTC).isoformat(timespec="minutes"),
     }
 

@@ -13,7 +13,7 @@ from contextlib import nullcontext
 
 from _script import run
 
-from offload import loads
+from offload import loads, prctl
 from offload.bench.stats import paired_test
 from offload.bench.target import server
 from offload.bench.telemetry.gil_sampler import TOO_LATE, Meter
@@ -30,7 +30,7 @@ TASK = "noop_sync"  # the most GIL switches per second of all tasks
 def main(arguments: list[str]) -> int:
     """Measure, print, and return the exit code; Ctrl-C prints the ratio so far."""
     task = catalog.find_task(arguments[0] if arguments else TASK).name
-    server.adopt_orphans()
+    prctl.adopt_orphans()
     pairs: list[tuple[float, float]] = []
     running = server.start(Case("threads", task), {})
     try:

@@ -30,7 +30,7 @@ def render(text: str) -> str:
 def _table() -> str:
     published = {(case.server, case.task) for case in tornado.PUBLISHED}
     found = rows(journal.read(ROOT / "results" / "example"))
-    kept = [row for row in found if (row.first.server, row.first.task) in published]
+    kept = [row for row in found if (row.first.case.server, row.first.case.task) in published]
     return f"{summary.table(kept, 'rst')}\n\n{summary.conditions(kept)}"
 
 
@@ -43,7 +43,7 @@ def verdicts(results: Path) -> str:
     for folder in sorted({results / "example", *results.glob("example-*")}):
         records = journal.read(folder)
         for suite in suite_claims.measured_suites(records):
-            own = [record for record in records if record.suite == suite]
+            own = [record for record in records if record.trial.suite == suite]
             found[suite] = suite_claims.evaluate_suite(suite, own)
     return claims.short([verdict for verdicts in found.values() for verdict in verdicts])
 

@@ -35,6 +35,9 @@ def resolve(name: str) -> Callable[[], Any]:
     module = _user_module.load(where) if where else _ours(entry.path)
     found: Any = getattr(module, own, None)
     if callable(found):
+        if missing := _required(found):
+            call = f"a task is called as {own or name}()"
+            raise UsageError(f"{name!r} needs {', '.join(missing)}: {call}")
         function: Callable[[], Any] = found
         return function
     if found is not None:
@@ -74,6 +77,16 @@ async def acall(name: str) -> bytes:
     else:
         return _as_bytes(name, result)
     raise failure
+
+
+def _required(function: Callable[..., Any]) -> list[str]:
+    """Return the parameters that a call without arguments leaves out."""
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):  # some functions in C have no signature
+        return []
+    optional = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    return [p.name for p in parameters if p.default is p.empty and p.kind not in optional]
 
 
 def _ours(path: Path) -> ModuleType:

@@ -205,3 +205,14 @@ def test_a_digit_is_offered_numbers_and_other_spellings_while_they_are_few(a_roo
         (a_root / "servers" / f"more_{number}.py").write_text(SERVE)
     with pytest.raises(UsageError, match=r"'9' in servers/: fab list names them all$"):
         catalog.find_server("9")
+
+
+@pytest.mark.parametrize("name", catalog.RUN_NAMES)
+def test_a_suite_does_not_have_the_name_of_a_commands_runs(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, name: str
+) -> None:
+    (tmp_path / "suites").mkdir()
+    (tmp_path / "suites" / f"{name}.py").write_text("CASES = ()\n")
+    monkeypatch.setattr(catalog, "FOLDER", tmp_path)
+    with pytest.raises(UsageError, match=f"the name of the runs of fab {name}: rename it"):
+        catalog.suites()

@@ -5,16 +5,15 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
-from dataclasses import replace
 
 import pytest
 
 from offload.bench.experiments import method_check
 from offload.bench.records import journal
 from offload.bench.records.record import VISIT
-from offload.bench.trial import builder
 from offload.errors import GateError
 from tests.commands import fab, fab_here
+from tests.records import changed, new_record
 
 CLAIMS = ["accuracy", "coverage", "A/A", "power"]
 
@@ -32,10 +31,10 @@ def a_run(factor: float, spread: Callable[[random.Random], float]) -> str:
         (method_check.VARIED, 200),
     ):
         for number in range(1, count + 1):
-            made = replace(builder.new(case, folder.name, None), kind=VISIT, round=number)
+            made = changed(new_record(case, folder.name, None), kind=VISIT, round=number)
             rate = 80 * factor if case == method_check.ACCURATE else 1000 * spread(rng)
             rate *= rng.gauss(1, 0.001)
-            journal.append(folder, replace(made, rate=rate, slots=4, slot_s=0.05, completed=100))
+            journal.append(folder, changed(made, rate=rate, slots=4, slot_s=0.05, completed=100))
     return folder.name
 
 

@@ -67,7 +67,7 @@ def test_every_figure_has_its_line_and_the_rest_is_worded(
     assert Path(folder).parent == results
     records = journal.read(Path(folder))
     assert {record.server for record in records} == {"threads", "processes"}
-    assert [record.suite for record in records].count("gil") >= 1
+    assert [record.trial.suite for record in records].count("gil") >= 1
 
 
 def test_sleeping_threads_do_as_much_as_they_are(sleeping: CompletedCommand) -> None:

@@ -11,10 +11,10 @@ from offload.bench.experiments import run as running
 from offload.bench.records import journal, schedule
 from offload.bench.records.plan import Plan
 from offload.bench.records.record import Record
-from offload.bench.trial import builder
 from offload.cli import plan_run
 from offload.errors import UsageError
 from offload.suites import Case
+from tests.records import new_record
 
 PLAN = Plan("measure", (Case("threads", "noop_sync"),), seed=1, driver=None, quick=True)
 
@@ -31,7 +31,7 @@ def test_an_error_in_a_run_says_how_it_goes_on(
 ) -> None:
     def broken(plan: Plan, folder: Path) -> Iterator[list[Record]]:
         for _ in range(finished):
-            journal.append(folder, builder.new(PLAN.cases[0], "a_run", None))
+            journal.append(folder, new_record(PLAN.cases[0], "a_run", None))
         yield from ()
         raise UsageError("servers/x.py:1 cannot be read: mend it")
 

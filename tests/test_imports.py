@@ -12,10 +12,12 @@ from offload.registry import catalog, places
 from tests import ROOT
 
 PACKAGE = places.PACKAGE
-BASE = {"errors", "files", "registry"}
+BASE = {"errors", "files", "flags", "prctl", "registry"}
 MAY_IMPORT = {
-    "errors": set(),
+    "flags": set(),
+    "errors": {"flags"},
     "files": set(),
+    "prctl": set(),
     "registry": {"errors"},
     "upstream": BASE,
     "tasks": BASE,

@@ -67,7 +67,9 @@ def test_resume_repeats_and_loses_no_finished_visit_after_kill_9(mark: Alive) ->
 def visits() -> list[tuple[int | None, int, str]]:
     """Give round, attempt and time of what is on disk."""
     runs = [path.parent for path in journal.RESULTS.glob(f"*/{journal.FILE}")]
-    return [(r.round, r.attempt, r.utc) for run in runs for r in journal.read(run)]
+    return [
+        (r.trial.round, r.trial.attempt, r.trial.utc) for run in runs for r in journal.read(run)
+    ]
 
 
 def test_two_processes_never_add_to_one_run() -> None:

@@ -7,7 +7,6 @@ import re
 import subprocess
 import sys
 from contextlib import closing
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,13 +14,14 @@ import pytest
 from offload import loads
 from offload.bench.experiments.run import run
 from offload.bench.records.plan import Plan
-from offload.bench.records.record import LONG
+from offload.bench.records.record import LONG, Record
 from offload.bench.trial import builder, flags
 from offload.cli import plan_run
 from offload.errors import MachineError, RunError
 from offload.registry import requirements
 from offload.suites import Case
 from tests import ROOT
+from tests.records import changed, new_record
 
 AB = "ab is not installed: sudo apt install apache2-utils"
 OWN = {"fastapi", "uvicorn"}  # which are imported by their own names, beside what is in them
@@ -68,25 +68,26 @@ def test_a_row_without_its_published_tool_says_so(tmp_path: Path) -> None:
     plan = Plan("measure", (case,), seed=1, driver="builtin", quick=True, missing=AB)
     with closing(run(plan, tmp_path)) as running:
         [record] = next(running)
-    assert (record.kind, record.completed) == (LONG, 10)
-    assert f"tool: {AB}; builtin in its place" in record.flags
+    assert (record.trial.kind, record.result.completed) == (LONG, 10)
+    assert f"tool: {AB}; builtin in its place" in map(str, record.flags)
 
 
 def test_a_row_that_was_not_measured_had_nothing_in_the_place_of_its_tool() -> None:
-    record = builder.new(Case("threads", "noop_sync"), "run", None)
-    assert flags.of_tool(replace(record, kind=LONG), AB) == ()
+    record = new_record(Case("threads", "noop_sync"), "run", None)
+    assert flags.of_tool(changed(record, kind=LONG), AB) == ()
 
 
 def test_a_suite_without_its_packages_ends_in_one_line_with_the_command() -> None:
+    def unavailable(task: str, error: MachineError) -> Record:
+        facts = builder.case_facts(Case("threads", task), None)
+        return builder.unavailable(builder.trial("run"), facts, {}, error)
+
     records = [
-        builder.not_available(builder.new(Case("threads", task), "run", None), MachineError(words))
-        for task, words in (
-            ("noop_sync", "a needs x: make suites"),
-            ("sha256_sync", "b needs y: make suites"),
-        )
+        unavailable("noop_sync", MachineError("a needs x", "make suites")),
+        unavailable("sha256_sync", MachineError("b needs y", "make suites")),
     ]
     with pytest.raises(RunError, match=r"^no row has figures: a needs x: make suites$"):
         plan_run.show(records, "text")
-    other = builder.not_available(records[0], MachineError("no Python: get one"))
+    other = unavailable("noop_sync", MachineError("no Python", "get one"))
     with pytest.raises(RunError, match="see the notes below the table"):
         plan_run.show([*records, other], "text")

@@ -77,7 +77,7 @@ def test_the_rows_of_a_python_have_its_figures(project: Path, begun: Path) -> No
     assert all(row["rate"] > 0 and row["visits"] >= 3 for row in rows)
     assert begun.read_text().count(" noop_sync ") >= 2 * 4  # a long run and three visits each
     records = journal.read(journal.newest())
-    assert {record.interpreter["python"] for record in records} == {sys.version.split()[0]}
+    assert {record.server.interpreter["python"] for record in records} == {sys.version.split()[0]}
 
 
 @pytest.mark.slow

@@ -37,15 +37,15 @@ def test_quick_ends_by_itself_with_all_rows(mark: Callable[[], list[psutil.Proce
     records = journal.read(run)
     for case in expected:
         own = [record for record in records if record.key == case.key]
-        long, *more = [record for record in own if record.kind == LONG]
+        long, *more = [record for record in own if record.trial.kind == LONG]
         assert more == []
         needs = catalog.find_task(case.task).needs
-        if "internet" in needs and long.rate is None:
-            assert "not available" in (long.problem or "")
+        if "internet" in needs and long.result.rate is None:
+            assert "not available" in str(long.problem)
             continue
-        assert (long.driver, long.problem) == ("builtin", None)
-        assert (long.rate or 0) > 0
-        assert len({record.round for record in own if record.kind == VISIT}) >= 3
+        assert (long.load.driver, long.problem) == ("builtin", None)
+        assert (long.result.rate or 0) > 0
+        assert len({record.trial.round for record in own if record.trial.kind == VISIT}) >= 3
 
     kept = (run / "results.txt").read_text()
     assert kept == (journal.RESULTS / "results.txt").read_text()

@@ -10,7 +10,7 @@ from types import ModuleType
 
 import pytest
 
-from offload.bench.target import server
+from offload import prctl
 from tests import ROOT
 
 SCRIPTS = ROOT / "scripts"
@@ -73,7 +73,7 @@ def test_an_interrupted_comparison_says_the_ratio_so_far(
         raise KeyboardInterrupt
 
     monkeypatch.setattr(meter_effect, "_pair", pair)
-    monkeypatch.setattr(server, "adopt_orphans", lambda: None)
+    monkeypatch.setattr(prctl, "adopt_orphans", lambda: None)
     with pytest.raises(KeyboardInterrupt):
         meter_effect.main([])
     assert f"{done} pairs: {words}" in capsys.readouterr().out

@@ -209,6 +209,80 @@ def test_metrics_are_passed_at_the_end_of_each_task(caplog: pytest.LogCaptureFix
     caplog.clear()  # its traceback refers to the pool
 
 
+@pytest.mark.parametrize("kind", ["none", "error", "crash", "queued"])
+def test_a_cancelled_task_is_counted_as_cancelled_however_it_ends(kind: str) -> None:
+    async def test(pool: PipePool) -> None:
+        running = asyncio.ensure_future(
+            pool.run(calls.exit_after if kind == "crash" else calls.fail_after, kind, 0.2)
+        )
+        await wait_for(lambda: pool.stats().running == 1)
+        behind = asyncio.ensure_future(pool.run(calls.add, 1))
+        await wait_for(lambda: pool.stats().queued == 1)
+        cancelled = behind if kind == "queued" else running
+        cancelled.cancel()
+        await asyncio.wait([running, behind])
+        await pool.run(calls.add, 2)
+        stats = pool.stats()
+        assert (stats.done, stats.failed, stats.crashed, stats.cancelled) == (2, 0, 0, 1)
+
+    in_pool(test, 1)
+
+
+class HookError(BaseException):
+    """What a hook may raise, such as pytest.fail or a cancellation."""
+
+
+@pytest.mark.parametrize("error", [HookError, asyncio.CancelledError, SystemExit])
+def test_an_exception_of_the_metrics_callback_changes_no_task(
+    error: type[BaseException], caplog: pytest.LogCaptureFixture
+) -> None:
+    def fail(_: object) -> None:
+        raise error
+
+    async def test(pool: PipePool) -> None:
+        [pid] = pool.stats().pids
+        with pytest.raises(TimeoutError):
+            await pool.run(calls.sleep, 30, timeout=0.1)
+        assert await pool.run(calls.pid) != pid
+        assert pool.stats().killed == 1
+
+    in_pool(test, 1, metrics=fail)
+    with PipeExecutor(1, metrics=fail) as executor:
+        running = executor.submit(calls.sleep, 0.2)
+        futures = [executor.submit_with(calls.same, lambda: 0)]
+        futures += [executor.submit_with(calls.same, n) for n in range(20)]
+        assert futures[0].exception(LIMIT) is not None
+        assert [each.result(LIMIT) for each in futures[1:]] == [*range(20)]
+        assert running.result(LIMIT)
+    caplog.clear()  # tracebacks in it refer to the pool
+
+
+def test_a_task_that_runs_too_long_is_killed_although_ctrl_c_interrupts_the_metrics_callback() -> (
+    None
+):
+    async def test(pool: PipePool) -> None:
+        scheduler = pool._scheduler
+        assert scheduler is not None
+        running = asyncio.ensure_future(pool.run(calls.sleep, 30))
+        [connection] = scheduler.manager.open
+        await wait_for(connection.running)
+        [task] = connection.tasks.values()
+
+        def interrupt(_: object) -> None:
+            raise KeyboardInterrupt
+
+        scheduler.accounting.observer = interrupt
+        scheduler.accounting._has_end_hooks = True
+        with pytest.raises(KeyboardInterrupt):
+            scheduler._fail_and_stop(task, TimeoutError("too long"))
+        scheduler.accounting.observer = None
+        with pytest.raises(TimeoutError, match="too long"):
+            await running
+        await wait_for(lambda: pool.stats().restarts == 1)
+
+    in_pool(test, 1)
+
+
 def test_a_worker_that_dies_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     async def test(pool: PipePool) -> None:
         with pytest.raises(BrokenWorker):

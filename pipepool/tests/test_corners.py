@@ -37,6 +37,23 @@ def test_results_are_not_held_while_a_task_runs_longer_than_expected() -> None:
     in_pool(test, 1)
 
 
+def test_results_are_not_held_while_a_task_waits_in_a_system_call(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+
+    async def test(pool: PipePool) -> None:
+        for _ in range(100):  # the first runs may be slow: after them, results are sent at once
+            await pool.run(calls.add, 1)
+        assume_short(pool._scheduler, calls.add, calls.read_file)
+        short = [asyncio.ensure_future(pool.run(calls.add, n)) for n in range(4)]
+        waiting = asyncio.ensure_future(pool.run(calls.read_file, str(fifo)))
+        await wait_for(lambda: all(each.done() for each in short))
+        fifo.write_bytes(b"now")
+        assert await waiting == b"now"
+
+    in_pool(test, 1)
+
+
 @pytest.mark.parametrize("streams", [1, 2, 3])
 def test_streams_that_are_left_before_they_start_free_their_worker(streams: int) -> None:
     async def test(pool: PipePool) -> None:
@@ -142,6 +159,37 @@ def test_a_child_that_a_task_forked_answers_nobody() -> None:
         assert await asyncio.gather(*(pool.run(calls.add, n) for n in range(50))) == [*range(50)]
 
     in_pool(test, 1)
+
+
+@pytest.mark.parametrize(
+    ("how", "code", "output"),
+    [
+        ("return", 0, "printed\n"),
+        ("exit", 3, "printed\n"),
+        ("exit with text", 1, "printed\nthe end\n"),
+        ("raise", 1, 'ValueError: "of the child"\n'),
+    ],
+)
+def test_a_child_that_a_task_forked_ends_as_a_process_does(
+    how: str, code: int, output: str, capfd: pytest.CaptureFixture[str]
+) -> None:
+    async def test(pool: PipePool) -> None:
+        assert await pool.run(calls.fork_and_end, how) == code
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1)
+    out, err = capfd.readouterr()
+    assert (out + err).endswith(output)
+    assert (out + err).count("Traceback") == (how == "raise")
+    assert "worker.py" not in err
+
+
+def test_a_child_that_an_initializer_forked_is_no_worker() -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool.initializer_results() == [*pool.stats().pids]
+        assert await asyncio.gather(*(pool.run(calls.add, n) for n in range(50))) == [*range(50)]
+
+    in_pool(test, 1, initializer=calls.fork_and_return)
 
 
 def test_large_results_of_a_task_that_forks_do_not_use_up_the_shared_memory() -> None:

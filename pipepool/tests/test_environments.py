@@ -5,8 +5,10 @@ from __future__ import annotations
 import asyncio
 import os
 import signal
+import socket
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import psutil
@@ -171,6 +173,87 @@ if __name__ == "__main__":
         env=ENVIRONMENT,
     )
     assert (done.stdout, done.stderr) == ("MemoryError\n2\n", "")
+
+
+SIGPIPE = """
+import asyncio, os, select, signal
+from pipepool import PipePool
+from pool_tests import calls
+
+signal.signal(signal.SIGPIPE, signal.SIG_DFL)  # as command-line tools do
+
+async def main():
+    async with PipePool(2) as pool:
+        await pool.run(calls.add, 1)
+        for connection in pool._scheduler.manager.open:
+            os.kill(connection.pid, signal.SIGKILL)
+            select.select([connection._socket], [], [])  # it has ended; the loop knows nothing
+        print(await pool.run(calls.add, 2))
+        os.kill(pool._scheduler.manager._fork_server._process.pid, signal.SIGKILL)
+        pool._scheduler.manager._fork_server._process.wait()
+        pool._scheduler.manager._fork_server.kill(0)
+        print(await pool.run(calls.add, 3))
+
+if __name__ == "__main__":
+    asyncio.run(main())
+"""
+
+
+def test_an_application_with_the_default_action_of_sigpipe_survives_its_workers(
+    tmp_path: Path,
+) -> None:
+    (tmp_path / "program.py").write_text(SIGPIPE)
+    done = subprocess.run(
+        [sys.executable, "program.py"],
+        capture_output=True,
+        text=True,
+        timeout=50,
+        cwd=tmp_path,
+        env=ENVIRONMENT,
+    )
+    assert (done.returncode, done.stdout) == (0, "2\n3\n")
+
+
+def test_the_signal_mask_of_the_application_does_not_change_a_pool() -> None:
+    async def test(pool: PipePool) -> None:
+        assert await pool.run(calls.blocked_signals) == []
+        with pytest.raises(BrokenWorker, match="exit code 3"):
+            await pool.run(calls.exit_process, 3)
+
+    mask = signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGCHLD, signal.SIGURG])
+    try:
+        in_pool(test, 1)
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, mask)
+
+
+@pytest.mark.parametrize("where", ["application", "workers"])
+def test_a_default_timeout_of_sockets_does_not_change_a_pool(
+    where: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    module = tmp_path / "sets_the_timeout.py"
+    module.write_text("import socket; socket.setdefaulttimeout(0.01)")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    async def test(pool: PipePool) -> None:
+        found = []
+        async for item in pool.stream(calls.count, 20, limit=2):
+            found.append(item)
+            if item == 5:
+                await asyncio.sleep(0.1)  # the worker waits for its consumer
+        assert found == [*range(20)]
+        large = asyncio.ensure_future(pool.run(calls.data, 8 << 20))
+        await asyncio.sleep(0.02)
+        time.sleep(0.1)  # the loop is busy while the worker sends
+        assert len(await large) == 8 << 20
+
+    preload = [module.stem] if where == "workers" else []
+    if where == "application":
+        socket.setdefaulttimeout(0.01)
+    try:
+        in_pool(test, 1, shared_memory=4096, preload=preload)
+    finally:
+        socket.setdefaulttimeout(None)
 
 
 @pytest.mark.slow

@@ -220,6 +220,39 @@ def test_shutdown_with_cancel_futures_cancels_waiting_calls() -> None:
     assert all(future.done() for future in futures)
 
 
+@pytest.mark.parametrize("how", ["shutdown", "kill"])
+def test_waiting_for_calls_ends_when_they_are_cancelled_by_the_end_of_an_executor(how: str) -> None:
+    executor = PipeExecutor(1)
+    running = executor.submit(calls.sleep, 0.5)
+    assert wait_until(running.running)
+    futures = [executor.submit(calls.sleep, 0.1) for _ in range(5)]
+    with concurrent.futures.ThreadPoolExecutor(2) as threads:
+        waiting = threads.submit(concurrent.futures.wait, futures, LIMIT)
+        iterating = threads.submit(lambda: {*concurrent.futures.as_completed(futures, LIMIT)})
+        assert wait_until(lambda: len(futures[-1]._waiters) == 2)  # type: ignore[attr-defined]
+        futures[-1].cancel()
+        if how == "shutdown":
+            executor.shutdown(cancel_futures=True)
+        else:
+            executor.kill_workers()
+            executor.shutdown()
+        assert waiting.result(LIMIT).done == {*futures}
+        assert iterating.result(LIMIT) == {*futures}
+    assert all(each.cancelled() for each in futures)
+
+
+def test_waiting_for_a_cancelled_call_ends_when_no_worker_can_start() -> None:
+    executor = PipeExecutor(1, None, calls.sleep, (60,))
+    futures = [executor.submit(calls.add, 1) for _ in range(2)]
+    assert wait_until(lambda: executor._engine._scheduler and executor._engine._scheduler.queue)
+    assert futures[1].cancel()
+    with concurrent.futures.ThreadPoolExecutor(1) as threads:
+        waiting = threads.submit(concurrent.futures.wait, futures, LIMIT)
+        executor.kill_workers()
+        assert waiting.result(2 * LIMIT).done == {*futures}
+    executor.shutdown()
+
+
 def test_shutdown_works_before_the_first_call_and_twice() -> None:
     executor = PipeExecutor(1)
     executor.shutdown()

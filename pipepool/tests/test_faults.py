@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
+import select
 import signal
 import subprocess
 import sys
@@ -14,11 +15,13 @@ from typing import Any
 
 import pytest
 
-from pipepool import BrokenWorker, PipePool, RemoteError, TaskExit
+from pipepool import BrokenWorker, PipePool, RemoteError, TaskExit, protocol
+from pipepool.worker_connection import WorkerState
 from pool_tests import calls
 from pool_tests.helpers import (
     ENVIRONMENT,
     LIMIT,
+    assume_short,
     in_pool,
     is_alive,
     read_line,
@@ -140,6 +143,23 @@ def test_tasks_that_were_not_started_survive_the_death_of_their_worker() -> None
     in_pool(test, 1)
 
 
+def test_a_worker_whose_end_was_noticed_starts_no_other_task(tmp_path: Path) -> None:
+    ran = tmp_path / "ran"
+
+    async def test(pool: PipePool) -> None:
+        assume_short(pool._scheduler, calls.sleep, calls.close_descriptors_and_sleep, calls.note)
+        first = asyncio.ensure_future(pool.run(calls.sleep, 0.0))  # sent alone
+        closing = asyncio.ensure_future(pool.run(calls.close_descriptors_and_sleep, 0.3))
+        behind = [asyncio.ensure_future(pool.run(calls.note, str(ran), str(n))) for n in range(3)]
+        await asyncio.gather(first, *behind)
+        with pytest.raises(BrokenWorker):
+            await closing
+        await asyncio.sleep(0.5)  # the worker lived on
+        assert ran.read_text().split() == ["0", "1", "2"]
+
+    in_pool(test, 1)
+
+
 def test_a_timeout_counts_from_the_start_of_the_task_and_kills_no_other() -> None:
     async def test(pool: PipePool) -> None:
         begin = time.monotonic()
@@ -155,6 +175,61 @@ def test_a_timeout_counts_from_the_start_of_the_task_and_kills_no_other() -> Non
     in_pool(test, 1)
 
 
+def test_a_worker_that_dies_at_the_check_of_a_timeout_loses_no_task() -> None:
+    async def test(pool: PipePool) -> None:
+        scheduler = pool._scheduler
+        assert scheduler is not None
+        [connection] = scheduler.manager.open
+        assert connection.pid is not None
+        os.kill(connection.pid, signal.SIGSTOP)
+        future = asyncio.ensure_future(pool.run(calls.add, 1, timeout=0.5))
+        await wait_for(lambda: connection.tasks)
+        [task] = connection.tasks.values()
+        task.sent -= 10 * 10**9  # ns: as if it had been sent long ago
+        os.kill(connection.pid, signal.SIGKILL)
+        assert wait_until(lambda: select.select([connection._socket], [], [], 0)[0])
+        scheduler._check_times(task, connection.transferred)
+        assert connection.state is WorkerState.DEAD
+        scheduler.manager.kill(connection)  # it has ended: nothing to do
+        assert connection.state is WorkerState.DEAD
+        assert await asyncio.wait_for(future, 10) == 1
+        stats = pool.stats()
+        assert (stats.queued, stats.running, stats.killed, stats.restarts) == (0, 0, 0, 1)
+
+    in_pool(test, 1)
+
+
+def test_a_task_that_was_skipped_at_the_check_of_its_timeout_has_one_timer(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    async def test(pool: PipePool) -> None:
+        scheduler = pool._scheduler
+        assert scheduler is not None
+        assume_short(scheduler, calls.sleep)
+        [connection] = scheduler.manager.open
+        assert connection.pid is not None
+        os.kill(connection.pid, signal.SIGSTOP)
+        before = asyncio.ensure_future(pool.run(calls.sleep, 0.0))
+        future = asyncio.ensure_future(pool.run(calls.sleep, 1.0, timeout=30, queue_timeout=0.5))
+        await wait_for(lambda: len(connection.tasks) == 2)
+        task = max(connection.tasks.values(), key=lambda each: each.sequence)
+        connection.revoke()
+        scheduler._functions.get(calls.sleep).estimate = None  # it stays in the queue
+        skipped = [(task.sequence, protocol.SKIPPED, None, 0)]
+        nothing = memoryview(b"")
+        monkeypatch.setattr(
+            connection, "read", lambda: scheduler.results_received(connection, skipped, nothing)
+        )
+        scheduler._check_times(task)
+        assert pool.stats().queued == 1
+        monkeypatch.undo()
+        os.kill(connection.pid, signal.SIGCONT)
+        await asyncio.gather(before, future)  # the timer of queue_timeout has been stopped
+        assert pool.stats().killed == 0
+
+    in_pool(test, 1)
+
+
 def test_a_queue_timeout_fails_a_task_that_no_worker_took() -> None:
     async def test(pool: PipePool) -> None:
         busy = asyncio.ensure_future(pool.run(calls.sleep, 0.4))
@@ -164,6 +239,41 @@ def test_a_queue_timeout_fails_a_task_that_no_worker_took() -> None:
         assert not busy.done()
         await busy
         assert (pool.stats().killed, pool.stats().queued) == (0, 0)
+
+    in_pool(test, 1)
+
+
+def test_a_queue_timeout_fails_a_task_that_a_stopped_worker_does_not_start() -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool._scheduler is not None
+        [connection] = pool._scheduler.manager.open
+        assert connection.pid is not None
+        os.kill(connection.pid, signal.SIGSTOP)
+        began = time.monotonic()
+        with pytest.raises(TimeoutError, match=r"did not start the task within 0\.2 s"):
+            await pool.run(calls.add, 1, queue_timeout=0.2)
+        assert time.monotonic() - began < 10
+        assert await pool.run(calls.add, 1, queue_timeout=10) == 1
+
+    in_pool(test, 1)
+
+
+@pytest.mark.parametrize("queue_timeout", [0, 0.05])
+def test_a_queue_timeout_does_not_limit_a_task_that_has_started(queue_timeout: float) -> None:
+    async def test(pool: PipePool) -> None:
+        assert pool._scheduler is not None
+        [connection] = pool._scheduler.manager.open
+        task = asyncio.ensure_future(pool.run(calls.sleep, 3.0, queue_timeout=queue_timeout))
+        await asyncio.sleep(0)
+        connection._loop.call_later(0.1, os.kill, connection.pid, signal.SIGSTOP)
+        connection._loop.call_later(0.6, os.kill, connection.pid, signal.SIGCONT)
+        assert await task == connection.pid
+        os.kill(connection.pid, signal.SIGSTOP)
+        late = asyncio.ensure_future(pool.run(calls.add, 1, queue_timeout=queue_timeout))
+        await asyncio.sleep(0.3)  # it is sent, and has some time to start
+        os.kill(connection.pid, signal.SIGCONT)
+        assert await late == 1
+        assert pool.stats().killed == 0
 
     in_pool(test, 1)
 

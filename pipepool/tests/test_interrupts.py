@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
+import signal
 import subprocess
 import sys
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from pipepool import PipePool, TaskExit
+from pipepool import PipeExecutor, PipePool, TaskExit
 from pipepool.worker_connection import DEFAULTS
 from pool_tests import calls
-from pool_tests.helpers import assume_short, in_pool
+from pool_tests.helpers import LIMIT, assume_short, in_pool, wait_for, wait_until
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -55,6 +58,55 @@ def test_ctrl_c_while_a_result_is_handled_loses_no_other_result() -> None:
         assert (stats.running, stats.done, stats.failed) == (0, 4, 1)
 
     in_pool(test, 1)
+
+
+class Interrupts:
+    """An argument that interrupts the process while it is pickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        os.kill(os.getpid(), signal.SIGINT)
+        return int, ()
+
+
+def test_ctrl_c_in_submit_is_delivered_to_the_loop_once() -> None:
+    async def body() -> None:
+        loop = asyncio.get_running_loop()
+        received: list[int] = []
+        loop.add_signal_handler(signal.SIGINT, received.append, 1)
+        with PipeExecutor(1) as executor:
+            assert await loop.run_in_executor(executor, calls.add, 1) == 1
+            engine = executor._engine
+            await wait_for(lambda: engine._scheduler and engine._scheduler.can_send_at_once)
+            await loop.run_in_executor(executor, calls.same, Interrupts())
+            await asyncio.sleep(0.1)
+            assert received == [1]
+        loop.remove_signal_handler(signal.SIGINT)
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
+class HangsWhenPickled:
+    """An argument whose pickling hangs, and is interrupted."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(30)
+        return int, ()
+
+
+def test_ctrl_c_interrupts_the_code_of_an_argument_that_submit_pickles() -> None:
+    with PipeExecutor(1) as executor:
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
+        scheduler = executor._engine._scheduler
+        assert scheduler is not None
+        for _ in range(3):
+            assert wait_until(lambda: scheduler.can_send_at_once)
+            began = time.monotonic()
+            with pytest.raises(KeyboardInterrupt):
+                executor.submit(calls.same, HangsWhenPickled())
+            assert time.monotonic() - began < 10
+        assert [*executor.map(calls.add, range(20))] == [*range(20)]
+        assert scheduler.accounting.pending == 0
 
 
 ROUNDS = """

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import asyncio
+import time
 
+import psutil
 import pytest
 
-from pipepool import PipeExecutor, PipePool
+from pipepool import PipeExecutor, PipePool, scheduler
+from pipepool.shared_memory import RUNNING
 from pool_tests import calls
-from pool_tests.helpers import assume_short, in_pool
+from pool_tests.helpers import assume_short, in_pool, wait_for
 
 pytestmark = pytest.mark.server  # starts worker processes
 
@@ -51,3 +54,47 @@ def test_no_call_waits_behind_a_long_one_after_tasks_were_revoked() -> None:
         for _ in range(10):
             executor.submit(calls.add, 1).result(10)
         assert not busy.done()
+
+
+def test_a_kill_waits_for_the_results_of_tasks_before(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler, "FLUSH_TIMEOUT", 10.0)
+
+    async def test(pool: PipePool) -> None:
+        assume_short(pool._scheduler, calls.add, calls.sleep)
+        assert pool._scheduler is not None
+        [connection] = pool._scheduler.manager.open
+        fork_server = psutil.Process(connection.pid).parent()
+        assert fork_server is not None
+        for _ in range(100):  # the first runs may be slow: after them, results are sent at once
+            await pool.run(calls.add, 1)
+        last = connection.sequence + 5
+        first = asyncio.ensure_future(pool.run(calls.add, 1))  # sent alone
+        fork_server.suspend()  # it gets no CPU: it forwards the flush and the kill together
+        short = [asyncio.ensure_future(pool.run(calls.add, 1)) for _ in range(3)]
+        long = asyncio.ensure_future(pool.run(calls.sleep, 20, kill_on_cancel=True))
+        await wait_for(lambda: connection.sequence == last)
+        await wait_for(lambda: connection.status[RUNNING] == connection.sequence)
+        long.cancel()
+        await asyncio.sleep(0.05)
+        fork_server.resume()
+        assert await asyncio.gather(first, *short) == [1] * 4
+        await wait_for(lambda: pool.stats().killed == 1)
+
+    in_pool(test, 1)
+
+
+def test_a_kill_does_not_wait_for_results_that_do_not_come() -> None:
+    async def test(pool: PipePool) -> None:
+        assume_short(pool._scheduler, calls.add, calls.sleep_without_signals)
+        for _ in range(100):  # the first runs may be slow: after them, results are sent at once
+            await pool.run(calls.add, 1)
+        first = asyncio.ensure_future(pool.run(calls.add, 1))
+        short = asyncio.ensure_future(pool.run(calls.add, 1))
+        long = asyncio.ensure_future(pool.run(calls.sleep_without_signals, 20, timeout=0.1))
+        began = time.monotonic()
+        *_, outcome = await asyncio.gather(first, short, long, return_exceptions=True)
+        assert isinstance(outcome, TimeoutError)
+        await wait_for(lambda: pool.stats().restarts == 1, 10)
+        assert time.monotonic() - began < 10
+
+    in_pool(test, 1)

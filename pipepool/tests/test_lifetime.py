@@ -72,6 +72,30 @@ def test_a_start_that_is_cancelled_leaves_no_process(leftover_pids: Callable[[],
     asyncio.run(asyncio.wait_for(body(), LIMIT))
 
 
+@pytest.mark.parametrize("callers", [1, 2])
+def test_a_start_that_is_cancelled_when_the_workers_are_ready_leaves_no_process(
+    callers: int, leftover_pids: Callable[[], set[int]]
+) -> None:
+    async def body() -> None:
+        pool = PipePool(1)
+        starting = [asyncio.ensure_future(pool.start()) for _ in range(callers)]
+        await asyncio.sleep(0)
+        assert pool._scheduler is not None
+        for each in starting:
+            pool._scheduler.manager.started.add_done_callback(lambda _, each=each: each.cancel())  # type: ignore[misc]
+        outcomes = await asyncio.gather(*starting, return_exceptions=True)
+        assert all(isinstance(each, asyncio.CancelledError) for each in outcomes)
+        assert leftover_pids() == set()
+        await pool.start()
+        second = asyncio.ensure_future(pool.start())
+        second.cancel()
+        await asyncio.wait([second])
+        assert await pool.run(calls.add, 1) == 1  # a start that has returned keeps the pool
+        await pool.close()
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
+
+
 def test_a_cancelled_start_that_still_ends_hides_no_other(
     leftover_pids: Callable[[], set[int]],
 ) -> None:
@@ -164,6 +188,54 @@ def test_an_initializer_that_fails_once_after_the_first_start_is_retried(
             assert await pool.run(calls.add, 1, timeout=9) == 1
 
     in_pool(test, 1, initializer=calls.initialize_unless, initargs=(str(flag),))
+
+
+def test_a_pool_starts_with_the_workers_that_are_ready_within_start_timeout(
+    tmp_path: Path,
+) -> None:
+    async def test(pool: PipePool) -> None:
+        assert len(pool.stats().pids) == 1
+        assert await pool.run(calls.add, 1) == 1
+        assert await pool.run(calls.add, 2, timeout=5) == 2
+
+    settings = {"initializer": calls.sleep_unless_first, "initargs": (str(tmp_path / "one"), 60)}
+    in_pool(test, 2, start_timeout=3, **settings)  # type: ignore[arg-type]
+
+
+def test_a_replacement_whose_initializer_hangs_is_killed_after_start_timeout(
+    tmp_path: Path,
+) -> None:
+    flag = tmp_path / "hangs"
+
+    async def test(pool: PipePool) -> None:
+        flag.touch()
+        os.kill(pool.stats().pids[0], signal.SIGKILL)
+        await wait_for(lambda: not flag.exists())
+        assert await pool.run(calls.add, 1) == 1
+
+    initargs = str(flag), 60
+    in_pool(test, 1, initializer=calls.sleep_if, initargs=initargs, start_timeout=3)
+
+
+def test_a_fork_server_whose_import_hangs_is_killed_after_start_timeout(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flag, module = tmp_path / "hangs", tmp_path / "may_hang.py"
+    module.write_text(f"from pool_tests import calls\ncalls.sleep_if({str(flag)!r}, 60)")
+    monkeypatch.syspath_prepend(tmp_path)
+
+    async def test(pool: PipePool) -> None:
+        flag.touch()
+        os.kill(psutil.Process(pool.stats().pids[0]).ppid(), signal.SIGKILL)
+        await wait_for(lambda: not flag.exists())
+        assert await pool.run(calls.add, 1) == 1
+
+    in_pool(test, 1, preload=[module.stem], start_timeout=3)
+
+
+def test_a_worker_that_damages_its_data_while_it_starts_is_restarted_after_a_pause() -> None:
+    with pytest.raises(BrokenWorker, match="before it was ready"):
+        in_pool(lambda _: asyncio.sleep(0), 1, initializer=calls.send_garbage)
 
 
 PRELOADED = """
@@ -292,3 +364,18 @@ def test_the_fork_server_imports_no_event_loop() -> None:
     )
     assert done.returncode == 0, done.stderr
     assert not {"asyncio", "logging", "concurrent.futures"} & {*done.stdout.split()}
+
+
+def test_a_grace_that_is_no_number_is_an_error_and_ends_no_task() -> None:
+    async def body() -> None:
+        pool = PipePool(1)
+        await pool.start()
+        running = asyncio.ensure_future(pool.run(calls.sleep_for, 0.3))
+        await wait_for(lambda: pool.stats().running == 1)
+        with pytest.raises(TypeError, match=r"^grace must be a number of seconds"):
+            await pool.close("1s")  # type: ignore[arg-type]
+        assert await running == 0.3
+        assert await pool.run(calls.add, 1) == 1
+        await pool.close(1)
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))

@@ -153,6 +153,26 @@ def test_zero_copy_args_are_views_that_are_freed_after_the_task() -> None:
     in_pool(test, 1)
 
 
+def test_large_bytes_are_passed_in_the_same_way_as_keyword_arguments() -> None:
+    async def test(pool: PipePool) -> None:
+        large = b"x" * (1 << 20)
+        for size in (10, 1 << 20):
+            data = b"x" * size
+            kwargs = {"value": data, "other": 3, "also": large}
+            kinds = await pool.run(calls.kinds, data, 5, kwargs=kwargs)
+            assert kinds == (["bytes", "int"], {"value": "bytes", "other": "int", "also": "bytes"})
+        kwargs = {"value": large, "other": 3}
+        kinds = await pool.run(calls.kinds, large, 5, kwargs=kwargs, zero_copy_args=True)
+        assert kinds == (["memoryview", "int"], {"value": "memoryview", "other": "int"})
+        view = await pool.run(calls.look, kwargs={"value": large}, zero_copy_args=True)
+        assert view == ("memoryview", True, b"xxx")
+        assert pool._scheduler is not None
+        [connection] = pool._scheduler.manager.open
+        assert not any(bytes(connection._encoder._arena._states))  # all blocks are free again
+
+    in_pool(test, 1)
+
+
 def test_a_zero_copy_argument_that_a_worker_keeps_does_not_change() -> None:
     async def test(pool: PipePool) -> None:
         sent = [bytes(20 << 20) + b"%03d" % number for number in range(5)]  # more than there is

@@ -8,13 +8,14 @@ import math
 import os
 import pickle
 import signal
+from collections.abc import Iterator
 from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipepool import PipePool, protocol
+from pipepool import PipePool, QueueFull, protocol, scheduler
 from pipepool.exceptions import RemoteError, RemoteTraceback
 from pipepool.protocol import load_exception
 from pipepool.scheduler import BUDGET, Accounting, Queue
@@ -55,6 +56,21 @@ def test_a_queue_is_a_list_sorted_by_age_without_ended_tasks(steps: list[tuple[s
             model.clear()
         assert queue.head() is (model[0] if model else None)
         assert (len(queue), list(queue), bool(queue)) == (len(model), model, bool(model))
+
+
+def test_an_ended_task_in_a_queue_keeps_no_argument_and_little_memory() -> None:
+    queue = Queue()
+    for _ in range(2):
+        queue.append(task())
+    for _ in range(1000):
+        ended = Task(Function(0, calls.add, None), (1,), {"b": 2}, None, DEFAULTS)
+        queue.append(ended)
+        queue.exclude(ended)
+        ended.is_ended = True
+        assert (ended.args, ended.kwargs, ended.extra) == ((), {}, None)
+        assert len(queue) == 2
+    assert len(queue._tasks) <= 5
+    assert [each.is_ended for each in queue] == [False] * 2
 
 
 def test_an_estimate_rises_at_once_and_decays_by_a_tenth() -> None:
@@ -120,7 +136,8 @@ def test_accounting_counts_every_end_once() -> None:
         cancelled.future.cancel()
         assert (accounting.pending, waiting.done()) == (1, False)
         accounting.fail(cancelled, ValueError("nobody waits for it"))
-        assert (accounting.pending, accounting.done, accounting.failed) == (0, 1, 2)
+        assert accounting.pending == 0
+        assert (accounting.done, accounting.failed, accounting.cancelled) == (1, 1, 2)
         await asyncio.wait_for(waiting, 5)
         assert all(each.is_ended for each in (done, failed, dropped, cancelled))
         timers = [each.timer for each in (done, failed, dropped)]
@@ -363,6 +380,39 @@ def test_the_load_of_a_worker_is_the_cost_of_its_tasks_also_if_one_takes_longer(
         assert await asyncio.gather(long, *others) == [connection.pid] * 4
 
     in_pool(test, 1)
+
+
+def test_a_rejected_task_does_not_search_the_queue_without_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    searches: list[int] = []
+
+    def search(queue: Queue) -> Iterator[Task]:
+        searches.append(1)
+        now[0] += 1000
+        return (each for each in queue._tasks if not each.is_ended)
+
+    async def test(pool: PipePool) -> None:
+        assert pool._scheduler is not None
+        busy = [asyncio.ensure_future(pool.run(calls.sleep, 0.5)) for _ in range(4)]
+        await wait_for(lambda: pool.stats().queued == 3)
+        monkeypatch.setattr(Queue, "__iter__", search)
+        for _ in range(10):
+            with pytest.raises(QueueFull):
+                await pool.run(calls.add, 1)
+        assert not searches  # the futures of a PipePool leave the queue by themselves
+        monkeypatch.setattr(pool._scheduler, "_claim", lambda future: not future.cancelled())
+        monkeypatch.setattr(scheduler, "monotonic_ns", lambda: now[0])
+        for _ in range(30):
+            now[0] += 1000
+            with pytest.raises(QueueFull):
+                await pool.run(calls.add, 1)
+        assert 3 <= len(searches) <= 6  # in a tenth of the time
+        monkeypatch.undo()
+        await asyncio.gather(*busy)
+
+    now = [10**18]
+    in_pool(test, 1, max_queue=3)
 
 
 def test_a_task_whose_claim_fails_is_not_sent() -> None:

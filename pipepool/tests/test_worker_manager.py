@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import os
 import signal
@@ -121,6 +122,26 @@ def test_a_task_that_has_ended_is_not_kept_alive_until_its_timeout() -> None:
         assert reference() is None
 
     in_pool(test, 1)
+
+
+def test_a_task_that_failed_is_freed_without_garbage_collection() -> None:
+    async def test(pool: PipePool) -> None:
+        busy = asyncio.ensure_future(pool.run(calls.sleep, 0.5))
+        await wait_for(lambda: pool.stats().running == 1)
+        argument = Argument()
+        reference = weakref.ref(argument)
+        with contextlib.suppress(TimeoutError):
+            await pool.run(abs, argument, queue_timeout=0.01)
+        del argument
+        await asyncio.sleep(0)
+        assert reference() is None
+        await busy
+
+    gc.disable()
+    try:
+        in_pool(test, 1)
+    finally:
+        gc.enable()
 
 
 def test_a_large_result_that_nobody_waits_for_frees_its_memory() -> None:

@@ -1,10 +1,28 @@
 """The errors a user can mend: one line that says what, where and what to do, and the exit code."""
 
+from __future__ import annotations
+
+from offload.flags import UNAVAILABLE
+
 
 class Mendable(Exception):
-    """Say in one line what is wrong, where, and what to do; `exit_code` is the command's."""
+    """One line that says what is wrong, where, and what to do; `exit_code` is the command's.
+
+    `remedy` is what to do, where programs read it apart from `what`; `kind` is that of the problem
+    in the record of a case that could not be measured.
+    """
 
     exit_code = 1
+    kind = UNAVAILABLE
+
+    def __init__(self, what: str, remedy: str = "") -> None:
+        super().__init__(f"{what}: {remedy}" if remedy else what)
+        self.what = what
+        self.remedy = remedy
+
+    def __reduce__(self) -> tuple[type[Mendable], tuple[str, str]]:
+        """Pickle both parts: workers raise such errors in their parent."""
+        return type(self), (self.what, self.remedy)
 
 
 class GateError(Mendable):

@@ -9,16 +9,16 @@ import pytest
 from offload.bench.claims import availability
 from offload.bench.records.record import LONG, Record
 from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
-from offload.bench.trial import builder
 from offload.suites import Availability, Case
+from tests.records import changed, new_record
 
 CASE = Case("sync", "sleep_sync")
 ONE = Availability("sync", "who", "where", "some fail", CASE, 0.9677, "siege, 60 s")
 
 
 def long(completed: int, failed: int, quick: bool = False) -> Record:
-    made = replace(builder.new(CASE, "run", None), kind=LONG, quick=quick)
-    return replace(made, completed=completed, failed={"timeout": failed, "unfinished": 9})
+    made = changed(new_record(CASE, "run", None), kind=LONG, quick=quick)
+    return changed(made, completed=completed, failed={"timeout": failed, "unfinished": 9})
 
 
 @pytest.mark.parametrize(

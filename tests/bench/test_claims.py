@@ -8,10 +8,11 @@ from typing import Any
 import pytest
 
 from offload.bench.claims import audit, evaluate
+from offload.bench.claims.validity import ABOVE
 from offload.bench.records.record import LONG, VISIT, Record
 from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
-from offload.bench.trial import builder
 from offload.suites import Audit, Case, Claim, Figure, Request
+from tests.records import changed, new_record
 
 ONE = Case("loop", "sleep_sync")
 OTHER = Case("threads", "sleep_sync", request=Request("/x"))
@@ -19,8 +20,8 @@ CLAIM = Claim("four", "who", "where", "threads serve four at once", ONE, OTHER, 
 
 
 def visits(case: Case, *rates: float, **changes: Any) -> list[Record]:
-    made = replace(builder.new(case, "run", None), kind=VISIT, body_sha256="a", **changes)
-    return [replace(made, round=n, rate=rate) for n, rate in enumerate(rates, start=1)]
+    made = changed(new_record(case, "run", None), kind=VISIT, body_sha256="a", **changes)
+    return [changed(made, round=n, rate=rate) for n, rate in enumerate(rates, start=1)]
 
 
 def judged(*records: list[Record], claim: Claim = CLAIM) -> evaluate.ClaimVerdict:
@@ -56,7 +57,7 @@ def test_other_answers_are_not_comparable_unless_declared() -> None:
 
 def test_the_same_content_in_other_words_is_comparable() -> None:
     same = visits(ONE, 3.5, 3.5, 3.5, content="x"), visits(OTHER, 14.0, 14.1, 14.0, content="x")
-    other_bytes = [replace(record, body_sha256="b") for record in same[1]]
+    other_bytes = [changed(record, body_sha256="b") for record in same[1]]
     assert judged(same[0], other_bytes).verdict == HOLDS
 
 
@@ -89,7 +90,7 @@ def test_a_case_that_its_suite_does_not_have_is_named() -> None:
 
 
 def test_one_long_run_each_has_a_ratio_and_no_interval() -> None:
-    longs = [replace(r[0], kind=LONG, round=0) for r in (visits(ONE, 3.5), visits(OTHER, 14.0))]
+    longs = [changed(r[0], kind=LONG, round=0) for r in (visits(ONE, 3.5), visits(OTHER, 14.0))]
     found = judged(longs)
     assert (found.here, found.low, found.verdict) == (pytest.approx(4.0), None, UNRESOLVED)
 
@@ -103,8 +104,8 @@ def test_quick_visits_of_a_case_that_quick_changes_are_found() -> None:
 
 def test_another_figure_than_the_rate_may_be_claimed() -> None:
     claim = replace(CLAIM, figure="response_p50_s", ratio=0.5)
-    records = [replace(r, response_p50_s=1.0) for r in visits(ONE, 1.0, 1.0, 1.0)]
-    records += [replace(r, response_p50_s=0.5) for r in visits(OTHER, 1.0, 1.0, 1.0)]
+    records = [changed(r, response_p50_s=1.0) for r in visits(ONE, 1.0, 1.0, 1.0)]
+    records += [changed(r, response_p50_s=0.5) for r in visits(OTHER, 1.0, 1.0, 1.0)]
     found = judged(records, claim=claim)
     assert (found.here, found.verdict) == (0.5, HOLDS)
     assert (found.unit, found.figure, found.says) == ("x time", "response_p50_s", CLAIM.says)
@@ -183,3 +184,9 @@ def test_answers_of_other_lengths_are_not_comparable() -> None:
 def test_rates_alone_are_not_judged() -> None:
     found = audit.audit_figures("a_suite", Audit("rows", "", "", "", (Figure("a", 73.15),), 100))
     assert (found.verdict, found.reason) == (UNRESOLVED, "no row has a service time or a mean")
+
+
+def test_64_processes_are_tried_too() -> None:
+    figure = Figure("a row", rate=64.0 * ABOVE, slots=1, service_s=1.0)
+    one = Audit("one", "who", "where", "it is fast", (figure,), processes=1, users=64)
+    assert "64 processes fit every row" in audit.audit_figures("a_suite", one).reason

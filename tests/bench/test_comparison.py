@@ -6,9 +6,9 @@ import pytest
 
 from offload.bench.experiments import paired
 from offload.bench.records import journal
-from offload.bench.trial import builder
 from offload.errors import StartError, UsageError
 from offload.suites import Case
+from tests.records import new_record
 
 CASE = Case("threads", "noop_sync")
 ELSEWHERE = Case("threads", "noop_sync", python="/no/such/python")
@@ -37,7 +37,7 @@ def test_what_ends_a_run_with_records_says_where_they_are() -> None:
         pytest.raises(StartError, match=r"^it did not start; records: /.*-a$"),
         paired.run_of("a", CASE) as folder,
     ):
-        journal.append(folder, builder.new(CASE, folder.name, None))
+        journal.append(folder, new_record(CASE, folder.name, None))
         raise StartError("it did not start")
 
 

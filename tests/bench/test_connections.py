@@ -3,24 +3,24 @@
 from __future__ import annotations
 
 import sys
-from dataclasses import replace
 
 import pytest
 
 from offload.bench.records.record import VISIT
-from offload.bench.trial import builder, flags
+from offload.bench.trial import flags
 from offload.bench.trial.trial import visit
 from offload.suites import Case
+from tests.records import changed, new_record
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
 
 
 def kept(server: str, *, keep_alive: bool = True, **settings: int) -> tuple[int, ...] | None:
     case = Case(server, "sleep_short_sync", 6, keep_alive=keep_alive, settings=settings)
-    record = replace(builder.new(case, "run", None), kind=VISIT)
+    record = changed(new_record(case, "run", None), kind=VISIT)
     record = visit(case, "builtin", record, None, lambda name, seconds: None)
     assert record.problem is None
-    return record.connections
+    return record.resources.connections
 
 
 @on_linux
@@ -55,10 +55,10 @@ def test_connections_that_are_not_kept_are_not_counted() -> None:
     ],
 )
 def test_uneven_shares_are_told(counts: tuple[int, ...] | None, *, told: bool) -> None:
-    record = replace(builder.new(Case("prefork", "noop_sync"), "run", None), connections=counts)
-    assert any(flag.startswith("uneven: ") for flag in flags.trial_flags(record)) == told
+    record = changed(new_record(Case("prefork", "noop_sync"), "run", None), connections=counts)
+    assert any(flag.kind == "uneven" for flag in flags.trial_flags(record)) == told
 
 
 def test_another_visit_is_not_asked_for_more_even_shares() -> None:
-    record = builder.new(Case("prefork", "noop_sync"), "run", None)
-    assert flags.reasons(replace(record, flags=("uneven: 15, 1",)), []) == []
+    record = new_record(Case("prefork", "noop_sync"), "run", None)
+    assert flags.reasons(changed(record, flags=("uneven: 15, 1",)), []) == []

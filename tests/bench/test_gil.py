@@ -7,7 +7,6 @@ import math
 import os
 import threading
 from collections.abc import Callable, Iterator
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -36,8 +35,8 @@ believes_late_looks = pytest.mark.usefixtures("believes_late_looks")
 
 def visited(name: str, task: str, users: int, asks: bool = True, **settings: int) -> Record:
     case = Case(name, f"{TASKS}:{task}", users=users, settings=settings)
-    record = replace(builder.new(case, "run", None), kind=VISIT)
-    record = visit(case, "builtin", record, None, lambda *_: None, gil=asks)
+    made = builder.trial("run", kind=VISIT)
+    record = visit(case, "builtin", made, None, lambda *_: None, gil=asks)
     assert record.problem is None
     return record
 
@@ -93,7 +92,7 @@ def test_threads_that_compute_wait_for_each_other(computing: Record) -> None:
     found = gil.gil_figures(computing)
     assert found.hold > 0.9  # type: ignore[operator]
     assert found.utilisation > 0.5  # type: ignore[operator] # 1 where they have the CPU to themselves
-    queued = computing.task_queued_s / computing.task_s  # type: ignore[operator] # on a busy machine
+    queued = computing.tasks.queued_s / computing.tasks.wall_s  # type: ignore[operator] # on a busy machine
     assert found.wait_share + queued > 0.3  # type: ignore[operator]
     assert found.wait_share / (1 - queued) < 0.9  # type: ignore[operator] # 0.75 at most: N = 4
     assert 0.5 < found.inflation < 2  # type: ignore[operator]
@@ -103,8 +102,8 @@ def test_threads_that_compute_wait_for_each_other(computing: Record) -> None:
 @pytest.mark.timing
 @believes_late_looks
 def test_a_hold_in_c_is_longer_than_python_code_may_hold(computing: Record) -> None:
-    in_c = visited("threads", "computes_in_one_call", users=8).gil_hold_p75_s
-    assert computing.gil_hold_p75_s < in_c  # type: ignore[operator]
+    in_c = visited("threads", "computes_in_one_call", users=8).gil.hold_p75_s
+    assert computing.gil.hold_p75_s < in_c  # type: ignore[operator]
     assert in_c > advice.LONG_S  # type: ignore[operator]
 
 
@@ -113,14 +112,18 @@ def test_a_hold_in_c_is_longer_than_python_code_may_hold(computing: Record) -> N
 def test_processes_that_compute_wait_for_no_gil() -> None:
     record = visited("processes", "computes", users=2, workers=2)
     assert gil.gil_figures(record).wait_share < 0.15  # type: ignore[operator]
-    assert record.gil_utilisation > 0.5  # type: ignore[operator]
+    assert record.gil.utilisation.value > 0.5  # type: ignore[operator]
 
 
 @believes_late_looks
 def test_a_visit_that_does_not_ask_knows_no_hold_but_the_utilisation() -> None:
     record = visited("threads", "half_of_1_ms", users=2, asks=False)
-    assert (record.gil_hold, record.task_queued_s, "alone" in record.phases) == (None, None, False)
-    assert (0 < (record.gil_utilisation or 0) <= 1, record.gil_why) == (True, None)
+    assert (record.gil.hold.value, record.tasks.queued_s, "alone" in record.trial.phases) == (
+        None,
+        None,
+        False,
+    )
+    assert (0 < (record.gil.utilisation.value or 0) <= 1, record.gil.why) == (True, None)
 
 
 @pytest.fixture
@@ -153,4 +156,4 @@ def test_a_foreign_server_has_no_gil_to_look_at() -> None:
         url = f"http://127.0.0.1:{foreign.server_port}/"
         record = ad_hoc_load.of_url(Load(url, 1, seconds=0.1), "builtin")
         foreign.shutdown()
-    assert (record.gil_utilisation, record.gil_why) == (None, gil_reader.SILENT)
+    assert (record.gil.utilisation.value, record.gil.why) == (None, gil_reader.SILENT)

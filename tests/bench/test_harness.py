@@ -9,14 +9,13 @@ from __future__ import annotations
 import os
 import statistics
 import subprocess
-from dataclasses import replace
 
 import pytest
 
 from offload import loads
 from offload.bench.target import server
 from offload.bench.trial import builder
-from offload.bench.trial.load_phase import measure_load
+from offload.bench.trial.load_phase import run
 from offload.loads import h2load
 from offload.suites import granian
 from tests.installed import MISSING
@@ -44,13 +43,13 @@ def test_granian_serves_h2load_as_much_when_it_is_watched() -> None:
     try:
         url = f"{running.url}bytes/{granian.SMALL}"
         load = loads.Load(url, CASE.users, SECONDS, keep_alive=True, processes=CASE.clients)
-        record = replace(builder.new(CASE, "run", None), url=url)
+        case = builder.case_facts(CASE, None)
         alone(load)  # warm
         pairs = []
         for place in range(PAIRS):
             if place % 2:
                 other = alone(load)
-            watched = measure_load(record, load, "h2load", running.facts, None).rate or 0.0
+            watched = run(case, load, "h2load", running.facts, None).result.rate or 0.0
             if not place % 2:
                 other = alone(load)
             pairs.append((watched, other))

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +11,7 @@ from offload.bench.experiments import hops
 from offload.bench.experiments.interleaved import InTurn
 from offload.bench.records.record import PAIR, Record
 from offload.reports import hops as report
+from tests.records import changed, record_of
 
 # us of CPU a request: the noise of a round is in all of them alike
 CPU = {"loop": 200.0, "threads": 300.0, "processes": 700.0, "pipes": 320.0, "granian_wsgi": 50.0}
@@ -21,7 +21,7 @@ NOISE = (0.0, 40.0, -30.0)
 def record(server: str, number: int, us: float) -> Record:
     moment = {"rate": 1e6 / us, "cpu_ms_per_request": us / 1000, "flags": ("client-bound: busy",)}
     kept = moment if server == "granian_wsgi" else {**moment, "flags": ()}
-    return Record("run", server, "noop_sync", 64, "", "", kind=PAIR, round=number, **kept)  # type: ignore[arg-type]
+    return record_of("run", server, "noop_sync", 64, "", "", kind=PAIR, round=number, **kept)  # type: ignore[arg-type]
 
 
 RECORDS = [record(s, n, us + NOISE[n]) for s, us in CPU.items() for n in range(3)]
@@ -38,14 +38,14 @@ def test_what_an_executor_adds_is_free_of_the_noise_of_its_round() -> None:
 
 
 def test_without_a_direct_answer_all_but_what_is_added_is_known() -> None:
-    found = hops.summarize([each for each in RECORDS if each.server != "loop"])
+    found = hops.summarize([each for each in RECORDS if each.case.server != "loop"])
     assert {hop.server for hop in found} == {*CPU} - {"loop"}
     assert {(hop.added_us, hop.of_threads) for hop in found} == {(None, None)}
     assert next(hop for hop in found if hop.server == "pipes").of_standard is not None
 
 
 def test_a_server_without_figures_is_left_out_with_its_reason() -> None:
-    failed = replace(record("pipes", 0, 1.0), rate=None, problem="builtin gave up")
+    failed = changed(record("pipes", 0, 1.0), rate=None, problem="builtin gave up")
     missing = {"pebble": "pebble needs pebble: make suites"}
     found = hops.left_out(InTurn((*RECORDS[:3], failed), missing, Path()))
     assert found == {"pipes": "pipes: builtin gave up", **missing}

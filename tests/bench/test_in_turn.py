@@ -23,11 +23,11 @@ def test_each_server_has_one_slice_in_every_round() -> None:
     found = interleaved.measure_interleaved(cases, "executors", 0.3, 0.0, told.append)
     here = [server for server in SERVERS if not MISSING[server]]
     assert set(found.missing) == {*SERVERS} - {*here}
-    counts = Counter((r.server, r.round) for r in found.records)
+    counts = Counter((r.server, r.trial.round) for r in found.records)
     assert counts == {
         (server, n): 1 for server in here for n in range(1, interleaved.MIN_ROUNDS + 1)
     }
-    assert {r.order for r in found.records} == {*range(1, len(here) + 1)}
+    assert {r.trial.order for r in found.records} == {*range(1, len(here) + 1)}
     assert len(told) == interleaved.MIN_ROUNDS
     assert len(journal.read(found.folder)) == len(found.records)
     assert [hop.server for hop in hops.summarize(found.records)][:2] == [hops.DIRECT, hops.THREADS]

@@ -5,45 +5,53 @@ from __future__ import annotations
 import os
 import subprocess
 import sys
-from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from offload.bench.records import journal
-from offload.bench.records.record import Record, from_line
+from offload.bench.records.lines import from_line, to_line
 from offload.errors import StorageError
 from tests import ROOT
+from tests.records import changed, record_of
 
-RECORD = Record(
+RECORD = record_of(
     "run", "threads", "sleep_sync", 25, "fab run_server:3,sleep_sync", "2026-01-01T00:00"
 )
 WRITE = """
 import sys
 from pathlib import Path
-from dataclasses import replace
-from offload.bench import journal
-from offload.bench.record import from_line
+from offload.bench.records import journal
+from offload.bench.records.lines import from_line
+from tests.records import changed
 record = from_line(sys.argv[3])
 for n in range(40):
-    journal.append(Path(sys.argv[1]), replace(record, order=n, task=sys.argv[2], output="x" * 9000))
+    journal.append(Path(sys.argv[1]), changed(record, order=n, task=sys.argv[2], output="x" * 9000))
 """
 
 
 def test_a_record_reads_back_as_it_was_written(tmp_path: Path) -> None:
-    record = replace(RECORD, rate=14.2, failed={"timeout": 1, "5xx": None}, flags=("a",))
+    record = changed(RECORD, rate=14.2, failed={"timeout": 1, "5xx": None}, flags=("a: b",))
     journal.append(tmp_path, record)
-    [read] = journal.read(tmp_path)
-    assert replace(read, flags=tuple(read.flags), argv=(), load_average=()) == record
+    assert journal.read(tmp_path) == [record]
+
+
+def test_the_machine_of_a_run_stands_once_in_its_run_json(tmp_path: Path) -> None:
+    machines = {"cpu": "one", "cores": 2}, {"cpu": "other", "cores": 4}
+    for machine in (*machines, machines[0]):
+        journal.append(tmp_path, changed(RECORD, environment=machine))
+    assert [r.environment for r in journal.read(tmp_path)] == [*machines, machines[0]]
+    assert '"cpu"' not in (tmp_path / journal.FILE).read_text()
+    assert (tmp_path / "run.json").read_text().count('"cpu"') == 2
 
 
 def test_schema_stands_first_and_unknown_fields_are_passed_over() -> None:
-    line = RECORD.to_line()
-    assert line.startswith('{"schema": 2, ')
-    assert from_line(line[:-1] + ', "newer": 1}').task == "sleep_sync"
+    line = to_line(RECORD)
+    assert line.startswith('{"schema": 3, ')
+    assert from_line(line[:-1] + ', "newer": 1}').case.task == "sleep_sync"
 
 
-@pytest.mark.parametrize("line", ["", "{", "[]", "3", '{"run": "x"}'])
+@pytest.mark.parametrize("line", ["", "{", "[]", "3", '{"schema": 3, "trial": {}}'])
 def test_what_is_no_record_is_a_value_error(line: str) -> None:
     with pytest.raises(ValueError):
         from_line(line)
@@ -54,17 +62,17 @@ def test_a_torn_last_line_is_passed_over_and_not_built_upon(
 ) -> None:
     journal.append(tmp_path, RECORD)
     with (tmp_path / journal.FILE).open("a") as file:
-        file.write('{"schema": 1, "run": "to')
-    journal.append(tmp_path, replace(RECORD, order=2))
-    assert [record.order for record in journal.read(tmp_path)] == [None, 2]
+        file.write('{"schema": 3, "trial": "to')
+    journal.append(tmp_path, changed(RECORD, order=2))
+    assert [record.trial.order for record in journal.read(tmp_path)] == [None, 2]
     assert "records.jsonl:2 is no record" in capsys.readouterr().err
 
 
 def test_eight_writers_at_once_lose_nothing(tmp_path: Path) -> None:
     words = [sys.executable, "-c", WRITE, str(tmp_path)]
-    writers = [subprocess.Popen([*words, str(n), RECORD.to_line()], cwd=ROOT) for n in range(8)]
+    writers = [subprocess.Popen([*words, str(n), to_line(RECORD)], cwd=ROOT) for n in range(8)]
     assert [writer.wait(60) for writer in writers] == [0] * 8
-    read = {(record.task, record.order) for record in journal.read(tmp_path)}
+    read = {(record.case.task, record.trial.order) for record in journal.read(tmp_path)}
     assert read == {(str(n), m) for n in range(8) for m in range(40)}
 
 
@@ -78,17 +86,6 @@ def test_the_newest_run_is_found_and_none_says_what_to_do() -> None:
     folder = journal.new_run("x")
     journal.append(folder, RECORD)
     assert journal.newest() == folder
-
-
-def test_a_run_of_the_repository_is_not_the_one_to_go_on_with() -> None:
-    for name in ("example", "example-granian"):
-        (journal.RESULTS / name).mkdir(parents=True)
-        (journal.RESULTS / name / "run.json").touch()
-    with pytest.raises(StorageError, match="no run to go on with"):
-        journal.newest_planned()
-    folder = journal.new_run("x")
-    (folder / "run.json").touch()
-    assert journal.newest_planned() == folder
 
 
 @pytest.mark.parametrize("name", ["nosuch", "..", "/etc", ""])

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import resource
-from dataclasses import asdict, replace
 from pathlib import Path
 
 import pytest
@@ -11,6 +10,7 @@ import pytest
 from offload.bench.records import journal
 from offload.errors import StorageError
 from tests.bench.test_journal import RECORD
+from tests.records import changed
 
 WHAT_TO_DO = "mend its rights or space, or set RESULTS=folder"
 
@@ -32,12 +32,12 @@ def test_a_record_that_does_not_fit_is_an_error_and_the_next_one_is_whole(
     resource.setrlimit(resource.RLIMIT_FSIZE, (size + 100, limits[1]))
     try:
         with pytest.raises(StorageError, match="only a part of the record could be written"):
-            journal.append(tmp_path, replace(RECORD, order=2))
+            journal.append(tmp_path, changed(RECORD, order=2))
     finally:
         resource.setrlimit(resource.RLIMIT_FSIZE, limits)
     assert (tmp_path / journal.FILE).stat().st_size == size + 100
-    journal.append(tmp_path, replace(RECORD, order=3))
-    assert [record.order for record in journal.read(tmp_path)] == [None, 3]
+    journal.append(tmp_path, changed(RECORD, order=3))
+    assert [record.trial.order for record in journal.read(tmp_path)] == [None, 3]
     assert capsys.readouterr().err.count("is no record") == 1
 
 
@@ -105,22 +105,22 @@ def test_an_example_is_named_so(name: str, is_example: bool) -> None:
 
 
 def test_a_record_that_could_not_be_measured_at_all_says_so() -> None:
-    assert replace(RECORD, problem="not available: no lxml").is_unavailable
-    assert not replace(RECORD, problem="it is not available: no").is_unavailable
+    assert changed(RECORD, problem="not available: no lxml").is_unavailable
+    assert not changed(RECORD, problem="it is not available: no").is_unavailable
     assert not RECORD.is_unavailable
 
 
 def test_failures_are_all_but_what_was_unfinished() -> None:
-    assert RECORD.failures is None
-    assert replace(RECORD, failed={"unfinished": 3}).failures is None
+    assert RECORD.result.failures is None
+    assert changed(RECORD, failed={"unfinished": 3}).result.failures is None
     failed = {"unfinished": 3, "timeout": 2, "5xx": None, "other": 1}
-    assert replace(RECORD, failed=failed).failures == 3
-    assert replace(RECORD, failed={"timeout": 0}).failures == 0
+    assert changed(RECORD, failed=failed).result.failures == 3
+    assert changed(RECORD, failed={"timeout": 0}).result.failures == 0
 
 
 def test_records_of_one_case_have_one_key_and_another_request_has_another() -> None:
     key = RECORD.key
-    assert replace(RECORD, rate=3.0, round=2).key == key
+    assert changed(RECORD, rate=3.0, round=2).key == key
     for change in (
         {"users": 26},
         {"keep_alive": True},
@@ -128,15 +128,10 @@ def test_records_of_one_case_have_one_key_and_another_request_has_another() -> N
         {"command": "another"},
         {"request": {"path": "/", "method": "GET", "body": None}},
     ):
-        assert replace(RECORD, **change).key != key
+        assert changed(RECORD, **change).key != key
 
 
 def test_a_new_record_is_a_first_attempt_by_one_process_and_knows_no_figure() -> None:
-    known = {k: v for k, v in asdict(RECORD).items() if v not in (None, (), {}, False)}
-    assert {k: known[k] for k in known if k not in ("run", "server", "task", "command", "utc")} == {
-        "users": 25,
-        "schema": 2,
-        "kind": "test",
-        "attempt": 1,
-        "clients": 1,
-    }
+    assert (RECORD.trial.kind, RECORD.trial.attempt, RECORD.case.clients) == ("test", 1, 1)
+    for part in ("server", "baseline", "load", "result", "resources", "tasks", "gil"):
+        assert getattr(RECORD, part) == type(getattr(RECORD, part))()

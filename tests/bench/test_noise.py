@@ -6,7 +6,6 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 
 import psutil
 import pytest
@@ -14,14 +13,15 @@ import pytest
 from offload.bench.experiments.method_check import ACCURATE, truth
 from offload.bench.records.record import VISIT, Record
 from offload.bench.telemetry import noise
-from offload.bench.trial import builder, flags
+from offload.bench.trial import flags
 from offload.bench.trial.trial import visit
+from tests.records import changed, new_record
 
 pytestmark = pytest.mark.server
 
 
 def visited() -> Record:
-    record = replace(builder.new(ACCURATE, "run", None), kind=VISIT)
+    record = changed(new_record(ACCURATE, "run", None), kind=VISIT)
     return visit(ACCURATE, "builtin", record, None, lambda *_: None)
 
 
@@ -41,8 +41,8 @@ def burning(cores: int) -> Iterator[None]:
 def test_a_visit_while_others_burn_the_cpu_is_flagged() -> None:
     with burning(max(1, (psutil.cpu_count() or 1) // 4)):
         record = visited()
-    assert record.others_cpu is not None
-    assert record.others_cpu > flags.OTHERS
+    assert record.resources.host.others_cpu is not None
+    assert record.resources.host.others_cpu > flags.OTHERS
     assert "others" in flags.kinds(record)
     assert any("went to other processes" in why for why in flags.reasons(record, []))
 
@@ -58,4 +58,4 @@ def test_the_machine_is_heard_when_others_burn_the_cpu() -> None:
 def test_a_pool_serves_what_its_own_clocks_allow() -> None:
     record = visited()
     assert truth(record) == pytest.approx(4 / 0.05, rel=0.1)
-    assert record.rate == pytest.approx(truth(record), rel=0.03)
+    assert record.result.rate == pytest.approx(truth(record), rel=0.03)

@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from unittest.mock import Mock
 
 import pytest
 
 from offload.bench.experiments.pace import Pace
+from offload.bench.records.record import Baseline
 from offload.suites import Case
 from tests.reports.test_gil_cost import RECORD
 
@@ -18,7 +19,8 @@ def test_a_comparison_says_how_long_and_then_how_far_it_is(
     monkeypatch.setattr("offload.bench.experiments.pace.time.monotonic", lambda: next(clock))
     pairs: list[int] = []
     pace = Pace(Case("threads", "noop_sync"), Case("processes", "noop_sync"), pairs)
-    pace.begin(5, 40, [replace(RECORD, alone_s=0.01)] * 2, slice_s=1.0)
+    live = Mock(case=RECORD.case, facts=RECORD.server, baseline=Baseline(alone_s=0.01))
+    pace.begin(5, 40, [live] * 2, slice_s=1.0)
     expected = "3/noop_sync against 4/noop_sync, in turn: at most 40 pairs, about 3 min\n"
     assert capsys.readouterr().err == expected
     assert pace.line() == "0 pairs; 24 s to the look at 5"

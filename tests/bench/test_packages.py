@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 
-from offload.bench.target import interpreters
+from offload.bench.target import interpreters, packages
 from offload.bench.trial import builder
 from offload.bench.trial.trial import visit
 from offload.errors import UsageError
@@ -27,6 +29,34 @@ def test_a_python_too_old_for_the_servers_is_said_to_be() -> None:
 
 def test_a_python_that_is_not_here_is_a_row_that_says_so() -> None:
     case = Case("threads", "noop_sync", python="3.99")
-    record = visit(case, "builtin", builder.new(case, "run", None), None, lambda *_: None)
+    record = visit(case, "builtin", builder.trial("run"), None, lambda *_: None)
     assert record.is_unavailable
-    assert "no Python at '3.99'" in (record.problem or "")
+    assert "no Python at '3.99'" in str(record.problem)
+
+
+def test_a_package_that_could_not_be_installed_is_tried_again_by_the_next_command(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    network = {"up": False}
+    attempts: list[str] = []
+
+    def succeeds(words: list[str], seconds: float) -> bool:
+        if "install" not in words:
+            return False
+        attempts.append(words[-1])
+        return network["up"] or words[-1].startswith("tornado")
+
+    monkeypatch.setattr(packages, "_succeeds", succeeds)
+    monkeypatch.setattr(packages, "_our_pip", lambda: ["pip"])
+    monkeypatch.setattr(packages, "_folder", lambda python: tmp_path)
+    monkeypatch.setattr(packages, "_failed", {})
+    every = len(packages.ALWAYS)
+    packages.environment("other")
+    packages.environment("other")
+    assert len(attempts) == every  # once in one command
+    network["up"] = True
+    monkeypatch.setattr(packages, "_failed", {})  # as in another process
+    packages.environment("other")
+    assert len(attempts) == every + every - 1  # all but tornado, which is installed
+    packages.environment("other")
+    assert len(attempts) == every + every - 1

@@ -12,9 +12,9 @@ from offload.bench.records import plan as plans
 from offload.bench.records.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.schedule import Due, due
-from offload.bench.trial import builder
 from offload.errors import StorageError
 from offload.suites import Case
+from tests.records import changed, new_record
 
 CASES = (Case("threads", "sleep_sync"), Case("processes", "sleep_sync"), Case("loop", "noop_sync"))
 PLAN = Plan("tornado", CASES, seed=7, driver="siege")
@@ -22,8 +22,8 @@ QUICK = replace(PLAN, quick=True, driver=None)
 
 
 def made(due: Due, rate: float | None = 14.0, problem: str | None = None) -> Record:
-    record = builder.new(due.case, "run", None)
-    return replace(
+    record = new_record(due.case, "run", None)
+    return changed(
         record, kind=due.kind, round=due.round, quick=QUICK.quick, rate=rate, problem=problem
     )
 
@@ -50,7 +50,7 @@ def test_a_round_visits_every_case_once_in_an_order_of_its_own() -> None:
 def test_a_case_that_is_known_drops_out_and_others_go_on_to_the_last_look() -> None:
     calm, wild = [14.0, 14.01, 14.02] * 7, [10.0, 20.0, 15.0] * 7
     records = run(QUICK, {"threads": calm, "processes": wild, "loop": calm})
-    assert Counter(r.server for r in records) == {"threads": 3, "processes": 7, "loop": 3}
+    assert Counter(r.case.server for r in records) == {"threads": 3, "processes": 7, "loop": 3}
 
 
 def test_finished_visits_are_not_due_again() -> None:
@@ -65,7 +65,7 @@ def test_a_case_that_is_not_available_has_no_visits() -> None:
 
 def test_a_case_that_fails_twice_in_a_row_is_given_up() -> None:
     records = run_failing()
-    assert Counter(r.round for r in records) == {1: 3, 2: 3}
+    assert Counter(r.trial.round for r in records) == {1: 3, 2: 3}
 
 
 def run_failing() -> list[Record]:
@@ -78,8 +78,8 @@ def run_failing() -> list[Record]:
 def test_a_case_that_was_measured_long_enough_is_given_up_at_a_look() -> None:
     records: list[Record] = []
     while todo := due(QUICK, records):
-        records += [replace(made(d, 10.0 * d.round), phases={"load": 6.0}) for d in todo]
-    assert Counter(r.server for r in records) == {"threads": 3, "processes": 3, "loop": 3}
+        records += [changed(made(d, 10.0 * d.round), phases={"load": 6.0}) for d in todo]
+    assert Counter(r.case.server for r in records) == {"threads": 3, "processes": 3, "loop": 3}
 
 
 def test_a_plan_is_kept_and_read_back(tmp_path: Path) -> None:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from offload.bench.records import journal, plan, runs
-from offload.bench.trial import builder
+from offload.errors import StorageError
 from offload.suites import Case
+from tests.records import changed, new_record
 
 CASES = (Case("threads", "noop_sync"), Case("loop", "noop_sync"))
 
@@ -17,7 +19,7 @@ def made(second: int, *rates: float | None) -> Path:
     folder.mkdir(parents=True)
     plan.save(plan.Plan("tornado", CASES, seed=1, driver=None), folder)
     for case, rate in zip(CASES, rates, strict=False):
-        record = replace(builder.new(case, folder.name, None), suite="tornado", rate=rate)
+        record = changed(new_record(case, folder.name, None), suite="tornado", rate=rate)
         journal.append(folder, record)
     return folder
 
@@ -50,9 +52,20 @@ def test_an_unfinished_or_failed_run_does_not_replace_a_whole_one() -> None:
 def test_without_a_whole_run_an_unfinished_one_counts_and_says_so() -> None:
     failed, unfinished = made(1, None, None), made(2, 14.2)
     assert chosen()[0] == unfinished
-    journal.append(made(3), replace(builder.new(CASES[0], "", None), suite="another"))
+    journal.append(made(3), changed(new_record(CASES[0], "", None), suite="another"))
     assert chosen()[0] == unfinished
     assert len(chosen()[1]) == 2
     (unfinished / journal.FILE).unlink()
     (journal.RESULTS / "20260101-000003-tornado" / journal.FILE).unlink()
     assert chosen() == (failed, ["20260101-000001-tornado has no figures"])
+
+
+def test_resume_finds_the_newest_run_that_is_unfinished() -> None:
+    with pytest.raises(StorageError, match="no unfinished run"):
+        runs.newest_unfinished()
+    interrupted = made(1, 14.2)
+    for name in ("20260101-000002-finished", "example", "example-granian"):
+        folder = journal.RESULTS / name
+        folder.mkdir()
+        plan.save(plan.Plan("measure", (), seed=1, driver=None), folder)
+    assert runs.newest_unfinished() == interrupted

@@ -5,16 +5,16 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from threading import Thread
 
 import pytest
 
 from offload.bench.records.record import Record
-from offload.bench.trial import builder, flags, stall
+from offload.bench.trial import flags, stall
 from offload.bench.trial.warmup import prime
 from offload.suites import Case
+from tests.records import changed, new_record
 
 BODY = b"x" * 100
 HEAD = b"HTTP/1.1 200 OK\r\nContent-Length: 100\r\n\r\n"
@@ -70,26 +70,26 @@ def probed(handler: type[Handler]) -> Record:
         alone_s = prime(url).alone_s
         kept_s = stall.kept_s(url, alone_s)
     case = Case("threads", "noop_sync", keep_alive=True)
-    return replace(builder.new(case, "run", None), alone_s=alone_s, kept_s=kept_s)
+    return changed(new_record(case, "run", None), alone_s=alone_s, kept_s=kept_s)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere an ACK is delayed otherwise")
 def test_head_and_body_in_two_writes_stall() -> None:
     record = probed(TwoWrites)
-    assert record.kept_s is not None and record.kept_s > 0.03
+    assert record.baseline.kept_s is not None and record.baseline.kept_s > 0.03
     [flag] = flags.trial_flags(record)
-    assert flag.startswith("stall: ") and "TCP_NODELAY" in flag
+    assert flag.kind == "stall" and "TCP_NODELAY" in flag.remedy
 
 
 @pytest.mark.parametrize("handler", [Handler, NoDelay])
 def test_one_write_and_no_delay_do_not(handler: type[Handler]) -> None:
     record = probed(handler)
-    assert record.kept_s is not None
+    assert record.baseline.kept_s is not None
     assert flags.trial_flags(record) == ()
 
 
 def test_a_server_that_keeps_no_connection_is_not_known() -> None:
-    assert probed(Closing).kept_s is None
+    assert probed(Closing).baseline.kept_s is None
 
 
 def test_a_slow_request_is_not_asked() -> None:

@@ -9,6 +9,7 @@ import threading
 
 import pytest
 
+from offload import prctl
 from offload.bench.telemetry import thread_scheduling
 
 KNOWN = sys.platform == "linux" and platform.machine() in thread_scheduling.NUMBERS
@@ -20,7 +21,7 @@ def test_a_thread_that_asks_keeps_its_nice_value() -> None:
 
     def ask() -> None:
         before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        found.append((thread_scheduling.ask_for_short(), thread_scheduling.ask_for_exact_sleep()))
+        found.append((thread_scheduling.ask_for_short(), prctl.sleep_exactly()))
         found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) - before)
 
     thread = threading.Thread(target=ask)

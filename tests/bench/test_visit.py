@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import re
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +16,7 @@ from offload.bench.trial import builder
 from offload.bench.trial.trial import visit
 from offload.suites import Case, tornado
 from tests.installed import OWN, POOLS, one_of_each_kind, require
+from tests.records import value_of
 
 pytestmark = pytest.mark.server
 
@@ -29,8 +29,8 @@ def case_of(name: str, task: str, **more: Any) -> Case:
 
 def visited(case: Case, kind: str = LONG) -> tuple[Any, list[str]]:
     phases: list[str] = []
-    record = replace(builder.new(case, "run", None), kind=kind)
-    record = visit(case, "builtin", record, None, lambda name, seconds: phases.append(name))
+    made = builder.trial("run", kind=kind)
+    record = visit(case, "builtin", made, None, lambda name, seconds: phases.append(name))
     return record, phases
 
 
@@ -42,26 +42,27 @@ def test_a_visit_fills_the_record(name: str) -> None:
     unknown = [
         field
         for field in ("rate", "response_p99_s", "memory_pss_mib", "memory_rss_mib", "server_cpu_s")
-        if not getattr(record, field)
+        if not value_of(record, field)
     ]
     assert unknown == []
-    assert 0.1 < record.little_ratio < 2  # 1 in a load that is not so short
-    assert set(record.phases) == set(phases)
+    assert 0.1 < record.result.little_ratio < 2  # 1 in a load that is not so short
+    assert set(record.trial.phases) == set(phases)
 
 
 @pytest.mark.parametrize("name", one_of_each_kind(OWN))
 def test_a_visit_in_a_round_measures_a_window_within_one_load(name: str) -> None:
     record, phases = visited(case_of(name, "sleep_short_sync", users=2), VISIT)
     assert phases == ["start", "prime", "load", "stop"]
-    assert (record.problem, record.rate_how) == (None, "residence-spread")
-    assert record.completed >= 20
-    assert 1.5 <= record.window_ended - record.window_began < 4.5
-    assert record.response_p50_s <= record.response_p99_s
+    assert (record.problem, record.result.rate_how) == (None, "residence-spread")
+    assert record.result.completed >= 20
+    assert 1.5 <= record.result.window_ended - record.result.window_began < 4.5
+    assert record.result.response.p50_s <= record.result.response.p99_s
 
 
 def test_pss_counts_shared_pages_once() -> None:
     record, _ = visited(case_of("processes", "sleep_short_sync", users=2, seconds=0.3))
-    assert record.memory_uss_mib < record.memory_pss_mib < record.memory_rss_mib
+    memory = record.resources.memory
+    assert memory.uss_mib < memory.pss_mib < memory.rss_mib
 
 
 @pytest.mark.parametrize(
@@ -78,8 +79,8 @@ def test_a_visit_that_fails_is_a_record_with_a_problem(
 ) -> None:
     (tmp_path / "bad.py").write_text(body)
     record, _ = visited(case_of(name, f"{tmp_path}/bad.py:f", users=1, seconds=0.2))
-    assert re.search(reason, record.problem)
-    assert (record.rate, record.completed) == (None, None)
+    assert re.search(reason, str(record.problem))
+    assert (record.result.rate, record.result.completed) == (None, None)
 
 
 def test_the_bench_has_no_child_left_after_a_visit() -> None:
@@ -92,7 +93,7 @@ def test_a_watch_of_nothing_knows_nothing_of_it() -> None:
     with Watch(None) as watch:
         pass
     used = watch.between(None, None)
-    assert (used.memory_pss_mib, used.server_cpu_s) == (None, None)
+    assert (used.memory.pss_mib, used.cpu_s) == (None, None)
 
 
 def test_the_environment_is_known_as_far_as_the_machine_tells() -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from offload import loads
 from offload.errors import MachineError, UsageError
+from offload.flags import Flag
 from offload.loads import Load, Measured
 from offload.loads.ab import command, parse
 from tests.loads.conftest import Server
@@ -70,8 +71,10 @@ def test_a_body_is_posted_as_what_it_looks_like() -> None:
 
 
 def test_amounts_that_were_changed_are_told() -> None:
-    assert recorded("slow", requests=2).notes == ("rounded: 2 requests became 3",)
-    assert recorded("seconds", requests=None, seconds=1.5).notes == ("rounded: 1.5 s became 2",)
+    assert recorded("slow", requests=2).notes == (Flag("rounded", "2 requests became 3"),)
+    assert recorded("seconds", requests=None, seconds=1.5).notes == (
+        Flag("rounded", "1.5 s became 2"),
+    )
 
 
 def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -10,6 +10,7 @@ import pytest
 
 from offload import loads
 from offload.errors import UsageError
+from offload.flags import Flag
 from offload.loads import Load, Measured
 from offload.loads.h2load import command, parse
 from tests.loads.conftest import Server
@@ -76,7 +77,7 @@ def test_the_words_are_those_of_the_load() -> None:
 
 def test_fewer_requests_than_users_are_asked_by_fewer_users() -> None:
     measured = recorded("good", users=40)
-    assert measured.notes == ("30 users asked instead of 40",)
+    assert measured.notes == (Flag("users", "30 sent requests instead of 40"),)
 
 
 def test_it_keeps_its_connections_and_has_no_open_loop() -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 import pytest
 
 from offload import loads
+from offload.flags import Flag
 from offload.loads import Load
 from offload.loads.siege import command, parse
 from tests.loads.conftest import Server
@@ -88,7 +89,7 @@ def test_a_result_with_an_odd_key_is_a_problem_that_names_it() -> None:
 def test_requests_that_were_rounded_are_told() -> None:
     said = (DATA / "good.out").read_text()
     notes = parse(said, "", replace(LOAD, seconds=None, requests=100)).notes
-    assert notes == ("rounded: requests=100 became 102, as many for each user of siege",)
+    assert notes == (Flag("rounded", "requests=100 became 102, as many for each user of siege"),)
     assert parse(said, "", replace(LOAD, seconds=None, requests=99)).notes == ()
 
 

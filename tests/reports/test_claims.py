@@ -10,11 +10,11 @@ import pytest
 
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.records import journal
-from offload.bench.trial import builder
 from offload.reports.claims import sentences, verdicts
 from offload.suites import Case, Claim
 from tests import ROOT
 from tests.commands import fab_here
+from tests.records import changed, new_record
 
 VERDICT = ClaimVerdict("a_suite", "four", 4.0, 3.9, 3.8, 4.0, "holds", "as published")
 AUDIT = ClaimVerdict(
@@ -59,7 +59,7 @@ def test_where_nothing_was_measured_yet_the_committed_example_is_named_once() ->
     (journal.RESULTS / "example-tornado").mkdir()
     assert fab_here("claims").stdout.count("fab claims:run=example-tornado") == 1
     run = journal.new_run("granian")
-    journal.append(run, replace(builder.new(Case("loop", "noop_sync"), "", None), suite="granian"))
+    journal.append(run, changed(new_record(Case("loop", "noop_sync"), "", None), suite="granian"))
     assert "claims:run=example-tornado" not in fab_here("claims").stdout
 
 

@@ -6,10 +6,10 @@ from dataclasses import replace
 from typing import Any
 
 from offload.bench.records.record import VISIT, Record
-from offload.bench.trial import builder
 from offload.reports.claims import capacity_checks
 from offload.reports.rows import rows
 from offload.suites import Case, Claim, requests_aiohttp
+from tests.records import changed, new_record
 
 ONE, *_ = requests_aiohttp.ROUND_1
 OTHER = replace(ONE, server="threads")
@@ -17,9 +17,9 @@ CLAIM = Claim("blocks", "", "", "", ONE, OTHER, 4.0, conditions="")
 
 
 def visits(case: Case, **changes: Any) -> list[Record]:
-    made = replace(builder.new(case, "run", None), kind=VISIT, suite="requests_aiohttp", rate=6.5)
-    made = replace(made, **changes)
-    return [replace(made, round=n) for n in (1, 2, 3)]
+    made = changed(new_record(case, "run", None), kind=VISIT, suite="requests_aiohttp", rate=6.5)
+    made = changed(made, **changes)
+    return [changed(made, round=n) for n in (1, 2, 3)]
 
 
 def lines(*records: Record) -> list[capacity_checks.Line]:
@@ -58,4 +58,4 @@ def test_what_is_not_known_is_not_invented() -> None:
 
 
 def test_a_case_without_a_rate_has_no_line_and_no_title() -> None:
-    assert capacity_checks.table(lines(*(replace(r, rate=None) for r in visits(ONE)))) == ""
+    assert capacity_checks.table(lines(*(changed(r, rate=None) for r in visits(ONE)))) == ""

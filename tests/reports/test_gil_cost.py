@@ -13,14 +13,15 @@ from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.experiments.paired import Comparison
 from offload.bench.experiments.speed_up import SpeedUp
 from offload.bench.records import gil
-from offload.bench.records.record import VISIT, Record
+from offload.bench.records.record import VISIT
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
 from offload.reports.gil import advice
 from offload.reports.gil import cost as gil_cost
 from offload.suites import Case
+from tests.records import changed, record_of
 
-RECORD = Record(
+RECORD = record_of(
     "run",
     "threads",
     "xml",
@@ -55,7 +56,7 @@ def cost(
     said: Verdict = CLEAR,
     **changes: Any,
 ) -> GilCost:
-    record = replace(RECORD, **changes)
+    record = changed(RECORD, **changes)
     pair = Comparison(
         Case("threads", "noop_sync"),
         Case("processes", "noop_sync"),
@@ -238,7 +239,7 @@ def test_an_import_that_turned_the_gil_on_is_said() -> None:
 
 def test_flags_of_the_visit_and_of_the_pairs_are_said_once_with_how_many_have_them() -> None:
     found = cost(flags=("others: 31% of the CPU: end them",))
-    quiet = replace(RECORD, flags=())
+    quiet = changed(RECORD, flags=())
     found = replace(found, compared=replace(found.compared, records=(found.visit, quiet)))
     expected = "others: 31% of the CPU: end them (2 of 3 records)"
     assert gil_cost.text(found).splitlines()[-2] == expected

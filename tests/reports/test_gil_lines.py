@@ -2,16 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 import pytest
 
 from offload.bench.records import journal
 from offload.bench.records.record import TEST, Record
+from offload.flags import CANNOT_LOAD, Problem
 from offload.reports import by_python, provenance, publish, summary
 from offload.reports.gil import effects as gil
 from offload.reports.results_txt import TERMINAL, WIDE, results_txt, row, shortened, tables
 from offload.reports.rows import rows
+from tests.records import changed
 from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, visits
 
 ROUNDS = (10.0, 10.1, 9.9, 10.0, 10.0)
@@ -20,7 +20,7 @@ FREE = {"python": "3.13.0", "free_threaded_build": True, "gil_enabled": False}
 
 def measured(ratio: float, **changes: object) -> list[Record]:
     """Give visits in threads, and in processes at a ratio of their rates."""
-    both = replace(RECORD, **changes), replace(PROCESSES, **changes)
+    both = changed(RECORD, **changes), changed(PROCESSES, **changes)
     noise = (1.001, 0.999, 1.0, 1.001, 0.999)
     others = [rate * ratio * off for rate, off in zip(ROUNDS, noise, strict=True)]
     return [*visits(both[0], *ROUNDS), *visits(both[1], *others)]
@@ -53,8 +53,8 @@ def test_a_line_has_rates_ratio_cost_and_what_the_pool_allows() -> None:
 
 def test_the_largest_ratio_stands_first() -> None:
     other = measured(1.9, task="json", command="fab run_server:3,json")
-    other = [replace(r, command=f"{r.server} json") for r in other]
-    assert [effect.threads.first.task for effect in effects(*measured(1.2), *other)] == [
+    other = [changed(r, command=f"{r.server} json") for r in other]
+    assert [effect.threads.first.case.task for effect in effects(*measured(1.2), *other)] == [
         "json",
         "xml",
     ]
@@ -69,8 +69,8 @@ def test_one_run_each_has_a_ratio_and_no_interval() -> None:
 
 def test_pythons_stand_in_the_order_of_their_numbers() -> None:
     def made(version: str, rate: float) -> Record:
-        command = f"fab run_server:3,xml,python={version}"
-        return replace(RECORD, command=command, interpreter={"python": version}, rate=rate)
+        facts = {"python": version}
+        return changed(RECORD, id=version, python=version, interpreter=facts, rate=rate)
 
     found = rows([made("3.14.0", 14.0), made("3.9.1", 9.0), made("3.11.7", 11.0)])
     head, _, line = by_python.table(found).splitlines()
@@ -80,13 +80,14 @@ def test_pythons_stand_in_the_order_of_their_numbers() -> None:
 
 
 def test_a_python_without_a_case_has_a_dash_and_a_reason_once_for_all() -> None:
-    lost = replace(AWAY, interpreter={}, problem="not available: tasks/xml.py needs lxml")
+    needs = Problem(CANNOT_LOAD, "tasks/xml.py needs lxml")
+    lost = changed(AWAY, interpreter={}, problem=needs, python="3.13t")
     away = [
-        replace(lost, server=server, command=f"fab run_server:{server},xml,python=3.13t")
+        changed(lost, server=server, id=f"{server}@3.13t/xml")
         for server in ("threads", "processes")
     ]
-    other = replace(PROCESSES, command="fab run_server:processes,xml")
-    lines = by_python.table(rows([RECORD, *away, replace(other, task="json")])).splitlines()
+    other = changed(PROCESSES, command="fab run_server:processes,xml")
+    lines = by_python.table(rows([RECORD, *away, changed(other, task="json")])).splitlines()
     assert lines[2].split() == ["threads/xml", "25", "10.00", "once", "cannot", "load"]
     assert lines[3].split() == ["processes/xml", "25", "-", "cannot", "load"]
     assert lines[-1] == "* threads/xml, processes/xml in 3.13t: tasks/xml.py needs lxml"
@@ -116,7 +117,7 @@ def test_a_python_without_a_case_has_a_dash_and_a_reason_once_for_all() -> None:
 def test_a_python_is_named_with_its_gil(
     facts: dict[str, object], name: str, loaded: str, who: str | None
 ) -> None:
-    record = replace(RECORD, interpreter=facts)
+    record = changed(RECORD, interpreter=facts)
     found = (
         provenance.python_name(record),
         provenance.python_after_load(record),
@@ -132,7 +133,7 @@ def test_places_that_are_not_known_fit_everywhere_and_others_never_mix() -> None
     assert divided(("a", None), ("a", "x"), ("a", "y")) == [[("a", None), ("a", "x")], [("a", "y")]]
     assert divided(("a", "x"), ("b", "x"), ("a", "x")) == [[("a", "x"), ("a", "x")], [("b", "x")]]
     assert divided((None, None), ("b", "x")) == [[(None, None), ("b", "x")]]
-    unknown = replace(RECORD, environment={}, interpreter={})
+    unknown = changed(RECORD, environment={}, interpreter={})
     assert provenance.provenance_of(unknown) == (None, None, None)
 
 
@@ -149,7 +150,7 @@ def test_the_output_of_a_tool_is_kept_whole_and_shortened_only_when_long() -> No
 
 
 def test_results_begin_with_the_title_and_the_output_of_each_long_run() -> None:
-    lines = results_txt([RECORD, replace(PROCESSES, output=None, driver=None)]).splitlines()
+    lines = results_txt([RECORD, changed(PROCESSES, output=None, driver=None)]).splitlines()
     title = "fab run_server:3,xml   (25 users, siege)"
     assert lines[:4] == [title, "=" * len(title), "the tool's own words", ""]
     assert lines[4] == "fab run_server:4,xml   (25 users, no load)"
@@ -166,10 +167,10 @@ def test_results_are_kept_with_their_run_and_as_the_newest() -> None:
 
 
 def test_one_load_test_is_its_row_its_times_and_its_doubts() -> None:
-    flagged = replace(RECORD, kind=TEST, flags=("others: 20%: end them",))
+    flagged = changed(RECORD, kind=TEST, flags=("others: 20%: end them",))
     head, _, line, _, note = row(flagged).splitlines()
     assert head.split()[:2] == ["Task", "Users"]
     assert line.startswith("fab run_server:3,xml  (siege)")
     assert note == "* fab run_server:3,xml, 25 users: others: 20%: end them"
-    asked = replace(RECORD, request={"path": "/a", "method": "POST", "body": "b=1"})
+    asked = changed(RECORD, request={"path": "/a", "method": "POST", "body": "b=1"})
     assert summary.label(asked, "``") == "``fab run_server:3,xml``  ``POST /a b=1``"

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -12,15 +11,16 @@ import pytest
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments import sweep
 from offload.bench.experiments.paired import Comparison
-from offload.bench.records.record import LONG, PAIR, TEST, VISIT, Record
+from offload.bench.records.record import LONG, PAIR, TEST, VISIT
 from offload.bench.stats import paired_test
 from offload.reports import comparison, json_rows, scaling_table, summary, warnings
 from offload.reports.claims import capacity_checks, verdicts
 from offload.reports.rows import Row, rows
 from offload.suites import Case
+from tests.records import changed, record_of
 from tests.reports.test_tables import AWAY, RECORD, visits
 
-FULL = replace(
+FULL = changed(
     RECORD,
     listen_overflows=4,
     loop_lag_p99_ms=1.26,
@@ -37,14 +37,14 @@ def cells(line: str) -> list[str]:
 
 
 def compared_by(*rates: tuple[float, float], **changes: Any) -> Comparison:
-    pairs = [replace(RECORD, kind=PAIR, rate=rate, **changes) for pair in rates for rate in pair]
+    pairs = [changed(RECORD, kind=PAIR, rate=rate, **changes) for pair in rates for rate in pair]
     cases = Case("threads", "noop_sync"), Case("processes", "noop_sync")
     return Comparison(*cases, paired_test.compare(rates), tuple(pairs), Path("/a"))
 
 
 def swept(*points: tuple[int, float]) -> sweep.Sweep:
     made = [
-        replace(RECORD, kind=VISIT, round=n, workers=workers, rate=rate * spread)
+        changed(RECORD, kind=VISIT, round=n, workers=workers, rate=rate * spread)
         for workers, rate in points
         for n, spread in enumerate((0.999, 1.001))
     ]
@@ -62,8 +62,8 @@ def test_a_row_of_the_summary_has_each_figure_in_its_column() -> None:
 
 
 def test_a_row_of_what_is_not_known_is_of_dashes() -> None:
-    bare = Record("run", "threads", "xml", 25, "fab run_server:3,xml", "2026-01-01", kind=LONG)
-    bare = replace(bare, rate=3.0)
+    bare = record_of("run", "threads", "xml", 25, "fab run_server:3,xml", "2026-01-01", kind=LONG)
+    bare = changed(bare, rate=3.0)
     head, _, line = summary.table([Row((), bare)]).splitlines()
     assert cells(head)[3] == "Published tool"
     assert cells(line)[1:] == ["25", "3.00 once", "3.00", *"--------"]
@@ -82,7 +82,7 @@ def test_a_row_of_what_is_not_known_is_of_dashes() -> None:
     ],
 )
 def test_a_time_has_the_digits_that_are_known(seconds: float, shown: str) -> None:
-    line = summary.table(rows([replace(RECORD, response_mean_s=seconds)])).splitlines()[2]
+    line = summary.table(rows([changed(RECORD, response_mean_s=seconds)])).splitlines()[2]
     assert cells(line)[5] == shown
 
 
@@ -91,11 +91,11 @@ def test_a_time_has_the_digits_that_are_known(seconds: float, shown: str) -> Non
     [(99.96, "99.96 once"), (100.0, "100.0 once"), (999.9, "999.9 once"), (1000.0, "1000 once")],
 )
 def test_a_rate_has_four_digits(rate: float, shown: str) -> None:
-    assert summary.rate(rows([replace(RECORD, rate=rate)])[0]) == shown
+    assert summary.rate(rows([changed(RECORD, rate=rate)])[0]) == shown
 
 
 def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> None:
-    long = replace(FULL, upstream={"kind": "nginx"})
+    long = changed(FULL, upstream={"kind": "nginx"})
     measured, load, *rest = summary.conditions(rows([long, *visits(long, 20.0)])).splitlines()
     assert measured == "Measured 2026-01-01 00:00 UTC on a CPU, 4 cores, k, Python 3.11.7."
     assert load == "Load: builtin 4.0.7, siege 4.0.7; a connection a request."
@@ -103,18 +103,18 @@ def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> N
         "Pools of 4 workers.",
         "Network tasks fetched from nginx on the same machine.",
     ]
-    kept = rows([replace(long, keep_alive=True)])
+    kept = rows([changed(long, keep_alive=True)])
     assert summary.conditions(kept).splitlines()[1] == "Load: siege 4.0.7; connections kept."
-    mixed = rows([long, replace(long, keep_alive=True)])
+    mixed = rows([long, changed(long, keep_alive=True)])
     assert summary.conditions(mixed).splitlines()[1] == "Load: siege 4.0.7; of both kinds."
     assert (
-        len(summary.conditions(rows([replace(RECORD, driver=None, workers=None)])).splitlines())
+        len(summary.conditions(rows([changed(RECORD, driver=None, workers=None)])).splitlines())
         == 1
     )
 
 
 def test_a_load_by_hand_names_what_it_had_of_its_own() -> None:
-    by_hand = replace(RECORD, kind=TEST, asked_rate=12.5, think_s=0.5, keep_alive=True)
+    by_hand = changed(RECORD, kind=TEST, asked_rate=12.5, think_s=0.5, keep_alive=True)
     line = summary.table(rows([by_hand])).splitlines()[2]
     assert line.startswith("fab run_server:3,xml  (siege, 12.5/s requested, think 0.5 s, kept)")
 
@@ -122,38 +122,38 @@ def test_a_load_by_hand_names_what_it_had_of_its_own() -> None:
 def test_percentiles_are_named_only_when_all_are_known() -> None:
     names = ("p50", "p90", "p95", "p99", "p999", "max")
     times = {f"response_{name}_s": (n + 1) / 100 for n, name in enumerate(names)}
-    assert summary.percentiles(replace(RECORD, model="open", **times)) == (
+    assert summary.percentiles(changed(RECORD, model="open", **times)) == (
         "Response times, open loop (from the intended start): p50 10.0 ms, p90 20.0 ms, "
         "p95 30.0 ms, p99 40.0 ms, p99.9 50.0 ms, max 60.0 ms"
     )
-    closed = summary.percentiles(replace(RECORD, model="closed", **times))
+    closed = summary.percentiles(changed(RECORD, model="closed", **times))
     assert closed.startswith(
         "Response times, closed loop (waiting users send no requests): p50 10.0"
     )
-    assert summary.percentiles(replace(RECORD, response_max_s=2.0)) == ""
+    assert summary.percentiles(changed(RECORD, response_max_s=2.0)) == ""
 
 
 def test_availability_is_of_the_long_run_or_counted_over_the_visits() -> None:
-    made = visits(replace(RECORD, availability=None), 10.0, 10.0, completed=30)
-    failed = [replace(visit, failed={"timeout": 10, "unfinished": 99}) for visit in made]
+    made = visits(changed(RECORD, availability=None), 10.0, 10.0, completed=30)
+    failed = [changed(visit, failed={"timeout": 10, "unfinished": 99}) for visit in made]
     assert rows(failed)[0].availability == 0.75
     assert rows([RECORD, *failed])[0].availability == 0.99
-    lost = [replace(visit, completed=0) for visit in failed]
+    lost = [changed(visit, completed=0) for visit in failed]
     assert rows(lost)[0].availability == 0.0
-    assert rows([replace(visit, failed={}) for visit in lost])[0].availability is None
+    assert rows([changed(visit, failed={}) for visit in lost])[0].availability is None
 
 
 def test_a_row_is_named_by_its_newest_record_with_figures() -> None:
     old, new = visits(RECORD, 10.0, 10.0)
-    newest = replace(new, round=3, seed=3, problem="it did not start", rate=None)
-    assert rows([old, replace(new, seed=2), newest])[0].first.seed == 2
+    newest = changed(new, round=3, seed=3, problem="it did not start", rate=None)
+    assert rows([old, changed(new, seed=2), newest])[0].first.trial.seed == 2
 
 
 def test_a_mean_of_visits_is_weighted_by_their_answers() -> None:
     one, other = visits(RECORD, 10.0, 10.0)
     pair = [
-        replace(one, response_mean_s=1.0, completed=300),
-        replace(other, response_mean_s=2.0, completed=100),
+        changed(one, response_mean_s=1.0, completed=300),
+        changed(other, response_mean_s=2.0, completed=100),
     ]
     assert rows(pair)[0].response_mean_s == 1.25
     assert rows([RECORD])[0].response_mean_s == 2.5
@@ -221,13 +221,13 @@ def test_a_comparison_that_is_open_says_how_many_pairs_would_settle_it() -> None
 
 
 def test_of_several_flags_of_a_kind_the_newest_is_said_with_its_number() -> None:
-    flagged = [replace(RECORD, flags=flags) for flags in (("a: 1",), (), ("a: 2", "b: 3"))]
+    flagged = [changed(RECORD, flags=flags) for flags in (("a: 1",), (), ("a: 2", "b: 3"))]
     assert warnings.count_flags(flagged, "runs") == ["a: 2 (2 of 3 runs)", "b: 3 (1 of 3 runs)"]
 
 
 @pytest.mark.parametrize(("rate", "is_above"), [(39.0, False), (40.7, False), (40.9, True)])
 def test_a_rate_is_above_its_ceiling_beyond_2_percent(rate: float, is_above: bool) -> None:
-    [row] = rows([replace(RECORD, rate=rate)])
+    [row] = rows([changed(RECORD, rate=rate)])
     assert row.ceiling is not None
     assert row.ceiling.rate == pytest.approx(40.0)
     said = [doubt for doubt in warnings.row_warnings(row) if doubt.startswith("ceiling: ")]
@@ -236,8 +236,8 @@ def test_a_rate_is_above_its_ceiling_beyond_2_percent(rate: float, is_above: boo
 
 
 def test_a_ceiling_is_of_slots_by_their_own_time_and_of_workers_by_the_time_alone() -> None:
-    busy = replace(RECORD, slots=2, workers=4, slot_s=0.25, alone_s=0.1, response_mean_s=2.5)
-    idle = replace(busy, response_mean_s=0.1)  # its slots wait for work: their time says nothing
+    busy = changed(RECORD, slots=2, workers=4, slot_s=0.25, alone_s=0.1, response_mean_s=2.5)
+    idle = changed(busy, response_mean_s=0.1)  # its slots wait for work: their time says nothing
     ceilings = [row.ceiling for one in (busy, idle) for row in rows([one])]
     assert [(found.kind, found.rate) for found in ceilings if found] == [
         ("pool", pytest.approx(8.0)),

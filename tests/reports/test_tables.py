@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import json
-from dataclasses import replace
 from typing import Any
 
 import pytest
 
 from offload.bench.records.record import LONG, PAIR, TEST, VISIT, Record
+from offload.flags import CANNOT_LOAD, Problem
 from offload.reports import json_rows, summary, warnings
 from offload.reports.gil import effects as gil
 from offload.reports.results_txt import results_txt, shortened, tables
 from offload.reports.rows import Row, rows
+from tests.records import changed, record_of
 
-RECORD = Record(
+RECORD = record_of(
     "run",
     "threads",
     "xml",
@@ -36,14 +37,14 @@ RECORD = Record(
     environment={"cores": 4, "cpu": "a CPU", "virtualisation": None, "kernel": "k", "python": "3"},
     interpreter={"python": "3.11.7", "gil_enabled": True},
 )
-PROCESSES = replace(RECORD, server="processes", command="fab run_server:4,xml", rate=19.0)
-AWAY = replace(RECORD, rate=None, completed=None, failed={}, problem="not available: no network")
+PROCESSES = changed(RECORD, server="processes", command="fab run_server:4,xml", rate=19.0)
+AWAY = changed(RECORD, rate=None, completed=None, failed={}, problem="not available: no network")
 
 
 def visits(record: Record, *rates: float, **changes: Any) -> list[Record]:
     """Give one visit a round with these rates."""
-    made = replace(record, kind=VISIT, driver="builtin", output="{}", failed={}, **changes)
-    return [replace(made, round=n, rate=rate) for n, rate in enumerate(rates, start=1)]
+    made = changed(record, kind=VISIT, driver="builtin", output="{}", failed={}, **changes)
+    return [changed(made, round=n, rate=rate) for n, rate in enumerate(rates, start=1)]
 
 
 def effects(*records: Record) -> list[gil.Effect]:
@@ -58,15 +59,15 @@ def test_a_row_without_figures_says_why_and_prints_no_zero() -> None:
 
 
 def test_the_visit_and_the_pairs_of_one_run_are_one_row_with_its_hold() -> None:
-    visit = replace(RECORD, kind=VISIT, gil_hold=0.9)
-    pairs = [replace(visit, kind=PAIR, round=n, rate=9.0, gil_hold=None) for n in (1, 2)]
+    visit = changed(RECORD, kind=VISIT, gil_hold=0.9)
+    pairs = [changed(visit, kind=PAIR, round=n, rate=9.0, gil_hold=None) for n in (1, 2)]
     [row] = rows([visit, *pairs])
     assert (len(row.visits), row.gil_hold) == (3, 0.9)
 
 
 def test_failures_are_named_by_kind_and_unfinished_is_none_of_them() -> None:
     assert summary.kinds(rows([RECORD])[0]) == "3 timeout"
-    assert summary.kinds(rows([replace(RECORD, failed={"timeout": 0})])[0]) == "0"
+    assert summary.kinds(rows([changed(RECORD, failed={"timeout": 0})])[0]) == "0"
     assert summary.kinds(rows([AWAY])[0]) == "-"
 
 
@@ -88,12 +89,12 @@ def test_a_rate_is_printed_with_its_interval_or_as_unresolved_or_once() -> None:
 
 def test_a_visit_that_was_repeated_counts_once_by_its_last_attempt() -> None:
     first, second = visits(RECORD, 10.0, 10.0)
-    again = replace(first, rate=20.0, attempt=2)
-    assert [record.rate for record in rows([first, again, second])[0].visits] == [20.0, 10.0]
+    again = changed(first, rate=20.0, attempt=2)
+    assert [record.result.rate for record in rows([first, again, second])[0].visits] == [20.0, 10.0]
 
 
 def test_a_published_tool_that_disagrees_is_doubted() -> None:
-    [row] = rows([replace(RECORD, rate=9.0), *visits(RECORD, 10.0, 10.0, 10.0, 10.0, 10.0)])
+    [row] = rows([changed(RECORD, rate=9.0), *visits(RECORD, 10.0, 10.0, 10.0, 10.0, 10.0)])
     assert [d for d in warnings.row_warnings(row) if d.startswith("tools: siege")]
 
 
@@ -101,8 +102,8 @@ def test_a_published_tool_that_disagrees_is_doubted() -> None:
 def test_the_round_of_users_that_ab_spends_more_is_no_disagreement(
     rate: float, doubted: bool
 ) -> None:
-    long = replace(RECORD, driver="ab", users=10, completed=100, rate=rate)
-    alike = replace(RECORD, users=10)
+    long = changed(RECORD, driver="ab", users=10, completed=100, rate=rate)
+    alike = changed(RECORD, users=10)
     [row] = rows([long, *visits(alike, 10.0, 10.0, 10.0, 10.0, 10.0)])
     assert any(doubt.startswith("tools: ab") for doubt in warnings.row_warnings(row)) is doubted
 
@@ -121,13 +122,13 @@ def test_a_row_that_was_cut_short_says_how_to_go_on() -> None:
 
 
 def test_slots_that_wait_for_work_tell_no_ceiling() -> None:
-    idle = replace(RECORD, response_mean_s=0.1, slot_s=0.04, slots=4, alone_s=0.005)
+    idle = changed(RECORD, response_mean_s=0.1, slot_s=0.04, slots=4, alone_s=0.005)
     assert rows([idle])[0].ceiling is None
-    assert rows([replace(idle, response_mean_s=2.5)])[0].ceiling is not None
+    assert rows([changed(idle, response_mean_s=2.5)])[0].ceiling is not None
 
 
 def test_a_rate_above_its_ceiling_is_doubted() -> None:
-    [row] = rows([replace(RECORD, rate=50.0)])
+    [row] = rows([changed(RECORD, rate=50.0)])
     assert row.ceiling is not None
     assert (row.ceiling.kind, row.ceiling.rate) == ("pool", pytest.approx(40.0))
     assert [d for d in warnings.row_warnings(row) if d.startswith("ceiling: ")]
@@ -157,7 +158,7 @@ def test_the_gil_effect_is_processes_over_threads() -> None:
 def test_a_reading_of_one_run_each_says_no_more_than_it_knows(
     threads: float, processes: float, reading: str
 ) -> None:
-    pair = replace(RECORD, rate=threads), replace(PROCESSES, rate=processes)
+    pair = changed(RECORD, rate=threads), changed(PROCESSES, rate=processes)
     assert reading in effects(*pair)[0].reading
 
 
@@ -173,10 +174,10 @@ def test_visits_of_the_same_rounds_give_the_ratio_an_interval() -> None:
     "other",
     [
         AWAY,
-        replace(PROCESSES, users=8),
-        replace(PROCESSES, workers=8),
-        replace(PROCESSES, keep_alive=True),
-        replace(PROCESSES, problem="siege gave up"),
+        changed(PROCESSES, users=8),
+        changed(PROCESSES, workers=8),
+        changed(PROCESSES, keep_alive=True),
+        changed(PROCESSES, problem="siege gave up"),
     ],
 )
 def test_only_what_was_measured_alike_is_compared(other: Record) -> None:
@@ -184,14 +185,14 @@ def test_only_what_was_measured_alike_is_compared(other: Record) -> None:
 
 
 def test_the_newest_long_run_with_figures_stands_for_its_case() -> None:
-    newer = replace(RECORD, rate=11.0)
+    newer = changed(RECORD, rate=11.0)
     assert rows([RECORD, newer, PROCESSES]) == [Row((), newer), Row((), PROCESSES)]
     assert rows([RECORD, AWAY]) == [Row((), RECORD)]
 
 
 def test_load_tests_by_hand_have_a_row_each_with_their_load() -> None:
-    by_hand = replace(RECORD, kind=TEST)
-    text = tables([by_hand, replace(by_hand, driver="builtin", keep_alive=True)])
+    by_hand = changed(RECORD, kind=TEST)
+    text = tables([by_hand, changed(by_hand, driver="builtin", keep_alive=True)])
     assert "fab run_server:3,xml  (siege)" in text
     assert "fab run_server:3,xml  (builtin, kept)" in text
 
@@ -205,17 +206,15 @@ def test_load_tests_by_hand_have_a_row_each_with_their_load() -> None:
     ],
 )
 def test_what_was_measured_elsewhere_has_a_table_of_its_own(change: dict[str, Any]) -> None:
-    here = replace(RECORD, upstream={"kind": "nginx", "latency_s": 0.0})
-    text = tables([here, replace(PROCESSES, upstream=here.upstream), replace(here, **change)])
+    here = changed(RECORD, upstream={"kind": "nginx", "latency_s": 0.0})
+    text = tables([here, changed(PROCESSES, upstream=here.case.upstream), changed(here, **change)])
     assert text.count("Availability") == 2
     assert "each with a table of its own" in text
 
 
 def test_the_same_rows_in_several_pythons_stand_side_by_side() -> None:
     free = {"python": "3.13.0", "free_threaded_build": True, "gil_enabled": False}
-    other = replace(
-        RECORD, command="fab run_server:3,xml,python=3.13t", interpreter=free, rate=33.0
-    )
+    other = changed(RECORD, id="threads@3.13t/xml", python="3.13t", interpreter=free, rate=33.0)
     head, _, line, _, note = tables([RECORD, other]).splitlines()[:5]
     assert head.split()[2:] == ["Python", "3.11.7", "Python", "3.13.0t"]
     assert line.split() == ["threads/xml", "25", "10.00", "once", "33.00", "once"]
@@ -225,11 +224,11 @@ def test_the_same_rows_in_several_pythons_stand_side_by_side() -> None:
 def test_a_row_whose_import_turned_the_gil_on_is_labelled_with_the_module() -> None:
     facts = {"python": "3.13.0", "free_threaded_build": True, "gil_enabled": True}
     by = {**facts, "gil_enabled_by": "lxml.etree"}
-    other = replace(RECORD, command="fab run_server:3,xml,python=3.13t", interpreter=by)
+    other = changed(RECORD, id="threads@3.13t/xml", python="3.13t", interpreter=by)
     text = tables([RECORD, other])
     assert text.splitlines()[2].split()[-4:] == ["GIL", "on,", "10.00", "once"]
     assert "* threads/xml in 3.13t: importing lxml.etree turned the GIL on" in text
-    asked = replace(other, interpreter={**facts, "python_gil": "1"})
+    asked = changed(other, interpreter={**facts, "python_gil": "1"})
     assert [
         d
         for d in warnings.row_warnings(rows([other])[0])
@@ -239,8 +238,9 @@ def test_a_row_whose_import_turned_the_gil_on_is_labelled_with_the_module() -> N
 
 
 def test_what_a_python_cannot_load_is_printed_as_such() -> None:
-    command, needs = "fab run_server:3,xml,python=3.13t", "not available: tasks/xml.py needs lxml"
-    text = tables([RECORD, replace(AWAY, command=command, problem=needs, interpreter={})])
+    needs = Problem(CANNOT_LOAD, "tasks/xml.py needs lxml")
+    away = changed(AWAY, id="threads@3.13t/xml", python="3.13t", problem=needs, interpreter={})
+    text = tables([RECORD, away])
     assert text.splitlines()[2].split()[2:] == ["10.00", "once", "cannot", "load"]
     assert "* threads/xml in 3.13t: tasks/xml.py needs lxml" in text
 
@@ -262,3 +262,13 @@ def test_rst_rows_are_a_simple_table_of_literals() -> None:
 
 def test_many_words_of_a_tool_are_shortened_for_the_terminal() -> None:
     assert shortened("\n".join("x" * 100)).startswith("... 40 more lines")
+
+
+def test_a_row_of_unknown_workers_has_no_pool_that_bounds_it() -> None:
+    [effect] = effects(
+        *(
+            changed(record, workers=None, alone_s=0.3)
+            for record in (*visits(RECORD, 3.0, 3.1), *visits(PROCESSES, 6.0, 6.2))
+        )
+    )
+    assert effect.pool is None

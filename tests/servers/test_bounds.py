@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import os
+import resource
+import socket
+from unittest.mock import Mock
+
 import pytest
 
 from offload.errors import UsageError
 from offload.serving import main
+from offload.serving.pools import pool_workers, recovery
 from tests.servers.whole import begin, said_by
 
 LONG = "9" * 5000
@@ -67,3 +73,53 @@ def test_a_port_out_of_bounds_is_a_usage_error(port: str) -> None:
     code, lines = said_by(begin("threads", "noop_sync", port))
     assert (code, len(lines)) == (2, 1)
     assert "with a port from 0 to 65535" in lines[0]
+
+
+@pytest.mark.parametrize(
+    ("refused", "expected"), [((), resource.RLIM_INFINITY), ((resource.RLIM_INFINITY,), 10_240)]
+)
+def test_a_server_raises_its_limit_of_open_files_as_far_as_it_may(
+    monkeypatch: pytest.MonkeyPatch, refused: tuple[int, ...], expected: int
+) -> None:
+    """macOS starts with 256 files and refuses its own hard limit."""
+    limits = [(256, resource.RLIM_INFINITY)]
+
+    def setrlimit(what: int, limit: tuple[int, int]) -> None:
+        if limit[0] in refused:
+            raise ValueError("current limit exceeds maximum limit")
+        limits.append(limit)
+
+    monkeypatch.setattr(resource, "getrlimit", lambda what: limits[-1])
+    monkeypatch.setattr(resource, "setrlimit", setrlimit)
+    main._take_all_files()
+    assert limits[-1] == (expected, resource.RLIM_INFINITY)
+
+
+@pytest.mark.parametrize("listed", [True, False])
+def test_open_files_are_found_with_and_without_a_folder_of_them(
+    monkeypatch: pytest.MonkeyPatch, listed: bool
+) -> None:
+    if not listed:
+        monkeypatch.setattr(os, "listdir", Mock(side_effect=FileNotFoundError))
+    with socket.socket() as opened:
+        assert opened.fileno() in recovery._open_files()
+
+
+def test_idempotent_is_yes_or_no(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("SERVER_IDEMPOTENT", "perhaps")
+    with pytest.raises(UsageError, match="idempotent='perhaps' is neither yes nor no"):
+        main._setting("idempotent", "")
+
+
+@pytest.mark.parametrize(
+    ("task", "idempotent", "expected"),
+    [
+        ("noop_sync", "", True),
+        ("noop_sync", "no", False),
+        ("shop:charge", "", False),
+        ("shop:charge", "yes", True),
+        ("/a/shop.py:charge", "", False),
+    ],
+)
+def test_a_users_task_runs_again_only_if_asked(task: str, idempotent: str, expected: bool) -> None:
+    assert pool_workers.may_run_twice(task, idempotent) is expected

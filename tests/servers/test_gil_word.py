@@ -14,7 +14,11 @@ from offload.serving.metrics import gil_address, gil_state, process_memory
 from tests import ROOT
 
 PYTHONS = {"own": sys.executable, **interpreters.named()}
-FIND = "import json; from offload.servers import _gil_word; print(json.dumps(_gil_word.facts()))"
+FIND = """
+import json
+from offload.serving.metrics import gil_address
+print(json.dumps(gil_address.facts()))
+"""
 Start = Callable[..., server.Server]
 
 

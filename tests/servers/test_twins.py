@@ -55,4 +55,4 @@ def test_a_busy_port_is_one_line_of_a_twin(start: Start) -> None:
     port = str(start("plain_threads", "noop_sync").facts["port"])
     code, lines = said_by(begin("plain_threads", "noop_sync", port))
     assert (code, len(lines)) == (3, 1)
-    assert f"port {port} is busy" in lines[0]
+    assert f"port {port}: Address already in use" in lines[0]

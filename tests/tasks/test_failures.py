@@ -30,7 +30,6 @@ WRONGS = {
     "group": "ExceptionGroup: several (1 sub-exception)",
     "async_exit": "SystemExit: 4",
     "async_error": "ValueError: awaited",
-    "needs_argument": "TypeError: needs_argument() missing 1 required positional argument: 'it'",
     "lone_surrogate": "UnicodeEncodeError: 'utf-8' codec can't encode character '\\udcff' in "
     "position 0: surrogates not allowed",
 }

@@ -173,3 +173,16 @@ def test_a_user_may_have_files_of_any_name(own: Path) -> None:
     assert sys.modules["queue"] is queue
     for module in ("errors", "values", "shop_of_any_name"):
         del sys.modules[module]
+
+
+@pytest.mark.parametrize(
+    ("name", "needs"), [("os:system", "command"), ("shop_args:quote", "item, count")]
+)
+def test_a_function_that_needs_arguments_is_refused(own: Path, name: str, needs: str) -> None:
+    (own / "shop_args.py").write_text("def quote(item, count, colour='red', *, size=1): pass")
+    assert _said(name).startswith(f"{name!r} needs {needs}: ")
+
+
+def test_arguments_with_defaults_are_fine(own: Path) -> None:
+    (own / "shop_defaults.py").write_text("def quote(item='tea', *rest, **more): return item")
+    assert tasks.call("shop_defaults:quote") == b"tea"

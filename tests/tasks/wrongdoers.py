@@ -92,10 +92,6 @@ async def tells_its_end() -> None:
         raise
 
 
-def needs_argument(it: object) -> None:
-    pass
-
-
 def lone_surrogate() -> str:
     return "\udcff"
 

@@ -14,16 +14,19 @@ import itertools
 import os
 import selectors
 import signal
+import sys
 import threading
 import time
 import weakref
 from collections import deque
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import Executor, Future
+from types import FrameType
 from typing import Any, TypeVar
 
 from pipepool.exceptions import BrokenWorker
 from pipepool.pool import ContextVariables, configure
+from pipepool.protocol import Encoder
 from pipepool.scheduler import Scheduler, TaskMetrics
 from pipepool.shared_memory import ARENA_SIZE
 from pipepool.worker_connection import DEFAULTS, Options
@@ -40,6 +43,7 @@ Call = tuple[
     list[tuple[int, Any]] | None,
 ]
 
+_PICKLE = Encoder._pickle.__code__
 _engines: weakref.WeakSet[_Engine] = weakref.WeakSet()
 _interpreter_ends = False
 
@@ -350,7 +354,11 @@ class _Engine:
 
 
 class _DeferredCtrlC:
-    """In the main thread: handle Ctrl-C at the end of the block, not between two instructions."""
+    """In the main thread: handle Ctrl-C at the end of the block, not between two instructions.
+
+    It is handled at once while code of an argument is pickled: that may take long, and what it
+    raises fails its own call only.
+    """
 
     def __enter__(self) -> None:
         self._handler: Any = None
@@ -362,14 +370,25 @@ class _DeferredCtrlC:
                     _signal.signal(signal.SIGINT, self._defer)
                     self._handler = handler
 
-    def _defer(self, *_: object) -> None:
-        self._is_pending = True
+    def _defer(self, number: int, frame: FrameType | None) -> None:
+        if _is_code_of_argument(frame):
+            self._handler(number, frame)
+        else:
+            self._is_pending = True
 
     def __exit__(self, *_: object) -> None:
         if self._handler is not None:
             _signal.signal(signal.SIGINT, self._handler)
-            if self._is_pending:
-                signal.raise_signal(signal.SIGINT)
+            if self._is_pending:  # called, not raised again: a loop has received the signal already
+                self._handler(signal.SIGINT, sys._getframe(1))
+
+
+def _is_code_of_argument(frame: FrameType | None) -> bool:
+    """Whether a frame is of other modules' code, which the pickling of an argument called."""
+    caller = frame
+    while caller is not None and not caller.f_globals.get("__name__", "").startswith("pipepool."):
+        caller = caller.f_back
+    return caller is not None and caller is not frame and caller.f_code is _PICKLE
 
 
 class _YieldingSelector(selectors.DefaultSelector):

@@ -10,6 +10,7 @@ the workers, reports their exit status, and kills them when its parent ends or c
 
 from __future__ import annotations
 
+import array
 import contextlib
 import contextvars
 import ctypes
@@ -32,6 +33,7 @@ from collections import deque
 from multiprocessing import process, resource_tracker, spawn, util
 from typing import TYPE_CHECKING, Any, NoReturn, Protocol
 
+from pipepool.protocol import NO_SIGPIPE
 from pipepool.shared_memory import SharedMemory
 from pipepool.worker import FLUSH_SIGNAL, work
 
@@ -83,6 +85,8 @@ class ForkServerClient:
         self.ended = loop.create_future()
         first = pickle.dumps((_preparation(), list(preload), grace))
         self._control, theirs = socket.socketpair()
+        for end in (self._control, theirs):
+            end.settimeout(None)  # not the default timeout of the application
         try:
             self._process = _start_process(theirs.fileno())
         except BaseException:
@@ -91,7 +95,7 @@ class ForkServerClient:
         finally:
             theirs.close()
         with contextlib.suppress(OSError):
-            self._control.sendall(first)
+            self._control.sendall(first, NO_SIGPIPE)
         self._control.setblocking(False)
         contextvars.Context().run(loop.add_reader, self._control, self._read)
 
@@ -101,6 +105,11 @@ class ForkServerClient:
             self._waiting.append((token, sock, memory))
             return
         self._request(REQUEST.pack(FORK, token), [sock.detach(), memory])
+
+    @property
+    def is_ready(self) -> bool:
+        """Whether it has imported its modules, so that it handles requests."""
+        return self._waiting is None
 
     def kill(self, token: int) -> None:
         """Kill a worker; its end is reported like every other."""
@@ -123,11 +132,11 @@ class ForkServerClient:
         with contextlib.suppress(OSError):
             self._control.shutdown(socket.SHUT_WR)
 
-    def kill_server(self) -> None:
+    def kill_server(self, why: str) -> None:
         """Kill a fork server that has not ended, such as a stopped one, and so its workers."""
         if not self.ended.done():
             self._process.kill()
-            self._end("the fork server did not end")
+            self._end(why)
 
     def _request(self, data: bytes, descriptors: list[int]) -> None:
         self._unsent.append((data, descriptors))
@@ -141,7 +150,9 @@ class ForkServerClient:
         while self._unsent:
             data, descriptors = self._unsent[0]
             try:
-                socket.send_fds(self._control, [data], descriptors)
+                passed = array.array("i", descriptors)
+                ancillary = [(socket.SOL_SOCKET, socket.SCM_RIGHTS, passed)] if passed else []
+                self._control.sendmsg([data], ancillary, NO_SIGPIPE)  # send_fds ignores flags
             except BlockingIOError:
                 return
             except OSError:  # the end of the fork server is noticed by `_read`
@@ -248,19 +259,21 @@ def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
         signal.signal(number, signal.SIG_IGN)
     resource_tracker._resource_tracker._fd = tracker  # type: ignore[attr-defined]
     control = socket.socket(fileno=descriptor)
+    control.settimeout(None)
     with control.makefile("rb") as file:
         prepared, preload, grace = pickle.load(file)  # noqa: S301 - from the parent
     try:
         _prepare(prepared, preload)
     except BaseException:  # noqa: BLE001 - an import may raise anything
         text = traceback.format_exc().encode()
-        control.sendall(REPORT.pack(FAILED, len(text), 0) + text)
+        control.sendall(REPORT.pack(FAILED, len(text), 0) + text, NO_SIGPIPE)
         os._exit(1)
     _set_death_signal(0)
+    signal.pthread_sigmask(signal.SIG_SETMASK, [])  # not the mask of the application
     gc.collect()
     gc.freeze()
     with contextlib.suppress(BrokenPipeError):  # the parent has closed the pool meanwhile
-        control.sendall(REPORT.pack(READY, threading.active_count(), os.getpid()))
+        control.sendall(REPORT.pack(READY, threading.active_count(), os.getpid()), NO_SIGPIPE)
         server = _ForkServer(
             control, parent, os.dup(tracker), grace
         )  # kept: its sockets are not to be collected
@@ -369,6 +382,7 @@ class _ForkServer:
             shared = SharedMemory(memory)
             os.close(memory)
             with socket.socket(fileno=sock) as ours:
+                ours.settimeout(None)  # not the default timeout of the application
                 work(ours, shared)
             util._exit_function()  # type: ignore[attr-defined] # as multiprocessing's children do
             code = 0
@@ -406,7 +420,7 @@ class _ForkServer:
 
     def _report(self, word: bytes, token: int, number: int) -> bool:
         try:
-            self._control.sendall(REPORT.pack(word, token, number))
+            self._control.sendall(REPORT.pack(word, token, number), NO_SIGPIPE)
         except OSError:
             return False
         return True

@@ -142,7 +142,8 @@ class PipePool:
     * `max_tasks_per_child` is the number of tasks after which a worker is replaced.
     * `max_queue` is the number of tasks that may wait for a worker.
     * `context` names context variables, "module:name", whose values are sent with each task.
-    * `start_timeout` limits the start of the first workers, in seconds.
+    * `start_timeout` limits the start of each worker, in seconds. If none is ready by then, the
+      start fails; later, a worker that exceeds it is killed and started again.
     * `busy_wait`: True: workers poll for up to 200 us before they sleep while tasks arrive in
       quick succession; False: never. None: 200 us if there are two CPUs more than workers; 150 us
       if there are as many CPUs as workers, more than one CPU and no cgroup quota; else never.
@@ -217,16 +218,16 @@ class PipePool:
             self._scheduler = Scheduler(self._loop, self._config)
         scheduler = self._scheduler
         self._check_loop()
-        started = scheduler.manager.started
         scheduler.waiting_for_start += 1
         try:
-            await asyncio.shield(started)
+            await asyncio.shield(scheduler.manager.started)
         except asyncio.CancelledError:
-            if scheduler.waiting_for_start == 1 and not started.done():
+            if scheduler.waiting_for_start == 1 and not scheduler.was_start_reported:
                 await self._abandon_start(scheduler)
             raise
         finally:
             scheduler.waiting_for_start -= 1
+        scheduler.was_start_reported = True
         if (why := scheduler.broken) is not None:
             await self.close(0)
             raise BrokenWorker(why) from scheduler.manager.cause
@@ -290,6 +291,8 @@ class PipePool:
         except asyncio.CancelledError:
             scheduler.cancel(task)
             raise
+        finally:
+            del task, future  # they refer to the exception, whose traceback refers to this frame
 
     async def map(
         self,
@@ -446,8 +449,10 @@ class PipePool:
         """Reject new tasks, wait `grace` seconds for the others (None: no limit), end the workers.
 
         Tasks that have not ended by then raise BrokenWorker where they are awaited. If `close` is
-        cancelled, the workers are killed. No process of the pool is left in either case.
+        cancelled, the workers are killed. No process of the pool is left in either case. Raises
+        TypeError for a grace that is not a number, and closes nothing.
         """
+        grace = check_seconds("grace", grace)
         scheduler = self._scheduler
         if scheduler is not None:
             self._check_loop()
@@ -482,17 +487,19 @@ async def _end(scheduler: Scheduler, grace: float | None) -> None:
 class Stats:
     """Counts of tasks and workers, and sums of times; unknown values are None.
 
-    A task is in `queued`, then in `running` (a worker holds it), at last in `done` or `failed`;
-    `crashed` are the failed ones whose worker died. `killed` counts workers that the pool killed,
-    `restarts` those that died, whatever killed them. Over all tasks so far, in seconds, `queue_s`
-    is the time until they were first sent to a worker, `run_s` their run time, and `transport_s`
-    the remaining time until their results, which includes waiting behind tasks of the same worker.
+    A task is in `queued`, then in `running` (a worker holds it), at last in `done`, `failed` or
+    `cancelled` (its caller was cancelled, whether the task ran or not); `crashed` are the failed
+    ones whose worker died. `killed` counts workers that the pool killed, `restarts` those that
+    died, whatever killed them. Over all tasks so far, in seconds, `queue_s` is the time until they
+    were first sent to a worker, `run_s` their run time, and `transport_s` the remaining time until
+    their results, which includes waiting behind tasks of the same worker.
     """
 
     queued: int
     running: int
     done: int
     failed: int
+    cancelled: int
     crashed: int
     killed: int
     restarts: int
@@ -515,6 +522,7 @@ def _stats(scheduler: Scheduler) -> Stats:
         running=scheduler.running,
         done=accounting.done,
         failed=accounting.failed,
+        cancelled=accounting.cancelled,
         crashed=accounting.crashed,
         killed=manager.killed,
         restarts=manager.restarts,

@@ -27,13 +27,15 @@ HEADER = struct.Struct("=QQ")
 LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; an estimate
 MOST = 1 << 48  # bytes of a frame; a larger size means a damaged frame
 BUFFER = 64 << 10  # bytes of the receive buffer; a larger frame gets a buffer of its own
+# A flag of `send`: a peer that has gone is an error, also where SIGPIPE ends the process.
+NO_SIGPIPE: int = getattr(socket, "MSG_NOSIGNAL", 0)
 SETUP = 0  # the sequence number of a worker's set-up, and of its answer
 
 # Kinds of an encoded value:
 #     PLAIN       the value itself
 #     BYTES       the place of bytes in the shared memory or the blob
 #     PICKLED     a pickle, and the places of its buffers
-#     WITH_BYTES  arguments of a call, and the places of large bytes among them
+#     WITH_BYTES  arguments of a call, and the places of large bytes among them, by position or name
 #     VIEWS       as PICKLED, but its buffers become views of the shared memory
 #     FAILED      an exception
 #     SKIPPED     a task that was not run
@@ -92,15 +94,18 @@ class Encoder:
         is_bare = not kwargs and extra is None
         if is_bare and _are_plain(args):
             return PLAIN, args
-        large = [i for i, value in enumerate(args) if type(value) is bytes and len(value) >= LARGE]
-        rest = tuple(None if i in large else v for i, v in enumerate(args)) if large else args
-        if is_bare and _are_plain(rest):
-            kind, payload = PLAIN, rest
+        each: list[tuple[int | str, Any]] = [*enumerate(args), *kwargs.items()]
+        large = {key: v for key, v in each if type(v) is bytes and len(v) >= LARGE}
+        if large:
+            args = tuple(None if i in large else value for i, value in enumerate(args))
+            kwargs = {name: None if name in large else kwargs[name] for name in kwargs}
+        if is_bare and _are_plain(args):
+            kind, payload = PLAIN, args
         else:
-            kind, payload = self._pickle((rest, kwargs, extra), VIEWS if as_views else PICKLED)
+            kind, payload = self._pickle((args, kwargs, extra), VIEWS if as_views else PICKLED)
         if not large:
             return kind, payload
-        places = [(i, self._place(memoryview(args[i]))) for i in large]
+        places = [(key, self._place(memoryview(value))) for key, value in large.items()]
         return WITH_BYTES, (kind, payload, as_views, places)
 
     def _pickle(self, value: object, kind: int) -> tuple[int, Any]:
@@ -154,13 +159,13 @@ class Decoder:
     def _decode_call(self, payload: Any, blob: memoryview) -> Any:
         kind, rest, as_views, places = payload
         large = [
-            (i, self._borrow(place, blob) if as_views else self._copy(place, blob, bytes))
-            for i, place in places
+            (key, self._borrow(place, blob) if as_views else self._copy(place, blob, bytes))
+            for key, place in places
         ]
         args, kwargs, extra = (rest, {}, None) if kind == PLAIN else self.decode(kind, rest, blob)
         args = list(args)
-        for i, data in large:
-            args[i] = data
+        for key, data in large:
+            (args if isinstance(key, int) else kwargs)[key] = data
         return args, kwargs, extra
 
     def discard(self, kind: int, payload: Any) -> None:

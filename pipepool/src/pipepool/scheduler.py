@@ -41,8 +41,9 @@ BUDGET = 300_000.0  # ns: limit of the estimated run times of a worker's tasks
 BATCH = 100_000.0  # ns: limit of the estimates of a frame's tasks, about one wake-up of a worker
 STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
 STUCK_CHECK = 0.01  # s between two checks for such a task
-START_GRACE = 1.0  # s beyond its timeout in which a task must start; then without any transfer
+START_GRACE = 1.0  # s beyond its limit in which a task must start; then without any transfer
 VISIBLE = 0.002  # s after which a write to the status block is visible to the other process
+FLUSH_TIMEOUT = 0.1  # s that a kill waits for the results of tasks before
 MOST_DEATHS = 3  # a task fails after this many workers died before they started it
 
 Outcome = Literal["done", "failed", "cancelled"]
@@ -86,6 +87,8 @@ class Scheduler:
         self.accounting = Accounting(loop, config.metrics)
         self.running = 0  # tasks that some worker holds
         self.waiting_for_start = 0  # callers of the pool's `start`
+        self._next_search = 0  # ns: when the queue may be searched for cancelled tasks again
+        self.was_start_reported = False  # a call of `start` has returned
         self.broken: str | None = None  # why no worker can be started, for good
         self.manager = WorkerManager(loop, config, self)
         _schedulers.add(self)
@@ -343,12 +346,19 @@ class Scheduler:
             self._stop(task)
 
     def _drop_cancelled(self) -> None:
-        """Drop the queued tasks of an executor whose futures were cancelled."""
-        for task in list(self.queue):
-            if self._claim is not None and task.future.cancelled():
-                self._claim(task.future)  # notifies those that wait for it
-                self.queue.exclude(task)
-                self.accounting.drop(task)
+        """Drop the queued tasks of an executor whose futures were cancelled.
+
+        The search may use a tenth of the time: calls that are rejected must be cheap.
+        """
+        began = monotonic_ns()
+        if self._claim is None or began < self._next_search:
+            return
+        for task in [each for each in self.queue if each.future.cancelled()]:
+            self._notify(task)
+            self.queue.exclude(task)
+            self.accounting.drop(task)
+        now = monotonic_ns()
+        self._next_search = now + 9 * (now - began)
 
     def cancel_queued(self) -> None:
         """Cancel the queued tasks, except the oldest one per worker that is starting."""
@@ -360,14 +370,21 @@ class Scheduler:
                 is_cancelled = True
                 _log_callback_error(task)
             if is_cancelled:
+                self._notify(task)
                 self.cancel(task)
+
+    def _notify(self, task: Task) -> None:
+        """Before a queued task ends: notify those that wait for its future if it was cancelled."""
+        if self._claim is not None and not (task.is_started or task.is_ended):
+            self._claim(task.future)
 
     def _fail_and_stop(self, task: Task, error: BaseException) -> None:
         """Fail a task wherever it is: in the queue, or in a worker, which may be killed."""
         if task.connection is None:
+            self._notify(task)
             self.queue.exclude(task)
+        self._stop(task)  # first: a metrics callback may be interrupted by Ctrl-C
         self.accounting.fail(task, error)
-        self._stop(task)
 
     def _stop(self, task: Task) -> None:
         """Revoke what a task's worker holds, and kill the worker if it has started this task."""
@@ -376,12 +393,21 @@ class Scheduler:
             connection.revoke()
             if min(connection.tasks) < task.sequence:  # the worker may hold finished results
                 self.manager.flush(connection)
-            in_empty_context(self._loop.call_later, VISIBLE, self._kill, connection, task)
+            self._kill_soon(connection, task, self._loop.time() + FLUSH_TIMEOUT)
 
-    def _kill(self, connection: WorkerConnection, task: Task) -> None:
-        """Kill a worker that still runs a task; it started no other one since the revocation."""
+    def _kill_soon(self, connection: WorkerConnection, task: Task, deadline: float) -> None:
+        in_empty_context(self._loop.call_later, VISIBLE, self._kill, connection, task, deadline)
+
+    def _kill(self, connection: WorkerConnection, task: Task, deadline: float) -> None:
+        """Kill a worker that still runs a task; it started no other one since the revocation.
+
+        Until the deadline, wait for the results of the tasks that it has ended before.
+        """
         running = connection.running()
         if running is not None and running[0] is task and connection.has_started(task):
+            if min(connection.tasks) < task.sequence and self._loop.time() < deadline:
+                self._kill_soon(connection, task, deadline)
+                return
             del connection.tasks[task.sequence]
             self.running -= 1
             self.accounting.drop(task)
@@ -424,7 +450,7 @@ class Scheduler:
                 again.append(task)
             else:
                 self.running -= 1
-                self.accounting.crashed += 1
+                self.accounting.crashed += not task.future.done()
                 error = worker_ended("the worker ended before it returned the result", status, pid)
                 self.accounting.fail(task, error)
         if again:
@@ -443,6 +469,7 @@ class Scheduler:
         """Fail every queued task, and reject new ones."""
         self.broken = self.broken or why
         for task in self.queue.clear():
+            self._notify(task)
             self.accounting.fail(task, BrokenWorker(why))
 
     # Deadlines: times come from the status block, so that no message is needed
@@ -459,50 +486,59 @@ class Scheduler:
             )
 
     def _limit_run(self, task: Task) -> None:
-        """Replace the timer of queue_timeout by that of timeout: a worker has the task."""
+        """Replace the timer of queue_timeout by one for the start and the end of a sent task."""
         if task.timer is not None:
             task.timer.cancel()
             task.timer = None
-        if task.options.timeout is not None:
-            timeout = task.options.timeout
-            task.timer = in_empty_context(
-                self._loop.call_later, timeout, self._check_run_time, task
-            )
+        limit = _start_limit(task.options)
+        if limit is not None:
+            self._check_later(task, limit)
 
-    def _check_run_time(self, task: Task, transferred: int = -1) -> None:
+    def _check_later(self, task: Task, seconds: float, transferred: int = -1) -> None:
+        task.timer = in_empty_context(
+            self._loop.call_later, seconds, self._check_times, task, transferred
+        )
+
+    def _check_times(self, task: Task, transferred: int = -1) -> None:
         """Kill the worker if the task runs too long, or if it does not run and no data moves.
 
         `transferred` is the value of `connection.transferred` at the check before, -1 at the first.
         """
-        timeout, connection = task.options.timeout, task.connection
-        if timeout is None or connection is None or task.is_ended:
+        connection, sequence = task.connection, task.sequence
+        timeout, queue_timeout = task.options.timeout, task.options.queue_timeout
+        if connection is None or task.is_ended:
             return
         running = connection.running()
-        left = timeout
         if running is not None and running[0] is task:
-            left -= (monotonic_ns() - running[1]) / 1e9
-        elif running is None and connection.tasks.get(task.sequence) is task:
-            connection.read()  # the result may have come meanwhile
+            if timeout is not None:  # queue_timeout limits the start only
+                self._end_or_check_later(task, timeout, (monotonic_ns() - running[1]) / 1e9)
+            return
+        limit = timeout if connection.has_started(task) else _start_limit(task.options)
+        if limit is None:
+            return
+        if running is None and connection.tasks.get(sequence) is task:
+            connection.read()
+            if connection.tasks.get(sequence) is not task:  # it has ended, or waits once more
+                return
             waited = (monotonic_ns() - task.sent) / 1e9
-            if not task.is_ended and waited > max(timeout, 0.0) + START_GRACE:
+            if waited > max(limit, 0.0) + START_GRACE:
                 if connection.transferred == transferred:
                     what = "return the result" if connection.has_started(task) else "start the task"
-                    error = TimeoutError(f"the worker did not {what} within {timeout:g} s")
-                    self.accounting.fail(task, error)
+                    error = TimeoutError(f"the worker did not {what} within {limit:g} s")
                     self.manager.kill(connection)  # it is stopped, or has no CPU
+                    self.accounting.fail(task, error)
                 else:  # the arguments or the result are still being transferred
-                    task.timer = in_empty_context(
-                        self._loop.call_later,
-                        START_GRACE,
-                        self._check_run_time,
-                        task,
-                        connection.transferred,
-                    )
+                    self._check_later(task, START_GRACE, connection.transferred)
                 return
-        if task.is_ended:
-            return
-        if left > 0:
-            task.timer = in_empty_context(self._loop.call_later, left, self._check_run_time, task)
+        if timeout is None or (queue_timeout is not None and timeout > START_GRACE):
+            self._check_later(task, START_GRACE)
+        else:
+            self._end_or_check_later(task, timeout, 0.0)
+
+    def _end_or_check_later(self, task: Task, timeout: float, ran: float) -> None:
+        """Fail a task that ran longer than its timeout, and kill its worker; else check later."""
+        if ran < timeout:
+            self._check_later(task, timeout - ran)
         else:
             error = TimeoutError(f"the task ran longer than timeout={timeout:g} s and was killed")
             self._fail_and_stop(task, error)
@@ -603,9 +639,16 @@ class Queue:
         return tasks[0] if tasks else None
 
     def exclude(self, task: Task) -> None:
-        """Stop counting a queued task that is about to end."""
-        if not task.is_ended:
-            self._ended += 1
+        """Stop counting a queued task that is about to end, and keep no argument of it."""
+        if task.is_ended:
+            return
+        task.args, task.kwargs, task.extra = (), {}, None
+        self._ended += 1
+        if 2 * self._ended > len(self._tasks):
+            remaining = [each for each in self if each is not task]
+            self._tasks.clear()
+            self._tasks.extend(remaining)
+            self._ended = 0
 
     def clear(self) -> list[Task]:
         """Remove and return all tasks."""
@@ -624,9 +667,8 @@ class Accounting:
         observer: Callable[[TaskMetrics], object] | None = None,
     ) -> None:
         self.observer = observer
-        self.submitted = self.done = self.failed = self.crashed = 0
+        self.submitted = self.done = self.failed = self.cancelled = self.crashed = 0
         self.queue_ns = self.run_ns = self.transport_ns = 0
-        self._ended_without_result = 0  # tasks that ended without a result
         self._empty = loop.create_future()
         self._is_closing = False
         self._has_end_hooks = observer is not None  # or closing
@@ -634,7 +676,7 @@ class Accounting:
     @property
     def pending(self) -> int:
         """The number of tasks that have not ended."""
-        return self.submitted - self.done - self._ended_without_result
+        return self.submitted - self.done - self.failed - self.cancelled
 
     def finish(self, task: Task, value: Any) -> None:
         """End a task with its result."""
@@ -667,10 +709,9 @@ class Accounting:
                 self.finish(task, value)
 
     def fail(self, task: Task, error: BaseException) -> None:
-        """End a task with an exception."""
+        """End a task with an exception, unless its caller cancelled it."""
         if task.is_ended:
             return
-        self.failed += 1
         outcome: Outcome = "cancelled" if task.future.done() else "failed"
         if not task.future.done():
             if not isinstance(error, Exception):  # it would end the application
@@ -701,7 +742,10 @@ class Accounting:
         task.is_ended = True
         if task.timer is not None:
             task.timer.cancel()
-        self._ended_without_result += 1
+        if outcome == "failed":
+            self.failed += 1
+        else:
+            self.cancelled += 1
         if self._has_end_hooks:
             self._run_end_hooks(task, outcome)
 
@@ -717,7 +761,9 @@ class Accounting:
         name = getattr(function, "__qualname__", None) or type(function).__qualname__
         try:
             self.observer(TaskMetrics(name, outcome, waited, ran))
-        except (Exception, SystemExit):  # noqa: BLE001 - it must not harm the pool
+        except BaseException as error:  # it must not harm the pool
+            if isinstance(error, KeyboardInterrupt) and _is_in_main_thread():
+                raise  # Ctrl-C
             log.exception("the metrics callback raised")
 
     async def wait_until_empty(self, seconds: float | None) -> None:
@@ -729,6 +775,12 @@ class Accounting:
     def _check(self) -> None:
         if not self.pending and not self._empty.done():
             self._empty.set_result(None)
+
+
+def _start_limit(options: Options) -> float | None:
+    """Return the seconds in which a worker must start a task that it was sent, before its grace."""
+    limits = (options.timeout, options.queue_timeout)
+    return min((each for each in limits if each is not None), default=None)
 
 
 def _add_runs(function: Function | None, longest: int, runs: int) -> None:

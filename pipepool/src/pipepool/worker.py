@@ -13,19 +13,21 @@ import pickle
 import select
 import signal
 import socket
+import sys
 import time
 import traceback
 from collections import deque
 from collections.abc import Callable
 from functools import partial
 from time import monotonic_ns
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, NoReturn
 
 from pipepool import shared_memory
 from pipepool.protocol import (
     CREDIT,
     FAILED,
     ITEM,
+    NO_SIGPIPE,
     PLAIN,
     SETUP,
     SKIPPED,
@@ -126,6 +128,7 @@ class _Worker:
         self._credits: dict[int, int] = {}  # items that a stream may send, by sequence number
         self._stopped: set[int] = set()  # streams that are to end
         self._is_in_task = self._is_copy = False  # a copy is a process that a task forked
+        # Without SA_RESTART: a restarted system call, such as recv, would not call the handler.
         signal.signal(FLUSH_SIGNAL, self._flush)
         os.register_at_fork(after_in_child=self._set_copy)
         self._context = contextvars.copy_context()  # each task runs in a copy of it
@@ -161,10 +164,10 @@ class _Worker:
     def _set_copy(self) -> None:
         self._is_copy = True
 
-    def _end_copy(self) -> None:
-        """End a process that a task forked and that returned from the task, too."""
+    def _end_copy(self, error: BaseException | None = None) -> None:
+        """End a process that a task forked and that returned from the task, too, or raised."""
         if self._is_copy:
-            os._exit(0)
+            _end_process(error)
 
     def run(self, entries: list[Entry], blob: memoryview) -> None:
         """Run the tasks of one frame. Results are sent together, each at most HOLD late."""
@@ -226,7 +229,7 @@ class _Worker:
             return self._encoder.encode(self._call(sequence, number, *call))
         except BaseException as error:  # noqa: BLE001 - it is passed to the caller
             self._is_in_task = False
-            self._end_copy()
+            self._end_copy(error)
             return FAILED, _dump_exception(error)
 
     def _set_up(self, pickled: bytes) -> tuple[int, Any]:
@@ -237,6 +240,7 @@ class _Worker:
             module, _, name = path.partition(":")
             self._variables.append(getattr(importlib.import_module(module), name))
         result = None if setup.initializer is None else setup.initializer(*setup.initargs)
+        self._end_copy()
         self._finalizer = setup.finalizer
         self._context = contextvars.copy_context()  # with the values that the initializer set
         try:
@@ -306,7 +310,24 @@ class _Worker:
         if not self._encoder.entries:
             return
         for part in self._encoder.frame():
-            self._socket.sendall(part)
+            self._socket.sendall(part, NO_SIGPIPE)
+
+
+def _end_process(error: BaseException | None) -> NoReturn:
+    """End this process as Python does after an exception, or None, but run no exit handlers."""
+    code = 0 if error is None else 1
+    try:
+        if isinstance(error, SystemExit):
+            if isinstance(error.code, int | None):
+                code = (error.code or 0) & 0xFF
+            else:
+                print(error.code, file=sys.stderr)
+        elif error is not None:
+            traceback.print_exception(type(error), error, _without_own_frames(error))
+        sys.stdout.flush()
+        sys.stderr.flush()
+    finally:
+        os._exit(code)  # whatever writing has raised
 
 
 def _dump_exception(error: BaseException) -> tuple[bytes, str]:

@@ -20,7 +20,17 @@ from types import BuiltinFunctionType, FunctionType, ModuleType
 from typing import Any, Protocol, TypeVar
 
 from pipepool import shared_memory
-from pipepool.protocol import CREDIT, PLAIN, SETUP, Decoder, Encoder, Entry, Frame, FrameReader
+from pipepool.protocol import (
+    CREDIT,
+    NO_SIGPIPE,
+    PLAIN,
+    SETUP,
+    Decoder,
+    Encoder,
+    Entry,
+    Frame,
+    FrameReader,
+)
 
 T = TypeVar("T")
 Future = asyncio.Future[Any] | concurrent.futures.Future[Any]
@@ -221,6 +231,7 @@ class WorkerConnection:
         self.sequence = self.last_sent = 0
         self.is_killed = False  # by the pool
         self.is_reported = False  # its death
+        self.start_timer: asyncio.TimerHandle | None = None  # of start_timeout
         self.has_backlog = False  # bytes that the socket has not taken yet
         self.crashed: list[Task] = []  # what it ran when it died, until its exit status is known
         self._known_functions = {0}
@@ -286,7 +297,7 @@ class WorkerConnection:
         if not self.has_backlog and len(frame) == 1:
             head = frame[0]
             try:
-                sent = self._socket.send(head)
+                sent = self._socket.send(head, NO_SIGPIPE)
             except BlockingIOError:
                 sent = 0
             except OSError:  # it died: the end of the stream reports it, with its tasks
@@ -306,7 +317,7 @@ class WorkerConnection:
     def _write(self) -> None:
         try:
             while self._unsent:
-                sent = self._socket.send(self._unsent[0])
+                sent = self._socket.send(self._unsent[0], NO_SIGPIPE)
                 self._bytes_sent += sent
                 self._unsent[0] = self._unsent[0][sent:]
                 if not self._unsent[0]:
@@ -377,6 +388,12 @@ class WorkerConnection:
         """Make the worker skip all tasks that it was sent and has not started."""
         self.status[shared_memory.REVOKED] = self.sequence
 
+    def stop_start_timer(self) -> None:
+        """Stop the timer of start_timeout: the worker is ready, or has ended."""
+        if self.start_timer is not None:
+            self.start_timer.cancel()
+            self.start_timer = None
+
     def stop_reading(self) -> None:
         """Receive nothing more."""
         self._loop.remove_reader(self._descriptor)
@@ -386,6 +403,7 @@ class WorkerConnection:
         if self.state is WorkerState.DEAD:
             return
         self.state = WorkerState.DEAD
+        self.stop_start_timer()
         self.stop_reading()
         if self.has_backlog:
             self._loop.remove_writer(self._descriptor)

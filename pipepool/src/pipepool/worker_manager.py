@@ -76,10 +76,7 @@ class WorkerManager:
         self.killed = self.restarts = 0
         self.started = loop.create_future()
         self._fork_server = self._start_fork_server()
-        self._timers = [in_empty_context(loop.call_later, SLOW_START, self._warn_of_slow_start)]
-        if config.start_timeout is not None:
-            timer = in_empty_context(loop.call_later, config.start_timeout, self._start_timed_out)
-            self._timers.append(timer)
+        self._slow_start = in_empty_context(loop.call_later, SLOW_START, self._warn_of_slow_start)
         self._start_workers()
 
     def _warn_of_slow_start(self) -> None:
@@ -87,13 +84,8 @@ class WorkerManager:
             "no worker is ready after %g s: an import or the initializer is slow", SLOW_START
         )
 
-    def _start_timed_out(self) -> None:
-        why = f"the workers were not ready within start_timeout={self._config.start_timeout:g} s"
-        self.fail(why, TimeoutError(why))
-
     def _set_started(self) -> None:
-        for timer in self._timers:
-            timer.cancel()
+        self._slow_start.cancel()
         if not self.started.done():
             self.started.set_result(None)
 
@@ -143,6 +135,28 @@ class WorkerManager:
                 connection.token, connection.worker_socket, connection.memory_descriptor
             )
             connection.set_up(setup)
+            if self._config.start_timeout is not None:
+                connection.start_timer = in_empty_context(
+                    self._loop.call_later,
+                    self._config.start_timeout,
+                    self._start_timed_out,
+                    connection,
+                )
+
+    def _start_timed_out(self, connection: WorkerConnection) -> None:
+        """Fail if no worker was ever ready; else start without this one, and retry it."""
+        why = f"the workers were not ready within start_timeout={self._config.start_timeout:g} s"
+        if not self._was_ready:
+            self.fail(why, TimeoutError(why))
+        elif self._fork_server.is_ready:
+            connection.close()
+            connection.is_killed = True
+            self.killed += 1
+            self._fork_server.kill(connection.token)
+            self._retry_later(why)
+        else:  # an import hangs
+            self._fork_server.kill_server(why)
+        self._set_started()
 
     def _activate_spares(self) -> None:
         """Activate spare workers in place of those that ended, and start the missing ones."""
@@ -160,6 +174,7 @@ class WorkerManager:
         """Handle that a worker has run its initializer, with its result."""
         self._was_ready, self._pause = True, 0.0
         connection.pid, connection.initializer_result = pid, result
+        connection.stop_start_timer()
         connection.state = WorkerState.SPARE
         self._activate_spares()
         self._listener.flush()
@@ -254,20 +269,24 @@ class WorkerManager:
         self.kill(connection)
 
     def kill(self, connection: WorkerConnection) -> None:
-        """Kill a worker and what it runs."""
+        """Kill a worker and what it runs, unless its end was noticed already."""
+        if connection.state is WorkerState.DEAD:
+            return
         connection.revoke()
-        connection.state = WorkerState.RETIRING
-        self._withdraw(connection)
         self.killed += not connection.is_killed
         connection.is_killed = True
         self._fork_server.kill(connection.token)
-        self._start_workers()
+        if connection.state is not WorkerState.STARTING:  # else its end is a failure to start
+            connection.state = WorkerState.RETIRING
+            self._withdraw(connection)
+            self._start_workers()
 
     def worker_disconnected(self, connection: WorkerConnection) -> None:
         """Handle the end of a worker; requeue the tasks that it had not started."""
         if connection.state is WorkerState.DEAD:
             return
         was_starting = connection.state is WorkerState.STARTING
+        connection.revoke()  # a process that lost its socket or the fork server may live on
         connection.close()
         self._withdraw(connection)
         held, connection.tasks = list(connection.tasks.values()), {}
@@ -369,7 +388,7 @@ class WorkerManager:
         self._fork_server.close()
         if not self._is_restarting:
             await asyncio.wait([self._fork_server.ended], timeout=self._fork_server.end_timeout)
-            self._fork_server.kill_server()
+            self._fork_server.kill_server("the fork server did not end")
 
 
 def check_picklable(setup: Setup) -> None:

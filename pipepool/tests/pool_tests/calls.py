@@ -435,3 +435,62 @@ def send_garbage() -> None:
         except OSError:
             continue
     time.sleep(60)
+
+
+def sleep_without_signals(seconds: float) -> None:
+    """Sleep as C code does that does not return to Python: the flush signal has no effect."""
+    signal.pthread_sigmask(signal.SIG_BLOCK, [signal.SIGURG])
+    time.sleep(seconds)
+
+
+def blocked_signals() -> list[int]:
+    return [int(each) for each in signal.pthread_sigmask(signal.SIG_BLOCK, [])]
+
+
+def read_file(path: str) -> bytes:
+    return Path(path).read_bytes()
+
+
+def fail_after(kind: str, seconds: float) -> None:
+    time.sleep(seconds)
+    if kind == "error":
+        raise ValueError("wrong")
+
+
+def exit_after(_: str, seconds: float) -> None:
+    time.sleep(seconds)
+    os._exit(3)
+
+
+def sleep_unless_first(path: str, seconds: float) -> None:
+    """Sleep in all workers but one."""
+    try:
+        Path(path).mkdir()
+    except FileExistsError:
+        time.sleep(seconds)
+
+
+def sleep_if(path: str, seconds: float) -> None:
+    """Delete a file and sleep, if there is one."""
+    if Path(path).exists():
+        Path(path).unlink()
+        time.sleep(seconds)
+
+
+def kinds(*args: object, **kwargs: object) -> tuple[list[str], dict[str, str]]:
+    """Return the types of the arguments."""
+    return [type(v).__name__ for v in args], {k: type(v).__name__ for k, v in kwargs.items()}
+
+
+def fork_and_end(how: str) -> int:
+    """Fork a child that ends in one of several ways, and return its exit code."""
+    if child := os.fork():
+        return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+    print("printed")
+    if how == "exit":
+        sys.exit(3)
+    if how == "exit with text":
+        sys.exit("the end")
+    if how == "raise":
+        raise ValueError('"of the child"')
+    return 0

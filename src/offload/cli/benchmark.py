@@ -73,10 +73,10 @@ def resume(context: Context, run: str = "", format: str = "text") -> None:  # no
     run     its folder in results/; default: the newest
     format  text (default) or json
     """
-    from offload.bench.records import journal, plan
+    from offload.bench.records import journal, plan, runs
 
     arguments.one_of("format", format, "text", "json")
-    folder = journal.named(run) if run else journal.newest_planned()
+    folder = journal.named(run) if run else runs.newest_unfinished()
     show(continue_run(plan.load(folder), folder), format)
 
 

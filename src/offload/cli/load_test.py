@@ -87,8 +87,10 @@ def run_load_test(
         print(json_rows.as_json([record]), end="")
     else:
         print(
-            f"{results_txt.shortened(record.output)}\n\n"
+            f"{results_txt.shortened(record.load.output)}\n\n"
             f"{results_txt.row(record)}\nrecorded in {path}"
         )
-    if record.problem is not None or not record.completed:
-        raise RunError(record.problem or f"no request was completed: check what {load.url} answers")
+    if record.problem is not None or not record.result.completed:
+        raise RunError(
+            str(record.problem or f"no request was completed: check what {load.url} answers")
+        )

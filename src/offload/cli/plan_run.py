@@ -121,21 +121,18 @@ def start_errors_as_run_errors() -> Iterator[None]:
 def show(records: Sequence[Record], format: str) -> None:  # noqa: A002 - the option's name
     """Print the tables of a run, or its rows as JSON; raise RunError if no row has figures."""
     from offload.bench.records import journal
-    from offload.bench.records.record import UNAVAILABLE
     from offload.reports import json_rows, results_txt
 
     if format == "json":
         print(json_rows.as_json(records), end="")
     else:
         print(results_txt.tables(records))
-        path = journal.RESULTS / records[-1].run / "results.txt"
+        path = journal.RESULTS / records[-1].trial.run / "results.txt"
         print(f"complete results, with the output of each load tool: {path}")
-    if not any(record.completed for record in records):
-        problems = [
-            record.problem.removeprefix(UNAVAILABLE) for record in records if record.problem
-        ]
-        fixes = {problem.rpartition(": ")[2] for problem in problems}
-        why = problems[0] if len(fixes) == 1 else "see the notes below the table"
+    if not any(record.result.completed for record in records):
+        problems = [record.problem for record in records if record.problem]
+        fixes = {problem.remedy or problem.message for problem in problems}
+        why = problems[0].text if len(fixes) == 1 else "see the notes below the table"
         raise RunError(f"no row has figures: {why}")
 
 

@@ -84,7 +84,7 @@ def select_suites(suite: str, run: str) -> list[str]:
 
 def measured_suites(records: Sequence[Record]) -> list[str]:
     """Return the suites that a run measured, in its order."""
-    return list(dict.fromkeys(record.suite for record in records if record.suite))
+    return list(dict.fromkeys(record.trial.suite for record in records if record.trial.suite))
 
 
 def _select_run(suite: str, run: str) -> tuple[Run | None, str]:
@@ -102,6 +102,6 @@ def _select_run(suite: str, run: str) -> tuple[Run | None, str]:
     own, name = found.records, found.folder.name
     if not own:
         return found, f"not in {name}: fab run_suite:{suite},quick=yes"
-    quick = ", quick" if own[-1].quick else ""
+    quick = ", quick" if own[-1].trial.quick else ""
     details = f" ({'; '.join(missing)})" if missing else ""
-    return found, f"{name}{quick}, {own[-1].utc[:16].replace('T', ' ')} UTC{details}"
+    return found, f"{name}{quick}, {own[-1].trial.utc[:16].replace('T', ' ')} UTC{details}"

@@ -6,6 +6,8 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from offload.flags import Flag
+
 
 @dataclass(frozen=True)
 class Load:
@@ -80,7 +82,7 @@ class Measured:
     are in neither. Times are in seconds, `rate` in completed requests per second; `rate_how` and
     `response_how` say how rate and mean were come by. Percentiles are of single requests;
     `histogram` counts them in buckets that can be merged (`histogram.py`), with at most 1 % error.
-    `notes` say in words where the tool did other than it was asked.
+    `notes` say where the tool did other than requested.
 
     What is counted lies between `window_began` and `window_ended`, in seconds of CLOCK_MONOTONIC.
     `rate_quantum` is the share by which the rate may be off because requests are whole: no
@@ -115,7 +117,7 @@ class Measured:
     late_max_s: float | None = None
     driver_busy: float | None = None
     problem: str | None = None
-    notes: tuple[str, ...] = ()
+    notes: tuple[Flag, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import replace
 
+from offload.flags import Flag
 from offload.loads import Command, Load, Measured
 from offload.loads._figures import COUNT, NUMBER
 from offload.loads._validation import PLAIN
@@ -107,11 +108,22 @@ def _requests(load: Load) -> int:
     return max(load.requests or 0, load.users)
 
 
-def _notes(load: Load, finished: int) -> tuple[str, ...]:
+def _notes(load: Load, finished: int) -> tuple[Flag, ...]:
     """Say where the amount was changed, and when a timed run came to its end by count."""
     if load.requests is None:
         whole = math.ceil(load.seconds or 0)
-        rounded = () if whole == load.seconds else (f"rounded: {load.seconds:g} s became {whole}",)
-        return (*rounded, *(f"ended: ab stops after {MOST}" for _ in range(finished >= MOST)))
+        rounded = (
+            ()
+            if whole == load.seconds
+            else (Flag("rounded", f"{load.seconds:g} s became {whole}"),)
+        )
+        return (
+            *rounded,
+            *(Flag("ended", f"ab stops after {MOST}") for _ in range(finished >= MOST)),
+        )
     asked = _requests(load)
-    return () if asked == load.requests else (f"rounded: {load.requests} requests became {asked}",)
+    return (
+        ()
+        if asked == load.requests
+        else (Flag("rounded", f"{load.requests} requests became {asked}"),)
+    )

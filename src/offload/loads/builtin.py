@@ -9,6 +9,7 @@ from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
 
+from offload.flags import Flag
 from offload.loads import Command, Load, Measured
 from offload.loads.engine.shared_state import Board
 from offload.loads.engine.summary import summary, window
@@ -28,7 +29,8 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
     """Read what `main` printed."""
     try:
         said = json.loads(stdout)
-        return Measured(**{**said, "notes": tuple(said.get("notes", ()))})
+        notes = tuple(Flag(**note) for note in said.get("notes", ()))
+        return Measured(**{**said, "notes": notes})
     except (ValueError, TypeError, AttributeError, RecursionError):
         last = (stderr.strip().splitlines() or ["it said nothing"])[-1]
         return Measured(problem=f"builtin printed no result: {last}")

@@ -6,6 +6,7 @@ import math
 import re
 from dataclasses import replace
 
+from offload.flags import Flag
 from offload.loads import Command, Load, Measured
 from offload.loads._figures import COUNT, NUMBER
 from offload.loads.engine.body import content_type
@@ -103,10 +104,14 @@ def _users(load: Load) -> int:
     return load.users if load.requests is None else min(load.users, load.requests)
 
 
-def _notes(load: Load) -> tuple[str, ...]:
+def _notes(load: Load) -> tuple[Flag, ...]:
     """Say when there were less users, since h2load refuses more than there are requests."""
     users = _users(load)
-    return () if users == load.users else (f"{users} users asked instead of {load.users}",)
+    return (
+        ()
+        if users == load.users
+        else (Flag("users", f"{users} sent requests instead of {load.users}"),)
+    )
 
 
 def _ms(seconds: float) -> str:

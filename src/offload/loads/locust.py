@@ -10,6 +10,7 @@ from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any
 
+from offload.flags import Flag
 from offload.loads import Command, Load, Measured
 from offload.loads._figures import is_figure
 from offload.loads._validation import PLAIN
@@ -72,7 +73,9 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
         rate_how="count / elapsed",
         rate_quantum=quantum_of_count(load.users, completed),
         window_s=elapsed,
-        notes=() if whole == load.seconds else (f"rounded: {load.seconds:g} s became {whole}",),
+        notes=()
+        if whole == load.seconds
+        else (Flag("rounded", f"{load.seconds:g} s became {whole}"),),
     )
     if failed or not completed:  # its times are of all answers
         return measured

@@ -6,6 +6,7 @@ import json
 import math
 import re
 
+from offload.flags import Flag
 from offload.loads import Command, Load, Measured
 from offload.loads._figures import is_figure
 from offload.loads._siege_config import config
@@ -99,16 +100,22 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
     )
 
 
-def _notes(load: Load) -> tuple[str, ...]:
+def _notes(load: Load) -> tuple[Flag, ...]:
     """Say when the amount was rounded: `-t` takes whole seconds, `-r` repeats for each user."""
     if load.requests is None:
         whole = math.ceil(load.seconds or 0)
         is_whole = whole == (load.seconds or 0)
-        return () if is_whole else (f"rounded: time={load.seconds:g} became {whole} s for siege",)
+        return (
+            ()
+            if is_whole
+            else (Flag("rounded", f"time={load.seconds:g} became {whole} s for siege"),)
+        )
     asked = math.ceil(load.requests / load.users) * load.users
     if asked == load.requests:
         return ()
-    return (f"rounded: requests={load.requests} became {asked}, as many for each user of siege",)
+    return (
+        Flag("rounded", f"requests={load.requests} became {asked}, as many for each user of siege"),
+    )
 
 
 def _failures(stderr: str, failures: int, not_found: int) -> dict[str, int | None]:

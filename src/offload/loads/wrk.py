@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 import re
 
+from offload.flags import Flag
 from offload.loads import Command, Load, Measured
 from offload.loads._figures import COUNT, NUMBER
 from offload.loads._validation import PLAIN
@@ -51,8 +52,8 @@ def parse(stdout: str, stderr: str, load: Load) -> Measured:
     completed = answered - refused
     ended = answered + connect + read + write
     whole = math.ceil(load.seconds or 0)
-    notes = [] if whole == load.seconds else [f"rounded: {load.seconds:g} s became {whole}"]
-    notes += [f"late: {late} answers took longer than the timeout"] if late else []
+    notes = [] if whole == load.seconds else [Flag("rounded", f"{load.seconds:g} s became {whole}")]
+    notes += [Flag("late", f"{late} answers took longer than the timeout")] if late else []
     is_clean = completed > 0 and ended == completed  # else its users did more than be answered
     return Measured(
         elapsed_s=elapsed,

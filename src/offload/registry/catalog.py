@@ -12,6 +12,7 @@ from offload.registry import entries, places
 from offload.registry.entries import Entry
 
 FOLDER = places.PACKAGE  # of servers/, tasks/, loads/ and suites/
+RUN_NAMES = ("check_method", "compare", "gil", "load_tests", "measure", "scale")
 FEW = 12  # names that an error still lists
 USER_TASK = re.compile(r"(?P<where>[^:\x00-\x1f]+):(?P<function>[A-Za-z_][A-Za-z0-9_]*)")
 USER_FILE = re.compile(r"(?P<where>[^:\x00-\x1f]+\.py):?")  # as USER_TASK, the function left out
@@ -39,8 +40,13 @@ def drivers() -> dict[str, Entry]:
 
 
 def suites() -> dict[str, Entry]:
-    """Every suite by name."""
-    return entries.of_modules(FOLDER / "suites", None)
+    """Every suite by name; raise UsageError for one whose runs would be taken for a command's."""
+    found = entries.of_modules(FOLDER / "suites", None)
+    for entry in found.values():
+        if entry.name in RUN_NAMES:
+            what = f"{places.shown(entry.path)} has the name of the runs of fab {entry.name}"
+            raise UsageError(f"{what}: rename it")
+    return found
 
 
 def tasks() -> dict[str, Entry]:

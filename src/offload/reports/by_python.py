@@ -7,13 +7,12 @@ from collections.abc import Iterator, Sequence
 
 from tabulate import tabulate
 
-from offload.bench.records.record import UNAVAILABLE, Record
+from offload.bench.records.record import Record
+from offload.flags import CANNOT_LOAD
 from offload.reports import provenance, summary
 from offload.reports.rows import Row
 
-LOAD_PROBLEM = re.compile(r"\bneeds\b|^importing ")  # a server or task cannot be imported
 GIL_ON = "GIL on"
-REQUESTED = re.compile(r"python=([^,]+)")
 NUMBER = re.compile(r"\d+(\.\d+)*")
 
 Line = tuple[str, str, int]  # server, task, users
@@ -25,7 +24,7 @@ def table(rows: Sequence[Row], style: str = "simple") -> str:
     names |= {
         _requested_python(r.first): provenance.python_name(r.first)
         for r in rows
-        if r.first.interpreter
+        if r.first.server.interpreter
     }
     columns = sorted({*names.values()}, key=_version_key)
     if len(columns) < 2:
@@ -33,7 +32,7 @@ def table(rows: Sequence[Row], style: str = "simple") -> str:
     cells: dict[Line, dict[str, str]] = {}
     for row in rows:
         first = row.first
-        line = cells.setdefault((first.server, first.task, first.users), {})
+        line = cells.setdefault((first.case.server, first.case.task, first.case.users), {})
         line[names[_requested_python(first)]] = _cell(row)
     lines = [
         (f"{server}/{task}", str(users), *(line.get(column, "-") for column in columns))
@@ -51,15 +50,13 @@ def _version_key(name: str) -> tuple[list[int], str]:
 
 
 def _requested_python(record: Record) -> str:
-    """Return the interpreter named in a record's command, or the version of the bench's own."""
-    match = REQUESTED.search(record.command)
-    return match[1] if match else str(record.environment.get("python"))
+    """Return the requested interpreter, or the version of the bench's own."""
+    return record.case.python or str(record.environment.get("python"))
 
 
 def _cell(row: Row) -> str:
     if row.problem is not None:
-        reason = row.problem.removeprefix(UNAVAILABLE)
-        return "cannot load" if LOAD_PROBLEM.search(reason) else "not available"
+        return "cannot load" if row.problem.kind == CANNOT_LOAD else "not available"
     mark = f"{GIL_ON}, " if provenance.gil_enabled_by(row.first) else ""
     return f"{mark}{summary.rate(row)}"
 
@@ -69,19 +66,19 @@ def _notes(rows: Sequence[Row]) -> Iterator[str]:
     free = {
         provenance.python_name(row.first)
         for row in rows
-        if row.first.interpreter.get("gil_enabled") is False and row.problem is None
+        if row.first.server.interpreter.get("gil_enabled") is False and row.problem is None
     }
     for name in sorted(free):
         yield f"* Python {name}: the GIL was off after the load, except where noted."
     notes: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         first, importer = row.first, provenance.gil_enabled_by(row.first)
-        note = (row.problem or "").removeprefix(UNAVAILABLE) or (
+        note = (row.problem.text if row.problem else "") or (
             importer and f"{importer} turned the GIL on"
         )
         if note:
             notes.setdefault((_requested_python(first), note), []).append(
-                f"{first.server}/{first.task}"
+                f"{first.case.server}/{first.case.task}"
             )
     for (python, note), cases in notes.items():
         yield f"* {', '.join(cases)} in {python}: {note}"

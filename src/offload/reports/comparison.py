@@ -62,8 +62,8 @@ def _rates(comparison: Comparison) -> list[float | None]:
     """Return the geometric mean of the rates of each case."""
     rates: list[list[float]] = [[], []]
     for place, record in enumerate(comparison.records):  # two per pair, in the order of the cases
-        if record.rate:
-            rates[place % 2].append(record.rate)
+        if record.result.rate:
+            rates[place % 2].append(record.result.rate)
     return [statistics.geometric_mean(known) if known else None for known in rates]
 
 

@@ -12,24 +12,24 @@ from offload.reports.rows import Row, rows
 
 def as_dict(row: Row) -> dict[str, object]:
     """Return the fields of one row. A rate that was measured only once has no interval (null)."""
-    estimate, first, ceiling = row.estimate, row.first, row.ceiling
+    found, first, ceiling = row.estimate, row.first, row.ceiling
     return {
-        "server": first.server,
-        "task": first.task,
-        "command": first.command,
-        "request": first.request,
-        "users": first.users,
-        "workers": first.workers,
-        "driver": first.driver,
+        "server": first.case.server,
+        "task": first.case.task,
+        "command": first.case.command,
+        "request": first.case.request,
+        "users": first.case.users,
+        "workers": first.server.workers,
+        "driver": first.load.driver,
         "model": row.model,
         "visits": len(row.visits),
         "availability": row.availability,
         "rate": row.rate,
-        "rate_low": estimate.low if estimate else None,
-        "rate_high": estimate.high if estimate else None,
-        "resolved": estimate.resolved if estimate else None,
-        "published_tool": row.long.driver if row.long else None,
-        "published_rate": row.long.rate if row.long else None,
+        "rate_low": found.low if found else None,
+        "rate_high": found.high if found else None,
+        "resolved": found.resolved if found else None,
+        "published_tool": row.long.load.driver if row.long else None,
+        "published_rate": row.long.result.rate if row.long else None,
         "response_mean_s": row.response_mean_s,
         "response_p50_s": row.quantile(0.5),
         "response_p99_s": row.quantile(0.99),
@@ -43,7 +43,7 @@ def as_dict(row: Row) -> dict[str, object]:
         "ceiling_kind": ceiling.kind if ceiling else None,
         "reached": row.reached,
         "flags": warnings.row_warnings(row) if row.problem is None else [],
-        "problem": row.problem,
+        "problem": None if row.problem is None else str(row.problem),
     }
 
 

@@ -19,17 +19,17 @@ T = TypeVar("T")
 def provenance_of(record: Record) -> Provenance:
     """Return the provenance of a record; unknown parts are None."""
     machine = tuple(record.environment.get(name) for name in MACHINE)
-    python = tuple(record.interpreter.get(name) for name in PYTHON)
+    python = tuple(record.server.interpreter.get(name) for name in PYTHON)
     return (
         machine if any(machine) else None,
         python if any(python) else None,
-        None if record.upstream is None else tuple(record.upstream.values()),
+        None if record.case.upstream is None else tuple(record.case.upstream.values()),
     )
 
 
 def python_name(record: Record) -> str:
     """Return the Python of a server: `3.11.7`, or `3.13.5t, GIL on` if PYTHON_GIL is set."""
-    facts = record.interpreter
+    facts = record.server.interpreter
     if not facts.get("free_threaded_build"):
         return str(facts.get("python"))
     return f"{facts.get('python')}t{GIL_SETTINGS.get(str(facts.get('python_gil')), '')}"
@@ -37,15 +37,15 @@ def python_name(record: Record) -> str:
 
 def python_after_load(record: Record) -> str:
     """Return the Python and its state after the load: `3.13.5t, its GIL off`, or `3.11.7`."""
-    if not record.interpreter.get("free_threaded_build"):
+    if not record.server.interpreter.get("free_threaded_build"):
         return python_name(record)
-    state = "on" if record.interpreter.get("gil_enabled") else "off"
+    state = "on" if record.server.interpreter.get("gil_enabled") else "off"
     return f"{python_name(record).partition(',')[0]}, its GIL {state}"
 
 
 def gil_enabled_by(record: Record) -> str | None:
     """Return which import enabled the GIL in a free-threaded build; None if none did."""
-    facts = record.interpreter
+    facts = record.server.interpreter
     is_expected = not facts.get("free_threaded_build") or facts.get("python_gil") == "1"
     if is_expected or not facts.get("gil_enabled"):
         return None

@@ -28,7 +28,7 @@ reached."""
 
 def results_txt(records: Sequence[Record]) -> str:
     """Render all records of a run."""
-    outputs = [_output(record) for record in records if record.kind in (LONG, TEST)]
+    outputs = [_output(record) for record in records if record.trial.kind in (LONG, TEST)]
     return "\n".join([*outputs, tables(records)])
 
 
@@ -75,6 +75,8 @@ def _table(group: Sequence[Row], style: str) -> list[str]:
 
 
 def _output(record: Record) -> str:
-    title = f"{summary.label(record)}   ({record.users} users, {record.driver or 'no load'})"
-    output = record.output or record.problem or "no output"
+    title = (
+        f"{summary.label(record)}   ({record.case.users} users, {record.load.driver or 'no load'})"
+    )
+    output = record.load.output or str(record.problem or "") or "no output"
     return f"{title}\n{'=' * len(title)}\n{output.rstrip()}\n"

@@ -13,6 +13,7 @@ from offload.bench.records.record import PAIR, TEST, VISIT, Record
 from offload.bench.stats import operational_laws
 from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.operational_laws import Ceiling
+from offload.flags import Problem
 from offload.loads.engine import histogram
 from offload.reports import provenance
 
@@ -42,7 +43,7 @@ class Row:
         return [*([self.long] if self.long else []), *self.visits]
 
     @property
-    def problem(self) -> str | None:
+    def problem(self) -> Problem | None:
         """Why the case has no figures; None if it has."""
         return self.first.problem
 
@@ -56,20 +57,24 @@ class Row:
         """The rate estimated from the visits, or without visits that of the long run."""
         if self.estimate is not None and self.estimate.value is not None:
             return self.estimate.value
-        return self.long.rate if self.long else None
+        return self.long.result.rate if self.long else None
 
     @property
     def availability(self) -> float | None:
         """The share of finished requests that succeeded, of the long run if it is known there."""
-        if self.long is not None and self.long.availability is not None:
-            return self.long.availability
+        if self.long is not None and self.long.result.availability is not None:
+            return self.long.result.availability
         finished = (self.completed or 0) + sum(self.failed.values())
         return (self.completed or 0) / finished if finished else None
 
     @property
     def completed(self) -> int | None:
         """The number of completed requests in all records."""
-        known = [record.completed for record in self.records if record.completed is not None]
+        known = [
+            record.result.completed
+            for record in self.records
+            if record.result.completed is not None
+        ]
         return sum(known) if known else None
 
     @property
@@ -77,63 +82,77 @@ class Row:
         """The failed requests in all records by kind, without those unfinished at the end."""
         total: Counter[str] = Counter()
         for record in self.records:
-            total.update({k: n for k, n in record.failed.items() if n and k != "unfinished"})
+            total.update({k: n for k, n in record.result.failed.items() if n and k != "unfinished"})
         return dict(total)
 
     @property
     def response_mean_s(self) -> float | None:
         """The mean response time of all requests of the visits, else of the long run."""
-        known = [(r.response_mean_s, r.completed) for r in self.visits if r.response_mean_s]
+        known = [
+            (r.result.response.mean_s, r.result.completed)
+            for r in self.visits
+            if r.result.response.mean_s
+        ]
         weight = sum(count or 0 for _, count in known)
         if not weight:
-            return self.long.response_mean_s if self.long else None
+            return self.long.result.response.mean_s if self.long else None
         return sum((mean or 0.0) * (count or 0) for mean, count in known) / weight
 
     def quantile(self, share: float) -> float | None:
         """Return a quantile of the response times of all requests, accurate to 1 %."""
-        known = [record.histogram for record in self.records if record.histogram]
+        known = [
+            record.result.response.histogram
+            for record in self.records
+            if record.result.response.histogram
+        ]
         return histogram.quantile(histogram.merged(known), share)
 
     @property
     def model(self) -> str | None:
         """The load model: closed (users wait for an answer before the next request) or open."""
-        return self.first.model
+        return self.first.load.model
 
     @property
     def memory_pss_mib(self) -> float | None:
         """The peak memory of the process tree."""
-        return self._maximum(lambda record: record.memory_pss_mib)
+        return self._maximum(lambda record: record.resources.memory.pss_mib)
 
     @property
     def listen_overflows(self) -> int | None:
         """The number of connections that the listen queue dropped, in all records."""
-        known = [r.listen_overflows for r in self.records if r.listen_overflows is not None]
+        known = [
+            r.resources.listen_overflows
+            for r in self.records
+            if r.resources.listen_overflows is not None
+        ]
         return sum(known) if known else None
 
     @property
     def loop_lag_p99_ms(self) -> float | None:
         """The delay of the server's event loop under load: the median of the visits' p99."""
-        return self._median(lambda record: record.loop_lag_p99_ms)
+        return self._median(lambda record: record.tasks.loop_lag_p99_ms)
 
     @property
     def gil_hold(self) -> float | None:
         """The GIL-hold fraction h of a single task."""
-        return self._median(lambda record: record.gil_hold)
+        return self._median(lambda record: record.gil.hold.value)
 
     @cached_property
     def ceiling(self) -> Ceiling | None:
         """The lowest known ceiling."""
         # The time per slot includes idle time, unless all slots were always busy.
         in_flight = (self.rate or 0.0) * (self.response_mean_s or 0.0)
-        is_full = in_flight >= SATURATED * (self.first.slots or self.first.workers or 1)
-        slot_s = self._median(lambda r: r.slot_s) if is_full else None
-        service_s = slot_s or self._median(lambda r: r.alone_s)
+        is_full = in_flight >= SATURATED * (
+            self.first.tasks.slots or self.first.server.workers or 1
+        )
+        slot_s = self._median(lambda r: r.tasks.slot_s) if is_full else None
+        service_s = slot_s or self._median(lambda r: r.baseline.alone_s)
         # A loop has one slot, except for async tasks that share it: then the slot is unknown.
-        workers = self.first.workers
-        count = workers if slot_s is None else self.first.slots or workers
-        cpu_ms = self._median(lambda r: r.cpu_ms_per_request)
+        workers = self.first.server.workers
+        count = workers if slot_s is None else self.first.tasks.slots or workers
+        cpu_ms = self._median(lambda r: r.resources.cpu_ms_per_request)
         cores = self.first.environment.get("cores")
-        alone_s = self._median(lambda r: r.alone_s)
+        alone_s = self._median(lambda r: r.baseline.alone_s)
         is_long = service_s is not None and service_s >= capacity.SHORT
         known = operational_laws.ceilings(
             workers=count,
@@ -142,8 +161,10 @@ class Row:
             cpu_s=None if cpu_ms is None else cpu_ms / 1000,
         )
         if alone_s is not None and alone_s >= capacity.SHORT:
-            known += operational_laws.ceilings(users=self.first.users, service_s=alone_s)
-        fastest_s = min((r.alone_s for r in self.records if r.alone_s), default=None)
+            known += operational_laws.ceilings(users=self.first.case.users, service_s=alone_s)
+        fastest_s = min(
+            (r.baseline.alone_s for r in self.records if r.baseline.alone_s), default=None
+        )
         known += capacity.ceilings(self.first, fastest_s)
         return min(known, key=lambda ceiling: ceiling.rate, default=None)
 
@@ -168,7 +189,7 @@ def rows(records: Sequence[Record]) -> list[Row]:
     """
     found: dict[tuple[object, ...], list[Record]] = {}
     for number, record in enumerate(records):
-        key = (number,) if record.kind == TEST else record.key
+        key = (number,) if record.trial.kind == TEST else record.key
         found.setdefault(key, []).append(record)
     return [
         _row(group)
@@ -178,7 +199,7 @@ def rows(records: Sequence[Record]) -> list[Row]:
 
 
 def _row(own: Sequence[Record]) -> Row:
-    visits = {(r.run, r.round): r for r in own if r.kind in (VISIT, PAIR)}
-    others = [r for r in own if r.kind not in (VISIT, PAIR)]
+    visits = {(r.trial.run, r.trial.round): r for r in own if r.trial.kind in (VISIT, PAIR)}
+    others = [r for r in own if r.trial.kind not in (VISIT, PAIR)]
     known = [r for r in others if r.problem is None]
     return Row(tuple(visits.values()), next(iter((known or others)[-1:]), None))

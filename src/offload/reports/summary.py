@@ -36,7 +36,7 @@ def table(rows: Sequence[Row], style: str = "simple") -> str:
     """Render the rows; `style` is a tabulate format: "simple", or "rst" for a README."""
     literal = "``" if style == "rst" else ""
     head = list(HEAD)
-    tools = {row.long.driver for row in rows if row.long and row.long.driver}
+    tools = {row.long.load.driver for row in rows if row.long and row.long.load.driver}
     head[3] = " and ".join(sorted(tools)) or HEAD[3]
     lines = [_line(row, literal) for row in rows]
     return tabulate(lines, head, tablefmt=style, colalign=ALIGN, disable_numparse=True)
@@ -45,12 +45,14 @@ def table(rows: Sequence[Row], style: str = "simple") -> str:
 def conditions(rows: Sequence[Row]) -> str:
     """Describe in a few lines when, where and with what the rows were measured."""
     records = [record for row in rows for record in row.records]
-    tools = sorted({f"{r.driver} {r.driver_version or ''}".strip() for r in records if r.driver})
-    workers = sorted({r.workers for r in records if r.workers})
-    upstreams = sorted({str(r.upstream["kind"]) for r in records if r.upstream})
-    kept = {record.keep_alive for record in records if record.driver}
+    tools = sorted(
+        {f"{r.load.driver} {r.load.version or ''}".strip() for r in records if r.load.driver}
+    )
+    workers = sorted({r.server.workers for r in records if r.server.workers})
+    upstreams = sorted({str(r.case.upstream["kind"]) for r in records if r.case.upstream})
+    kept = {record.case.keep_alive for record in records if record.load.driver}
     how = {frozenset({True}): "connections kept", frozenset({False}): "a connection a request"}
-    lines = [f"Measured {records[0].utc[:16].replace('T', ' ')} UTC on {_machine(rows)}."]
+    lines = [f"Measured {records[0].trial.utc[:16].replace('T', ' ')} UTC on {_machine(rows)}."]
     if tools:
         lines.append(f"Load: {', '.join(tools)}; {how.get(frozenset(kept), 'of both kinds')}.")
     if workers:
@@ -63,19 +65,19 @@ def conditions(rows: Sequence[Row]) -> str:
 def notes(rows: Sequence[Row]) -> str:
     """List the warnings of each row; empty if there are none."""
     lines = [
-        f"* {label(row.first)}, {row.first.users} users: {note}"
+        f"* {label(row.first)}, {row.first.case.users} users: {note}"
         for row in rows
-        for note in ([row.problem] if row.problem else warnings.row_warnings(row))
+        for note in ([str(row.problem)] if row.problem else warnings.row_warnings(row))
     ]
     return "\n".join(lines)
 
 
 def label(record: Record, literal: str = "") -> str:
     """Return a case's label: its server command, and the request if it is not `/`."""
-    command = f"{literal}{record.command}{literal}"
-    if not record.request:
+    command = f"{literal}{record.case.command}{literal}"
+    if not record.case.request:
         return command
-    fields: dict[str, Any] = dict(record.request)
+    fields: dict[str, Any] = dict(record.case.request)
     return f"{command}  {literal}{Request(**fields).words}{literal}"
 
 
@@ -91,14 +93,16 @@ def percentiles(record: Record) -> str:
     known = [
         f"{shown} {_time(value)}"
         for name, shown in names.items()
-        if (value := getattr(record, f"response_{name}_s")) is not None
+        if (value := getattr(record.result.response, f"{name}_s")) is not None
     ]
     if len(known) < len(names):  # siege reports only the maximum
         return ""
     since = (
-        "from the intended start" if record.model == "open" else "waiting users send no requests"
+        "from the intended start"
+        if record.load.model == "open"
+        else "waiting users send no requests"
     )
-    return f"Response times, {record.model} loop ({since}): {', '.join(known)}"
+    return f"Response times, {record.load.model} loop ({since}): {', '.join(known)}"
 
 
 def rate(row: Row) -> str:
@@ -118,10 +122,10 @@ def rate(row: Row) -> str:
 
 
 def _line(row: Row, literal: str) -> list[str]:
-    task = [f"{label(row.first, literal)}{_load_settings(row)}", str(row.first.users)]
+    task = [f"{label(row.first, literal)}{_load_settings(row)}", str(row.first.case.users)]
     if row.problem is not None:
         return [*task, "not available", *("-",) * (len(HEAD) - 3)]
-    published = row.long.rate if row.long else None
+    published = row.long.result.rate if row.long else None
     ceiling = row.ceiling
     return [
         *task,
@@ -143,11 +147,11 @@ def _line(row: Row, literal: str) -> list[str]:
 def _load_settings(row: Row) -> str:
     """Format the load settings of a manual load test; rows of a benchmark share theirs."""
     record = row.first
-    if record.kind != TEST:
+    if record.trial.kind != TEST:
         return ""
-    rate = None if record.asked_rate is None else f"{record.asked_rate:g}/s requested"
-    think = f"think {record.think_s:g} s" if record.think_s else None
-    parts = (record.driver, rate, think, "kept" if record.keep_alive else None)
+    rate = None if record.case.asked_rate is None else f"{record.case.asked_rate:g}/s requested"
+    think = f"think {record.case.think_s:g} s" if record.case.think_s else None
+    parts = (record.load.driver, rate, think, "kept" if record.case.keep_alive else None)
     return f"  ({', '.join(part for part in parts if part)})"
 
 
@@ -155,7 +159,7 @@ def _machine(rows: Sequence[Row]) -> str:
     facts = next((dict(r.environment) for row in rows for r in row.records if r.environment), None)
     if facts is None:
         return "an unknown machine"
-    served = next((r for row in rows for r in row.records if r.interpreter), None)
+    served = next((r for row in rows for r in row.records if r.server.interpreter), None)
     return sentence(
         facts if served is None else {**facts, "python": provenance.python_after_load(served)}
     )

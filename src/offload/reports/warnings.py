@@ -7,6 +7,7 @@ from collections.abc import Iterator, Sequence
 from offload.bench.records.record import Record
 from offload.bench.stats import outliers, sequential
 from offload.bench.stats.estimate import Estimate
+from offload.flags import Flag
 from offload.reports import provenance
 from offload.reports.rows import Row
 
@@ -28,14 +29,14 @@ def count_flags(records: Sequence[Record], what: str) -> list[str]:
 def _flags(row: Row) -> Iterator[str]:
     for flags in _by_kind(row.records).values():
         often = f" (in {len(flags)} of {len(row.records)} runs)" if len(flags) > 1 else ""
-        yield flags[-1] + often
+        yield f"{flags[-1]}{often}"
 
 
-def _by_kind(records: Sequence[Record]) -> dict[str, list[str]]:
-    flags: dict[str, list[str]] = {}
+def _by_kind(records: Sequence[Record]) -> dict[str, list[Flag]]:
+    flags: dict[str, list[Flag]] = {}
     for record in records:
         for flag in record.flags:
-            flags.setdefault(flag.partition(":")[0], []).append(flag)
+            flags.setdefault(flag.kind, []).append(flag)
     return flags
 
 
@@ -45,15 +46,16 @@ def _derived(row: Row) -> Iterator[str]:
     estimate = row.estimate
     if estimate is not None and not estimate.resolved:
         yield f"unresolved: {_unresolved(row, estimate)}"
-    for index in outliers.outliers([record.rate for record in row.visits]):
+    for index in outliers.outliers([record.result.rate for record in row.visits]):
         visit = row.visits[index]
-        yield f"outlier: round {visit.round} gave {visit.rate:.2f}/s, far from the other visits"
-    if row.long is not None and row.long.rate and estimate is not None and estimate.value:
-        apart = row.long.rate / estimate.value - 1
+        gave = f"round {visit.trial.round} gave {visit.result.rate:.2f}/s"
+        yield f"outlier: {gave}, far from the other visits"
+    if row.long is not None and row.long.result.rate and estimate is not None and estimate.value:
+        apart = row.long.result.rate / estimate.value - 1
         if not -TOOL_DIFFERENCE - _ab_loss(row.long) <= apart <= TOOL_DIFFERENCE:
             yield (
-                f"tools: {row.long.driver}'s one run is {apart:+.1%} from the visits by builtin: "
-                "see its own output"
+                f"tools: {row.long.load.driver}'s one run is {apart:+.1%} from the visits by "
+                "builtin: see its own output"
             )
     if row.ceiling is not None and _is_above_ceiling(row, row.ceiling.rate):
         kind, rate = row.ceiling.kind, row.ceiling.rate
@@ -62,9 +64,9 @@ def _derived(row: Row) -> Iterator[str]:
 
 def _ab_loss(long: Record) -> float:
     """Return the share of its rate that ab loses: its time includes one more round of users."""
-    if long.driver != "ab" or not long.completed:
+    if long.load.driver != "ab" or not long.result.completed:
         return 0.0
-    return long.users / (long.completed + long.users)
+    return long.case.users / (long.result.completed + long.case.users)
 
 
 def _is_above_ceiling(row: Row, ceiling: float) -> bool:
@@ -76,7 +78,7 @@ def _is_above_ceiling(row: Row, ceiling: float) -> bool:
 
 def _unresolved(row: Row, estimate: Estimate) -> str:
     width = "" if estimate.half_width is None else f" +-{estimate.half_width:.1%}"
-    design = sequential.QUICK if row.first.quick else sequential.NORMAL
+    design = sequential.QUICK if row.first.trial.quick else sequential.NORMAL
     if estimate.n < design.counts[0]:
         return f"{estimate.n} of {design.counts[0]} visits or more{width}: fab resume goes on"
     return f"{estimate.n} visits gave no narrower interval{width}: try a quieter time"

@@ -44,7 +44,7 @@ def main(words: list[str]) -> int:
                 except Mendable as error:
                     _say({"error": str(error)})
     except Mendable as error:
-        readiness.fail(str(error), error.exit_code)
+        readiness.fail(error)
         return error.exit_code
     return 0
 

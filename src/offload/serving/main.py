@@ -10,15 +10,14 @@ a free one.
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import importlib
 import importlib.util
 import multiprocessing
 import os
 import resource
-import signal
 import sys
 
+from offload import prctl
 from offload.errors import MachineError, Mendable, UsageError
 from offload.registry import catalog, places, requirements
 from offload.registry.entries import Entry
@@ -27,7 +26,7 @@ from offload.serving.lifecycle import readiness
 from offload.serving.lifecycle.stop_signal import DRAIN, leave, stop
 from offload.serving.metrics import gil_address, gil_state, probe
 
-PR_SET_PDEATHSIG = 1
+OPEN_MAX = 10_240  # files: what macOS allows a process
 LIMITS = {"workers": 256, "processes": 64, "threads": 256, "backlog": 65535}
 
 
@@ -36,7 +35,7 @@ def main(words: list[str]) -> int:
     stop.listen(_cut_off)
     gil_state.watch()
     if (parent := os.environ.get("SERVER_DIES_WITH")) is not None:
-        _die_with(int(parent))
+        prctl.end_with(int(parent))
     _take_all_files()
     try:
         if len(words) != 3 or (port := _whole(words[2])) is None or port > 65535:
@@ -46,7 +45,7 @@ def main(words: list[str]) -> int:
         name, task, _ = words
         _serve(catalog.find_server(name), catalog.find_task(task).name, port)
     except Mendable as error:
-        readiness.fail(str(error), error.exit_code)
+        readiness.fail(error)
         return error.exit_code
     readiness.end()
     return 0
@@ -64,10 +63,10 @@ def _serve(server: Entry, task: str, port: int) -> None:
     if server.needs_python > sys.version_info[:2]:
         needed, here = (".".join(map(str, v)) for v in (server.needs_python, sys.version_info[:2]))
         fix = f"python={needed}, and fab pythons says which there are"
-        raise MachineError(f"{server.name} needs Python {needed}, this is {here}: {fix}")
+        raise MachineError(f"{server.name} needs Python {needed}, this is {here}", fix)
     if missing := [name for name in server.needs if importlib.util.find_spec(name) is None]:
         fix = requirements.remedy(missing)
-        raise MachineError(f"{server.name} needs {' and '.join(missing)}: {fix}")
+        raise MachineError(f"{server.name} needs {' and '.join(missing)}", fix)
     try:
         serve = importlib.import_module(server.module).serve
         if is_plain:
@@ -85,7 +84,7 @@ def _without(server: Entry, error: ImportError) -> MachineError:
     fix = f"mend {places.shown(server.path)}" if is_ours else requirements.remedy([name])
     said = " ".join(str(error).split())
     what = f"{error.name or 'a module'}, which cannot be imported ({said})"
-    return MachineError(f"{server.name} needs {what}: {fix}")
+    return MachineError(f"{server.name} needs {what}", fix)
 
 
 def _setting(key: str, default: object) -> object:
@@ -116,18 +115,13 @@ def _shown(text: str) -> str:
 def _take_all_files() -> None:
     """Raise the limit of open files as far as this user may: a connection is one of them."""
     hard = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    with contextlib.suppress(ValueError, OSError):  # macOS has a hard limit that it refuses
-        resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    for limit in (hard, OPEN_MAX):  # macOS refuses its own hard limit, which is infinity
+        with contextlib.suppress(ValueError, OSError):
+            resource.setrlimit(resource.RLIMIT_NOFILE, (limit, hard))
+            return
 
 
 def _cut_off() -> None:
     print(f"what was not answered after {DRAIN:.0f} s is cut off", file=sys.stderr)
     readiness.end()
     leave(0)
-
-
-def _die_with(parent: int) -> None:
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:  # it ended before the call, perhaps before this process ran
-            os._exit(1)

@@ -54,9 +54,21 @@ class Case:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What tells this case from all others: its command and its load, a closed loop."""
+        """What tells this case from all others: its id and its load, a closed loop."""
         asked = () if self.request is None else astuple(self.request)
-        return (self.command, self.users, self.keep_alive, None, *asked)
+        return (self.id, self.users, self.keep_alive, None, *asked)
+
+    @cached_property
+    def id(self) -> str:
+        """The name of its server, settings, interpreter and task: `threads(workers=16)/sleep_sync`.
+
+        It does not depend on what a server is called on the command line.
+        """
+        given = ",".join(f"{key}={self.settings[key]}" for key in sorted(self.settings))
+        settings = f"({given})" if given else ""
+        python = f"@{self.python}" if self.python else ""
+        path = f" path={self.path}" if self.path else ""
+        return f"{self.server}{settings}{python}/{self.task}{path}"
 
     @property
     def name(self) -> str:

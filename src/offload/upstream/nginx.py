@@ -4,19 +4,18 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import ctypes
 import os
 import pwd
 import re
 import shutil
 import signal
 import subprocess
-import sys
-from collections.abc import AsyncIterator, Callable, Sequence
+from collections.abc import AsyncIterator, Sequence
 from pathlib import Path
 
 import tornado.web
 
+from offload import prctl
 from offload.errors import StartError
 from offload.upstream.application import WWW
 from offload.upstream.backend import Serving, answers
@@ -124,7 +123,7 @@ async def _start(program: str, folder: Path, lock: int) -> asyncio.subprocess.Pr
             stderr=asyncio.subprocess.DEVNULL,
             start_new_session=True,  # a Ctrl-C is for the supervisor, which then ends this
             pass_fds=(lock,),
-            preexec_fn=_end_with_parent(),
+            preexec_fn=prctl.at_parents_end(os.getpid(), signal.SIGTERM),
         )
     except OSError as error:
         raise StartError(f"nginx did not start: {error}") from None
@@ -149,17 +148,3 @@ def _early_log(program: str) -> list[str]:
     found = re.search(rb"/(\d+)\.(\d+)\.(\d+)", shown)
     version = tuple(int(part) for part in found.groups()) if found else (0,)
     return ["-e", "nginx.log"] if version >= (1, 19, 5) else []
-
-
-def _end_with_parent() -> Callable[[], None] | None:
-    """Prepare what makes Linux send the child SIGTERM when this process dies, even by kill -9."""
-    if sys.platform != "linux":
-        return None
-    parent, libc = os.getpid(), ctypes.CDLL(None)  # loaded here: not between fork and exec
-
-    def ask() -> None:
-        libc.prctl(PR_SET_PDEATHSIG, signal.SIGTERM)
-        if os.getppid() != parent:  # it died before this was asked
-            os._exit(1)
-
-    return ask

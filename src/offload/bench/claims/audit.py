@@ -80,7 +80,7 @@ def _exceeded_ceilings(one: Audit, bounds: list[_Bound]) -> Iterator[str]:
             figure = bound.figure
             ceiling = f"{one.processes} x {figure.slots} / {figure.service_s:g} s"
             yield f"{figure.name} {figure.rate:g}/s exceeds {ceiling} = {bound.ceiling:g}/s"
-    fits = (n for n in range(1, MAX_PROCESSES) if _fits(one, n))
+    fits = (n for n in range(1, MAX_PROCESSES + 1) if _fits(one, n))
     fewest = next(fits, None)
     yield "no number of processes fits" if fewest is None else f"{fewest} processes fit every row"
 

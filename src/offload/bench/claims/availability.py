@@ -23,9 +23,13 @@ def evaluate_availability(
     in part if fewer requests fail, and does not hold if none fails in a sufficiently long run.
     """
     keys = (LONG, one.case.key, False)
-    runs = [r for r in records or () if (r.kind, r.key, r.quick) == keys and r.completed]
-    completed = runs[-1].completed or 0 if runs else 0
-    finished = completed + (runs[-1].failures or 0 if runs else 0)
+    runs = [
+        r
+        for r in records or ()
+        if (r.trial.kind, r.key, r.trial.quick) == keys and r.result.completed
+    ]
+    completed = runs[-1].result.completed or 0 if runs else 0
+    finished = completed + (runs[-1].result.failures or 0 if runs else 0)
     low, high = student_t.binomial_interval(completed, finished) if finished else (None, None)
     verdict, reason = _verdict(one, records, low, high)
     return ClaimVerdict(

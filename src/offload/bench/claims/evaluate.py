@@ -74,28 +74,31 @@ def evaluate_claim(
 def _case_records(case: Case, records: Sequence[Record]) -> list[Record]:
     """Return the records of a case or its quick variant: the last one of each round."""
     keys = (case.key, case.quick().key)
-    own = [r for r in records if r.kind != PAIR and r.key in keys]
-    return list({(r.kind, r.round): r for r in own}.values())
+    own = [r for r in records if r.trial.kind != PAIR and r.key in keys]
+    return list({(r.trial.kind, r.trial.round): r for r in own}.values())
 
 
 def _ratio(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> paired_test.Verdict:
     """Compare the visits in pairs by round; without visits, compare the two long runs."""
-    figures = {r.round: value for r in other if (value := _figure(claim, r)) and r.kind == VISIT}
+    figures = {
+        r.trial.round: value
+        for r in other
+        if (value := _figure(claim, r)) and r.trial.kind == VISIT
+    }
     pairs = [
-        (value, figures[r.round])
+        (value, figures[r.trial.round])
         for r in one
-        if r.kind == VISIT and r.round in figures and (value := _figure(claim, r))
+        if r.trial.kind == VISIT and r.trial.round in figures and (value := _figure(claim, r))
     ]
     if not pairs:
         longs = [[v for r in own if (v := _figure(claim, r))] for own in (one, other)]
         pairs = [(longs[0][0], longs[1][0])] if all(longs) else []
-    is_quick = any(r.quick for r in one)
+    is_quick = any(r.trial.quick for r in one)
     return paired_test.compare(pairs, (sequential.QUICK if is_quick else sequential.NORMAL).level)
 
 
 def _figure(claim: Claim, record: Record) -> float | None:
-    value = getattr(record, claim.figure)
-    return float(value) if value else None
+    return record.figure(claim.figure) or None
 
 
 def _verdict(
@@ -114,7 +117,10 @@ def _verdict(
     if found.low is None or found.high is None:
         return UNRESOLVED, "one run of each gives no interval"
     if bound := [r for r in (*one, *other) if _is_client_bound(r)]:
-        return UNRESOLVED, f"{bound[0].driver} was what bound the rate of {bound[0].server}"
+        return (
+            UNRESOLVED,
+            f"{bound[0].load.driver} was what bound the rate of {bound[0].case.server}",
+        )
     comparison = (claim.ratio, claim.alike, found.low, found.high)
     verdict = replication.classify_replication(*comparison)
     return verdict, replication.explain_replication(verdict, *comparison)
@@ -140,22 +146,26 @@ def _missing(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> st
 
 def _difference(one: Sequence[Record], other: Sequence[Record]) -> str | None:
     """Return how the responses of two cases differ; None if they have the same content."""
-    firsts = [next((r for r in own if r.body_sha256), None) for own in (one, other)]
+    firsts = [next((r for r in own if r.baseline.body_sha256), None) for own in (one, other)]
     a, b = firsts
     if a is None or b is None or not all(_is_stable(r) for r in (a, b)):
         return None
-    if a.content is not None and b.content is not None:
-        same, shown = a.content == b.content, f"{a.content[:60]!r} against {b.content[:60]!r}"
+    if a.baseline.content is not None and b.baseline.content is not None:
+        same, shown = (
+            a.baseline.content == b.baseline.content,
+            f"{a.baseline.content[:60]!r} against {b.baseline.content[:60]!r}",
+        )
     else:
-        same, shown = a.body_sha256 == b.body_sha256, "other bytes"
+        same, shown = a.baseline.body_sha256 == b.baseline.body_sha256, "other bytes"
     if same:
         return None
-    return f"the answers differ: {a.body_bytes} against {b.body_bytes} bytes, {shown}"
+    lengths = f"{a.baseline.body_bytes} against {b.baseline.body_bytes} bytes"
+    return f"the answers differ: {lengths}, {shown}"
 
 
 def _is_stable(record: Record) -> bool:
-    return bool(catalog.find_task(record.task).constants.get("STABLE", True))
+    return bool(catalog.find_task(record.case.task).constants.get("STABLE", True))
 
 
 def _is_client_bound(record: Record) -> bool:
-    return record.kind == VISIT and any(f.startswith("client-bound") for f in record.flags)
+    return record.trial.kind == VISIT and any(f.kind == "client-bound" for f in record.flags)

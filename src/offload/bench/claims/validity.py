@@ -19,20 +19,31 @@ def validity_warnings(own: Sequence[Record]) -> list[str]:
     Return at most one warning.
     """
     found = []
-    if sum((r.others_cpu or 0.0) > MAX_OTHERS_CPU for r in own) > len(own) / 2:
+    if sum((r.resources.host.others_cpu or 0.0) > MAX_OTHERS_CPU for r in own) > len(own) / 2:
         found = ["other processes used the CPU: measure again at a quieter time"]
-    alone_s = min((r.alone_s for r in own if r.alone_s), default=0.0)  # the least disturbed
+    alone_s = min(
+        (r.baseline.alone_s for r in own if r.baseline.alone_s), default=0.0
+    )  # the least disturbed
     for record in own:
-        if record.kind != VISIT or not record.rate or record.little_ratio is None:
+        if (
+            record.trial.kind != VISIT
+            or not record.result.rate
+            or record.result.little_ratio is None
+        ):
             continue
         known = operational_laws.ceilings(
-            users=record.users, service_s=alone_s if alone_s > capacity.SHORT else 0
+            users=record.case.users, service_s=alone_s if alone_s > capacity.SHORT else 0
         )
-        known += operational_laws.ceilings(workers=record.slots, service_s=record.slot_s)
+        known += operational_laws.ceilings(
+            workers=record.tasks.slots, service_s=record.tasks.slot_s
+        )
         known += capacity.ceilings(record, alone_s)
-        if exceeded := [c for c in known if record.rate > ABOVE * c.rate]:
+        if exceeded := [c for c in known if record.result.rate > ABOVE * c.rate]:
             kind, rate = exceeded[0].kind, exceeded[0].rate
-            found = [f"{record.task} is above its {kind} ceiling of {rate:.2f}/s"]
-        elif abs(record.little_ratio - 1) > LITTLE_TOLERANCE:
-            found = [f"rate x mean / users of {record.server} is {record.little_ratio:.2f}, not 1"]
+            found = [f"{record.case.task} is above its {kind} ceiling of {rate:.2f}/s"]
+        elif abs(record.result.little_ratio - 1) > LITTLE_TOLERANCE:
+            found = [
+                f"rate x mean / users of {record.case.server} is "
+                f"{record.result.little_ratio:.2f}, not 1"
+            ]
     return found

@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import sys
 from dataclasses import replace
-from datetime import UTC, datetime
 
 from offload import upstream
 from offload.bench.records import journal
-from offload.bench.records.record import Record
-from offload.bench.trial import builder
-from offload.bench.trial.load_phase import measure_load
+from offload.bench.records.record import Baseline, CaseFacts, Record, ServerFacts
+from offload.bench.trial import builder, load_phase
+from offload.bench.trial.single_request import SingleRequest
+from offload.bench.trial.trial import built
 from offload.bench.trial.warmup import prime
 from offload.errors import StartError
 from offload.loads import Load
 from offload.registry import catalog
 from offload.suites import Case
+from offload.upstream import Upstream
 
 
 def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
@@ -35,9 +36,16 @@ def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
         path=path,
     )
     known = upstream.running() if "upstream" in catalog.find_task(task).needs else None
-    record = builder.with_facts(builder.new(case, journal.LASTING, known), facts)
-    record = replace(with_load(record, load), alone_s=_alone_s(load.url))
-    return measure_load(record, load, driver, facts, known)
+    before = Baseline(alone_s=_alone_s(load.url))
+    return _loaded(
+        builder.case_facts(case, known),
+        builder.server_facts(facts),
+        before,
+        load,
+        driver,
+        facts,
+        known,
+    )
 
 
 def _text(fact: object) -> str | None:
@@ -56,26 +64,30 @@ def _alone_s(url: str) -> float | None:
 
 
 def of_url(load: Load, driver: str) -> Record:
-    """Load any URL of this machine; nothing is known of what answers there."""
-    record = Record(
-        run=journal.LASTING,
-        server="url",
-        task=load.url,
-        users=load.users,
-        command=f"fab run_load_test:url={load.url}",
-        utc=datetime.now(UTC).isoformat(timespec="seconds"),
-    )
-    return measure_load(with_load(record, load), load, driver, None, None)
+    """Load any URL of this machine; server facts are unavailable for an external URL."""
+    command = f"fab run_load_test:url={load.url}"
+    case = CaseFacts(f"url/{load.url}", "url", load.url, command, load.users)
+    return _loaded(case, ServerFacts(), Baseline(), load, driver, None, None)
 
 
-def with_load(record: Record, load: Load) -> Record:
-    """Add what was asked of the load tool."""
-    return replace(
-        record,
-        url=load.url,
+def _loaded(
+    case: CaseFacts,
+    server: ServerFacts,
+    before: Baseline,
+    load: Load,
+    driver: str,
+    facts: dict[str, object] | None,
+    known: Upstream | None,
+) -> Record:
+    case = replace(
+        case,
         seconds=load.seconds,
         requests=load.requests,
         keep_alive=load.keep_alive,
         asked_rate=load.rate,
         think_s=load.think,
     )
+    made = builder.trial(journal.LASTING)
+    loaded = load_phase.run(case, load, driver, facts, known)
+    server = replace(server, interpreter={**server.interpreter, **loaded.gil_state})
+    return built(made, case, server, before, SingleRequest(), loaded)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from offload import upstream
 from offload.bench.experiments import paired
@@ -66,10 +66,12 @@ def measure_gil_cost(threads: Case, processes: Case, tell: Tell) -> GilCost:
             held = stack.enter_context(upstream.hold()).upstream
         tell("a visit to threads, with the meter: some 6 s")
         record = _visit(threads, folder.name, held)
-        if record.problem is None or record.completed:  # else its problem is all there is to keep
+        if (
+            record.problem is None or record.result.completed
+        ):  # else its problem is all there is to keep
             journal.append(folder, record)
         if record.problem is not None:
-            raise RunError(record.problem)
+            raise RunError(str(record.problem))
         tell("direct calls, one thread, all threads, all processes: some 10 s")
         environment = {} if held is None else held.environment()
         calls = direct(threads.task, workers, threads.python, threads.path, environment)
@@ -81,8 +83,8 @@ def measure_gil_cost(threads: Case, processes: Case, tell: Tell) -> GilCost:
 
 def _visit(case: Case, run: str, held: Upstream | None) -> Record:
     # round 0, for those from 1 on are of the pairs
-    record = replace(builder.new(case, run, held), kind=VISIT, suite="gil", round=0)
-    return visit(case, "builtin", record, held, lambda *_: None, gil=True)
+    made = builder.trial(run, kind=VISIT, suite="gil", round=0)
+    return visit(case, "builtin", made, held, lambda *_: None, gil=True)
 
 
 def _lost(ratio: float | None) -> float | None:

@@ -53,15 +53,21 @@ def summarize(records: Sequence[Record]) -> list[Hop]:
     """Sum the rounds up, server by server; without a direct answer nothing is known to be added."""
     rounds: dict[str, dict[int, Record]] = {}
     for record in records:
-        if record.rate and record.cpu_ms_per_request and record.round is not None:
-            rounds.setdefault(record.server, {})[record.round] = record
+        if (
+            record.result.rate
+            and record.resources.cpu_ms_per_request
+            and record.trial.round is not None
+        ):
+            rounds.setdefault(record.case.server, {})[record.trial.round] = record
     return [_hop(server, rounds) for server in (*SERVERS, *PEERS) if server in rounds]
 
 
 def left_out(measured: InTurn) -> dict[str, str]:
     """Say by server why it has no figures, wholly or from some round on."""
     known = {hop.server for hop in summarize(measured.records)}
-    without = {r.server: r.problem for r in measured.records if r.server not in known}
+    without = {
+        r.case.server: str(r.problem) for r in measured.records if r.case.server not in known
+    }
     why = {name: f"{name}: {said or 'no request was completed'}" for name, said in without.items()}
     return why | measured.missing
 
@@ -106,8 +112,8 @@ def _mean(values: Sequence[float]) -> Interval | None:
 
 
 def _rate(record: Record) -> float:
-    return record.rate or 0.0
+    return record.result.rate or 0.0
 
 
 def _cpu_us(record: Record) -> float:
-    return 1000 * (record.cpu_ms_per_request or 0.0)
+    return 1000 * (record.resources.cpu_ms_per_request or 0.0)

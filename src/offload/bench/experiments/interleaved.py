@@ -9,7 +9,7 @@ import random
 import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from itertools import chain, islice
 from pathlib import Path
 
@@ -63,7 +63,7 @@ def measure_interleaved(
                 for number in chain([first], islice(rounds, TOGETHER - 1)):
                     tell(f"round {number}: {len(servers)} servers in turn")
                     for order, each in enumerate(rng.sample(servers, len(servers)), 1):
-                        record = replace(each.slice(number, seed, slice_s), order=order)
+                        record = each.slice(number, seed, slice_s, order)
                         journal.append(folder, record)
                         records.append(record)
     return InTurn(tuple(records), missing, folder)

@@ -5,13 +5,15 @@ from __future__ import annotations
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
+from urllib.parse import urljoin
 
 from offload import upstream
-from offload.bench.records.record import PAIR, Record
+from offload.bench.records.record import PAIR, Baseline, CaseFacts, Record, ServerFacts, Trial
 from offload.bench.target import server
-from offload.bench.trial import builder, workload
-from offload.bench.trial.load_phase import measure_load
-from offload.bench.trial.trial import prepared
+from offload.bench.trial import builder, load_phase, workload
+from offload.bench.trial.single_request import SingleRequest
+from offload.bench.trial.trial import baseline, built
+from offload.flags import Flag
 from offload.registry import catalog
 from offload.suites import Case
 from offload.upstream import Upstream
@@ -19,18 +21,28 @@ from offload.upstream import Upstream
 
 @dataclass(frozen=True)
 class Live:
-    """A running server, the record that its slices begin with, and its upstream."""
+    """A running server, what its slices start with, and its upstream."""
 
     running: server.Server
-    record: Record
+    made: Trial
+    case: CaseFacts
+    facts: ServerFacts
+    baseline: Baseline
+    doubts: tuple[Flag, ...]
     upstream: Upstream | None
 
-    def slice(self, number: int, seed: int, seconds: float) -> Record:
-        """Load it for `seconds` at least, and until every user has an answer."""
-        record = replace(self.record, round=number, seed=seed)
-        window = workload.window(record, self.running.facts)
+    def slice(self, number: int, seed: int, seconds: float, order: int | None = None) -> Record:
+        """Load it for at least `seconds`, and until every user has a response."""
+        made = replace(self.made, round=number, seed=seed, order=order)
+        url = urljoin(self.running.url, workload.request(self.case).path)
+        serial = bool(self.running.facts.get("serial"))
+        window = workload.window(url, self.case, self.facts, self.baseline, serial)
         load = replace(window, seconds=seconds, cycles=1.0, completions=workload.FEW)
-        return measure_load(record, load, "builtin", self.running.facts, self.upstream)
+        loaded = load_phase.run(self.case, load, "builtin", self.running.facts, self.upstream)
+        state = {**self.facts.interpreter, **loaded.gil_state}
+        facts = replace(self.facts, interpreter=state)
+        alone = SingleRequest()
+        return built(made, self.case, facts, self.baseline, alone, loaded, self.doubts)
 
 
 @contextmanager
@@ -42,5 +54,9 @@ def live(case: Case, run: str, suite: str) -> Iterator[Live]:
             held = stack.enter_context(upstream.hold()).upstream
         running = server.start(case, {} if held is None else held.environment())
         stack.callback(server.stop, running, server.ABANDONED)
-        record = replace(builder.new(case, run, held), kind=PAIR, suite=suite)
-        yield Live(running, prepared(builder.with_facts(record, running.facts), running), held)
+        made = builder.trial(run, kind=PAIR, suite=suite)
+        case_facts = builder.case_facts(case, held)
+        facts = builder.server_facts(running.facts)
+        url = urljoin(running.url, workload.request(case_facts).path)
+        before, doubts = baseline(made, case_facts, url)
+        yield Live(running, made, case_facts, facts, before, doubts, held)

@@ -6,15 +6,15 @@ import random
 import sys
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+from offload import prctl
 from offload.bench.experiments.progress import duration
 from offload.bench.records import journal, rate
 from offload.bench.records.record import VISIT, Record
 from offload.bench.stats import resampling, sequential
 from offload.bench.stats.resampling import ResamplingResult
-from offload.bench.target import server
 from offload.bench.trial import builder
 from offload.bench.trial.trial import visit
 from offload.suites import Case
@@ -40,13 +40,13 @@ class CheckResult:
 
 def measure_visits(visits: int) -> Path:
     """Run `visits` visits of VARIED and a few of ACCURATE; return the folder of their records."""
-    server.adopt_orphans()
+    prctl.adopt_orphans()
     folder = journal.new_run("check_method")
     cases = [ACCURATE] * ACCURATE_VISITS + [VARIED] * visits
     started = time.monotonic()
     for number, case in enumerate(cases, start=1):
-        record = replace(builder.new(case, folder.name, None), kind=VISIT, suite="check_method")
-        record = visit(case, "builtin", replace(record, round=number), None, lambda *_: None)
+        made = builder.trial(folder.name, kind=VISIT, suite="check_method", round=number)
+        record = visit(case, "builtin", made, None, lambda *_: None)
         journal.append(folder, record)
         if number % 10 == 0:
             left = (time.monotonic() - started) / number * (len(cases) - number)
@@ -57,10 +57,10 @@ def measure_visits(visits: int) -> Path:
 def check_records(records: Sequence[Record], seed: int = 0) -> list[CheckResult]:
     """Check the records of `measure_visits`; the same `seed` repeats the same resampling."""
     rng = random.Random(seed)  # noqa: S311 - no secret
-    rates = [r.rate for r in records if r.task == VARIED.task and r.rate]
+    rates = [r.result.rate for r in records if r.case.task == VARIED.task and r.result.rate]
     pairs = list(zip(rates[::2], rates[1::2], strict=False))  # neighbours in time
     return [
-        _accuracy([r for r in records if r.task == ACCURATE.task]),
+        _accuracy([r for r in records if r.case.task == ACCURATE.task]),
         _check_hits(
             "coverage", resampling.coverage(rates, rng=rng), "an interval that contains 95 %"
         ),
@@ -73,9 +73,9 @@ def check_records(records: Sequence[Record], seed: int = 0) -> list[CheckResult]
 
 def truth(record: Record) -> float | None:
     """Return the true rate of a saturated pool in requests/s: slots / mean slot time."""
-    if record.slots is None or not record.slot_s:
+    if record.tasks.slots is None or not record.tasks.slot_s:
         return None
-    return record.slots / record.slot_s
+    return record.tasks.slots / record.tasks.slot_s
 
 
 def _accuracy(records: Sequence[Record]) -> CheckResult:

@@ -6,8 +6,8 @@ import sys
 import time
 from collections.abc import Sequence
 
+from offload.bench.experiments.live import Live
 from offload.bench.experiments.progress import duration
-from offload.bench.records.record import Record
 from offload.bench.stats.paired_test import Verdict
 from offload.bench.trial import workload
 from offload.suites import Case
@@ -24,11 +24,11 @@ class Pace:
         self._look, self._done, self._seen, self._pair_s = 0, 0, 0, 0.0
         self._began = self._at = time.monotonic()  # of these pairs, and of the last one's end
 
-    def begin(self, look: int, most: int, records: Sequence[Record], slice_s: float) -> None:
+    def begin(self, look: int, most: int, servers: Sequence[Live], slice_s: float) -> None:
         """Begin the pairs up to a look, of at most so many; say how long, before the first."""
         self._look, self._done, self._seen = look, len(self._pairs), len(self._pairs)
         self._began = self._at = time.monotonic()
-        cycles = [workload.cycle_s(record) for record in records]
+        cycles = [workload.cycle_s(one.case, one.facts, one.baseline) for one in servers]
         self._pair_s = sum(max(workload.WARM, c) + max(slice_s, c) + AROUND for c in cycles)
         if not self._pairs:
             names = f"{self._one} against {self._other}, in turn"

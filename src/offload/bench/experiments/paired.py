@@ -9,9 +9,10 @@ from __future__ import annotations
 import random
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
+from offload import prctl
 from offload.bench.experiments import progress
 from offload.bench.experiments.live import Live, live
 from offload.bench.experiments.pace import Pace
@@ -54,7 +55,7 @@ def run_of(name: str, *cases: Case) -> Iterator[Path]:
     """
     for case in cases:
         server.command(case, port=0)
-    server.adopt_orphans()
+    prctl.adopt_orphans()
     folder = journal.new_run(name)
     try:
         yield folder
@@ -83,7 +84,7 @@ def pairs_of(
             servers = [
                 stack.enter_context(live(case, folder.name, "compare")) for case in (one, other)
             ]
-            pace.begin(look, most, [each.record for each in servers], SLICE)
+            pace.begin(look, most, servers, SLICE)
             stack.enter_context(progress.live(pace.line))
             lost = 0
             while len(pairs) < look:
@@ -91,13 +92,15 @@ def pairs_of(
                 for record in both:
                     journal.append(folder, record)
                 records += both
-                first, second = both[0].rate, both[1].rate
+                first, second = both[0].result.rate, both[1].result.rate
                 if first and second:
                     pairs.append((first, second))
                     continue
                 lost += 1
                 if lost >= LOST:
-                    why = next((r.problem for r in both if r.problem), "no request was completed")
+                    why = next(
+                        (str(r.problem) for r in both if r.problem), "no request was completed"
+                    )
                     raise RunError(f"{LOST} pairs without two rates: {why}")
         found = paired_test.compare(pairs, effect=effect)
         pace.tell(found)
@@ -110,7 +113,7 @@ def _pair(both: Sequence[Live], number: int, seed: int, is_turned: bool) -> tupl
     """Load both once, in either order; give the records in the order of the cases."""
     one, other = both
     if is_turned:
-        second = other.slice(number, seed, SLICE)
-        return replace(one.slice(number, seed, SLICE), order=2), replace(second, order=1)
-    first = one.slice(number, seed, SLICE)
-    return replace(first, order=1), replace(other.slice(number, seed, SLICE), order=2)
+        second = other.slice(number, seed, SLICE, order=1)
+        return one.slice(number, seed, SLICE, order=2), second
+    first = one.slice(number, seed, SLICE, order=1)
+    return first, other.slice(number, seed, SLICE, order=2)

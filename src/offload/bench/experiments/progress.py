@@ -25,7 +25,7 @@ class Progress:
 
     def __init__(self, plan: Plan, todo: Sequence[Due], records: Sequence[Record]) -> None:
         self._plan = plan
-        self._took = {(r.kind, r.key): sum(r.phases.values()) for r in records}
+        self._took = {(r.trial.kind, r.key): sum(r.trial.phases.values()) for r in records}
         self._place, self._name, self._again = "", "", ""
         self._phase, self._phase_ends = "start", time.monotonic()
         self._ends = time.monotonic() + self._expected_s(todo)
@@ -59,9 +59,9 @@ class Progress:
 
     def done(self, record: Record) -> None:
         """End a visit with its rate, or with why it has none."""
-        self._took[record.kind, record.key] = sum(record.phases.values())
-        rate = "no rate" if record.rate is None else f"{record.rate:.2f} trans/s"
-        again = self._again if record.attempt > 1 else ""
+        self._took[record.trial.kind, record.key] = sum(record.trial.phases.values())
+        rate = "no rate" if record.result.rate is None else f"{record.result.rate:.2f} trans/s"
+        again = self._again if record.trial.attempt > 1 else ""
         line = f"[{self._place}] {self._name}: {record.problem or rate}{again}"
         self._console.print(line, markup=False, soft_wrap=True)
 

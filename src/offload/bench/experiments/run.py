@@ -9,13 +9,12 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from offload import upstream
+from offload import prctl, upstream
 from offload.bench.experiments.progress import Progress
 from offload.bench.records import journal, schedule
 from offload.bench.records.plan import Plan
 from offload.bench.records.record import VISIT, Record
 from offload.bench.records.schedule import Due
-from offload.bench.target import server
 from offload.bench.trial import builder, flags
 from offload.bench.trial.trial import visit
 from offload.errors import Mendable, RunError
@@ -29,7 +28,7 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
 
     Raises RunError when another process works on the same run.
     """
-    server.adopt_orphans()
+    prctl.adopt_orphans()
     records = journal.read(folder) if (folder / journal.FILE).exists() else []
     with ExitStack() as stack:
         stack.enter_context(_alone(folder))
@@ -62,8 +61,8 @@ def _made(
     driver = "builtin" if due.kind == VISIT else plan.driver or "builtin"
     for attempt in (1, 2):
         known = None if isinstance(needed, Mendable) else needed
-        record = replace(
-            builder.new(due.case, folder.name, known),
+        made = builder.trial(
+            folder.name,
             kind=due.kind,
             suite=plan.suite,
             seed=plan.seed,
@@ -74,9 +73,10 @@ def _made(
             target=plan.target,
         )
         if isinstance(needed, Mendable):
-            record = builder.not_available(record, needed)
+            facts = builder.case_facts(due.case, None)
+            record = builder.unavailable(made, facts, due.case.settings, needed)
         else:
-            record = visit(due.case, driver, record, known, progress.phase, gil=due.round == 1)
+            record = visit(due.case, driver, made, known, progress.phase, gil=due.round == 1)
         doubts = (*flags.of_tool(record, plan.missing), *flags.of_bodies(record, earlier))
         record = replace(record, flags=record.flags + doubts)
         yield record

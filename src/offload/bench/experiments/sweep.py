@@ -43,9 +43,9 @@ def fit(records: Sequence[Record], over: str) -> Sweep:
     """Fit the rates of a sweep's visits; raise RunError when there are none."""
     found: dict[int, dict[int | None, Record]] = {}
     for record in records:
-        number = record.workers if over == WORKERS else record.users
-        if record.kind == VISIT and number is not None:
-            found.setdefault(number, {})[record.round] = record
+        number = record.server.workers if over == WORKERS else record.case.users
+        if record.trial.kind == VISIT and number is not None:
+            found.setdefault(number, {})[record.trial.round] = record
     points = tuple(
         (number, rate.of_visits(list(visits.values()))) for number, visits in sorted(found.items())
     )

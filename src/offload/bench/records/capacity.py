@@ -17,11 +17,11 @@ SHORT = 0.01  # s: below it a request alone is mostly hops and wake-ups, which o
 
 def ceilings(record: Record, alone_s: float | None) -> list[Ceiling]:
     """Give that ceiling by a record of the case and the time alone in s; nothing if unknown."""
-    asked = tuple((record.request or {}).values())
-    slots = _told(record.suite or "").get((record.server, record.task, *asked))
+    asked = tuple((record.case.request or {}).values())
+    slots = _told(record.trial.suite or "").get((record.case.server, record.case.task, *asked))
     if slots is None or alone_s is None or alone_s <= SHORT:
         return []
-    processes = record.settings.get("processes", record.workers)
+    processes = record.server.settings.get("processes", record.server.workers)
     count = slots * (processes if isinstance(processes, int) else 1)
     return operational_laws.ceilings(workers=count, service_s=alone_s)
 

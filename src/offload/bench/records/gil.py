@@ -27,27 +27,27 @@ class Gil:
 def gil_figures(record: Record) -> Gil:
     """Derive them from one record: of a visit that asked for the GIL all are known, else few."""
     gamma, kappa = _wait_share(record), _inflation(record)
-    is_known = gamma is not None and kappa and record.slots
+    is_known = gamma is not None and kappa and record.tasks.slots
     return Gil(
-        record.gil_hold,
-        record.gil_utilisation,
+        record.gil.hold.value,
+        record.gil.utilisation.value,
         gamma,
         kappa,
-        gil.speed_up(record.slots or 1, gamma or 0.0, kappa or 1.0) if is_known else None,
-        record.gil_switches / record.completed
-        if record.gil_switches is not None and record.completed
+        gil.speed_up(record.tasks.slots or 1, gamma or 0.0, kappa or 1.0) if is_known else None,
+        record.gil.switches / record.result.completed
+        if record.gil.switches is not None and record.result.completed
         else None,
     )
 
 
 def _wait_share(record: Record) -> float | None:
-    w_n, c_n, q_n = record.task_s, record.task_cpu_s, record.task_queued_s
-    b = record.alone_blocked_s
+    w_n, c_n, q_n = record.tasks.wall_s, record.tasks.cpu_s, record.tasks.queued_s
+    b = record.tasks.alone_blocked_s
     if w_n is None or c_n is None or q_n is None or b is None or w_n == 0:
         return None
     return gil.wait_share(w_n, c_n, q_n, b)
 
 
 def _inflation(record: Record) -> float | None:
-    c_n, c_1 = record.task_cpu_s, record.alone_task_cpu_s
+    c_n, c_1 = record.tasks.cpu_s, record.tasks.alone_cpu_s
     return None if c_n is None or not c_1 else gil.inflation(c_n, c_1)

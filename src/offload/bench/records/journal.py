@@ -5,11 +5,14 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from dataclasses import replace as replaced
 from datetime import UTC, datetime
 from pathlib import Path
 
 from offload import files
-from offload.bench.records.record import Record, from_line
+from offload.bench.records import machines
+from offload.bench.records.lines import SchemaError, from_line, to_line
+from offload.bench.records.record import Record
 from offload.errors import StorageError
 
 RESULTS = Path(os.environ.get("RESULTS", "results")).absolute()
@@ -53,12 +56,17 @@ def check_writable() -> None:
 
 
 def append(folder: Path, record: Record) -> None:
-    """Add one record, durably: one write to an O_APPEND descriptor, then fsync."""
+    """Add one record, durably: one write to an O_APPEND descriptor, then fsync.
+
+    The machine that it was measured on is added to run.json, unless it stands there.
+    """
     path = folder / FILE
     try:
+        name = machines.keep(folder, record.environment) if record.environment else None
+        record = replaced(record, trial=replaced(record.trial, machine=name))
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            _write(descriptor, path, record.to_line().encode() + b"\n")
+            _write(descriptor, path, to_line(record).encode() + b"\n")
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -67,16 +75,26 @@ def append(folder: Path, record: Record) -> None:
 
 
 def read(folder: Path) -> list[Record]:
-    """Read the records of a run; a torn line, left by a crash, is passed over with a warning."""
+    """Read the records of a run; a torn line, left by a crash, is passed over with a warning.
+
+    Raises StorageError when they cannot be read, or were written by another version.
+    """
     path = folder / FILE
     try:
         lines = path.read_bytes().decode(errors="replace").removesuffix("\n").split("\n")
     except OSError as error:
         raise _unusable(path, error) from error
     records = []
+    known = machines.read(folder)
     for number, line in enumerate(lines if lines != [""] else [], start=1):
         try:
-            records.append(from_line(line))
+            record = from_line(line)
+            machine = known.get(record.trial.machine or "", {})
+            records.append(replaced(record, environment=machine))
+        except SchemaError as error:
+            raise StorageError(
+                f"{path}:{number}: {error}: measure again, or use the version that wrote it"
+            ) from None
         except ValueError as error:
             print(f"warning: {path}:{number} is no record, passed over: {error}", file=sys.stderr)
     return records
@@ -96,17 +114,6 @@ def newest() -> Path:
         raise StorageError(f"no run in {RESULTS}: make one by fab quick") from None
     except OSError as error:
         raise _unusable(RESULTS, error) from error
-
-
-def newest_planned() -> Path:
-    """Find the newest run that has a plan; raise StorageError when there is none."""
-    folders = (path.parent for path in RESULTS.glob("*/run.json"))
-    newest = max((f.name for f in folders if not is_example(f)), default=None)
-    if newest is None:
-        raise StorageError(
-            f"no run to go on with in {RESULTS}: begin one by fab run_all_load_tests"
-        )
-    return RESULTS / newest
 
 
 def is_example(folder: Path) -> bool:

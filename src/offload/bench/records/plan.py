@@ -9,11 +9,12 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from offload import files
+from offload.bench.records import machines
 from offload.bench.stats import sequential
 from offload.errors import StorageError
 from offload.suites import Case, from_values
 
-FILE = "run.json"
+FILE = machines.FILE
 
 
 @dataclass(frozen=True)
@@ -49,7 +50,8 @@ def save(plan: Plan, folder: Path) -> None:
     """Keep the plan in its run's folder; raise StorageError."""
     path = folder / FILE
     try:
-        files.replace(path, json.dumps(asdict(plan), indent=1).encode() + b"\n")
+        values = {**asdict(plan), machines.KEY: machines.read(folder)}
+        files.replace(path, json.dumps(values, indent=1).encode() + b"\n")
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}: mend its rights or space") from error
 
@@ -59,6 +61,7 @@ def load(folder: Path) -> Plan:
     path = folder / FILE
     try:
         values = json.loads(path.read_bytes())
+        values.pop(machines.KEY, None)
         cases = tuple(from_values(case) for case in values.pop("cases"))
         return Plan(cases=cases, **values)
     except OSError as error:

@@ -14,9 +14,9 @@ def of_visits(visits: Sequence[Record]) -> Estimate:
 
     A visit without a completed request counts for nothing; none of them give an estimate of None.
     """
-    rates = [record.rate or None for record in visits]
-    quantum = max((record.rate_quantum or 0.0 for record in visits), default=0.0)
+    rates = [record.result.rate or None for record in visits]
+    quantum = max((record.result.rate_quantum or 0.0 for record in visits), default=0.0)
     newest = visits[-1] if visits else None
-    is_quick = newest is not None and newest.quick
-    target = None if newest is None else newest.target
+    is_quick = newest is not None and newest.trial.quick
+    target = None if newest is None else newest.trial.target
     return estimate(rates, sequential.QUICK if is_quick else sequential.NORMAL, target, quantum)

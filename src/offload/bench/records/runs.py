@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from offload.bench.records import journal, plan
+from offload.bench.records import journal, plan, schedule
 from offload.bench.records.record import Record
 from offload.errors import StorageError
 
@@ -23,7 +23,7 @@ class Run:
     @property
     def has_rate(self) -> bool:
         """Say whether anything was measured at all."""
-        return any(record.rate for record in self.records)
+        return any(record.result.rate for record in self.records)
 
 
 def newest_of(suite: str) -> tuple[Run | None, list[str]]:
@@ -44,9 +44,24 @@ def newest_of(suite: str) -> tuple[Run | None, list[str]]:
     return best, [f"{run.folder.name} {run.lack}" for run in newer if run.lack is not None]
 
 
+def newest_unfinished() -> Path:
+    """Find the newest run whose plan has trials left; raise StorageError when there is none."""
+    planned = (path.parent for path in journal.RESULTS.glob(f"*/{plan.FILE}"))
+    for folder in sorted(planned, key=lambda path: path.name, reverse=True):
+        if not journal.is_example(folder) and schedule.due(plan.load(folder), _records(folder)):
+            return folder
+    raise StorageError(
+        f"no unfinished run in {journal.RESULTS}: start one by fab run_all_load_tests"
+    )
+
+
+def _records(folder: Path) -> list[Record]:
+    return journal.read(folder) if (folder / journal.FILE).exists() else []
+
+
 def read(folder: Path, suite: str) -> Run:
     """Read the records that a run has of a suite."""
-    records = [record for record in journal.read(folder) if record.suite == suite]
+    records = [record for record in journal.read(folder) if record.trial.suite == suite]
     run = Run(folder, records, None)
     if not _is_finished(run):
         return Run(folder, records, f"is unfinished: fab resume:{folder.name}")

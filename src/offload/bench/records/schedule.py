@@ -36,7 +36,7 @@ def due(plan: Plan, records: Sequence[Record]) -> list[Due]:
 
     Ask again when they are done: it depends on what they measured whether there is another round.
     """
-    made = {(record.kind, record.round, record.key) for record in records}
+    made = {(record.trial.kind, record.trial.round, record.key) for record in records}
     for number in range(plan.design.last + 1):
         kind = VISIT if number else LONG
         cases = plan.order(number) if number else plan.cases if plan.driver else ()
@@ -54,22 +54,24 @@ def due(plan: Plan, records: Sequence[Record]) -> list[Due]:
 def before(records: Sequence[Record], case: Case, number: int) -> list[Record]:
     """Give a case's records of the rounds before `number`, those that were repeated left out."""
     key = case.key
-    own = [r for r in records if r.key == key and (r.round or 0) < number]
-    last = {(r.kind, r.round): r for r in own}  # a repeated visit has two records, the last counts
+    own = [r for r in records if r.key == key and (r.trial.round or 0) < number]
+    last = {
+        (r.trial.kind, r.trial.round): r for r in own
+    }  # a repeated visit has two records, the last counts
     return list(last.values())
 
 
 def is_finished(plan: Plan, own: Sequence[Record]) -> bool:
     """Say whether a case needs no further visit, by its records so far."""
-    visits = [record for record in own if record.kind == VISIT]
-    if len(own) >= HOPELESS and all(record.rate is None for record in own[-HOPELESS:]):
+    visits = [record for record in own if record.trial.kind == VISIT]
+    if len(own) >= HOPELESS and all(record.result.rate is None for record in own[-HOPELESS:]):
         return True
     if plan.driver is not None and own and own[0].is_unavailable:
         return True
     found = rate.of_visits(visits)
     if found.resolved:
         return True
-    loaded_s = sum(record.phases.get("load", 0.0) for record in visits)
+    loaded_s = sum(record.trial.phases.get("load", 0.0) for record in visits)
     return found.n >= plan.design.counts[0] and loaded_s >= _enough_s(plan, found)
 
 

@@ -12,7 +12,8 @@ from typing import IO
 
 import psutil
 
-from offload.errors import Mendable, StartError
+from offload.errors import MachineError, Mendable, StartError, UsageError
+from offload.flags import CANNOT_LOAD
 from offload.suites import Case
 
 READY = 12.0  # s from the start to the ready line; workers have 10 of them to import the task
@@ -46,7 +47,11 @@ def lines(pipe: int, deadline: float) -> Iterator[dict[str, object]]:
 
 def _as_error(line: dict[str, object]) -> Mendable:
     kinds = {kind.exit_code: kind for kind in Mendable.__subclasses__()}
-    return kinds.get(int(str(line["exit_code"])), StartError)(str(line["error"]))
+    code = int(str(line["exit_code"]))
+    error = kinds.get(code, StartError)(str(line["error"]), str(line.get("remedy", "")))
+    if code in (UsageError.exit_code, MachineError.exit_code):  # its Python or its task cannot load
+        error.kind = CANNOT_LOAD
+    return error
 
 
 def _listens(pid: int) -> bool:

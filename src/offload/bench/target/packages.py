@@ -18,6 +18,7 @@ ALWAYS = ("tornado", "requests", "lxml", "feedparser", "tenacity", "cryptography
 # Whose sources take minutes to build: only as wheels, or not at all.
 COMPILED = "lxml,cryptography,granian,uvloop,httptools"
 PATIENCE = 600.0  # s for one package
+_failed: dict[str, set[str]] = {}  # by interpreter; another command tries them again
 PIP = (24, 1)  # older ones give a free-threaded build the wheels of the one with the GIL
 
 
@@ -26,8 +27,8 @@ def environment(python: str, needs: Sequence[str] = ()) -> dict[str, str]:
 
     Only our own packages when it has Tornado itself, and what else a server `needs` by name.
     Otherwise the packages are installed into a folder of its own under .pythons; those that cannot
-    be had for it are left out, and who needs one says so. Raise MachineError when nothing can
-    be installed.
+    be installed are left out, and who needs one says so; the next command tries them again. Raise
+    MachineError when nothing can be installed.
     """
     if python == sys.executable:
         return places.import_path()
@@ -35,12 +36,14 @@ def environment(python: str, needs: Sequence[str] = ()) -> dict[str, str]:
     if _has(python, ("tornado", *needs)):
         return ours
     folder = _folder(python)
-    tried = folder / "tried"
-    known = tried.read_text().splitlines() if tried.exists() else []
+    installed = folder / "installed"
+    known = installed.read_text().splitlines() if installed.exists() else []
+    failed = _failed.setdefault(python, set())
     lines = requirements.lines_for(ALWAYS) + requirements.lines_for(needs)
-    if missing := [line for line in lines if line not in known]:
-        _install(python, folder, missing)
-        tried.write_text("\n".join([*known, *missing]))
+    if missing := [line for line in lines if line not in known and line not in failed]:
+        had = _install(python, folder, missing)
+        installed.write_text("\n".join([*known, *had]))
+        failed.update(set(missing) - set(had))
     return {"PYTHONPATH": f"{ours['PYTHONPATH']}:{folder}"}
 
 
@@ -55,7 +58,8 @@ def _folder(python: str) -> Path:
     return interpreters.OWN / f"packages-{Path(python).name}-{mark}"
 
 
-def _install(python: str, folder: Path, packages: Sequence[str]) -> None:
+def _install(python: str, folder: Path, packages: Sequence[str]) -> list[str]:
+    """Install packages one by one; return those that could be installed."""
     print(f"installing {len(packages)} packages for {python}", file=sys.stderr)
     had = [package for package in packages if _succeeds(_pip(python, folder, package), PATIENCE)]
     tornado = requirements.lines_for(ALWAYS[:1])[0]
@@ -63,7 +67,8 @@ def _install(python: str, folder: Path, packages: Sequence[str]) -> None:
         words = " ".join(_pip(python, folder, tornado))
         raise MachineError(f"{tornado} cannot be installed for {python}: {words}")
     if left := [package for package in packages if package not in had]:
-        print(f"not to be had for {python}: {', '.join(left)}", file=sys.stderr)
+        print(f"cannot be installed for {python}: {', '.join(left)}", file=sys.stderr)
+    return had
 
 
 def _pip(python: str, folder: Path, package: str) -> list[str]:

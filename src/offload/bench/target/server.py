@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import ctypes
 import os
 import signal
 import subprocess
@@ -23,7 +22,6 @@ ABANDONED = 0.6  # s for a drain that nobody waits for; a second signal must not
 STOP = 12.0  # s for the drain: the server gives itself 10
 KILL = 1.0  # s for what the server left, and after SIGKILL
 POLL = 0.005  # s
-PR_SET_CHILD_SUBREAPER = 36
 
 
 @dataclass
@@ -102,12 +100,6 @@ def _popen(words: list[str], environment: Mapping[str, str], log: IO[bytes]) -> 
     finally:
         os.close(writing)
     return Server(process, reading)
-
-
-def adopt_orphans() -> None:
-    """Become the parent of every orphan among the descendants, so that none is lost (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0)
 
 
 def stop(server: Server, drain: float = STOP) -> None:

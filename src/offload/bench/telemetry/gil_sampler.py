@@ -9,8 +9,8 @@ from array import array
 from bisect import bisect_left, bisect_right
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from typing import Any
 
+from offload import prctl
 from offload.bench.stats import autocorrelation, hold_times
 from offload.bench.telemetry import gil_reader, thread_scheduling
 from offload.bench.telemetry.gil_reader import Reader, Unavailable
@@ -41,11 +41,6 @@ class Utilisation:
     switches: int | None = None
     hold_p75_s: float | None = None
     why: str | None = None
-
-    def fields(self, name: str) -> dict[str, Any]:
-        """Name share, interval and reason as a record does, `name` being hold or utilisation."""
-        ends = {f"gil_{name}_low": self.low, f"gil_{name}_high": self.high}
-        return {f"gil_{name}": self.share, **ends, "gil_why": self.why}
 
 
 class Meter:
@@ -126,7 +121,7 @@ class Meter:
     def _look_until_over(self, facts: Mapping[str, object]) -> None:
         try:
             thread_scheduling.ask_for_short()
-            thread_scheduling.ask_for_exact_sleep()
+            prctl.sleep_exactly()
             words = gil_reader.told(facts)
             self._gils = len(words)
             self._look(Reader(words))

@@ -11,6 +11,8 @@ from pathlib import Path
 
 import psutil
 
+from offload.bench.telemetry import cores
+
 PACKAGES = ("tornado", "fabric", "requests", "lxml", "feedparser", "psutil", "httptools", "uvloop")
 
 
@@ -19,7 +21,7 @@ def environment() -> dict[str, object]:
     """Name the CPU, kernel, virtualisation, Python and packages of this machine."""
     return {
         "cpu": _cpu(),
-        "cores": len(psutil.Process().cpu_affinity()) if _linux() else os.cpu_count(),
+        "cores": cores.available(),
         "memory_gib": round(psutil.virtual_memory().total / 2**30, 1),
         "kernel": f"{platform.system()} {platform.release()}",
         "virtualisation": _virtualisation(),
@@ -45,10 +47,6 @@ def of_pools(workers: int) -> str:
 def load_average() -> tuple[float, float, float]:
     """Give the load averages: context, never a gate, since they lag a minute."""
     return os.getloadavg()
-
-
-def _linux() -> bool:
-    return platform.system() == "Linux"
 
 
 def _cpu() -> str | None:

@@ -5,10 +5,10 @@ from __future__ import annotations
 import threading
 import time
 from collections.abc import Mapping
-from dataclasses import dataclass
 
 import psutil
 
+from offload.bench.records.record import HostUse, Memory, Resources
 from offload.bench.telemetry import connections, host_counters
 from offload.bench.telemetry.counters import Series
 from offload.bench.telemetry.process_tree import Tree
@@ -16,36 +16,6 @@ from offload.errors import StartError
 
 EVERY = 0.1  # s between two readings of the counters, some 0.3 ms each
 SELDOM = 10  # readings for one of memory, connections and the tree's members, some 6 ms
-
-
-@dataclass(frozen=True)
-class Resources:
-    """What a process tree held at most and used in a window, and the machine's noise in it.
-
-    Memory in MiB, summed over the tree: PSS counts a page shared by n processes as 1/n in each, so
-    its sum is the memory in use; the sum of RSS counts shared pages once a process.
-    `server_cpu_s` is the user and system time of the tree, with children that ended; `queued_s`
-    what its threads waited for a CPU. `steal` and `cpu_pressure` are shares of the window from 0
-    to 1, `busy_s` the CPU time of the whole machine, `own_cpu_s` that of the bench and of the
-    upstream. None is not known.
-    """
-
-    memory_pss_mib: float | None = None
-    memory_uss_mib: float | None = None
-    memory_rss_mib: float | None = None
-    processes: int | None = None
-    threads: int | None = None
-    fds: int | None = None
-    server_cpu_s: float | None = None
-    queued_s: float | None = None
-    switches_voluntary: int | None = None
-    switches_involuntary: int | None = None
-    connections: tuple[int, ...] | None = None
-    listen_overflows: int | None = None
-    busy_s: float | None = None
-    own_cpu_s: float | None = None
-    steal: float | None = None
-    cpu_pressure: float | None = None
 
 
 class Watch:
@@ -84,22 +54,26 @@ class Watch:
         seconds = self._series.seconds if window is None else window[1] - window[0]
         grown = {key: self._series.growth(key, window) for key in _KEYS}
         return Resources(
-            memory_pss_mib=self._peaks.get("memory_pss_mib"),
-            memory_uss_mib=self._peaks.get("memory_uss_mib"),
-            memory_rss_mib=self._peaks.get("memory_rss_mib"),
+            memory=Memory(
+                pss_mib=self._peaks.get("memory_pss_mib"),
+                uss_mib=self._peaks.get("memory_uss_mib"),
+                rss_mib=self._peaks.get("memory_rss_mib"),
+            ),
             processes=_whole(self._peaks.get("processes")),
             threads=_whole(self._peaks.get("threads")),
             fds=_whole(self._peaks.get("fds")),
-            server_cpu_s=_rounded(grown["cpu_s"]),
+            cpu_s=_rounded(grown["cpu_s"]),
             queued_s=_rounded(grown["queued_s"]),
             switches_voluntary=_whole(grown["switches_voluntary"]),
             switches_involuntary=_whole(grown["switches_involuntary"]),
             connections=self._connections or None,
             listen_overflows=_whole(self._series.growth("overflows")),
-            busy_s=_rounded(grown["busy_s"]),
-            own_cpu_s=_rounded(grown["own_s"]),
-            steal=_share(grown["steal_s"], seconds * (psutil.cpu_count() or 1)),
-            cpu_pressure=_share(grown["pressure_s"], seconds),
+            host=HostUse(
+                busy_s=_rounded(grown["busy_s"]),
+                own_cpu_s=_rounded(grown["own_s"]),
+                steal=_share(grown["steal_s"], seconds * (psutil.cpu_count() or 1)),
+                cpu_pressure=_share(grown["pressure_s"], seconds),
+            ),
         )
 
     def _read_until_over(self) -> None:

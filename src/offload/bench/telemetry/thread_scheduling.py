@@ -6,11 +6,9 @@ import ctypes
 import os
 import platform
 import struct
-import sys
 
 SHORT = 100_000  # ns, the least there is; the default is some 3 ms
 NUMBERS = {"x86_64": 314, "aarch64": 274, "riscv64": 274}  # of the call sched_setattr
-PR_SET_TIMERSLACK = 29
 ATTRIBUTES = struct.Struct("=IIQiIQQQ")  # size, policy, flags, nice, priority, slice, 0, 0
 
 
@@ -28,10 +26,3 @@ def ask_for_short() -> bool:
     wanted = ATTRIBUTES.pack(ATTRIBUTES.size, os.SCHED_OTHER, 0, nice, 0, SHORT, 0, 0)
     call = ctypes.CDLL(None).syscall
     return bool(call(ctypes.c_long(number), 0, ctypes.c_char_p(wanted), 0) == 0)
-
-
-def ask_for_exact_sleep() -> bool:
-    """Let no sleep of this thread be longer for company's sake: that is 50 us at most (Linux)."""
-    if sys.platform != "linux":
-        return False
-    return bool(ctypes.CDLL(None).prctl(PR_SET_TIMERSLACK, ctypes.c_ulong(1), 0, 0, 0) == 0)

@@ -1,15 +1,17 @@
-"""The draft of a record: what is known of a load beside what was measured."""
+"""Builds the parts of a record that are not measured by the load."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import asdict, replace
 from datetime import UTC, datetime
+from typing import Any
 
-from offload.bench.records.record import UNAVAILABLE, Record
+from offload.bench.records.record import CaseFacts, Record, ServerFacts, Trial
 from offload.bench.target import server
 from offload.bench.telemetry.host import environment
 from offload.errors import Mendable
+from offload.flags import Flag, Problem
 from offload.suites import Case
 from offload.upstream import Upstream
 
@@ -26,61 +28,64 @@ INTERPRETER = (
     "jit",
     "worker_interpreters",
 )
+Facts = Mapping[str, object]
 
 
-def new(case: Case, run: str, upstream: Upstream | None) -> Record:
-    """Begin a record with all that is known before the measurement."""
-    return Record(
-        run=run,
+def trial(run: str, **known: Any) -> Trial:
+    """Return when and why a trial is made: now, in a run."""
+    return Trial(run, datetime.now(UTC).isoformat(timespec="seconds"), **known)
+
+
+def case_facts(case: Case, upstream: Upstream | None) -> CaseFacts:
+    """Return what is known of a case before it is measured."""
+    return CaseFacts(
+        id=case.id,
         server=case.server,
         task=case.task,
+        command=case.command,
         users=case.users,
+        python=case.python,
+        keep_alive=case.keep_alive,
         seconds=case.seconds if case.requests is None else None,
         requests=case.requests,
-        clients=case.clients,
         request=None if case.request is None else asdict(case.request),
-        keep_alive=case.keep_alive,
-        settings=case.settings,
-        command=case.command,
-        utc=datetime.now(UTC).isoformat(timespec="seconds"),
-        upstream=None if upstream is None else _facts(upstream),
-        environment=environment(),
+        clients=case.clients,
+        upstream=None if upstream is None else _upstream(upstream),
     )
 
 
-def _facts(upstream: Upstream) -> dict[str, object]:
+def _upstream(upstream: Upstream) -> dict[str, object]:
     return {"kind": upstream.kind, "latency_s": upstream.latency_s}
 
 
-def is_crowded(record: Record) -> bool:
-    """Say whether there are more users than its server's listen queue takes."""
-    backlog = record.settings.get("backlog")
-    return isinstance(backlog, int) and record.users > backlog
-
-
-def not_available(record: Record, error: Mendable) -> Record:
-    """Say in a record why it has no figures."""
-    return replace(record, problem=f"{UNAVAILABLE}{error}")
-
-
-def with_facts(record: Record, facts: Mapping[str, object]) -> Record:
-    """Add what a server said when it was ready: the settings in force and its interpreter."""
+def server_facts(facts: Facts) -> ServerFacts:
+    """Return what a server reported when it was ready."""
     workers = facts.get("workers")
-    return replace(
-        record,
+    return ServerFacts(
         workers=workers if isinstance(workers, int) else None,
         settings={key: facts[key] for key in SETTINGS if key in facts},
         interpreter={key: facts[key] for key in INTERPRETER if key in facts},
     )
 
 
-def ended(record: Record, running: server.Server) -> Record:
-    """Add what is known when a server is gone: its whole CPU time, and its GIL at the end."""
-    left = ("left: processes were left after the stop and were killed",) if running.left else ()
-    gil = {key: running.ending[key] for key in GIL if running.ending.get(key) is not None}
-    return replace(
-        record,
-        server_life_cpu_s=round(running.cpu_s, 6),
-        interpreter={**record.interpreter, **gil},
-        flags=record.flags + left,
+def unavailable(made: Trial, case: CaseFacts, settings: Facts, error: Mendable) -> Record:
+    """Build the record of a case that could not be measured."""
+    return Record(
+        made,
+        case,
+        ServerFacts(settings=settings),
+        problem=Problem(error.kind, error.what, error.remedy),
+        environment=environment(),
     )
+
+
+def ended(facts: ServerFacts, running: server.Server) -> tuple[ServerFacts, tuple[Flag, ...]]:
+    """Add what is known when a server is gone: its whole CPU time, and its GIL at the end."""
+    left = Flag("left", "processes were left after the stop and were killed")
+    gil = {key: running.ending[key] for key in GIL if running.ending.get(key) is not None}
+    complete = replace(
+        facts,
+        life_cpu_s=round(running.cpu_s, 6),
+        interpreter={**facts.interpreter, **gil},
+    )
+    return complete, (left,) if running.left else ()

@@ -1,84 +1,165 @@
-"""One load against one running server: run it, watch the server, fill the record in."""
+"""The load phase: one load against one running server, watched, and what it showed."""
 
 from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
 
 import psutil
 
 from offload import loads
-from offload.bench.records.record import Record
+from offload.bench.records.record import (
+    CaseFacts,
+    GilFacts,
+    LoadFacts,
+    Resources,
+    Response,
+    Result,
+    Share,
+    Tasks,
+)
 from offload.bench.stats import operational_laws
 from offload.bench.telemetry.gil_sampler import Meter
-from offload.bench.telemetry.host import environment, load_average
+from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import Watch
-from offload.bench.trial import builder, flags
+from offload.bench.trial.builder import GIL
 from offload.bench.trial.warmup import get
 from offload.errors import StartError
-from offload.loads import Load, Ran
+from offload.flags import LOAD, Flag, Problem
+from offload.loads import Load, Measured, Ran
 from offload.upstream import Upstream
 
-INSIDE = (
-    *("loop_lag_p50_ms", "loop_lag_p99_ms", "loop_lag_max_ms"),
-    *("slots", "slot_s", "task_cpu_s", "task_s", "task_queued_s"),
-)
 SHORT = 0.2  # s of load: in less, CPU clocks with ticks of 10 ms say nothing; a guess
-Facts = Mapping[str, object]
+Facts = Mapping[str, Any]
 
 
-def measure_load(
-    record: Record, load: Load, driver: str, facts: Facts | None, upstream: Upstream | None
-) -> Record:
-    """Run `load` with `driver` while watching a server; give the record with its figures.
+@dataclass(frozen=True)
+class Loaded:
+    """What a load phase returns; `gil_state` is the state of the GIL after it, by its facts."""
 
-    `facts` are what the server said when it was ready; of one that said nothing, None, no resources
-    are known.
+    load: LoadFacts
+    result: Result
+    resources: Resources
+    tasks: Tasks
+    gil: GilFacts
+    gil_state: Facts
+    flags: tuple[Flag, ...]
+    problem: Problem | None
+
+
+def run(
+    case: CaseFacts, load: Load, driver: str, facts: Facts | None, upstream: Upstream | None
+) -> Loaded:
+    """Run `load` with `driver` while watching a server.
+
+    `facts` are what the server reported when it was ready; None for a server that is not ours,
+    whose resources are unknown.
     """
     ran, watch, meter, tries = _watched(load, driver, facts, upstream)
-    notes: tuple[str, ...] = ()
+    flags: tuple[Flag, ...] = ()
     if ran.hung:  # siege does, about once in 22 short runs
         ran, watch, meter, tries = _watched(load, driver, facts, upstream)
-        notes = (f"hung: {driver} was killed and run again",)
-    measured = asdict(ran.measured)
-    notes += measured.pop("notes")
-    window = (measured["window_began"], measured["window_ended"])
-    used, utilised = watch.between(*window), meter.between(*window)
-    said = _said(facts, load.url, *window)
-    is_short = (ran.measured.elapsed_s or 0.0) < SHORT
-    server_cpu_s = None if is_short else used.server_cpu_s
-    record = replace(
-        record,
-        **{**measured, **asdict(used), **{key: said.get(key) for key in INSIDE}},
-        **{**utilised.fields("utilisation"), "gil_why": utilised.why or record.gil_why},
-        gil_switches=utilised.switches,
-        gil_hold_p75_s=utilised.hold_p75_s,
-        interpreter={**record.interpreter, **_gil_state(said)},
-        driver=ran.driver,
-        driver_version=ran.version,
-        argv=ran.argv,
-        model=ran.model,
-        driver_cpu_s=ran.driver_cpu_s,
-        output=ran.output,
-        flags=record.flags + notes,
-        little_ratio=_little_ratio(ran.measured, load),
-        cpu_ms_per_request=_per(server_cpu_s, ran.measured.completed, 1000.0),
-        cores_used=_per(server_cpu_s, ran.measured.elapsed_s),
-        tries_per_request=_per(tries, ran.measured.completed),
-        environment=environment(),
+        flags = (Flag("hung", f"{driver} was killed and run again"),)
+    measured = ran.measured
+    window = (measured.window_began, measured.window_ended)
+    inside = _reported(facts, load.url, *window)
+    utilised = meter.between(*window)
+    tool = LoadFacts(
+        load.url,
+        ran.driver,
+        ran.version,
+        ran.argv,
+        ran.model,
+        ran.driver_cpu_s,
+        measured.driver_busy,
+        ran.output,
+    )
+    return Loaded(
+        tool,
+        _result(case, load, measured, tries),
+        _resources(watch.between(*window), measured, tool),
+        _tasks(inside),
+        GilFacts(
+            utilisation=Share(utilised.share, utilised.low, utilised.high),
+            switches=utilised.switches,
+            hold_p75_s=utilised.hold_p75_s,
+            why=utilised.why,
+        ),
+        {key: inside["facts"][key] for key in GIL if key in inside.get("facts", {})},
+        flags + measured.notes,
+        None if measured.problem is None else Problem(LOAD, measured.problem),
+    )
+
+
+def _result(case: CaseFacts, load: Load, measured: Measured, tries: int | None) -> Result:
+    return Result(
+        elapsed_s=measured.elapsed_s,
+        offered=measured.offered,
+        completed=measured.completed,
+        failed=measured.failed,
+        availability=measured.availability,
+        rate=measured.rate,
+        rate_how=measured.rate_how,
+        rate_quantum=measured.rate_quantum,
+        in_flight=measured.in_flight,
+        window_s=measured.window_s,
+        window_began=measured.window_began,
+        window_ended=measured.window_ended,
+        little_ratio=_little_ratio(measured, load),
+        tries_per_request=_per(tries, measured.completed),
+        response=Response(
+            mean_s=measured.response_mean_s,
+            how=measured.response_how,
+            p50_s=measured.response_p50_s,
+            p90_s=measured.response_p90_s,
+            p95_s=measured.response_p95_s,
+            p99_s=measured.response_p99_s,
+            p999_s=measured.response_p999_s,
+            max_s=measured.response_max_s,
+            histogram=measured.histogram,
+            late_p99_s=measured.late_p99_s,
+            late_max_s=measured.late_max_s,
+        ),
+    )
+
+
+def _resources(used: Resources, measured: Measured, tool: LoadFacts) -> Resources:
+    """Add what follows from the CPU times: in a short load they say nothing."""
+    elapsed_s = measured.elapsed_s or 0.0
+    cpu_s = None if elapsed_s < SHORT else used.cpu_s
+    host = replace(
+        used.host,
+        others_cpu=_others_cpu(used, elapsed_s, tool),
         load_average=load_average(),
     )
-    record = replace(record, others_cpu=_others_cpu(record))
-    return replace(record, flags=record.flags + flags.trial_flags(record))
+    return replace(
+        used,
+        cpu_ms_per_request=_per(cpu_s, measured.completed, 1000.0),
+        cores_used=_per(cpu_s, measured.elapsed_s),
+        host=host,
+    )
+
+
+def _tasks(inside: Facts) -> Tasks:
+    return Tasks(
+        slots=inside.get("slots"),
+        slot_s=inside.get("slot_s"),
+        wall_s=inside.get("task_s"),
+        cpu_s=inside.get("task_cpu_s"),
+        queued_s=inside.get("task_queued_s"),
+        loop_lag_p50_ms=inside.get("loop_lag_p50_ms"),
+        loop_lag_p99_ms=inside.get("loop_lag_p99_ms"),
+        loop_lag_max_ms=inside.get("loop_lag_max_ms"),
+    )
 
 
 def _watched(
     load: Load, driver: str, facts: Facts | None, upstream: Upstream | None
 ) -> tuple[Ran, Watch, Meter, int | None]:
-    """Run the load once, with what the server used and the upstream was asked meanwhile."""
+    """Run the load once, with what the server used and the upstream was requested meanwhile."""
     tries = _tries(upstream)
     pid = None if facts is None else int(str(facts["pid"]))
     below = None if upstream is None else upstream.pid
@@ -88,43 +169,35 @@ def _watched(
     return ran, watch, gil, _growth(tries, _tries(upstream))
 
 
-def _said(
-    facts: Facts | None, url: str, began: float | None, ended: float | None
-) -> dict[str, Any]:
-    """Ask one of our servers for its facts, its loop's lag and its tasks' clocks in a window."""
+def _reported(facts: Facts | None, url: str, began: float | None, ended: float | None) -> Facts:
+    """Request one of our servers' facts, its loop's lag and its tasks' clocks in a window."""
     if facts is None or began is None or ended is None:
         return {}
     try:
-        asked = urljoin(url, f"/resources/?from={began:.6f}&to={ended:.6f}")
-        said: dict[str, Any] = json.loads(get(asked))
+        window = urljoin(url, f"/resources/?from={began:.6f}&to={ended:.6f}")
+        reported: dict[str, Any] = json.loads(get(window))
     except (StartError, ValueError):  # it may have died, which the load has counted
         return {}
-    return said
+    return reported
 
 
-def _gil_state(said: Mapping[str, Any]) -> dict[str, object]:
-    """Give the state of the GIL after the load, as the server and its workers found it."""
-    facts = said.get("facts", {})
-    return {key: facts[key] for key in builder.GIL if key in facts}
-
-
-def _others_cpu(record: Record) -> float | None:
-    """Give the share of the machine's CPU that went to nobody of ours while it was loaded."""
-    driver_s = record.driver_cpu_s
-    if record.driver_busy is not None and record.elapsed_s is not None:  # it has a window
-        driver_s = record.driver_busy * record.elapsed_s
-    parts = (record.busy_s, record.server_cpu_s, record.own_cpu_s, driver_s)
+def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:
+    """Return the share of the machine's CPU that other processes took during the load."""
+    driver_s = tool.cpu_s
+    if tool.busy is not None:  # it has a window
+        driver_s = tool.busy * elapsed_s
+    parts = (used.host.busy_s, used.cpu_s, used.host.own_cpu_s, driver_s)
     cores = psutil.cpu_count()
-    if None in parts or (record.elapsed_s or 0.0) < SHORT or not cores:
+    if None in parts or elapsed_s < SHORT or not cores:
         return None
-    busy, server, own, driver, elapsed_s = (float(str(part)) for part in (*parts, record.elapsed_s))
+    busy, server, own, driver = (float(str(part)) for part in parts)
     return round(max(0.0, busy - server - own - driver) / (elapsed_s * cores), 4)
 
 
-def _little_ratio(measured: loads.Measured, load: Load) -> float | None:
+def _little_ratio(measured: Measured, load: Load) -> float | None:
     """X R / c, which Little's law says is 1 in a closed loop without thinking; None elsewhere.
 
-    X R is the mean number of requests under way, where the tool tells that: in a window of few
+    X R is the mean number of requests under way, where the tool reports that: in a window of few
     cycles the mean of what ended within it is of an earlier time. A mean that was derived by that
     law cannot be checked by it.
     """
@@ -141,12 +214,12 @@ def _per(amount: float | None, count: float | None, scale: float = 1.0) -> float
 
 
 def _growth(before: int | None, after: int | None) -> int | None:
-    """Give by how much a count grew; None where it did not grow, for a task that does not retry."""
+    """Return by how much a count grew; None where it did not grow, for a task without retries."""
     return None if after is None or before is None or after == before else after - before
 
 
 def _tries(upstream: Upstream | None) -> int | None:
-    """Ask the upstream how often it was tried; None when it does not answer."""
+    """Request how often the upstream was tried; None when it does not answer."""
     if upstream is None:
         return None
     try:

@@ -1,4 +1,4 @@
-"""A visit: one fresh server of a case, loaded once, and the record of it."""
+"""A trial: one fresh server of a case, loaded once, and the record of it."""
 
 from __future__ import annotations
 
@@ -9,31 +9,51 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import urljoin
 
 from offload import loads
-from offload.bench.records.record import VISIT, Record
+from offload.bench.records.record import (
+    VISIT,
+    Baseline,
+    CaseFacts,
+    GilFacts,
+    Record,
+    ServerFacts,
+    Share,
+    Trial,
+)
 from offload.bench.target import server
-from offload.bench.trial import builder, response_content, single_request, stall, workload
-from offload.bench.trial.load_phase import measure_load
+from offload.bench.telemetry.host import environment
+from offload.bench.trial import (
+    builder,
+    flags,
+    load_phase,
+    response_content,
+    single_request,
+    stall,
+    workload,
+)
+from offload.bench.trial.load_phase import Loaded
+from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.warmup import TIMES, prime
 from offload.errors import Mendable
+from offload.flags import Flag
 from offload.registry import catalog
 from offload.suites import Case
 from offload.upstream import Upstream
 
-AGAIN = 2  # first requests of a visit, whose case was asked more often in its long run
-Tell = Callable[[str, float], object]
+AGAIN = 2  # first requests of a visit, whose case had more of them in its long run
+Report = Callable[[str, float], object]
 
 
 @dataclass
 class Phases:
-    """The seconds that each phase took; `tell` hears of each as it begins, with a guess."""
+    """The seconds that each phase took; `report` is called as each starts, with a guess."""
 
-    tell: Tell
+    report: Report
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
     def of(self, name: str, expected: float) -> Iterator[None]:
         """Time one phase."""
-        self.tell(name, expected)
+        self.report(name, expected)
         start = time.monotonic()
         try:
             yield
@@ -44,88 +64,124 @@ class Phases:
 def visit(
     case: Case,
     driver: str,
-    record: Record,
+    made: Trial,
     upstream: Upstream | None,
-    tell: Tell,
+    report: Report,
     gil: bool = False,
 ) -> Record:
-    """Start, prime, warm, measure and stop; what goes wrong is in the record's `problem`.
+    """Start, prime, warm, measure and stop a server; what goes wrong is the record's `problem`.
 
-    `record` is what `draft.new` gave, with what the run knows of it. With `gil` the record has a
-    task's GIL-hold fraction and clocks alone too, for which some 0.6 s of one user come first.
+    With `gil` the record also has a task's GIL-hold fraction and its clocks alone, for which some
+    0.6 s of one user come first.
     """
-    phases = Phases(tell)
+    phases = Phases(report)
+    case_facts = builder.case_facts(case, upstream)
     try:
-        record = _visit(case, driver, record, upstream, phases, gil)
+        record = _measured(case, case_facts, driver, made, upstream, phases, gil)
     except Mendable as error:
-        record = builder.not_available(record, error)
-    return replace(record, phases=phases.seconds)
+        record = builder.unavailable(made, case_facts, case.settings, error)
+    return replace(record, trial=replace(made, phases=phases.seconds))
 
 
-def _visit(
+def _measured(
     case: Case,
+    case_facts: CaseFacts,
     driver: str,
-    record: Record,
+    made: Trial,
     upstream: Upstream | None,
     phases: Phases,
     gil: bool,
 ) -> Record:
-    environment = {} if upstream is None else upstream.environment()
+    variables = {} if upstream is None else upstream.environment()
     if gil:
-        environment = {**environment, "SERVER_QUEUE_CLOCK": "1"}
+        variables = {**variables, "SERVER_QUEUE_CLOCK": "1"}
     with phases.of("start", 1.0):
-        running = server.start(case, environment)
+        running = server.start(case, variables)
     try:
-        record = builder.with_facts(record, running.facts)
+        facts = builder.server_facts(running.facts)
+        url = urljoin(running.url, workload.request(case_facts).path)
         with phases.of("prime", 1.0):
-            record = prepared(record, running)
+            before, doubts = baseline(made, case_facts, url)
+        alone = SingleRequest()
         if gil:
             with phases.of("alone", single_request.SECONDS):
-                record = single_request.added(record, running.facts)
-        record = _loaded(record, running, driver, upstream, phases)
+                alone = single_request.measured(url, case_facts, running.facts, before)
+        if made.kind == VISIT:
+            load = workload.window(
+                url, case_facts, facts, before, bool(running.facts.get("serial"))
+            )
+            expected = load.warm + 3 * workload.cycle_s(case_facts, facts, before)
+        else:
+            load = workload.long(url, case_facts)
+            cycle_s = workload.cycle_s(case_facts, facts, before)
+            with phases.of("warm", cycle_s):
+                warm_up = workload.warm_up(url, case_facts, facts)
+                warmed = loads.run(warm_up, "builtin").measured
+            expected = load.seconds or cycle_s * (load.requests or 0) / load.users
+            if warmed.problem:
+                doubts += (Flag("warm-up", warmed.problem),)
+        with phases.of("load", expected):
+            loaded = load_phase.run(case_facts, load, driver, running.facts, upstream)
     finally:
         with phases.of("stop", 1.0):
             server.stop(running, server.ABANDONED)
-    return builder.ended(record, running)
+    facts = replace(facts, interpreter={**facts.interpreter, **loaded.gil_state})
+    facts, left = builder.ended(facts, running)
+    record = built(made, case_facts, facts, before, alone, loaded, doubts)
+    return replace(record, flags=record.flags + left)
 
 
-def _loaded(
-    record: Record,
-    running: server.Server,
-    driver: str,
-    upstream: Upstream | None,
-    phases: Phases,
-) -> Record:
-    if record.kind == VISIT:
-        load = workload.window(record, running.facts)
-        expected = load.warm + 3 * workload.cycle_s(record)
-    else:
-        load = workload.long(record)
-        with phases.of("warm", workload.cycle_s(record)):
-            warmed = loads.run(workload.warm_up(record), "builtin").measured
-        expected = load.seconds or workload.cycle_s(record) * (load.requests or 0) / load.users
-        if warmed.problem:
-            record = replace(record, flags=(*record.flags, f"warm-up: {warmed.problem}"))
-    with phases.of("load", expected):
-        return measure_load(record, load, driver, running.facts, upstream)
-
-
-def prepared(record: Record, running: server.Server) -> Record:
-    """Ask a fresh server for its first answers; raise StartError unless they are good."""
-    request = workload.request(record)
-    primed = prime(running.url, AGAIN if record.round else TIMES, request)
-    url = urljoin(running.url, request.path)
-    kept_s = stall.kept_s(url, primed.alone_s, request) if record.keep_alive else None
-    doubts: tuple[str, ...] = ()
-    if not primed.stable and catalog.find_task(record.task).constants.get("STABLE", True):
-        doubts = ("bodies: answers change: set STABLE = False in the task's file if they should",)
-    return replace(
-        record,
-        url=url,
+def baseline(made: Trial, case: CaseFacts, url: str) -> tuple[Baseline, tuple[Flag, ...]]:
+    """Send a fresh server its first requests; raise StartError unless it answers them well."""
+    request = workload.request(case)
+    primed = prime(url, AGAIN if made.round else TIMES, request)
+    kept_s = stall.kept_s(url, primed.alone_s, request) if case.keep_alive else None
+    doubts: tuple[Flag, ...] = ()
+    if not primed.stable and catalog.find_task(case.task).constants.get("STABLE", True):
+        remedy = "set STABLE = False in the task's file if they should"
+        doubts = (Flag("bodies", "responses change", remedy),)
+    found = Baseline(
         alone_s=round(primed.alone_s, 6),
         kept_s=None if kept_s is None else round(kept_s, 6),
         body_sha256=primed.body_sha256,
         body_bytes=len(primed.body),
-        content=response_content.comparable_content(record.suite, primed.body),
-        flags=doubts,
+        content=response_content.comparable_content(made.suite, primed.body),
     )
+    return found, doubts
+
+
+def built(
+    made: Trial,
+    case: CaseFacts,
+    facts: ServerFacts,
+    before: Baseline,
+    alone: SingleRequest,
+    loaded: Loaded,
+    doubts: tuple[Flag, ...] = (),
+) -> Record:
+    """Build the record of a trial, once, from what its phases returned."""
+    record = Record(
+        trial=made,
+        case=case,
+        server=facts,
+        baseline=before,
+        load=loaded.load,
+        result=loaded.result,
+        resources=loaded.resources,
+        tasks=replace(
+            loaded.tasks,
+            alone_s=alone.task_s,
+            alone_cpu_s=alone.task_cpu_s,
+            alone_blocked_s=alone.blocked_s,
+        ),
+        gil=_gil(loaded.gil, alone),
+        flags=doubts + loaded.flags,
+        problem=loaded.problem,
+        environment=environment(),
+    )
+    return replace(record, flags=record.flags + flags.trial_flags(record))
+
+
+def _gil(under_load: GilFacts, alone: SingleRequest) -> GilFacts:
+    hold = Share(alone.hold.share, alone.hold.low, alone.hold.high)
+    return replace(under_load, hold=hold, why=under_load.why or alone.hold.why)

@@ -7,7 +7,7 @@ import http.client
 import statistics
 import time
 from dataclasses import dataclass
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 from offload.errors import StartError
 from offload.loads.engine.body import content_type
@@ -48,8 +48,7 @@ def prime(url: str, times: int = TIMES, request: Request = GET) -> Primed:
 
 
 def get(url: str, request: Request = GET) -> bytes:
-    """Fetch a body from this machine; raise StartError with what was answered if it is not 200."""
-    url = urljoin(url, request.path) if request is not GET else url
+    """Send one request to a URL and return the body; raise StartError if it is not a 200."""
     connection = connected(url)
     try:
         return answer(connection, url, request)

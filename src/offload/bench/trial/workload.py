@@ -1,4 +1,4 @@
-"""What is asked of a load tool: a case's request, in a window of two cycles or in one long run."""
+"""The load of a case: its request, in a window of two cycles or in one long run."""
 
 from __future__ import annotations
 
@@ -6,75 +6,80 @@ from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
 
-from offload.bench.records.record import Record
+from offload.bench.records.record import Baseline, CaseFacts, ServerFacts
 from offload.bench.stats.estimate import SLOW
-from offload.bench.trial import builder
 from offload.loads import Load
 from offload.suites import Request
 
 WARM = 0.5  # s of load, at least, that are not counted
-WINDOW = 1.5  # s that are, at least: more by restart is worth more than longer
-CYCLES = 2.0  # answers per user in a window, at least
+WINDOW = 1.5  # minimum, in s: more restarts narrow the interval more than longer windows do
+CYCLES = 2.0  # responses per user in a window, at least
 TINY = 1e-9  # s
-MANY, FEW = 20, 5  # answers in a window, at least; FEW below SLOW requests a second
+MANY, FEW = 20, 5  # responses in a window, at least; FEW below SLOW requests a second
 
 
-def request(record: Record) -> Request:
-    """Give what users of a record's case ask."""
-    given: Mapping[str, Any] = record.request or {}
+def request(case: CaseFacts) -> Request:
+    """Return what users of a case send."""
+    given: Mapping[str, Any] = case.request or {}
     return Request(**given)
 
 
-def window(record: Record, facts: Mapping[str, object]) -> Load:
-    """Ask for a warm-up and a window of two cycles or more, each time of all users once round.
+def window(url: str, case: CaseFacts, server: ServerFacts, before: Baseline, serial: bool) -> Load:
+    """Return a load with a warm-up and a window of at least two responses per user.
 
-    A server whose `facts` say that it serves in turn is left without work that nobody waits for.
+    Serial servers: stop each user after its response, so that no backlog remains.
     """
-    is_slow = record.users / max(cycle_s(record), TINY) < SLOW
+    is_slow = case.users / max(cycle_s(case, server, before), TINY) < SLOW
     return replace(
-        _load(record),
+        load(url, case),
         seconds=WINDOW,
         warm=WARM,
         cycles=CYCLES,
         completions=FEW if is_slow else MANY,
-        waits=not builder.is_crowded(record),
-        refills=not facts.get("serial"),
+        waits=not is_crowded(case, server),
+        refills=not serial,
     )
 
 
-def long(record: Record) -> Load:
-    """Ask for a long run: so many seconds, or so many requests."""
-    return replace(_load(record), seconds=record.seconds, requests=record.requests)
+def long(url: str, case: CaseFacts) -> Load:
+    """Return a long run: so many seconds, or so many requests."""
+    return replace(load(url, case), seconds=case.seconds, requests=case.requests)
 
 
-def warm_up(record: Record) -> Load:
-    """Ask for a load before a long run, of as many users as keep its workers busy.
+def warm_up(url: str, case: CaseFacts, server: ServerFacts) -> Load:
+    """Return a load before a long run, of as many users as keep its workers busy.
 
-    The tool begins with none of them in flight, so that more of them would warm nothing.
+    The tool starts with none of them in flight, so that more of them would warm nothing.
     """
-    workers = record.workers or record.settings.get("processes")
-    users = min(record.users, workers if isinstance(workers, int) else 1)
-    return replace(_load(record), users=users, processes=1, seconds=WARM, each=1)
+    workers = server.workers or server.settings.get("processes")
+    users = min(case.users, workers if isinstance(workers, int) else 1)
+    return replace(load(url, case), users=users, processes=1, seconds=WARM, each=1)
 
 
-def alone(record: Record) -> Load:
-    """Ask as one user; for how often is still to be said."""
-    return replace(_load(record), users=1, processes=1, seconds=None, keep_alive=False)
+def alone(url: str, case: CaseFacts) -> Load:
+    """Return a load of one user, whose number of requests is still to be set."""
+    return replace(load(url, case), users=1, processes=1, seconds=None, keep_alive=False)
 
 
-def cycle_s(record: Record) -> float:
-    """Expect how long it takes to answer every user once: that depends on how many slots work."""
-    return (record.alone_s or 0.0) * max(1.0, record.users / (record.workers or 1))
+def cycle_s(case: CaseFacts, server: ServerFacts, before: Baseline) -> float:
+    """Return the expected time until every user has a response, which depends on the workers."""
+    return (before.alone_s or 0.0) * max(1.0, case.users / (server.workers or 1))
 
 
-def _load(record: Record) -> Load:
-    """Ask what the record's users ask, at its URL."""
-    asked = request(record)
+def is_crowded(case: CaseFacts, server: ServerFacts) -> bool:
+    """Whether there are more users than the server's listen queue takes."""
+    backlog = server.settings.get("backlog")
+    return isinstance(backlog, int) and case.users > backlog
+
+
+def load(url: str, case: CaseFacts) -> Load:
+    """Return a load of a case's users, who send its request to a URL."""
+    sent = request(case)
     return Load(
-        record.url or "",
-        record.users,
-        keep_alive=record.keep_alive,
-        method=asked.method,
-        body=asked.body,
-        processes=record.clients,
+        url,
+        case.users,
+        keep_alive=case.keep_alive,
+        method=sent.method,
+        body=sent.body,
+        processes=case.clients,
     )

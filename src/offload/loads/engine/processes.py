@@ -2,15 +2,13 @@
 
 from __future__ import annotations
 
-import ctypes
 import multiprocessing
 import os
-import signal
-import sys
 from dataclasses import replace
 from multiprocessing.connection import Connection, wait
 from time import monotonic
 
+from offload import prctl
 from offload.loads import Load
 from offload.loads.engine.samples import Samples
 from offload.loads.engine.shared_state import OVER, Board
@@ -60,10 +58,7 @@ def _share(amount: int, count: int, process: int) -> int:
 def _child(
     part: Load, whole: Load, board: Board, process: int, pipe: Connection, parent: int
 ) -> None:
-    if sys.platform == "linux":  # the parent's own end by kill -9 must end the load
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
-        if os.getppid() != parent:
-            os._exit(1)
+    prctl.end_with(parent)  # even by kill -9
     pipe.send(work(part, whole, board, process))  # arrays cross as their bytes
 
 

@@ -11,6 +11,7 @@ from dataclasses import dataclass
 from operator import sub
 from typing import Any
 
+from offload.flags import Flag
 from offload.loads import Load, Measured
 from offload.loads.engine import rates
 from offload.loads.engine.histogram import histogram
@@ -144,9 +145,11 @@ def _rates(load: Load, window: Window, parts: Sequence[Samples], completed: int)
     }
 
 
-def _notes(load: Load, window: Window, completed: int) -> tuple[str, ...]:
+def _notes(load: Load, window: Window, completed: int) -> tuple[Flag, ...]:
     """Say when the window was ended by its cap before it had what it was to have."""
     wanted = max(load.completions, math.ceil(load.cycles * load.users))
     if not window.is_own or completed >= wanted:
         return ()
-    return (f"window: ended after {window.length:.0f} s with {completed} of {wanted} answers",)
+    return (
+        Flag("window", f"ended after {window.length:.0f} s with {completed} of {wanted} answers"),
+    )

@@ -47,7 +47,7 @@ def _lines(suite: str, own: Sequence[Record]) -> Iterator[Line]:
             rate(row),
             "-" if ceiling is None else f"{ceiling.kind} {ceiling.rate:.2f}",
             "-" if row.reached is None else f"{row.reached:.0%}",
-            str(row.first.users),
+            str(row.first.case.users),
             _users_by_little(row),
         )
 

@@ -48,12 +48,12 @@ def sentences(result: GilCost) -> Iterator[str]:
 
 
 def _has_no_gil(visit: Record) -> bool:
-    return visit.interpreter.get("gil_enabled") is False
+    return visit.server.interpreter.get("gil_enabled") is False
 
 
 def _free_threaded_advice(result: GilCost) -> Iterator[str]:
     """Yield the conclusions for a Python without a GIL, which cannot show the cost of the GIL."""
-    major, minor, *_ = str(result.visit.interpreter.get("python")).split(".")
+    major, minor, *_ = str(result.visit.server.interpreter.get("python")).split(".")
     with_one = f"python={major}.{minor}t-gil"
     yield (
         "This Python has no GIL: threads use all cores. To measure the cost of a GIL, use another, "
@@ -70,10 +70,10 @@ def _slower_without_gil(result: GilCost) -> str:
 
 def _loop_delay(visit: Record) -> str | None:
     """Return that the task delays the event loop, and whether C code is the cause; else None."""
-    rho, hold_s = visit.gil_utilisation, visit.gil_hold_p75_s
+    rho, hold_s = visit.gil.utilisation.value, visit.gil.hold_p75_s
     if _has_no_gil(visit):
         return None
-    is_requested = (visit.slots or 1) > 1 and (rho or 0.0) >= SATURATED
+    is_requested = (visit.tasks.slots or 1) > 1 and (rho or 0.0) >= SATURATED
     if hold_s is not None and hold_s > LONG_HOLD_S + (0.0 if is_requested else NO_WAITER_S):
         return "keeps the event loop waiting in calls that do not release the GIL"
     is_free = rho is not None and rho < LOW_UTILISATION and (hold_s or 0.0) <= LONG_HOLD_S
@@ -81,7 +81,7 @@ def _loop_delay(visit: Record) -> str | None:
 
 
 def _is_late(visit: Record) -> bool:
-    return visit.loop_lag_p99_ms is not None and visit.loop_lag_p99_ms > LATE_MS
+    return visit.tasks.loop_lag_p99_ms is not None and visit.tasks.loop_lag_p99_ms > LATE_MS
 
 
 def _reason_for_threads(outcome: str, hold: float | None) -> str | None:

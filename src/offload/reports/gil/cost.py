@@ -14,10 +14,10 @@ def text(result: GilCost) -> str:
     """Render the figures, and the advice below them."""
     figures, visit = result.gil, result.visit
     cost, low, high = result.cost
-    hold_ms = None if visit.gil_hold_p75_s is None else 1000 * visit.gil_hold_p75_s
+    hold_ms = None if visit.gil.hold_p75_s is None else 1000 * visit.gil.hold_p75_s
     workers, threads = _count(visit, "worker"), _count(visit, "thread")
     processes = _count(visit, "process", "es")
-    head = f"{visit.task}, {workers}, Python {provenance.python_name(visit)}"
+    head = f"{visit.case.task}, {workers}, Python {provenance.python_name(visit)}"
     if (importer := provenance.gil_enabled_by(visit)) is not None:
         head += f": {importer} turned the GIL on"
     lines = [
@@ -31,7 +31,7 @@ def text(result: GilCost) -> str:
         ("switches", _number(result.threads.switches), "context switches per call in threads"),
         (
             "loop lag",
-            _milliseconds(visit.loop_lag_p99_ms),
+            _milliseconds(visit.tasks.loop_lag_p99_ms),
             "p99 of the event loop with threads under load",
         ),
         ("C", _interval(cost, low, high), "1 - threads / processes, rates over HTTP"),
@@ -42,7 +42,7 @@ def text(result: GilCost) -> str:
     unknown = [
         name for name, value in (("h", figures.hold), ("rho", figures.utilisation)) if value is None
     ]
-    why = f"\nunknown: {' and '.join(unknown)}: {visit.gil_why}" if unknown else ""
+    why = f"\nunknown: {' and '.join(unknown)}: {visit.gil.why}" if unknown else ""
     advice_text = " ".join(advice.sentences(result))
     last = "\n".join([advice_text, *_flags(result), f"records: {result.compared.folder}"])
     return f"{head}\n\n{table}{why}\n\n{last}"
@@ -54,8 +54,8 @@ def as_json(result: GilCost) -> str:
     cost, low, high = result.cost
     return json.dumps(
         {
-            "task": visit.task,
-            "workers": visit.slots,
+            "task": visit.case.task,
+            "workers": visit.tasks.slots,
             "h": figures.hold,
             "rho": figures.utilisation,
             "gamma": figures.wait_share,
@@ -64,14 +64,14 @@ def as_json(result: GilCost) -> str:
             "s_processes": result.processes.ratio,
             "switches": result.threads.switches,
             "gil_switches": figures.switches,
-            "hold_p75_s": visit.gil_hold_p75_s,
+            "hold_p75_s": visit.gil.hold_p75_s,
             "cost": cost,
             "cost_low": low,
             "cost_high": high,
             "cost_direct": result.cost_direct,
-            "loop_lag_p99_ms": visit.loop_lag_p99_ms,
-            "unavailable": visit.gil_why,
-            "interpreter": dict(visit.interpreter),
+            "loop_lag_p99_ms": visit.tasks.loop_lag_p99_ms,
+            "unavailable": visit.gil.why,
+            "interpreter": dict(visit.server.interpreter),
             "follows": list(advice.sentences(result)),
             "flags": _flags(result),
         },
@@ -85,7 +85,7 @@ def _flags(result: GilCost) -> list[str]:
 
 
 def _count(visit: Record, noun: str, ending: str = "s") -> str:
-    return f"{visit.slots} {noun}{'' if visit.slots == 1 else ending}"
+    return f"{visit.tasks.slots} {noun}{'' if visit.tasks.slots == 1 else ending}"
 
 
 def _share(value: float | None) -> str:

@@ -56,7 +56,7 @@ class Effect:
         """The conclusion in a few words, if the visits support one."""
         lower = min(self.threads.rate or 0.0, self.processes.rate or 0.0)
         if self.pool and lower >= AT_CEILING * self.pool:
-            return f"the pool of {self.threads.first.workers} is the limit, not the GIL"
+            return f"the pool of {self.threads.first.server.workers} is the limit, not the GIL"
         if self.verdict.low is None:
             return "once: no verdict"
         outcome = self.verdict.outcome
@@ -89,8 +89,8 @@ def table(found: Sequence[Effect], style: str = "simple") -> str:
     """Render the effects."""
     lines = [
         (
-            effect.threads.first.task,
-            str(effect.threads.first.users),
+            effect.threads.first.case.task,
+            str(effect.threads.first.case.users),
             "-" if effect.threads.gil_hold is None else f"{effect.threads.gil_hold:.2f}",
             f"{effect.threads.rate:.2f}/s",
             f"{effect.processes.rate:.2f}/s",
@@ -113,27 +113,38 @@ def _ratio(effect: Effect) -> str:
 
 def _pool(row: Row) -> float | None:
     """Return the rate that the pool allows: workers / time of a single request without load."""
-    known = [r.alone_s for r in row.records if r.alone_s is not None]
+    known = [r.baseline.alone_s for r in row.records if r.baseline.alone_s is not None]
     alone_s = sorted(known)[len(known) // 2] if known else None
     if alone_s is None or alone_s < SHORT:
         return None
-    return operational_laws.ceilings(workers=row.first.workers, service_s=alone_s)[0].rate
+    known_ceilings = operational_laws.ceilings(workers=row.first.server.workers, service_s=alone_s)
+    return known_ceilings[0].rate if known_ceilings else None
 
 
 def _comparison_key(r: Record) -> tuple[object, ...]:
     """Return the server, and everything that must be equal in rows that are compared."""
-    by_hand = r.driver if r.kind == TEST else None
-    load = (r.task, r.workers, r.users, r.keep_alive, r.asked_rate, r.think_s, by_hand)
-    return (r.server, *load, *provenance.provenance_of(r))
+    by_hand = r.load.driver if r.trial.kind == TEST else None
+    load = (
+        r.case.task,
+        r.server.workers,
+        r.case.users,
+        r.case.keep_alive,
+        r.case.asked_rate,
+        r.case.think_s,
+        by_hand,
+    )
+    return (r.case.server, *load, *provenance.provenance_of(r))
 
 
 def _verdict(threads: Row, processes: Row) -> Verdict:
     """Compare visits paired by round; a ratio of one run each has no interval."""
-    others = {(r.run, r.round): r.rate for r in processes.visits if r.rate}
+    others = {
+        (r.trial.run, r.trial.round): r.result.rate for r in processes.visits if r.result.rate
+    }
     pairs = [
-        (r.rate, other)
+        (r.result.rate, other)
         for r in threads.visits
-        if r.rate and (other := others.get((r.run, r.round))) is not None
+        if r.result.rate and (other := others.get((r.trial.run, r.trial.round))) is not None
     ]
     if len(pairs) > 1:
         return paired_test.compare(pairs, sequential.NORMAL.level)

@@ -10,11 +10,11 @@ import time
 import traceback
 from typing import NoReturn
 
-from offload import tasks
+from offload import prctl, tasks
 from offload.errors import StartError
 from offload.serving.applications import tornado_app
 from offload.serving.applications.tornado_app import Run
-from offload.serving.lifecycle import readiness, worker_ready
+from offload.serving.lifecycle import readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
 from offload.serving.pools import pool_workers
@@ -80,7 +80,7 @@ class _Parent:
     def _become_child(self) -> NoReturn:
         code = 1
         try:
-            worker_ready.end_with_parent()
+            prctl.end_with(os.getppid())
             stop.listen(lambda: os._exit(0))  # what it cuts off is the parent's to say
             stop.then(lambda: None)  # to end its siblings, too
             signal.pthread_sigmask(signal.SIG_UNBLOCK, pool_workers.SIGNALS)

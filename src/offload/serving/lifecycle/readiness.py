@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from offload import files
-from offload.errors import StorageError
+from offload.errors import Mendable, StorageError
 from offload.serving.metrics import gil_state, loop_lag, probe
 
 
@@ -33,10 +33,10 @@ def announce(port: int) -> None:
         print(f"{facts['server']} serves {facts['task']} at {url} ({shown})", file=sys.stderr)
 
 
-def fail(message: str, exit_code: int) -> None:
-    """Say why the server does not start."""
-    _tell({"error": message, "exit_code": exit_code})
-    print(f"error: {message}", file=sys.stderr)
+def fail(error: Mendable) -> None:
+    """Report why the server does not start."""
+    _tell({"error": error.what, "remedy": error.remedy, "exit_code": error.exit_code})
+    print(f"error: {error}", file=sys.stderr)
 
 
 def end() -> None:

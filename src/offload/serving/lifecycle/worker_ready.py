@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import contextlib
-import ctypes
 import os
-import signal
 import socket
-import sys
 import tempfile
 import threading
 import time
 from pathlib import Path
 
+from offload import prctl
+from offload.errors import StartError
 from offload.serving.lifecycle import readiness
 from offload.serving.lifecycle.stop_signal import leave
 
@@ -32,15 +31,9 @@ def expect(task: str, processes: int, port: int) -> None:
 
 def note() -> str:
     """Note, in a process, that it has begun; it ends with its parent. Give the task to serve."""
-    end_with_parent()
+    prctl.end_with(os.getppid())
     Path(os.environ[FOLDER], str(os.getpid())).touch()
     return os.environ[TASK]
-
-
-def end_with_parent() -> None:
-    """End this process when its parent ends, however that comes (Linux)."""
-    if sys.platform == "linux":
-        ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0)
 
 
 def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: int) -> None:
@@ -48,7 +41,7 @@ def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: in
     with folder:
         while len([*Path(folder.name).iterdir()]) < processes or not _listens(port):
             if time.monotonic() > until:
-                readiness.fail(f"its processes were not ready within {READY:.0f} s", 4)
+                readiness.fail(StartError(f"its processes were not ready within {READY:.0f} s"))
                 folder.cleanup()
                 leave(4)
             time.sleep(POLL)

@@ -5,34 +5,33 @@ Times are of CLOCK_MONOTONIC, which on Linux is the same for every process of a 
 
 from __future__ import annotations
 
-from array import array
+from collections import deque
+from struct import Struct
 
 KEPT = 60_000  # rows; of the loop's lag ten minutes
 
 
 class Samples:
-    """Rows of `columns` numbers, the first of which is the time in seconds."""
+    """The newest KEPT rows of `columns` numbers, the first of which is the time in seconds.
+
+    Threads may add rows at the same time.
+    """
 
     def __init__(self, columns: int) -> None:
-        self._columns = columns
-        self._numbers = array("d")  # row after row: a quarter of what tuples take
-        self._oldest = 0
+        self._format = Struct(f"{columns}d")
+        self._rows: deque[bytes] = deque(maxlen=KEPT)  # a third of the memory that tuples take
 
     def add(self, *row: float) -> None:
-        """Take a row in, and the place of the oldest one when KEPT are there."""
-        if len(self._numbers) < KEPT * self._columns:
-            self._numbers.extend(row)
-            return
-        self._numbers[self._oldest : self._oldest + self._columns] = array("d", row)
-        self._oldest = (self._oldest + self._columns) % len(self._numbers)
+        """Add a row, in place of the oldest one when KEPT are there."""
+        self._rows.append(self._format.pack(*row))
 
     def rows(self) -> list[tuple[float, ...]]:
-        """Give every row that is kept, in no order."""
-        return list(zip(*[iter(self._numbers)] * self._columns, strict=True))
+        """Return every row that is kept, oldest first."""
+        return [self._format.unpack(row) for row in self._rows.copy()]
 
     def between(self, begin: float, end: float) -> list[tuple[float, ...]] | None:
-        """Give the rows of a window; None when some of it is no longer kept."""
-        full = len(self._numbers) == KEPT * self._columns
-        if full and self._numbers[self._oldest] > begin:
+        """Return the rows of a window; None when some of it is no longer kept."""
+        rows = self.rows()
+        if len(rows) == KEPT and rows[0][0] > begin:
             return None
-        return [row for row in self.rows() if begin <= row[0] <= end]
+        return [row for row in rows if begin <= row[0] <= end]

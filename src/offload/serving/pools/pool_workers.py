@@ -144,7 +144,7 @@ def may_run_twice(task: str, idempotent: str) -> bool:
 
 def give_up(error: Mendable) -> NoReturn:
     """End at once: the executor's own ending would wait for workers that never come."""
-    readiness.fail(str(error), error.exit_code)
+    readiness.fail(error)
     leave(error.exit_code)
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import asyncio
 import multiprocessing
+import os
+import resource
 import socket
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from concurrent.futures import Future, ProcessPoolExecutor
 from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
-from pathlib import Path
 from typing import TypeVar
 
 from offload.errors import Mendable
@@ -114,14 +115,22 @@ class Pool:
 
 def begin(barrier: pool_workers.Barrier) -> None:
     """Initialise a worker process: a fork of a listening server has its sockets, and lets go."""
-    for path in Path("/dev/fd").iterdir():
+    for number in _open_files():
         with suppress(OSError):  # no socket
-            found = socket.socket(fileno=int(path.name))
+            found = socket.socket(fileno=number)
             if found.family in {socket.AF_INET, socket.AF_INET6}:
                 found.close()
             else:
                 found.detach()
     pool_workers.begin(barrier)
+
+
+def _open_files() -> Iterable[int]:
+    """Return the numbers of the open files, or every possible one where none are listed."""
+    try:
+        return [int(name) for name in os.listdir("/dev/fd")]  # noqa: PTH208 - names, not paths
+    except OSError:
+        return range(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
 
 
 def _kill_workers() -> None:

@@ -1,0 +1,28 @@
+"""The dependencies of the wheel: what requirements.txt names, and our process pool."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from typing import Any
+
+from hatchling.metadata.plugin.interface import MetadataHookInterface
+
+
+class Dependencies(MetadataHookInterface):
+    """Reads them when a wheel or an editable installation is built."""
+
+    def update(self, metadata: dict[str, Any]) -> None:
+        """Add the dependencies to the metadata of the project."""
+        root = Path(self.root)
+        pool = (root / "pipepool" / "src" / "pipepool" / "__init__.py").read_text()
+        version = re.search(r'__version__ = "(.+)"', pool)
+        assert version is not None, "pipepool has a version"
+        needed = _lines(root / "requirements.txt")
+        metadata["dependencies"] = [*needed, f"pipepool>={version[1]}"]
+        metadata["optional-dependencies"] = {"suites": _lines(root / "requirements-suites.txt")}
+
+
+def _lines(file: Path) -> list[str]:
+    lines = (line.partition("#")[0].strip() for line in file.read_text().splitlines())
+    return [line for line in lines if line]

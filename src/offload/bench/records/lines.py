@@ -1,0 +1,92 @@
+"""A record as one line of JSON, checked when it is read back."""
+
+from __future__ import annotations
+
+import json
+import math
+import typing
+from collections.abc import Mapping
+from dataclasses import asdict, fields, is_dataclass
+from functools import cache
+from types import NoneType, UnionType
+from typing import Any
+
+from offload.bench.records.record import SCHEMA, Record
+
+PLAIN = {int: (int,), float: (int, float), str: (str,), bool: (bool,)}
+
+
+class SchemaError(ValueError):
+    """A record that another version of this program wrote."""
+
+
+def to_line(record: Record) -> str:
+    """Return a record as JSON, `schema` first, without the end of the line.
+
+    The machine is left out: it stands in run.json.
+    """
+    values = asdict(record)
+    del values["environment"]
+    return json.dumps({"schema": SCHEMA, **values}, allow_nan=False)
+
+
+def from_line(line: str) -> Record:
+    """Read a record back; raise ValueError for what is none, SchemaError for another schema."""
+    try:
+        values = json.loads(line, parse_constant=_refuse)
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+    if not isinstance(values, dict):
+        raise ValueError("it is no JSON object")
+    schema = values.pop("schema", None)
+    if schema != SCHEMA:
+        raise SchemaError(f"it has schema {schema!r}, and this version reads {SCHEMA}")
+    record: Record = _built(Record, values, "record")
+    return record
+
+
+def _built(cls: type, values: Any, name: str) -> Any:
+    """Return a dataclass of nested values; fields that it does not have are ignored."""
+    if not isinstance(values, dict):
+        raise ValueError(f"{name} is no JSON object")
+    types = _types(cls)
+    known = {
+        key: _value(types[key], value, f"{name}.{key}")
+        for key, value in values.items()
+        if key in types
+    }
+    try:
+        return cls(**known)
+    except TypeError as error:  # a field without a default is missing
+        raise ValueError(f"{name}: {error}") from None
+
+
+def _value(kind: Any, value: Any, name: str) -> Any:
+    """Return a value as the type of its field wants it; raise ValueError."""
+    if isinstance(kind, UnionType):
+        if value is None:
+            return None
+        kind = next(part for part in typing.get_args(kind) if part is not NoneType)
+    if is_dataclass(kind):
+        return _built(typing.cast(type, kind), value, name)
+    origin = typing.get_origin(kind) or kind
+    if origin is tuple and isinstance(value, list):
+        item = typing.get_args(kind)[0]
+        return tuple(_value(item, each, name) for each in value)
+    if origin is Mapping and isinstance(value, dict):
+        return value
+    plain: tuple[type, ...] = PLAIN.get(origin, ())
+    is_right = isinstance(value, plain) and isinstance(value, bool) == (origin is bool)
+    if not is_right or value in (math.inf, -math.inf):
+        raise ValueError(f"{name}={str(value)[:40]!r} is no {getattr(kind, '__name__', kind)}")
+    return value
+
+
+@cache
+def _types(cls: type) -> dict[str, Any]:
+    hints = typing.get_type_hints(cls)
+    return {each.name: hints[each.name] for each in fields(cls) if each.name != "environment"}
+
+
+def _refuse(word: str) -> float:
+    raise ValueError(f"{word} is no number of a record")

@@ -1,0 +1,42 @@
+"""The machines of a run, which stand once in its run.json, beside its plan."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+from offload import files
+
+FILE = "run.json"
+KEY = "machines"
+
+
+def keep(folder: Path, environment: Mapping[str, object]) -> str:
+    """Keep a machine's facts in a run's folder, unless they are there; return their name.
+
+    Raises OSError.
+    """
+    text = json.dumps(environment, sort_keys=True)
+    name = hashlib.sha256(text.encode()).hexdigest()[:8]
+    known = read(folder)
+    if name not in known:
+        values = {**_values(folder), KEY: {**known, name: environment}}
+        files.replace(folder / FILE, json.dumps(values, indent=1).encode() + b"\n")
+    return name
+
+
+def read(folder: Path) -> dict[str, Mapping[str, object]]:
+    """Return the machines of a run by name; none where run.json is missing or unreadable."""
+    found = _values(folder).get(KEY)
+    return found if isinstance(found, dict) else {}
+
+
+def _values(folder: Path) -> dict[str, Any]:
+    try:
+        values = json.loads((folder / FILE).read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return values if isinstance(values, dict) else {}

@@ -1,0 +1,58 @@
+"""The CPUs that this process may use: its affinity, and the quota of its control groups."""
+
+from __future__ import annotations
+
+import math
+import os
+from pathlib import Path
+
+ROOT = Path("/sys/fs/cgroup")
+OWN = Path("/proc/self/cgroup")
+
+
+def available() -> int:
+    """Return the number of CPUs that may be used at once, at least 1.
+
+    A quota of 1.5 CPUs (`docker run --cpus=1.5`) counts as 2.
+    """
+    affinity = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    quota = cgroup_quota(OWN, ROOT)
+    return max(1, affinity or 1 if quota is None else min(affinity or 1, math.ceil(quota)))
+
+
+def cgroup_quota(own: Path, root: Path) -> float | None:
+    """Return the smallest quota, in CPUs, of this process's groups and those above; None without.
+
+    `cpu.max` of version 2, `cpu.cfs_quota_us` of version 1:
+    https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files
+    """
+    try:
+        lines = own.read_text().splitlines()
+    except OSError:
+        return None
+    quotas = []
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        base = root / "cpu" if "cpu" in controllers.split(",") else root
+        if controllers and base == root:
+            continue  # another controller of version 1
+        folder = base / path.lstrip("/")
+        for group in (folder, *folder.parents):
+            if not group.is_relative_to(base):
+                break
+            if (quota := _quota(group)) is not None:
+                quotas.append(quota)
+    return min(quotas, default=None)
+
+
+def _quota(group: Path) -> float | None:
+    """Return the quota of one group; a container sees its own group as the root."""
+    try:
+        if (group / "cpu.max").exists():
+            quota, period = (group / "cpu.max").read_text().split()
+        else:
+            quota = (group / "cpu.cfs_quota_us").read_text().strip()
+            period = (group / "cpu.cfs_period_us").read_text().strip()
+    except (OSError, ValueError):
+        return None
+    return None if quota in ("max", "-1") else int(quota) / int(period)

@@ -1,0 +1,24 @@
+"""The committed runs are reported as they were when they were measured."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from offload.bench.records import journal
+from tests import ROOT
+from tests.commands import fab_here
+
+GOLDEN = sorted((Path(__file__).parent / "golden").glob("*.txt"))
+
+
+def test_each_committed_run_has_its_report() -> None:
+    runs = {path.parent.name for path in (ROOT / "results").glob("*/records.jsonl")}
+    assert {path.stem for path in GOLDEN} == {run for run in runs if run.startswith("example")}
+
+
+@pytest.mark.parametrize("path", GOLDEN, ids=lambda path: path.stem)
+def test_a_committed_run_is_reported_as_before(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "RESULTS", ROOT / "results")
+    assert fab_here(f"report:{path.stem}").stdout == path.read_text()
