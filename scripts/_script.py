@@ -1,4 +1,4 @@
-"""A script: its docstring is its help, and what a user can mend ends it with one line."""
+"""Run a script: its docstring is its help, and an error that users can fix prints one line."""
 
 from __future__ import annotations
 
@@ -8,18 +8,21 @@ from pathlib import Path
 from typing import NoReturn
 
 ROOT = Path(__file__).resolve().parents[1]
-sys.path[:0] = [str(ROOT / "src"), str(ROOT / "pipepool" / "src")]  # also where none is installed
+sys.path[:0] = [
+    str(ROOT / "src"),
+    str(ROOT / "pipepool" / "src"),
+]  # also if the packages are not installed
 
-from offload.errors import Mendable  # noqa: E402 - found by the line above
+from offload.errors import Mendable  # noqa: E402 - the line above makes it importable
 
 
 def run(main: Callable[[list[str]], int | str]) -> NoReturn:
-    """Call `main` with the words of the command line, and exit with what it gives."""
-    words = sys.argv[1:]
-    if {"-h", "--help"} & {*words}:
+    """Call `main` with the command-line arguments, and exit with its result."""
+    arguments = sys.argv[1:]
+    if {"-h", "--help"} & {*arguments}:
         sys.exit(print(sys.modules["__main__"].__doc__))
     try:
-        sys.exit(main(words))
+        sys.exit(main(arguments))
     except Mendable as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)

@@ -1,4 +1,4 @@
-"""The table of a document: what stands between two marks, made of figures that are kept."""
+"""Update the table of a document, between two marks, from stored figures."""
 
 from __future__ import annotations
 
@@ -7,31 +7,33 @@ import sys
 from collections.abc import Callable, Collection, Iterable
 from pathlib import Path
 
-import _script  # noqa: F401 - by which the project is found
+import _script  # noqa: F401 - makes the project importable
 
 from offload.registry import catalog
 
 
 def main(
-    words: list[str],
+    arguments: list[str],
     document: Path,
     figures: Path,
     text: Callable[[], str],
     names: Collection[str],
     measure: Callable[[str], None],
 ) -> int | str:
-    """Measure what `words` name, or all, with the table current before and after each.
+    """Measure the names in `arguments`, or all of them, and update the table after each.
 
-    - measures nothing, and --check only compares. Give the exit code, or what is wrong. Raises
-      UsageError for other words.
+    The argument - measures nothing and renders the stored figures; --check only compares. Return
+    the exit code or an error message; raise UsageError for unknown names.
     """
     after = between(before := document.read_text(), "table", [text()])
-    if words == ["--check"]:
-        return f"{document} is not as its figures are: {sys.argv[0]} -" if after != before else 0
-    measured = [] if words == ["-"] else words or [*names]
-    for word in measured:
-        if word not in names:
-            raise catalog.unknown("the table", word, [*names])
+    if arguments == ["--check"]:
+        return (
+            f"{document} does not match its figures: run {sys.argv[0]} -" if after != before else 0
+        )
+    measured = [] if arguments == ["-"] else arguments or [*names]
+    for name in measured:
+        if name not in names:
+            raise catalog.unknown("the table", name, [*names])
     document.write_text(after)
     for name in measured:
         measure(name)
@@ -41,7 +43,7 @@ def main(
 
 
 def between(text: str, mark: str, contents: Iterable[str]) -> str:
-    """Give a text with what stands between `mark`-begin and `mark`-end replaced, in turn."""
+    """Replace the texts between `mark`-begin and `mark`-end by `contents`, in order."""
     pattern = re.compile(rf"(?<=\.\. {mark}-begin\n\n).*?(?=\n\n\.\. {mark}-end)", re.DOTALL)
     remaining = iter(contents)
     return pattern.sub(lambda match: next(remaining), text)

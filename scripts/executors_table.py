@@ -1,7 +1,7 @@
-"""Measure the executors, and put the tables into docs/executors.rst; --check only compares.
+"""Measure the executors, and write the tables to docs/executors.rst; --check only compares.
 
-scripts/executors_table.py measures both halves, in some 20 minutes; `pools` or `http` behind it
-that one, and keeps the other as it is in docs/executors.json; `-` renders what is there.
+scripts/executors_table.py measures both parts, in about 20 minutes. With `pools` or `http` it
+measures only that part, and keeps the other one of docs/executors.json; `-` only renders them.
 """
 
 from __future__ import annotations
@@ -21,13 +21,13 @@ from offload.bench.pools.summary import Cell
 from offload.reports import hops, pools
 
 DOCUMENT, FIGURES = ROOT / "docs" / "executors.rst", ROOT / "docs" / "executors.json"
-HALVES = {"http": ["http=yes", "format=json"], "pools": ["format=json"]}
+PARTS = {"http": ["http=yes", "format=json"], "pools": ["format=json"]}
 Values = dict[str, Any]
 
 
-def measure(half: str) -> None:
-    """Measure one half, and keep the other."""
-    found = {**_figures(), half: _measured(half)}
+def update_part(part: str) -> None:
+    """Measure one part, and keep the other."""
+    found = {**_figures(), part: _measure(part)}
     FIGURES.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 
 
@@ -35,30 +35,30 @@ def _figures() -> dict[str, Values]:
     return json.loads(FIGURES.read_text()) if FIGURES.exists() else {}
 
 
-def _measured(half: str) -> Values:
-    """Run the command as anybody would, and take what it prints."""
-    command = [Path(sys.executable).with_name("fab"), f"bench_executors:{','.join(HALVES[half])}"]
-    print(f"{half}: {command[-1]}", file=sys.stderr)
-    ran = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
-    if ran.returncode:
-        sys.exit(f"{command[-1]} ended with exit code {ran.returncode}")
-    return json.loads(ran.stdout)
+def _measure(part: str) -> Values:
+    """Run the command, and return the JSON that it prints."""
+    command = [Path(sys.executable).with_name("fab"), f"bench_executors:{','.join(PARTS[part])}"]
+    print(f"{part}: {command[-1]}", file=sys.stderr)
+    completed = subprocess.run(command, cwd=ROOT, stdout=subprocess.PIPE, check=False)
+    if completed.returncode:
+        sys.exit(f"{command[-1]} ended with exit code {completed.returncode}")
+    return json.loads(completed.stdout)
 
 
 def _tables() -> Iterator[str]:
     if not (found := _figures()):
         yield "Not measured yet: ``scripts/executors_table.py`` does."
-    if half := found.get("http"):
-        servers = [Hop(**values) for values in half["servers"]]
-        yield "**Over HTTP.** " + hops.text(servers, half["missing"], half["environment"], "rst")
-    if half := found.get("pools"):
-        cells = [Cell(**values) for values in half["cells"]]
-        yield "**The pools alone.** " + pools.text(cells, half["pools"], half["environment"], "rst")
+    if part := found.get("http"):
+        servers = [Hop(**values) for values in part["servers"]]
+        yield "**Over HTTP.** " + hops.text(servers, part["missing"], part["environment"], "rst")
+    if part := found.get("pools"):
+        cells = [Cell(**values) for values in part["cells"]]
+        yield "**The pools alone.** " + pools.text(cells, part["pools"], part["environment"], "rst")
 
 
 if __name__ == "__main__":
     run(
-        lambda words: main(
-            words, DOCUMENT, FIGURES, lambda: "\n\n".join(_tables()), HALVES, measure
+        lambda arguments: main(
+            arguments, DOCUMENT, FIGURES, lambda: "\n\n".join(_tables()), PARTS, update_part
         )
     )

@@ -1,7 +1,7 @@
-"""Measure what the GIL costs tasks, and put the table into docs/gil.rst; --check only compares.
+"""Measure the cost of the GIL for tasks, and write docs/gil.rst; --check only compares.
 
-scripts/gil_table.py measures them all, some 2 minutes each; scripts/gil_table.py TASK... those, and
-keeps the others as they are in docs/gil.jsonl.
+scripts/gil_table.py measures all tasks, about 2 minutes each; scripts/gil_table.py TASK... measures
+only these, and keeps the others of docs/gil.jsonl; - only renders them.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from offload.bench.target import interpreters
 from offload.bench.telemetry import host
 from offload.errors import Mendable
 from offload.registry import catalog
-from offload.reports.gil import cost as worded
+from offload.reports.gil import cost as cost_report
 from offload.suites import Case
 
 TASKS = (
@@ -46,9 +46,9 @@ MORE = ("rho", "hold", "gamma", "kappa", "switches", "loop lag", "C", "CPU/wall"
 Values = dict[str, Any]
 
 
-def measure(task: str) -> None:
+def update_task(task: str) -> None:
     """Measure one task, and keep the others."""
-    found = {**_figures(), task: _measured(task)}
+    found = {**_figures(), task: _measure(task)}
     ordered = sorted(found.values(), key=lambda one: one["h"] or 0.0)
     FIGURES.write_text("".join(f"{json.dumps(one)}\n" for one in ordered))
 
@@ -58,15 +58,17 @@ def _figures() -> dict[str, Values]:
     return {one["task"]: one for one in map(json.loads, lines)}
 
 
-def _measured(task: str) -> Values:
-    """Measure one task here, in interpreters and in a build without the GIL, where there are."""
+def _measure(task: str) -> Values:
+    """Measure one task, also in subinterpreters and a free-threaded build if available."""
     threads, processes = (
         Case(server, task, users=2 * WORKERS, settings={"workers": WORKERS})
         for server in ("threads", "processes")
     )
     print(task, file=sys.stderr)
-    found = gil_cost.measure(threads, processes, lambda words: print(f"  {words}", file=sys.stderr))
-    facts = json.loads(worded.as_json(found))
+    found = gil_cost.measure_gil_cost(
+        threads, processes, lambda message: print(f"  {message}", file=sys.stderr)
+    )
+    facts = json.loads(cost_report.as_json(found))
     for flag in facts["flags"]:
         print(f"  warning: {flag}", file=sys.stderr)
     print(f"  records: {found.compared.folder}", file=sys.stderr)
@@ -86,7 +88,7 @@ def _measured(task: str) -> Values:
 
 
 def _elsewhere(task: str, kind: str, names: list[str]) -> Values:
-    """Give the speed-up by workers of a kind in the newest of these Pythons, or why none."""
+    """Return the speed-up by workers of a kind in the newest of these Pythons, or why not."""
     if not names:
         return {"why": "no such Python here"}
     name = names[0]
@@ -152,4 +154,8 @@ def _number(value: float | None, unit: str = "", digits: int = 2) -> str:
 
 
 if __name__ == "__main__":
-    run(lambda words: main(words, DOCUMENT, FIGURES, lambda: "\n".join(_lines()), TASKS, measure))
+    run(
+        lambda arguments: main(
+            arguments, DOCUMENT, FIGURES, lambda: "\n".join(_lines()), TASKS, update_task
+        )
+    )

@@ -1,8 +1,8 @@
-"""Show whether the GIL meter slows down the server it looks at: scripts/meter_effect.py [TASK].
+"""Test whether the GIL meter slows down the server: scripts/meter_effect.py [TASK].
 
-A live server of 4 threads is loaded by PAIRS pairs of slices, in each pair one with the meter and
-one without, in random order. It passes, with exit code 0, when the 95 % interval of the ratio of
-their rates contains 1 and is within 3 %. It takes some 7 minutes, of a quiet machine.
+A server with 4 threads is loaded in 120 pairs of slices, one with the meter and one without, in
+random order. The test passes (exit code 0) if the 95 % interval of the ratio of their rates
+contains 1 and is within 3 %. It takes about 7 minutes, and needs a quiet machine.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from offload.registry import catalog
 from offload.suites import Case
 
 PAIRS = 120
-SLICE, WARM = 1.0, 0.3  # s; of each slice, and before it
+SLICE, WARM = 1.0, 0.3  # s of each slice, and of the warm-up before it
 WITHIN = 0.03
-TASK = "noop_sync"  # the most hand-offs of the GIL a second that there are
+TASK = "noop_sync"  # the most GIL switches per second of all tasks
 
 
-def main(words: list[str]) -> int:
-    """Measure, print, and return the exit code; Ctrl-C ends it with the ratio so far."""
-    task = catalog.find_task(words[0] if words else TASK).name
+def main(arguments: list[str]) -> int:
+    """Measure, print, and return the exit code; Ctrl-C prints the ratio so far."""
+    task = catalog.find_task(arguments[0] if arguments else TASK).name
     prctl.adopt_orphans()
     pairs: list[tuple[float, float]] = []
     running = server.start(Case("threads", task), {})
@@ -39,22 +39,22 @@ def main(words: list[str]) -> int:
         for number in range(1, PAIRS + 1):
             pairs.append(_pair(load, running.facts, rng.random() < 0.5))
             if number % 20 == 0:
-                print(f"{number} pairs: {_worded(pairs)}", flush=True)
+                print(f"{number} pairs: {_ratio_text(pairs)}", flush=True)
     except KeyboardInterrupt:
-        so_far = _worded(pairs) if len(pairs) > 1 else "no ratio yet"
+        so_far = _ratio_text(pairs) if len(pairs) > 1 else "no ratio yet"
         print(f"{task}, with the meter over without, {len(pairs)} pairs: {so_far}: not finished")
         raise
     finally:
         server.stop(running, server.ABANDONED)
     found = paired_test.compare(pairs, alpha=0.05)
     passed = 1 - WITHIN < found.low <= 1 <= found.high < 1 + WITHIN
-    said = "no effect of the meter" if passed else "not shown: an effect, or too noisy a machine"
-    print(f"{task}, with the meter over without: {_worded(pairs)}: {said}")
+    result = "no effect of the meter" if passed else "failed: the meter has an effect, or noise"
+    print(f"{task}, with the meter over without: {_ratio_text(pairs)}: {result}")
     return 0 if passed else 1
 
 
 def _pair(load: Load, facts: dict[str, object], meter_first: bool) -> tuple[float, float]:
-    """Give the rate without the meter and with it, in requests a second."""
+    """Return the rates without and with the meter, in requests/s."""
     first, second = (_rate(load, facts if on else None) for on in (meter_first, not meter_first))
     return (second, first) if meter_first else (first, second)
 
@@ -63,12 +63,12 @@ def _rate(load: Load, facts: dict[str, object] | None) -> float:
     with Meter(facts) if facts is not None else nullcontext() as meter:
         ran = loads.run(load, "builtin")
     why = None if meter is None else meter.between(None, None).why
-    if why is not None and not why.endswith(TOO_LATE):  # late looks are looks
+    if why is not None and not why.endswith(TOO_LATE):  # late samples are samples, too
         sys.exit(f"the meter read nothing: {why}")
     return ran.result.rate or sys.exit(f"no rate: {ran.result.problem}")
 
 
-def _worded(pairs: list[tuple[float, float]]) -> str:
+def _ratio_text(pairs: list[tuple[float, float]]) -> str:
     found = paired_test.compare(pairs, alpha=0.05)
     return f"ratio {found.ratio:.4f}, 95 % interval {found.low:.4f} to {found.high:.4f}"
 

@@ -36,8 +36,8 @@ except ModuleNotFoundError:
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / ".data" / "mutants.jsonl"
-LONGEST = 240.0  # s for the tests of one mutant; one test may take 30
-NEEDLESS = ("Eq_Is", "NotEq_IsNot", "Is_Eq", "IsNot_NotEq", "Variable")  # mostly equivalent mutants
+TIMEOUT = 240.0  # s for the tests of one mutant; a single test may take 30
+EXCLUDED = ("Eq_Is", "NotEq_IsNot", "Is_Eq", "IsNot_NotEq", "Variable")  # mostly equivalent mutants
 POOL = ("scheduler", "worker_manager", "worker_connection")
 CLAIMS = ("claims", "claimed", "judged")
 REPORTS = "tests/reports/test_[!c]*.py"
@@ -83,11 +83,11 @@ class Mutant:
 
 
 def places() -> list[list[Mutant]]:
-    """List the possible mutants at each place, except in annotations, which nothing evaluates."""
+    """List the possible mutants at each place, except in annotations, which are not evaluated."""
     operators = {
         name: plugins.get_operator(name)()
         for name in sorted(plugins.operator_names())
-        if not any(word in name for word in NEEDLESS)
+        if not any(word in name for word in EXCLUDED)
     }
     found: dict[tuple[str, int, int], list[Mutant]] = {}
     seen: set[Path] = set()
@@ -137,16 +137,16 @@ def run_all(mutants: list[Mutant], results: Path, jobs: int) -> None:
                 print(f"{number} of {len(mutants)}: {_shown(mutant)}", flush=True)
 
 
-GONE = "nothing: its line no longer exists"
+STALE = "nothing: its line no longer exists"
 
 
 def _test(mutant: Mutant, copy: Path) -> None:
     path = copy / mutant.path
     source = path.read_text()
     if (changed := _changed(source, mutant)) is None:
-        mutant.killed_by = GONE
+        mutant.killed_by = STALE
         return
-    began = time.monotonic()
+    started = time.monotonic()
     try:
         path.write_text(changed)
         stamp = next(_stamps)
@@ -154,7 +154,7 @@ def _test(mutant: Mutant, copy: Path) -> None:
         mutant.killed_by = _failure(copy, mutant.tests)
     finally:
         path.write_text(source)
-    mutant.seconds = round(time.monotonic() - began, 1)
+    mutant.seconds = round(time.monotonic() - started, 1)
 
 
 def _changed(source: str, mutant: Mutant) -> str | None:
@@ -190,7 +190,7 @@ def _failure(copy: Path, tests: tuple[str, ...]) -> str | None:
 
 
 def _run(command: list[str], folder: Path) -> tuple[int | None, str]:
-    """Run a command, for LONGEST seconds at most, and kill all processes that it started."""
+    """Run a command with a timeout, and kill all processes that it started."""
     mark = uuid.uuid4().hex
     process = subprocess.Popen(
         command,
@@ -204,10 +204,10 @@ def _run(command: list[str], folder: Path) -> tuple[int | None, str]:
         start_new_session=True,
     )
     try:
-        output, _ = process.communicate(timeout=LONGEST)
+        output, _ = process.communicate(timeout=TIMEOUT)
         return process.returncode, output
     except subprocess.TimeoutExpired:
-        return None, f"ERROR longer-than-{LONGEST:g}-s"
+        return None, f"ERROR longer-than-{TIMEOUT:g}-s"
     finally:
         for each in psutil.process_iter(["environ"]):
             if (each.info["environ"] or {}).get("MUTANT") == mark:
@@ -226,7 +226,7 @@ def report(mutants: list[Mutant]) -> None:
     """Print the survivors, and the score of each folder."""
     counts: dict[str, Counter[bool]] = defaultdict(Counter)
     for mutant in mutants:
-        if mutant.killed_by == GONE:
+        if mutant.killed_by == STALE:
             continue  # neither killed nor a survivor
         counts[str(Path(mutant.path).parent)][mutant.killed_by is not None] += 1
         if not mutant.killed_by:
@@ -252,18 +252,18 @@ def main() -> None:
     parser.add_argument("--results", type=Path, default=RESULTS)
     parser.add_argument("--jobs", type=int, default=2)
     parser.add_argument("--again", action="store_true", help="test the survivors again")
-    given = parser.parse_args()
-    given.results.parent.mkdir(parents=True, exist_ok=True)
-    if given.again:
-        mutants = [mutant for mutant in read(given.results) if not mutant.killed_by]
+    options = parser.parse_args()
+    options.results.parent.mkdir(parents=True, exist_ok=True)
+    if options.again:
+        mutants = [mutant for mutant in read(options.results) if not mutant.killed_by]
     else:
-        given.results.unlink(missing_ok=True)
-        drawn = random.Random(given.seed)  # noqa: S311 - no secret
+        options.results.unlink(missing_ok=True)
+        drawn = random.Random(options.seed)  # noqa: S311 - no secret
         all_places = places()
-        mutants = [drawn.choice(p) for p in drawn.sample(all_places, given.count)]
-        print(f"{given.count} of {len(all_places)} places, one change each")
-    run_all(mutants, given.results, given.jobs)
-    report(read(given.results))
+        mutants = [drawn.choice(p) for p in drawn.sample(all_places, options.count)]
+        print(f"{options.count} of {len(all_places)} places, one change each")
+    run_all(mutants, options.results, options.jobs)
+    report(read(options.results))
 
 
 if __name__ == "__main__":

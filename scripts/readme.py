@@ -1,4 +1,4 @@
-"""Put the example runs' tables and the files shown whole into README.rst; --check only compares."""
+"""Update the tables and included files in README.rst; --check only compares."""
 
 from __future__ import annotations
 
@@ -20,8 +20,8 @@ README = ROOT / "README.rst"
 SHOWN = ("tasks/noop.py", "servers/threads.py")
 
 
-def rendered(text: str) -> str:
-    """Give the README with its table and its files as they are now."""
+def render(text: str) -> str:
+    """Return the README with its current tables and included files."""
     text = between(text, "table", [_table()])
     text = between(text, "claims", [verdicts(ROOT / "results")])
     return between(text, "include", [_code(ROOT / name) for name in SHOWN])
@@ -35,17 +35,17 @@ def _table() -> str:
 
 
 def verdicts(results: Path) -> str:
-    """Judge each suite by the committed example that measured it; without one it is left out.
+    """Evaluate each suite by the committed example that measured it; omit suites without one.
 
-    One of its own counts before results/example, which has not all rows of tornado.
+    A suite's own example takes precedence over results/example, which lacks some rows of tornado.
     """
     found = {}
     for folder in sorted({results / "example", *results.glob("example-*")}):
         records = journal.read(folder)
-        for suite in suite_claims.suites_of(records):
+        for suite in suite_claims.measured_suites(records):
             own = [record for record in records if record.trial.suite == suite]
-            found[suite] = suite_claims.of_suite(suite, own)
-    return claims.short([one for judged in found.values() for one in judged])
+            found[suite] = suite_claims.evaluate_suite(suite, own)
+    return claims.short([verdict for verdicts in found.values() for verdict in verdicts])
 
 
 def _code(path: Path) -> str:
@@ -54,7 +54,7 @@ def _code(path: Path) -> str:
 
 if __name__ == "__main__":
     before = README.read_text()
-    after = rendered(before)
+    after = render(before)
     if sys.argv[1:] == ["--check"]:
-        sys.exit("README.rst is not as its sources are: make readme" if after != before else 0)
+        sys.exit("README.rst does not match its sources: run make readme" if after != before else 0)
     README.write_text(after)

@@ -26,7 +26,10 @@ def verdicts(printed: str) -> dict[str, str]:
 def a_run(factor: float, spread: Callable[[random.Random], float]) -> str:
     """Write a run of visits: to a pool whose truth is 80/s, and to a server that varies."""
     folder, rng = journal.new_run("check_method"), random.Random(7)
-    for case, count in ((method_check.ACCURATE, method_check.EACH), (method_check.VARIED, 200)):
+    for case, count in (
+        (method_check.ACCURATE, method_check.ACCURATE_VISITS),
+        (method_check.VARIED, 200),
+    ):
         for number in range(1, count + 1):
             made = changed(new_record(case, folder.name, None), kind=VISIT, round=number)
             rate = 80 * factor if case == method_check.ACCURATE else 1000 * spread(rng)
@@ -64,7 +67,7 @@ def test_real_visits_are_as_accurate_as_is_claimed() -> None:
     assert list(found) == CLAIMS, said.stderr
     folder = journal.newest()
     assert f"records: {folder}\n" in said.stdout
-    assert len(journal.read(folder)) == method_check.EACH + 10
+    assert len(journal.read(folder)) == method_check.ACCURATE_VISITS + 10
     [error] = re.findall(r"truth .+/s: ([+-][\d.]+)%", said.stdout)
     assert abs(float(error)) < 5  # asked for is 1; others may use this machine now
     passed = set(found.values()) == {"passed"}

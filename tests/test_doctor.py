@@ -31,7 +31,7 @@ def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def found() -> dict[str, tuple[str, str]]:
-    return {each.name: (each.level, each.words) for each in doctor.findings()}
+    return {each.name: (each.level, each.message) for each in doctor.findings()}
 
 
 def test_every_driver_and_what_a_run_needs_is_looked_at() -> None:
@@ -69,7 +69,7 @@ def test_a_noisy_machine_is_an_error_with_its_remedy(
     ("changes", "name", "words"),
     [
         ({"pressure": 0.5}, "CPU pressure", "end what else runs"),
-        ({"timer_late_ms": 50.0}, "timer", "percentiles below that say little"),
+        ({"timer_late_ms": 50.0}, "timer", "shorter percentiles are inaccurate"),
     ],
 )
 def test_what_only_blurs_figures_is_a_warning(

@@ -21,7 +21,10 @@ PLAN = Plan("measure", (Case("threads", "noop_sync"),), seed=1, driver=None, qui
 
 @pytest.mark.parametrize(
     ("finished", "expected"),
-    [(2, r"mend it; 2 finished visits are kept: fab resume:a_run goes on$"), (0, r"mend it$")],
+    [
+        (2, r"mend it; 2 finished visits are kept: continue with fab resume:a_run$"),
+        (0, r"mend it$"),
+    ],
 )
 def test_an_error_in_a_run_says_how_it_goes_on(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, finished: int, expected: str
@@ -35,7 +38,7 @@ def test_an_error_in_a_run_says_how_it_goes_on(
     monkeypatch.setattr(running, "run", broken)
     (tmp_path / "a_run").mkdir()
     with pytest.raises(UsageError, match=expected):
-        plan_run.go_on(PLAN, tmp_path / "a_run")
+        plan_run.continue_run(PLAN, tmp_path / "a_run")
 
 
 def test_a_finished_run_shows_no_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

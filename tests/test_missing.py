@@ -55,10 +55,10 @@ def test_a_plan_without_its_published_tool_takes_builtin(monkeypatch: pytest.Mon
 def test_a_run_without_its_published_tool_says_so_when_it_begins(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    monkeypatch.setattr(plan_run, "go_on", lambda *_: [])
+    monkeypatch.setattr(plan_run, "continue_run", lambda *_: [])
     case = Case("threads", "noop_sync")
     for missing, told in ((AB, f"one long run each with builtin ({AB}): "), (None, "builtin: ")):
-        plan_run.begin(Plan("measure", (case,), seed=1, driver="builtin", missing=missing))
+        plan_run.start_run(Plan("measure", (case,), seed=1, driver="builtin", missing=missing))
         assert told in capsys.readouterr().err
 
 
@@ -89,5 +89,5 @@ def test_a_suite_without_its_packages_ends_in_one_line_with_the_command() -> Non
     with pytest.raises(RunError, match=r"^no row has figures: a needs x: make suites$"):
         plan_run.show(records, "text")
     other = unavailable("noop_sync", MachineError("no Python", "get one"))
-    with pytest.raises(RunError, match="the notes under the table say why"):
+    with pytest.raises(RunError, match="see the notes below the table"):
         plan_run.show([*records, other], "text")

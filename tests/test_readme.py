@@ -11,7 +11,7 @@ import docutils.core
 import docutils.nodes
 import pytest
 
-from offload.cli.syntax import defaults, rewrite
+from offload.cli.syntax import parameter_defaults, rewrite
 from offload.errors import UsageError
 from offload.registry import catalog
 from offload.registry.places import PACKAGE
@@ -72,7 +72,7 @@ def commands() -> dict[str, object]:
     from offload import cli as loaded
 
     fab_here("--list")  # which imports the fabfile
-    return {name: defaults(task.body) for name, task in loaded.COMMANDS.items()}
+    return {name: parameter_defaults(task.body) for name, task in loaded.COMMANDS.items()}
 
 
 def test_every_page_shows_code_and_commands() -> None:

@@ -53,11 +53,11 @@ def test_a_spelling_becomes_options(words: list[str], expected: list[str]) -> No
     ("words", "message"),
     [
         (["run_sever:3"], "did you mean run_server"),
-        (["run_server:3,a,1,2"], "no place for '2'"),
+        (["run_server:3,a,1,2"], "no parameter for '2'"),
         (["run_server:3,prt=1"], "did you mean port"),
         (["run_server:3,server=4"], "server twice"),
         (["run_server", "--prt", "1"], "did you mean port"),
-        (["run_all_load_tests:quick=maybe"], "neither yes nor no"),
+        (["run_all_load_tests:quick=maybe"], "must be yes or no"),
         (["x\ny"], r"no 'x\\ny' in the commands"),
     ],
 )

@@ -19,13 +19,13 @@ from offload.cli import (
     start,
     understand,
 )
-from offload.cli.syntax import NO, YES, defaults, rewrite
+from offload.cli.syntax import NO, YES, parameter_defaults, rewrite
 from offload.errors import UsageError
 from tests.properties import examples
 
 assert [benchmark, load_test, maintain, questions, serve, start, understand]  # each has commands
 
-PARAMETERS = {name: defaults(task.body) for name, task in COMMANDS.items()}
+PARAMETERS = {name: parameter_defaults(task.body) for name, task in COMMANDS.items()}
 TEXT = st.text(st.characters(codec="utf-8", exclude_characters=","), max_size=12)
 NAMES = sorted({*PARAMETERS, *(name for known in PARAMETERS.values() for name in known)})
 SIGNS = st.sampled_from(["server", "=", ",", ":", "-", "--", "_", "3", "yes", " ", "\n", "é"])
@@ -150,7 +150,7 @@ def test_one_value_too_many_has_no_place(name: str) -> None:
     known = PARAMETERS[name].values()
     words = ["yes" if isinstance(default, bool) else "x" for default in known]
     rewrite([f"{name}:{','.join(words)}"], PARAMETERS)
-    with pytest.raises(UsageError, match="no place for 'y'"):
+    with pytest.raises(UsageError, match="no parameter for 'y'"):
         rewrite([f"{name}:{','.join([*words, 'y'])}"], PARAMETERS)
 
 

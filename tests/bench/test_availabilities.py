@@ -32,7 +32,7 @@ def long(completed: int, failed: int, quick: bool = False) -> Record:
     ],
 )
 def test_a_share_is_judged_by_its_interval(completed: int, failed: int, word: str) -> None:
-    found = availability.judge("a_suite", ONE, [long(completed, failed)])
+    found = availability.evaluate_availability("a_suite", ONE, [long(completed, failed)])
     assert found.verdict == word
     assert found.here == pytest.approx(100 * completed / (completed + failed))
     assert (found.published, found.unit, found.figure) == (96.77, " %", "availability")
@@ -40,10 +40,10 @@ def test_a_share_is_judged_by_its_interval(completed: int, failed: int, word: st
 
 def test_a_quick_run_is_too_short_to_tell() -> None:
     for records in (None, [], [long(210, 7, quick=True)]):
-        assert availability.judge("a_suite", ONE, records).verdict == UNRESOLVED
+        assert availability.evaluate_availability("a_suite", ONE, records).verdict == UNRESOLVED
 
 
 def test_other_work_is_not_compared() -> None:
     other = replace(ONE, work="it fetched less")
-    found = availability.judge("a_suite", other, [long(210, 7)])
+    found = availability.evaluate_availability("a_suite", other, [long(210, 7)])
     assert (found.verdict, found.reason) == (NOT_COMPARABLE, "it fetched less")

@@ -15,7 +15,7 @@ def run_chaos(idempotent: bool, seconds: int) -> chaos.ChaosResult:
 
     async def test() -> chaos.ChaosResult:
         async with asyncio.timeout(3 * seconds + 20):
-            return await chaos.measure(2, idempotent, seconds)
+            return await chaos.run_chaos(2, idempotent, seconds)
 
     found = asyncio.run(test())
     print(found)

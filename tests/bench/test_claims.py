@@ -24,8 +24,8 @@ def visits(case: Case, *rates: float, **changes: Any) -> list[Record]:
     return [changed(made, round=n, rate=rate) for n, rate in enumerate(rates, start=1)]
 
 
-def judged(*records: list[Record], claim: Claim = CLAIM) -> evaluate.Judged:
-    return evaluate.judge("a_suite", claim, [record for own in records for record in own])
+def judged(*records: list[Record], claim: Claim = CLAIM) -> evaluate.ClaimVerdict:
+    return evaluate.evaluate_claim("a_suite", claim, [record for own in records for record in own])
 
 
 def test_visits_of_the_same_rounds_are_compared() -> None:
@@ -70,7 +70,7 @@ def test_published_work_that_was_not_the_same_is_told() -> None:
 
 
 def test_what_was_not_measured_is_unresolved_and_says_so() -> None:
-    assert evaluate.judge("a_suite", CLAIM, None).reason == "not measured here yet"
+    assert evaluate.evaluate_claim("a_suite", CLAIM, None).reason == "not measured here yet"
     assert judged().reason == "not in this run"
     assert "3/sleep_sync GET /x: not in this run" in judged(visits(ONE, 3.5)).reason
     away = visits(OTHER, 1.0, problem="not available: threads needs x: make suites")
@@ -80,10 +80,13 @@ def test_what_was_not_measured_is_unresolved_and_says_so() -> None:
 
 def test_a_case_that_its_suite_does_not_have_is_named() -> None:
     for records in (None, visits(OTHER, 14.0)):
-        found = evaluate.judge("a_suite", CLAIM, records, [OTHER])
+        found = evaluate.evaluate_claim("a_suite", CLAIM, records, [OTHER])
         assert found.verdict == UNRESOLVED
         assert found.reason == "2/sleep_sync is not in CASES of suites/a_suite.py: add it"
-    assert evaluate.judge("a_suite", CLAIM, None, [ONE, OTHER]).reason == "not measured here yet"
+    assert (
+        evaluate.evaluate_claim("a_suite", CLAIM, None, [ONE, OTHER]).reason
+        == "not measured here yet"
+    )
 
 
 def test_one_long_run_each_has_a_ratio_and_no_interval() -> None:
@@ -129,7 +132,7 @@ def test_a_machine_that_others_used_is_told() -> None:
     busy = visits(OTHER, 14.0, 14.1, 14.0, others_cpu=0.6)
     found = judged(visits(ONE, 3.5, 3.5, 3.5), busy)
     assert found.verdict == HOLDS
-    assert found.reason.count("others used the CPU meanwhile") == 1
+    assert found.reason.count("other processes used the CPU") == 1
     assert judged(busy).reason == "2/sleep_sync: not in this run"
 
 
@@ -142,24 +145,24 @@ ROUND_2 = (
 
 
 def test_two_processes_cannot_have_served_what_four_can() -> None:
-    found = audit.judge("a_suite", Audit("2 workers", "", "", "", ROUND_2, 100, 2))
+    found = audit.audit_figures("a_suite", Audit("2 workers", "", "", "", ROUND_2, 100, 2))
     assert (found.verdict, found.published, found.here) == (DOES_NOT, 76.54, 40.0)
     assert "blocking 76.54/s exceeds 2 x 1 / 0.05 s = 40/s" in found.reason
     assert "4 processes fit every row" in found.reason
-    four = audit.judge("a_suite", Audit("4 workers", "", "", "", ROUND_2, 100, 4))
+    four = audit.audit_figures("a_suite", Audit("4 workers", "", "", "", ROUND_2, 100, 4))
     assert four.verdict == HOLDS
 
 
 def test_users_that_a_mean_does_not_account_for_are_told() -> None:
     figures = (Figure("sync", 3.55, 0.28, 1, 1.94), Figure("net", 4.6, mean_s=5.31))
-    found = audit.judge("a_suite", Audit("rows", "", "", "", figures, 25))
+    found = audit.audit_figures("a_suite", Audit("rows", "", "", "", figures, 25))
     assert found.verdict == IN_PART
     assert "sync: rate x mean is 6.9 of 25 users" in found.reason
     assert "net" not in found.reason
 
 
 def test_more_users_than_there_were_refute_a_row() -> None:
-    found = audit.judge(
+    found = audit.audit_figures(
         "a_suite", Audit("rows", "", "", "", (Figure("a", 73.15, mean_s=1.367),), 10)
     )
     assert found.verdict == DOES_NOT
@@ -171,19 +174,19 @@ def test_answers_of_other_lengths_are_not_comparable() -> None:
         Figure("a", 73.15, mean_s=1.367, body_bytes=974),
         Figure("b", 40.87, body_bytes=4870),
     )
-    found = audit.judge("a_suite", Audit("rows", "", "", "", figures, 100))
+    found = audit.audit_figures("a_suite", Audit("rows", "", "", "", figures, 100))
     assert found.verdict == NOT_COMPARABLE
     assert found.reason == "b answered 4870 bytes, a 974: 5.0 times as many, not the same work"
-    same = audit.judge("a_suite", Audit("rows", "", "", "", (figures[0],) * 2, 100))
+    same = audit.audit_figures("a_suite", Audit("rows", "", "", "", (figures[0],) * 2, 100))
     assert (same.verdict, same.reason) == (HOLDS, "rate x mean is about 100 users in every row")
 
 
 def test_rates_alone_are_not_judged() -> None:
-    found = audit.judge("a_suite", Audit("rows", "", "", "", (Figure("a", 73.15),), 100))
+    found = audit.audit_figures("a_suite", Audit("rows", "", "", "", (Figure("a", 73.15),), 100))
     assert (found.verdict, found.reason) == (UNRESOLVED, "no row has a service time or a mean")
 
 
 def test_64_processes_are_tried_too() -> None:
     figure = Figure("a row", rate=64.0 * ABOVE, slots=1, service_s=1.0)
     one = Audit("one", "who", "where", "it is fast", (figure,), processes=1, users=64)
-    assert "64 processes fit every row" in audit.judge("a_suite", one).reason
+    assert "64 processes fit every row" in audit.audit_figures("a_suite", one).reason

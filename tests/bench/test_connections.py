@@ -56,7 +56,7 @@ def test_connections_that_are_not_kept_are_not_counted() -> None:
 )
 def test_uneven_shares_are_told(counts: tuple[int, ...] | None, *, told: bool) -> None:
     record = changed(new_record(Case("prefork", "noop_sync"), "run", None), connections=counts)
-    assert any(flag.kind == "uneven" for flag in flags.of(record)) == told
+    assert any(flag.kind == "uneven" for flag in flags.trial_flags(record)) == told
 
 
 def test_another_visit_is_not_asked_for_more_even_shares() -> None:

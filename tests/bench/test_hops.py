@@ -28,7 +28,7 @@ RECORDS = [record(s, n, us + NOISE[n]) for s, us in CPU.items() for n in range(3
 
 
 def test_what_an_executor_adds_is_free_of_the_noise_of_its_round() -> None:
-    found = {hop.server: hop for hop in hops.of(RECORDS)}
+    found = {hop.server: hop for hop in hops.summarize(RECORDS)}
     assert found["pipes"].added_us == pytest.approx((120, 120, 120))
     assert found["pipes"].of_threads == pytest.approx((1.2, 1.2, 1.2))
     assert found["processes"].added_us == pytest.approx((500, 500, 500))
@@ -38,7 +38,7 @@ def test_what_an_executor_adds_is_free_of_the_noise_of_its_round() -> None:
 
 
 def test_without_a_direct_answer_all_but_what_is_added_is_known() -> None:
-    found = hops.of([each for each in RECORDS if each.case.server != "loop"])
+    found = hops.summarize([each for each in RECORDS if each.case.server != "loop"])
     assert {hop.server for hop in found} == {*CPU} - {"loop"}
     assert {(hop.added_us, hop.of_threads) for hop in found} == {(None, None)}
     assert next(hop for hop in found if hop.server == "pipes").of_standard is not None
@@ -53,9 +53,9 @@ def test_a_server_without_figures_is_left_out_with_its_reason() -> None:
 
 def test_the_table_says_what_is_missing_and_which_rate_is_the_load_tools() -> None:
     missing = {"pebble": "pebble needs pebble: make suites"}
-    words = report.text(hops.of(RECORDS), missing, "a machine", "simple")
+    words = report.text(hops.summarize(RECORDS), missing, "a machine", "simple")
     assert "The load tool was the limit, or near it: granian_wsgi." in words
     assert words.endswith("Left out: pebble needs pebble: make suites.")
-    told = json.loads(json.dumps(report.as_dict(hops.of(RECORDS), missing, "a machine")))
+    told = json.loads(json.dumps(report.as_dict(hops.summarize(RECORDS), missing, "a machine")))
     again = [hops.Hop(**values) for values in told["servers"]]
     assert report.text(again, told["missing"], told["environment"], "simple") == words

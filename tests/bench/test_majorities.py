@@ -7,7 +7,7 @@ import importlib
 import pytest
 
 from offload.bench.claims import majorities
-from offload.bench.claims.evaluate import Judged
+from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
 from offload.registry import catalog
 from offload.suites import Majority
@@ -18,12 +18,14 @@ MORE, LESS = (HOLDS, 1.5, 1.6), (DOES_NOT, 0.5, 0.6)
 NONE, OPEN, OTHER = (DOES_NOT, 0.98, 1.02), (UNRESOLVED, 0.5, 3.0), (NOT_COMPARABLE, 1.5, 1.6)
 
 
-def judged(*found: tuple[str, float, float]) -> Judged:
+def judged(*found: tuple[str, float, float]) -> ClaimVerdict:
     claims = [
-        Judged("a_suite", name, None, None, low, high, word, "why")
+        ClaimVerdict("a_suite", name, None, None, low, high, word, "why")
         for name, (word, low, high) in zip("abcde", found, strict=False)
     ]
-    return majorities.judge("a_suite", Majority("most", "", "", "", tuple("abcde")), claims)
+    return majorities.evaluate_majority(
+        "a_suite", Majority("most", "", "", "", tuple("abcde")), claims
+    )
 
 
 @pytest.mark.parametrize(

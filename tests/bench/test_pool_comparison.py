@@ -86,7 +86,7 @@ def said() -> str:
 def test_a_pool_that_is_not_known_is_refused() -> None:
     command = [*COMMAND, "--pools=PipePool,no such pool"]
     done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True, timeout=30)
-    assert (done.returncode, done.stderr) == (2, "no pool is called 'no such pool'\n")
+    assert (done.returncode, done.stderr) == (2, "unknown pool: 'no such pool'\n")
 
 
 @pytest.mark.slow

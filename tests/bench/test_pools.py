@@ -25,7 +25,7 @@ def lines(concurrency: int) -> list[Line]:
 
 @pytest.mark.parametrize("concurrency", [1, 64])
 def test_a_pool_that_is_ten_times_as_fast_in_every_round_is_so_exactly(concurrency: int) -> None:
-    reference, cell = summary.of(lines(concurrency))
+    reference, cell = summary.summarize(lines(concurrency))
     assert (cell.times, cell.low, cell.high) == pytest.approx((10, 10, 10))
     assert (cell.rate, cell.p50_us, cell.p99_us, cell.cpu_us) == pytest.approx((1000, 7, 9, 3))
     assert (reference.times, reference.low) == (pytest.approx(1), None)
@@ -33,7 +33,7 @@ def test_a_pool_that_is_ten_times_as_fast_in_every_round_is_so_exactly(concurren
 
 
 def test_the_table_names_what_is_missing() -> None:
-    found = summary.of(lines(64))
+    found = summary.summarize(lines(64))
     text = report.text(found, lines(64), "a machine", "simple")
     assert "10.00 to 10.00" in text.replace("  ", " ")
     assert text.endswith("Not installed: loky.")

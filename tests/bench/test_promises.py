@@ -33,9 +33,9 @@ def slices(pool: str, times: list[float]) -> list[Line]:
 )
 def test_a_promise_is_kept_where_its_whole_interval_is(times: list[float], passed: object) -> None:
     lines = [*slices("process", [1, 1, 1]), *slices("PipePool", times)]
-    found = targets.judge_all(lines, [], True)
+    found = targets.check_promises(lines, [], True)
     assert (found[0].name, found[0].passed) == ("PipePool, no-op, 1 at once", passed)
-    others = {(claim.found, claim.passed) for claim in found[1:]}
+    others = {(result.measured, result.passed) for result in found[1:]}
     assert (len(found), others) == (len(targets.PROMISES) + 3, {("not measured", None)})
 
 
@@ -46,8 +46,8 @@ def test_a_mixture_is_compared_round_by_round() -> None:
         for pool, each in p99.items()
         for n, us in enumerate(each)
     ]
-    [found] = [c for c in targets.judge_all(lines, [], True) if c.found != "not measured"]
-    assert (found.found, found.passed) == ("2.00 (2.00 to 2.00)", True)
+    [found] = [c for c in targets.check_promises(lines, [], True) if c.measured != "not measured"]
+    assert (found.measured, found.passed) == ("2.00 (2.00 to 2.00)", True)
 
 
 @pytest.mark.parametrize(
@@ -57,22 +57,22 @@ def test_chaos_may_cost_what_the_killed_workers_held_unless_it_is_retried(
     idempotent: bool, held: int, passed: bool
 ) -> None:
     chaos = {**CHAOS, "failed": 2, "held": held, "idempotent": idempotent}
-    found = targets.judge_all([chaos], [], True)
+    found = targets.check_promises([chaos], [], True)
     lost, again, kept = found[-5:-2]  # the last two are of servers
-    assert (lost.found, lost.passed) == ("2 of 270 tasks failed, 0 before it", passed)
+    assert (lost.measured, lost.passed) == ("2 of 270 tasks failed, 0 before the kills", passed)
     assert (again.passed, kept.passed) == (True, True)
 
 
 def test_a_task_that_failed_before_chaos_breaks_its_promise() -> None:
-    lost = targets.judge_all([{**CHAOS, "calm_failed": 1}], [], True)[-5]
-    assert (lost.found, lost.passed) == ("0 of 270 tasks failed, 1 before it", False)
+    lost = targets.check_promises([{**CHAOS, "calm_failed": 1}], [], True)[-5]
+    assert (lost.measured, lost.passed) == ("0 of 270 tasks failed, 1 before the kills", False)
 
 
 def test_a_second_in_which_nothing_ended_counts_against_the_chaos_test() -> None:
-    kept = targets.judge_all([{**CHAOS, "rates": [100.0] * 9 + [0.0]}], [], True)[-3]
-    assert (kept.found[:4], kept.passed) == ("0.90", None)
+    kept = targets.check_promises([{**CHAOS, "rates": [100.0] * 9 + [0.0]}], [], True)[-3]
+    assert (kept.measured[:4], kept.passed) == ("0.90", None)
 
 
 def test_a_promise_is_lower_where_workers_do_not_poll() -> None:
     lines = [*slices("process", [1, 1, 1]), *slices("PipePool", [4, 4.1, 3.9])]
-    assert targets.judge_all(lines, [], False)[0].passed is True
+    assert targets.check_promises(lines, [], False)[0].passed is True

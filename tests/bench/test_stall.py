@@ -77,7 +77,7 @@ def probed(handler: type[Handler]) -> Record:
 def test_head_and_body_in_two_writes_stall() -> None:
     record = probed(TwoWrites)
     assert record.baseline.kept_s is not None and record.baseline.kept_s > 0.03
-    [flag] = flags.of(record)
+    [flag] = flags.trial_flags(record)
     assert flag.kind == "stall" and "TCP_NODELAY" in flag.remedy
 
 
@@ -85,7 +85,7 @@ def test_head_and_body_in_two_writes_stall() -> None:
 def test_one_write_and_no_delay_do_not(handler: type[Handler]) -> None:
     record = probed(handler)
     assert record.baseline.kept_s is not None
-    assert flags.of(record) == ()
+    assert flags.trial_flags(record) == ()
 
 
 def test_a_server_that_keeps_no_connection_is_not_known() -> None:

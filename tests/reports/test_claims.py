@@ -8,7 +8,7 @@ from dataclasses import replace
 
 import pytest
 
-from offload.bench.claims.evaluate import Judged
+from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.records import journal
 from offload.reports.claims import sentences, verdicts
 from offload.suites import Case, Claim
@@ -16,18 +16,20 @@ from tests import ROOT
 from tests.commands import fab_here
 from tests.records import changed, new_record
 
-JUDGED = Judged("a_suite", "four", 4.0, 3.9, 3.8, 4.0, "holds", "as published")
-AUDIT = Judged("a_suite", "rows", 76.54, 40.0, None, None, "does not hold", "2 x 1 / 0.05 s", "/s")
+VERDICT = ClaimVerdict("a_suite", "four", 4.0, 3.9, 3.8, 4.0, "holds", "as published")
+AUDIT = ClaimVerdict(
+    "a_suite", "rows", 76.54, 40.0, None, None, "does not hold", "2 x 1 / 0.05 s", "/s"
+)
 
 
 def test_a_line_has_claim_published_here_verdict_and_reason() -> None:
-    line = verdicts.text([JUDGED]).splitlines()[-1]
+    line = verdicts.text([VERDICT]).splitlines()[-1]
     words = ["a_suite", "four", "4.00x", "3.90x (3.80 to 4.00)", "holds", "as published"]
     assert [part.strip() for part in line.split("  ") if part.strip()] == words
 
 
 def test_a_ratio_of_another_figure_than_the_rate_names_it() -> None:
-    line = verdicts.text([replace(JUDGED, unit="x time")])
+    line = verdicts.text([replace(VERDICT, unit="x time")])
     assert "4.00x time  3.90x time (3.80 to 4.00)" in line
 
 
@@ -65,7 +67,7 @@ def test_the_verdicts_on_one_suite_do_not_replace_those_on_all() -> None:
     said = fab_here("claims:granian")
     kept = journal.RESULTS / "claims.rst"
     assert said.returncode == 0, said.stderr
-    assert said.stdout.endswith(f"what each claims, by whom: fab claims writes it to {kept}\n")
+    assert said.stdout.endswith(f"claims and their sources: fab claims writes them to {kept}\n")
     assert not kept.exists()
 
 
@@ -77,7 +79,7 @@ def test_an_example_is_judged_as_committed_by_its_own_suites_alone() -> None:
     assert said.returncode == 0, said.stderr
     assert (own / "claims.rst").read_text() == (committed / "claims.rst").read_text()
     assert "granian" not in said.stdout
-    assert f"what each claims, by whom: {own / 'claims.rst'}" in said.stdout
+    assert f"claims and their sources: {own / 'claims.rst'}" in said.stdout
 
 
 @pytest.mark.parametrize("words", ["claims:run=none", "claims:granian,run=none"])
@@ -90,7 +92,7 @@ def test_a_run_without_the_suite_is_one_line(words: str) -> None:
 
 
 def test_a_short_table_leaves_the_reasons_out() -> None:
-    found = verdicts.short([JUDGED, AUDIT])
+    found = verdicts.short([VERDICT, AUDIT])
     assert "3.90x (3.80 to 4.00)  holds" in found
     assert "as published" not in found
 

@@ -65,7 +65,7 @@ def cost(
         Path("compare"),
     )
     return GilCost(
-        record, gil.of(record), pair, SpeedUp(1.0, switches, True), SpeedUp(4.0, 1.0, True)
+        record, gil.gil_figures(record), pair, SpeedUp(1.0, switches, True), SpeedUp(4.0, 1.0, True)
     )
 
 
@@ -78,11 +78,11 @@ def test_json_has_the_promised_figures() -> None:
 @pytest.mark.parametrize(
     ("changes", "words"),
     [
-        ({"gil_hold": 0.05, "loop_lag_p99_ms": 1.0}, "take threads"),
-        ({"gil_hold": 0.2}, "threads still use the cores"),
-        ({"gil_hold": 0.3}, "expect processes, interpreters"),
-        ({"gil_hold": None}, "h is not known"),
-        ({}, "leave the loop's process"),
+        ({"gil_hold": 0.05, "loop_lag_p99_ms": 1.0}, "use threads"),
+        ({"gil_hold": 0.2}, "threads still use several cores"),
+        ({"gil_hold": 0.3}, "processes, interpreters or a free-threaded build are probably faster"),
+        ({"gil_hold": None}, "h is unknown"),
+        ({}, "move it out of the loop's process"),
         ({"switches": 51.0}, "several may be slower than one"),
         ({"task_cpu_s": 2.1}, "several may be slower than one"),
     ],
@@ -95,37 +95,37 @@ def test_what_follows_is_said(changes: dict[str, Any], words: str) -> None:
     ("word", "hold", "expected"),
     [
         (paired_test.SLOWER, 0.9, "A hop to a process costs more than the GIL"),
-        (paired_test.FASTER, 0.0, "Threads lose to processes"),
-        (paired_test.FASTER, None, "Threads lose to processes"),
+        (paired_test.FASTER, 0.0, "Threads lose: use processes"),
+        (paired_test.FASTER, None, "Threads lose: use processes"),
         (paired_test.TINY, 0.9, "Threads and processes differ by less than matters"),
     ],
 )
 def test_pairs_that_are_resolved_decide_and_not_h(
     word: str, hold: float | None, expected: str
 ) -> None:
-    found = cost(said=replace(UNRESOLVED, word=word, ratio=1.4), gil_hold=hold)
+    found = cost(said=replace(UNRESOLVED, outcome=word, ratio=1.4), gil_hold=hold)
     assert next(advice.sentences(found)).startswith(expected)
 
 
 def test_a_speed_up_below_one_is_worded_as_one_above() -> None:
     [line] = [line for line in gil_cost.text(cost()).splitlines() if line.startswith("S threads")]
-    assert line.split(maxsplit=3) == ["S", "threads", "1.00x", "4 threads, over one thread"]
+    assert line.split(maxsplit=3) == ["S", "threads", "1.00x", "rate of 4 threads over one thread"]
 
 
 def test_one_worker_is_no_workers() -> None:
     text = gil_cost.text(cost(slots=1))
     assert text.startswith("xml, 1 worker, Python")
-    assert "  1 thread, over one thread\n" in text
-    assert "  1 process, over one thread\n" in text
+    assert "  rate of 1 thread over one thread\n" in text
+    assert "  rate of 1 process over one thread\n" in text
 
 
 @pytest.mark.parametrize(
     ("lag_ms", "hold_s", "words"),
     [
-        (30.0, 0.0052, "event loop waiting: leave"),
-        (6.0, 0.02, "waiting in calls that do not let the GIL go: leave"),
-        (30.0, 0.02, "waiting in calls that do not let the GIL go: leave"),
-        (30.0, None, "event loop waiting: leave"),
+        (30.0, 0.0052, "event loop waiting: move"),
+        (6.0, 0.02, "waiting in calls that do not release the GIL: move"),
+        (30.0, 0.02, "waiting in calls that do not release the GIL: move"),
+        (30.0, None, "event loop waiting: move"),
     ],
 )
 def test_a_long_hold_is_no_better_than_a_late_loop(
@@ -140,7 +140,7 @@ def test_a_hold_that_nobody_asked_to_end_is_no_call_into_c(alone: dict[str, Any]
     found = cost(said=UNRESOLVED, loop_lag_p99_ms=6.0, gil_hold_p75_s=0.015, **alone)
     assert "waiting" not in " ".join(advice.sentences(found))
     found = cost(said=UNRESOLVED, loop_lag_p99_ms=6.0, gil_hold_p75_s=0.025, **alone)
-    assert "do not let the GIL go" in " ".join(advice.sentences(found))
+    assert "do not release the GIL" in " ".join(advice.sentences(found))
 
 
 @pytest.mark.parametrize(
@@ -156,23 +156,30 @@ def test_a_hold_that_nobody_asked_to_end_is_no_call_into_c(alone: dict[str, Any]
         ),
         (
             paired_test.SLOWER,
-            "threads do more, but the task keeps the event loop waiting, which only ",
+            "threads are faster, but the task keeps the event loop waiting, which only ",
         ),
-        (paired_test.UNRESOLVED, "what processes do, but the task keeps the event loop waiting: "),
+        (
+            paired_test.UNRESOLVED,
+            "as fast as processes, but the task keeps the event loop waiting: ",
+        ),
     ],
 )
 def test_threads_are_not_advised_where_they_keep_the_loop_waiting(word: str, expected: str) -> None:
-    found = cost(said=replace(UNRESOLVED, word=word), gil_hold=0.05)
+    found = cost(said=replace(UNRESOLVED, outcome=word), gil_hold=0.05)
     said = " ".join(advice.sentences(found))
-    assert (expected in said, "take threads" in said, said.count("leav")) == (True, False, 1)
+    assert (expected in said, "use threads" in said, said.count("move")) == (True, False, 1)
 
 
 @pytest.mark.parametrize(
     ("ratio", "hold", "expected"),
     [
-        (1.06, 0.02, "Threads do 6% less than processes, but not by the GIL"),
-        (1.06, 0.2, "Threads lose to processes"),
-        (1.2, 0.02, "Threads lose to processes"),
+        (
+            1.06,
+            0.02,
+            "The rate in threads is 6% lower than in processes, but not because of the GIL",
+        ),
+        (1.06, 0.2, "Threads lose: use processes"),
+        (1.2, 0.02, "Threads lose: use processes"),
     ],
 )
 def test_a_small_loss_of_a_task_that_hardly_holds_the_gil_is_not_its_cost(
@@ -186,14 +193,14 @@ def test_a_small_loss_of_a_task_that_hardly_holds_the_gil_is_not_its_cost(
 def test_a_loop_that_is_late_but_not_by_the_gil_is_no_reason_to_leave(hold_s: float | None) -> None:
     free = {"gil_hold": 0.01, "gil_utilisation": 0.1, "gil_hold_p75_s": hold_s}
     said = [*advice.sentences(cost(said=UNRESOLVED, **free))]
-    assert said[0].endswith("threads do what processes do: take threads.")
-    assert said[1:] == ["The event loop was late, but not by the GIL: more likely no CPU was free."]
+    assert said[0].endswith("threads are as fast as processes: use threads.")
+    assert said[1:] == ["The event loop was delayed, probably by a lack of CPU, not by the GIL."]
 
 
 FREE_THREADED = {"python": "3.13.5", "free_threaded_build": True, "gil_enabled": False}
 HAS_NONE = (
-    "This Python has no GIL: threads use the cores. To know the task, ask with another, such as "
-    "python=3.13t-gil."
+    "This Python has no GIL: threads use all cores. To measure the cost of a GIL, use another, "
+    "such as python=3.13t-gil."
 )
 
 
@@ -202,7 +209,11 @@ HAS_NONE = (
     [
         (UNRESOLVED, 0.0, []),
         (UNRESOLVED, None, []),
-        (CLEAR, 0.0, ["Threads do 75% less than processes, but not by the GIL."]),
+        (
+            CLEAR,
+            0.0,
+            ["The rate in threads is 75% lower than in processes, but not because of the GIL."],
+        ),
     ],
 )
 def test_a_python_without_a_gil_says_nothing_of_the_task(
@@ -211,13 +222,13 @@ def test_a_python_without_a_gil_says_nothing_of_the_task(
     free = {"gil_hold": rho, "gil_utilisation": rho, "gil_hold_p75_s": None}
     found = cost(said=said, interpreter=FREE_THREADED, **free)
     assert [*advice.sentences(found)][: 1 + len(more)] == [HAS_NONE, *more]
-    assert "take threads" not in gil_cost.text(found)
-    assert "leave" not in gil_cost.text(found)
+    assert "use threads" not in gil_cost.text(found)
+    assert "move" not in gil_cost.text(found)
 
 
 def test_what_does_not_follow_is_not_said() -> None:
     [said] = advice.sentences(cost(said=UNRESOLVED, gil_hold=0.0, loop_lag_p99_ms=1.0))
-    assert said.endswith("take threads.")
+    assert said.endswith("use threads.")
 
 
 def test_an_import_that_turned_the_gil_on_is_said() -> None:

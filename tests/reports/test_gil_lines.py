@@ -118,26 +118,30 @@ def test_a_python_is_named_with_its_gil(
     facts: dict[str, object], name: str, loaded: str, who: str | None
 ) -> None:
     record = changed(RECORD, interpreter=facts)
-    found = provenance.python(record), provenance.loaded(record), provenance.gil_came_on(record)
+    found = (
+        provenance.python_name(record),
+        provenance.python_after_load(record),
+        provenance.gil_enabled_by(record),
+    )
     assert found == (name, loaded, who)
 
 
 def test_places_that_are_not_known_fit_everywhere_and_others_never_mix() -> None:
-    def divided(*found: provenance.Place) -> list[list[provenance.Place]]:
-        return provenance.divided(found, lambda one: one)
+    def divided(*found: provenance.Provenance) -> list[list[provenance.Provenance]]:
+        return provenance.group_by_provenance(found, lambda one: one)
 
     assert divided(("a", None), ("a", "x"), ("a", "y")) == [[("a", None), ("a", "x")], [("a", "y")]]
     assert divided(("a", "x"), ("b", "x"), ("a", "x")) == [[("a", "x"), ("a", "x")], [("b", "x")]]
     assert divided((None, None), ("b", "x")) == [[(None, None), ("b", "x")]]
     unknown = changed(RECORD, environment={}, interpreter={})
-    assert provenance.of(unknown) == (None, None, None)
+    assert provenance.provenance_of(unknown) == (None, None, None)
 
 
 def test_the_output_of_a_tool_is_kept_whole_and_shortened_only_when_long() -> None:
     lines = [str(n) for n in range(TERMINAL)]
     assert shortened("\n".join(lines)) == "\n".join(lines)
     assert shortened("\n".join(["first", *lines])).splitlines() == [
-        "... 1 lines more, all of them in the records ...",
+        "... 1 more lines: the records have all of them ...",
         *lines,
     ]
     assert shortened("x" * WIDE) == "x" * WIDE

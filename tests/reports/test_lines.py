@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.claims.evaluate import Judged
+from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments import sweep
 from offload.bench.experiments.paired import Comparison
 from offload.bench.records.record import LONG, PAIR, TEST, VISIT
@@ -116,7 +116,7 @@ def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> N
 def test_a_load_by_hand_names_what_it_had_of_its_own() -> None:
     by_hand = changed(RECORD, kind=TEST, asked_rate=12.5, think_s=0.5, keep_alive=True)
     line = summary.table(rows([by_hand])).splitlines()[2]
-    assert line.startswith("fab run_server:3,xml  (siege, 12.5/s asked, think 0.5 s, kept)")
+    assert line.startswith("fab run_server:3,xml  (siege, 12.5/s requested, think 0.5 s, kept)")
 
 
 def test_percentiles_are_named_only_when_all_are_known() -> None:
@@ -127,7 +127,9 @@ def test_percentiles_are_named_only_when_all_are_known() -> None:
         "p95 30.0 ms, p99 40.0 ms, p99.9 50.0 ms, max 60.0 ms"
     )
     closed = summary.percentiles(changed(RECORD, model="closed", **times))
-    assert closed.startswith("Response times, closed loop (users that wait ask no more): p50 10.0")
+    assert closed.startswith(
+        "Response times, closed loop (waiting users send no requests): p50 10.0"
+    )
     assert summary.percentiles(changed(RECORD, response_max_s=2.0)) == ""
 
 
@@ -210,7 +212,8 @@ def test_a_comparison_that_is_open_says_how_many_pairs_would_settle_it() -> None
     assert found.verdict.more_pairs
     lines = comparison.text(found).splitlines()
     assert lines[4:] == [
-        f"about {found.verdict.more_pairs} more pairs would settle it on a machine like now",
+        f"about {found.verdict.more_pairs} more pairs are needed for a verdict "
+        "at this level of noise",
         "others: 9% (6 of 6 slices)",
         "x: y (6 of 6 slices)",
         "records: /a",
@@ -219,7 +222,7 @@ def test_a_comparison_that_is_open_says_how_many_pairs_would_settle_it() -> None
 
 def test_of_several_flags_of_a_kind_the_newest_is_said_with_its_number() -> None:
     flagged = [changed(RECORD, flags=flags) for flags in (("a: 1",), (), ("a: 2", "b: 3"))]
-    assert warnings.counted(flagged, "runs") == ["a: 2 (2 of 3 runs)", "b: 3 (1 of 3 runs)"]
+    assert warnings.count_flags(flagged, "runs") == ["a: 2 (2 of 3 runs)", "b: 3 (1 of 3 runs)"]
 
 
 @pytest.mark.parametrize(("rate", "is_above"), [(39.0, False), (40.7, False), (40.9, True)])
@@ -227,7 +230,7 @@ def test_a_rate_is_above_its_ceiling_beyond_2_percent(rate: float, is_above: boo
     [row] = rows([changed(RECORD, rate=rate)])
     assert row.ceiling is not None
     assert row.ceiling.rate == pytest.approx(40.0)
-    said = [doubt for doubt in warnings.of(row) if doubt.startswith("ceiling: ")]
+    said = [doubt for doubt in warnings.row_warnings(row) if doubt.startswith("ceiling: ")]
     words = "ceiling: the rate is above its pool ceiling of 40.00/s: check the task"
     assert said == [words] * is_above
 
@@ -244,7 +247,7 @@ def test_a_ceiling_is_of_slots_by_their_own_time_and_of_workers_by_the_time_alon
 
 def test_a_visit_far_from_the_others_is_named_with_its_round() -> None:
     [row] = rows(visits(RECORD, 10.0, 10.0, 7.0, 10.01, 9.99))
-    outliers = [doubt for doubt in warnings.of(row) if doubt.startswith("outlier")]
+    outliers = [doubt for doubt in warnings.row_warnings(row) if doubt.startswith("outlier")]
     assert outliers == ["outlier: round 3 gave 7.00/s, far from the other visits"]
 
 
@@ -252,9 +255,9 @@ def test_a_knee_says_where_more_brings_nothing() -> None:
     text = scaling_table.text(swept(*((n, min(n / 0.05, 160)) for n in WORKERS))).splitlines()
     assert cells(text[0]) == ["workers", "Rate", "Interval", "knee"]
     assert cells(text[5]) == ["8", "160.00/s", "+-4.0%", "160.00/s"]
-    assert text[-1] == "knee: more than 8.0 workers bring nothing; largest residual 0.0%"
+    assert text[-1] == "knee: more than 8.0 workers do not raise the rate; largest residual 0.0%"
     line = scaling_table.text(swept(*((n, n * 10) for n in WORKERS)))
-    assert line.endswith("\nknee: not within these workers; largest residual 0.0%")
+    assert line.endswith("\nknee: none within the measured workers; largest residual 0.0%")
 
 
 def test_a_usl_says_contention_coherency_and_peak() -> None:
@@ -266,7 +269,7 @@ def test_a_usl_says_contention_coherency_and_peak() -> None:
         "USL: contention 0.0400, coherency 0.003000, peak at 17.9 workers; largest residual 0.0%"
     )
     flat = scaling_table.text(swept(*((n, rate(n, 0.0001)) for n in WORKERS))).splitlines()[-1]
-    assert "coherency 0.000100, no peak within these workers; largest" in flat
+    assert "coherency 0.000100, no peak within the measured workers" in flat
     said = json.loads(scaling_table.as_json(curve))
     assert (said["over"], said["model"], said["refused"]) == ("workers", "usl", None)
     assert (said["peak"], said["residual"]) == pytest.approx((17.889, 0), abs=1e-3)
@@ -284,7 +287,7 @@ def test_too_few_points_have_no_model_and_say_so() -> None:
         "Model",
     ]
     assert cells(scaling_table.text(few).splitlines()[2]) == ["1", "10.00/s", "+-4.0%", "-"]
-    reason = "4 different N: telling knee from USL takes 6 or more"
+    reason = "4 different N: a model needs 6 or more"
     assert scaling_table.text(few).splitlines()[-1] == f"no model: {reason}"
     said = json.loads(scaling_table.as_json(few))
     assert (said["model"], said["peak"], said["refused"]) == (None, None, reason)
@@ -303,9 +306,13 @@ def test_the_table_of_ceilings_has_its_title_and_keeps_figures_as_they_are() -> 
 
 
 def test_verdicts_have_their_figures_and_short_ones_no_reasons() -> None:
-    ratio = Judged("suite", "claim", 2.0, 1.5, 1.25, 1.75, "holds in part", "a reason")
-    audit = Judged("suite", "sum", 9.0, 8.0, None, None, "does not hold", "a reason", unit="/s")
-    share = Judged("suite", "share", None, None, None, None, "unresolved", "a reason", unit=" %")
+    ratio = ClaimVerdict("suite", "claim", 2.0, 1.5, 1.25, 1.75, "holds in part", "a reason")
+    audit = ClaimVerdict(
+        "suite", "sum", 9.0, 8.0, None, None, "does not hold", "a reason", unit="/s"
+    )
+    share = ClaimVerdict(
+        "suite", "share", None, None, None, None, "unresolved", "a reason", unit=" %"
+    )
     head, _, *lines = verdicts.text([ratio, audit, share]).splitlines()
     assert cells(head) == list(verdicts.HEAD)
     assert [cells(line)[1:] for line in lines] == [

@@ -6,7 +6,7 @@ import math
 
 import pytest
 
-from offload.bench.stats.operational_laws import Ceiling, ceilings, little_ratio, reached
+from offload.bench.stats.operational_laws import Ceiling, ceilings, little_ratio, share_of_ceiling
 
 POOL = {"workers": 4, "service_s": 0.05, "users": 25}
 UNKNOWN = dict.fromkeys(["workers", "service_s", "users", "cores", "cpu_s"])
@@ -44,12 +44,12 @@ def test_a_cpu_time_of_0_is_no_ceiling() -> None:
 
 
 def test_the_share_reached_is_that_of_the_lowest_ceiling() -> None:
-    assert reached(79.5, ceilings(**POOL)) == pytest.approx(79.5 / 80)
+    assert share_of_ceiling(79.5, ceilings(**POOL)) == pytest.approx(79.5 / 80)
 
 
 @pytest.mark.parametrize(("rate", "known"), [(None, [Ceiling("pool", 80)]), (80, [])])
 def test_without_rate_or_ceiling_no_share_is_known(rate: float | None, known: list) -> None:
-    assert reached(rate, known) is None
+    assert share_of_ceiling(rate, known) is None
 
 
 @pytest.mark.parametrize("number", [-1, math.nan, math.inf])
@@ -57,7 +57,7 @@ def test_an_impossible_number_is_a_value_error(number: float) -> None:
     for impossible in (
         lambda: little_ratio(80, number, 25),
         lambda: ceilings(users=number),
-        lambda: reached(number, []),
+        lambda: share_of_ceiling(number, []),
     ):
-        with pytest.raises(ValueError, match="from 0 on"):
+        with pytest.raises(ValueError, match="numbers of 0 or more"):
             impossible()

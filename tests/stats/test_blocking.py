@@ -39,5 +39,5 @@ def test_a_share_without_exception_is_not_certain(value: int) -> None:
 
 def test_one_sample_says_little_and_none_nothing() -> None:
     assert autocorrelation.share_interval([1])[1] < 0.3
-    with pytest.raises(ValueError, match="without samples"):
+    with pytest.raises(ValueError, match="at least one sample"):
         autocorrelation.share_interval([])

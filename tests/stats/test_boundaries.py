@@ -17,8 +17,15 @@ from offload.bench.stats import (
     sequential,
     student_t,
 )
-from offload.bench.stats.estimate import estimate, target_of
-from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, UNRESOLVED, reason_of, word_of
+from offload.bench.stats.estimate import estimate, target_half_width
+from offload.bench.stats.replication import (
+    DOES_NOT,
+    HOLDS,
+    IN_PART,
+    UNRESOLVED,
+    classify_replication,
+    explain_replication,
+)
 
 LINE = [(n, n * 10.0) for n in (1, 2, 4, 8, 16, 32)]
 
@@ -44,7 +51,7 @@ LINE = [(n, n * 10.0) for n in (1, 2, 4, 8, 16, 32)]
 def test_a_verdict_on_a_difference_has_its_own_reason(
     word: str, claimed: float | None, low: float, high: float, reason: str
 ) -> None:
-    assert reason_of(word, claimed, False, low, high) == reason
+    assert explain_replication(word, claimed, False, low, high) == reason
 
 
 @pytest.mark.parametrize(
@@ -52,11 +59,11 @@ def test_a_verdict_on_a_difference_has_its_own_reason(
     [
         (HOLDS, "no difference that matters"),
         (DOES_NOT, "there is a difference"),
-        (UNRESOLVED, "more visits must tell"),
+        (UNRESOLVED, "more visits are needed"),
     ],
 )
 def test_a_verdict_on_no_difference_has_its_own_reason(word: str, reason: str) -> None:
-    assert reason_of(word, 1.0, True, 1.2, 1.3) == reason
+    assert explain_replication(word, 1.0, True, 1.2, 1.3) == reason
 
 
 @pytest.mark.parametrize(
@@ -78,7 +85,7 @@ def test_a_verdict_on_no_difference_has_its_own_reason(word: str, reason: str) -
 def test_a_claim_of_a_difference_at_its_edges(
     claimed: float | None, low: float, high: float, word: str
 ) -> None:
-    assert word_of(claimed, False, low, high) == word
+    assert classify_replication(claimed, False, low, high) == word
 
 
 @pytest.mark.parametrize(
@@ -97,7 +104,7 @@ def test_a_claim_of_a_difference_at_its_edges(
 def test_a_claim_of_no_difference_at_its_edges(
     claimed: float, low: float, high: float, word: str
 ) -> None:
-    assert word_of(claimed, True, low, high) == word
+    assert classify_replication(claimed, True, low, high) == word
 
 
 def test_a_model_is_refused_beyond_a_tenth() -> None:
@@ -152,15 +159,20 @@ def test_criteria_rise_with_parameters_and_know_no_error_below_a_thousandth() ->
 
 
 def test_the_schedules_are_as_documented() -> None:
-    assert sequential.Looks((5, 7, 10, 14, 20), 0.0162) == sequential.NORMAL
-    assert sequential.Looks((3, 5, 7), 0.0234) == sequential.QUICK
-    assert sequential.Looks((5, 10, 20, 40), 0.0182) == sequential.PAIRS
-    assert sequential.Looks((2,), 0.5).last == 2
+    assert sequential.SequentialDesign((5, 7, 10, 14, 20), 0.0162) == sequential.NORMAL
+    assert sequential.SequentialDesign((3, 5, 7), 0.0234) == sequential.QUICK
+    assert sequential.SequentialDesign((5, 10, 20, 40), 0.0182) == sequential.PAIRS
+    assert sequential.SequentialDesign((2,), 0.5).last == 2
 
 
 def test_the_target_is_loose_for_slow_cases_and_with_quick() -> None:
-    assert [target_of(rate) for rate in (None, 1.99, 2.0, 100.0)] == [0.02, 0.05, 0.02, 0.02]
-    assert target_of(100.0, quick=True) == 0.05
+    assert [target_half_width(rate) for rate in (None, 1.99, 2.0, 100.0)] == [
+        0.02,
+        0.05,
+        0.02,
+        0.02,
+    ]
+    assert target_half_width(100.0, quick=True) == 0.05
 
 
 def test_an_estimate_is_resolved_at_a_look_only_and_at_its_target_still() -> None:
@@ -171,9 +183,9 @@ def test_an_estimate_is_resolved_at_a_look_only_and_at_its_target_still() -> Non
     assert not estimate(rates, target=width * 0.999).resolved
     assert not estimate([*rates, 10.0]).resolved
     assert estimate(rates, quantum=0.01).half_width == pytest.approx(width + 0.01)
-    with pytest.raises(ValueError, match="shares are 0 or more"):
+    with pytest.raises(ValueError, match="shares must be 0 or more"):
         estimate(rates, target=-0.01)
-    with pytest.raises(ValueError, match="shares are 0 or more"):
+    with pytest.raises(ValueError, match="shares must be 0 or more"):
         estimate(rates, quantum=-0.01)
 
 
@@ -187,11 +199,11 @@ def test_two_rates_are_enough_for_an_interval_and_one_is_not() -> None:
 
 
 def test_two_pairs_are_enough_for_a_ratio_and_one_is_not() -> None:
-    assert ratio.of_means([(1.0, 2.0), (3.0, 6.0)]) == pytest.approx((2, 2, 2))
-    assert ratio.geometric([(1.0, 2.0), (3.0, 6.0)]) == pytest.approx((2, 2, 2))
-    assert ratio.geometric([(1.0, 2.0)]) is None
-    assert ratio.of_means([(-1.0, 2.0), (1.0, 2.0)]) is None
-    found = ratio.geometric([(1.0, 1.0), (1.0, 4.0)], alpha=0.5)
+    assert ratio.ratio_of_means([(1.0, 2.0), (3.0, 6.0)]) == pytest.approx((2, 2, 2))
+    assert ratio.geometric_mean_ratio([(1.0, 2.0), (3.0, 6.0)]) == pytest.approx((2, 2, 2))
+    assert ratio.geometric_mean_ratio([(1.0, 2.0)]) is None
+    assert ratio.ratio_of_means([(-1.0, 2.0), (1.0, 2.0)]) is None
+    found = ratio.geometric_mean_ratio([(1.0, 1.0), (1.0, 4.0)], alpha=0.5)
     assert found is not None
     assert found[0] == pytest.approx(2.0)
     assert found[2] / found[0] == pytest.approx(found[0] / found[1]) == pytest.approx(2.0)
@@ -238,7 +250,7 @@ def test_a_share_of_equal_samples_has_wilsons_interval() -> None:
     assert (share, low, high) == (1.0, pytest.approx(10 / (10 + z2), abs=1e-6), 1.0)
     assert autocorrelation.share_interval([0.0] * 10)[2] == pytest.approx(z2 / (10 + z2), abs=1e-6)
     assert autocorrelation.share_interval([0.5])[0] == 0.5
-    with pytest.raises(ValueError, match="without samples"):
+    with pytest.raises(ValueError, match="at least one sample"):
         autocorrelation.share_interval([])
 
 
@@ -257,23 +269,23 @@ def test_ceilings_are_known_of_what_is_neither_none_nor_0() -> None:
     assert operational_laws.ceilings(workers=0, service_s=2.0) == [
         operational_laws.Ceiling("pool", 0.0)
     ]
-    assert operational_laws.reached(4.0, known) == 2.0
-    assert operational_laws.reached(4.0, []) is None
-    assert operational_laws.reached(None, known) is None
+    assert operational_laws.share_of_ceiling(4.0, known) == 2.0
+    assert operational_laws.share_of_ceiling(4.0, []) is None
+    assert operational_laws.share_of_ceiling(None, known) is None
     for wrong in (-1, math.inf, math.nan):
-        with pytest.raises(ValueError, match="from 0 on or None"):
+        with pytest.raises(ValueError, match="numbers of 0 or more or None"):
             operational_laws.little_ratio(wrong, 1.0, 1.0)
 
 
 def test_a_verdict_needs_two_pairs_and_tells_how_many_more() -> None:
     assert paired_test.compare([]).ratio is None
     one = paired_test.compare([(10.0, 12.0)])
-    assert (one.word, one.ratio, one.pairs) == (paired_test.UNRESOLVED, pytest.approx(1.2), 1)
+    assert (one.outcome, one.ratio, one.pairs) == (paired_test.UNRESOLVED, pytest.approx(1.2), 1)
     two = paired_test.compare([(10.0, 12.0), (10.0, 12.5)])
     assert two.low is not None
     assert (two.ratio, two.pairs) == (pytest.approx(1.2247, abs=1e-4), 2)
-    assert paired_test.further(0.02, 0, 0.02) == 5  # 2.1 squared is 4.41
-    assert [paired_test.further(0.02, done, 0.02) for done in (3, 4, 5, 9)] == [2, 1, 1, 1]
+    assert paired_test.additional_pairs(0.02, 0, 0.02) == 5  # 2.1 squared is 4.41
+    assert [paired_test.additional_pairs(0.02, done, 0.02) for done in (3, 4, 5, 9)] == [2, 1, 1, 1]
     for wrong in ({"alpha": 0}, {"alpha": 1}, {"effect": 0}):
         with pytest.raises(ValueError, match="shares above 0"):
             paired_test.compare([(1.0, 1.0)] * 3, **wrong)
@@ -281,12 +293,12 @@ def test_a_verdict_needs_two_pairs_and_tells_how_many_more() -> None:
 
 def test_identical_pairs_are_the_same_or_differ_without_doubt() -> None:
     same = paired_test.compare([(10.0, 10.0)] * 5)
-    assert (same.word, same.p, same.more_pairs) == (paired_test.SAME, 1.0, 0)
+    assert (same.outcome, same.p, same.more_pairs) == (paired_test.SAME, 1.0, 0)
     faster = paired_test.compare([(10.0, 20.0)] * 5)
-    assert (faster.word, faster.p) == (paired_test.FASTER, 0.0)
-    assert paired_test.compare([(20.0, 10.0)] * 5).word == paired_test.SLOWER
+    assert (faster.outcome, faster.p) == (paired_test.FASTER, 0.0)
+    assert paired_test.compare([(20.0, 10.0)] * 5).outcome == paired_test.SLOWER
     assert (
-        paired_test.compare([(100.0, 101.0)] * 5).word == paired_test.SAME
+        paired_test.compare([(100.0, 101.0)] * 5).outcome == paired_test.SAME
     )  # it is inside the effect
 
 

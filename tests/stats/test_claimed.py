@@ -4,7 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, UNRESOLVED, reason_of, word_of
+from offload.bench.stats.replication import (
+    DOES_NOT,
+    HOLDS,
+    IN_PART,
+    UNRESOLVED,
+    classify_replication,
+    explain_replication,
+)
 
 
 @pytest.mark.parametrize(
@@ -29,7 +36,7 @@ from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, UNRESOLVED
     ],
 )
 def test_a_difference_is_judged(claimed: float | None, low: float, high: float, word: str) -> None:
-    assert word_of(claimed, False, low, high) == word
+    assert classify_replication(claimed, False, low, high) == word
 
 
 @pytest.mark.parametrize(
@@ -45,27 +52,31 @@ def test_a_difference_is_judged(claimed: float | None, low: float, high: float, 
     ],
 )
 def test_no_difference_is_judged(claimed: float | None, low: float, high: float, word: str) -> None:
-    assert word_of(claimed, True, low, high) == word
+    assert classify_replication(claimed, True, low, high) == word
 
 
 @pytest.mark.parametrize("low", [0.3, 0.9, 1.02, 2.0, 9.5])
 @pytest.mark.parametrize("width", [1.01, 1.3, 5.0])
 def test_exchanging_the_cases_changes_no_verdict(low: float, width: float) -> None:
     high = low * width
-    assert word_of(3.0, False, low, high) == word_of(1 / 3, False, 1 / high, 1 / low)
-    assert word_of(1.0, True, low, high) == word_of(1.0, True, 1 / high, 1 / low)
+    assert classify_replication(3.0, False, low, high) == classify_replication(
+        1 / 3, False, 1 / high, 1 / low
+    )
+    assert classify_replication(1.0, True, low, high) == classify_replication(
+        1.0, True, 1 / high, 1 / low
+    )
 
 
 def test_every_verdict_has_a_reason_of_a_few_words() -> None:
     for word in (HOLDS, IN_PART, DOES_NOT, UNRESOLVED):
         for alike in (True, False):
-            assert 2 <= len(reason_of(word, 2.0, alike, 1.2, 1.4).split()) <= 6
+            assert 2 <= len(explain_replication(word, 2.0, alike, 1.2, 1.4).split()) <= 6
 
 
 def test_only_what_goes_beyond_the_slack_is_called_larger() -> None:
-    assert reason_of(HOLDS, 9.978, False, 9.98, 10.06) == "as published"
-    assert reason_of(HOLDS, 1.13, False, 1.81, 2.46) == "the difference is larger here"
+    assert explain_replication(HOLDS, 9.978, False, 9.98, 10.06) == "as published"
+    assert explain_replication(HOLDS, 1.13, False, 1.81, 2.46) == "the difference is larger here"
 
 
 def test_where_no_ratio_was_published_nothing_is_as_published() -> None:
-    assert reason_of(HOLDS, None, False, 3.95, 4.01) == "larger, as claimed"
+    assert explain_replication(HOLDS, None, False, 3.95, 4.01) == "larger, as claimed"

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from offload.bench.stats import sequential
-from offload.bench.stats.estimate import Estimate, estimate, target_of
+from offload.bench.stats.estimate import Estimate, estimate, target_half_width
 from tests.stats import oracle as stats
 
 RATES = [79.5, 80.1, 78.8, 79.9, 79.4]
@@ -95,7 +95,7 @@ def test_a_share_below_0_is_a_value_error(shares: dict[str, float]) -> None:
 def test_slow_and_quick_cases_have_the_wider_target(
     rate: float | None, quick: bool, target: float
 ) -> None:
-    assert target == target_of(rate, quick)
+    assert target == target_half_width(rate, quick)
 
 
 def test_a_slow_case_resolves_within_5_percent() -> None:
@@ -103,15 +103,15 @@ def test_a_slow_case_resolves_within_5_percent() -> None:
     assert (estimate(rates).resolved, estimate(rates, target=0.02).resolved) == (True, False)
 
 
-@pytest.mark.parametrize("schedule", [sequential.NORMAL, sequential.QUICK])
+@pytest.mark.parametrize("design", [sequential.NORMAL, sequential.QUICK])
 @pytest.mark.parametrize("spread", [0.003, 0.02, 0.05])
 def test_the_interval_where_a_run_stops_covers_in_95_percent(
-    schedule: sequential.Looks, spread: float
+    design: sequential.SequentialDesign, spread: float
 ) -> None:
     rng, hits = random.Random(4), 0
     for _ in range(500):
-        rates = [math.exp(rng.gauss(0, spread)) * 80 for _ in range(schedule.last)]
-        stages = (estimate(rates[:n], schedule) for n in schedule.counts)
-        end = next((stage for stage in stages if stage.resolved), estimate(rates, schedule))
+        rates = [math.exp(rng.gauss(0, spread)) * 80 for _ in range(design.last)]
+        stages = (estimate(rates[:n], design) for n in design.counts)
+        end = next((stage for stage in stages if stage.resolved), estimate(rates, design))
         hits += end.low <= 80 <= end.high
     assert hits / 500 >= 0.94

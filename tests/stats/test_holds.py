@@ -13,7 +13,7 @@ def length(looks: str, share: float = 0.9) -> float | None:
     """Look once a ms: `.` found the GIL free, a digit found it locked after as many switches."""
     times = [at * MS for at in range(len(looks))]
     counts = [0 if look == "." else int(look) for look in looks]
-    return hold_times.quantile_s(times, [look != "." for look in looks], counts, MS, share)
+    return hold_times.hold_quantile_s(times, [look != "." for look in looks], counts, MS, share)
 
 
 @pytest.mark.parametrize(

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from offload.bench.stats import resampling, sequential
-from offload.bench.stats.resampling import Judged, aa, coverage, power
+from offload.bench.stats.resampling import ResamplingResult, aa_test, coverage, power
 from tests.stats import oracle as stats
 
 
@@ -28,10 +28,12 @@ def pairs(sd: float, seed: int = 2) -> list[tuple[float, float]]:
 
 
 @pytest.mark.parametrize("spread", [0.01, 0.02, 0.04])
-@pytest.mark.parametrize("schedule", [sequential.NORMAL, sequential.QUICK])
-def test_intervals_cover_what_they_promise(schedule: sequential.Looks, spread: float) -> None:
-    judged = coverage(visits(spread), runs=400, rng=random.Random(3), schedule=schedule)
-    assert judged.high >= resampling.PROMISED
+@pytest.mark.parametrize("design", [sequential.NORMAL, sequential.QUICK])
+def test_intervals_cover_what_they_promise(
+    design: sequential.SequentialDesign, spread: float
+) -> None:
+    judged = coverage(visits(spread), runs=400, rng=random.Random(3), design=design)
+    assert judged.high >= resampling.NOMINAL_COVERAGE
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -40,19 +42,22 @@ def test_a_hundred_runs_pass_as_the_method_asks(seed: int) -> None:
 
 
 def test_visits_disturbed_by_as_much_as_they_vary_are_covered() -> None:
-    assert coverage(disturbed(0.02), runs=400, rng=random.Random(4)).high >= resampling.PROMISED
+    assert (
+        coverage(disturbed(0.02), runs=400, rng=random.Random(4)).high
+        >= resampling.NOMINAL_COVERAGE
+    )
 
 
 def test_rare_and_large_disturbances_are_not_covered_and_that_is_caught() -> None:
     # six in ten runs see none in their first five visits, and stop: 85 % coverage, not 95 %
     judged = coverage(disturbed(0.1), runs=400, rng=random.Random(4))
-    assert (judged.passed, judged.high < resampling.PROMISED) == (False, True)
+    assert (judged.passed, judged.high < resampling.NOMINAL_COVERAGE) == (False, True)
 
 
 def test_looks_at_5_percent_each_are_caught() -> None:
-    uncorrected = sequential.Looks(sequential.NORMAL.counts, 0.05)
+    uncorrected = sequential.SequentialDesign(sequential.NORMAL.counts, 0.05)
     judged = coverage(visits(0.025), None, 2000, random.Random(5), uncorrected)
-    assert (judged.passed, judged.high < resampling.PROMISED) == (False, True)
+    assert (judged.passed, judged.high < resampling.NOMINAL_COVERAGE) == (False, True)
 
 
 def test_a_biased_rate_is_caught() -> None:
@@ -61,11 +66,11 @@ def test_a_biased_rate_is_caught() -> None:
 
 @pytest.mark.parametrize("sd", [0.02, 0.05, 0.15])
 def test_a_case_does_not_differ_from_itself(sd: float) -> None:
-    assert aa(pairs(sd), rng=random.Random(7)).passed
+    assert aa_test(pairs(sd), rng=random.Random(7)).passed
 
 
 def test_exchanging_at_random_takes_the_second_places_advantage_away() -> None:
-    assert aa([(80.0, 88.0), (80.0, 88.1)], rng=random.Random(8)).share < 0.1
+    assert aa_test([(80.0, 88.0), (80.0, 88.1)], rng=random.Random(8)).share < 0.1
 
 
 def test_a_difference_of_10_percent_is_found() -> None:
@@ -89,10 +94,10 @@ def test_the_same_seed_judges_the_same() -> None:
 
 
 def test_a_share_is_hits_by_trials() -> None:
-    assert Judged(95, 100, 0.89, 0.98, True).share == 0.95
+    assert ResamplingResult(95, 100, 0.89, 0.98, True).share == 0.95
 
 
-@pytest.mark.parametrize("judged", [coverage, aa])
+@pytest.mark.parametrize("judged", [coverage, aa_test])
 def test_nothing_to_resample_is_a_value_error(judged: object) -> None:
     with pytest.raises(ValueError, match="nothing to resample"):
         judged([])
@@ -100,5 +105,5 @@ def test_nothing_to_resample_is_a_value_error(judged: object) -> None:
 
 @pytest.mark.parametrize("flat", [[], [(80, 81)], [(80, 80), (40, 40)]])
 def test_pairs_that_do_not_vary_are_a_value_error(flat: list[tuple[float, float]]) -> None:
-    with pytest.raises(ValueError, match="vary"):
+    with pytest.raises(ValueError, match="without variance"):
         power(flat)

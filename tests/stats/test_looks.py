@@ -9,7 +9,7 @@ import pytest
 from scipy import optimize, stats
 
 from offload.bench.stats import sequential
-from offload.bench.stats.sequential import Looks
+from offload.bench.stats.sequential import SequentialDesign
 
 
 def grid(edge: float) -> tuple[np.ndarray, np.ndarray]:
@@ -33,9 +33,11 @@ def solve(counts: tuple[int, ...]) -> float:
     return optimize.brentq(lambda level: overall(counts, level) - sequential.OVERALL, 0.005, 0.05)
 
 
-@pytest.mark.parametrize("schedule", [sequential.NORMAL, sequential.QUICK])
-def test_the_level_of_unequal_looks_keeps_all_of_them_at_5_percent(schedule: Looks) -> None:
-    assert schedule.level == pytest.approx(solve(schedule.counts), abs=5e-5)
+@pytest.mark.parametrize("design", [sequential.NORMAL, sequential.QUICK])
+def test_the_level_of_unequal_looks_keeps_all_of_them_at_5_percent(
+    design: SequentialDesign,
+) -> None:
+    assert design.level == pytest.approx(solve(design.counts), abs=5e-5)
 
 
 def test_the_level_of_the_pairs_is_pococks_for_four_equal_steps() -> None:
@@ -47,18 +49,18 @@ def test_the_integration_gives_pococks_published_levels(equal: int, published: f
     assert solve(tuple(range(1, equal + 1))) == pytest.approx(published, abs=5e-5)
 
 
-@pytest.mark.parametrize("schedule", [sequential.NORMAL, sequential.QUICK, sequential.PAIRS])
-def test_t_at_every_look_errs_in_less_than_6_and_a_half_percent(schedule: Looks) -> None:
-    values = np.random.default_rng(5).standard_normal((100_000, schedule.last))
+@pytest.mark.parametrize("design", [sequential.NORMAL, sequential.QUICK, sequential.PAIRS])
+def test_t_at_every_look_errs_in_less_than_6_and_a_half_percent(design: SequentialDesign) -> None:
+    values = np.random.default_rng(5).standard_normal((100_000, design.last))
     wrong = np.zeros(len(values), bool)
-    for n in schedule.counts:
+    for n in design.counts:
         t = values[:, :n].mean(1) / values[:, :n].std(1, ddof=1) * n**0.5
-        wrong |= abs(t) > stats.t.ppf(1 - schedule.level / 2, n - 1)
+        wrong |= abs(t) > stats.t.ppf(1 - design.level / 2, n - 1)
     assert 0.045 < wrong.mean() < 0.065
 
 
 def test_only_the_counts_of_a_schedule_are_looks() -> None:
-    assert [n for n in range(30) if sequential.QUICK.is_look(n)] == [3, 5, 7]
+    assert [n for n in range(30) if sequential.QUICK.is_analysis(n)] == [3, 5, 7]
 
 
 def test_nothing_is_added_after_the_last_look() -> None:
@@ -67,11 +69,11 @@ def test_nothing_is_added_after_the_last_look() -> None:
 
 @pytest.mark.parametrize("counts", [(), (5, 5), (7, 5), (1, 5)])
 def test_a_schedule_that_does_not_rise_is_a_value_error(counts: tuple[int, ...]) -> None:
-    with pytest.raises(ValueError, match="rising"):
-        Looks(counts, 0.02)
+    with pytest.raises(ValueError, match="ascending"):
+        SequentialDesign(counts, 0.02)
 
 
 @pytest.mark.parametrize("level", [0, 1, float("nan")])
 def test_a_level_of_no_share_is_a_value_error(level: float) -> None:
     with pytest.raises(ValueError, match="between 0 and 1"):
-        Looks((5, 10), level)
+        SequentialDesign((5, 10), level)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from offload.bench.stats import paired_test
-from offload.bench.stats.paired_test import compare, further, holm, together
+from offload.bench.stats.paired_test import additional_pairs, adjust_verdicts, compare, holm
 from tests.stats import oracle as stats
 
 Z = [-1.0, -0.5, 0.0, 0.5, 1.0]  # five log-ratios, to be moved and stretched
@@ -34,12 +34,12 @@ def pairs(ratio: float, sd: float, times: int = 1) -> list[tuple[float, float]]:
     ],
 )
 def test_the_word_is_the_methods(word: str, ratio: float, sd: float) -> None:
-    assert word == compare(pairs(ratio, sd)).word
+    assert word == compare(pairs(ratio, sd)).outcome
 
 
 def test_with_a_larger_effect_a_small_difference_is_the_same() -> None:
     small = pairs(1.03, 0.01)
-    assert [compare(small, effect=e).word for e in (0.02, 0.05)] == ["faster", "same"]
+    assert [compare(small, effect=e).outcome for e in (0.02, 0.05)] == ["faster", "same"]
 
 
 def test_the_interval_and_p_are_scipys() -> None:
@@ -57,13 +57,13 @@ def test_the_ratio_is_b_over_a() -> None:
 def test_exchanging_a_and_b_turns_the_verdict_round() -> None:
     there = compare(pairs(1.021, 0.005))
     back = compare([(b, a) for a, b in pairs(1.021, 0.005)])
-    assert (there.word, back.word) == ("faster", "slower")
+    assert (there.outcome, back.outcome) == ("faster", "slower")
     assert there.low == pytest.approx(1 / back.high)
 
 
 def test_equal_pairs_are_the_same_without_doubt() -> None:
     ours = compare([(80.0, 80.0)] * 5)
-    assert (ours.word, ours.ratio, ours.p, ours.more_pairs) == ("same", 1, 1, 0)
+    assert (ours.outcome, ours.ratio, ours.p, ours.more_pairs) == ("same", 1, 1, 0)
 
 
 def test_an_unresolved_verdict_says_how_many_pairs_would_settle_it() -> None:
@@ -73,13 +73,13 @@ def test_an_unresolved_verdict_says_how_many_pairs_would_settle_it() -> None:
 
 
 def test_an_unresolved_verdict_wants_one_more_pair_at_least() -> None:
-    assert further(0.01, 40) == 1
+    assert additional_pairs(0.01, 40) == 1
 
 
 @pytest.mark.parametrize(("few", "ratio"), [([], None), ([(2, 3)], 1.5)])
 def test_less_than_two_pairs_are_unresolved(few: list, ratio: float | None) -> None:
     ours = compare(few)
-    known = (ours.word, ours.low, ours.high, ours.p, ours.more_pairs)
+    known = (ours.outcome, ours.low, ours.high, ours.p, ours.more_pairs)
     assert known == ("unresolved", None, None, None, None)
     assert ours.ratio == pytest.approx(ratio)
 
@@ -112,21 +112,21 @@ def test_holm_of_nothing_is_nothing() -> None:
 def test_a_difference_that_does_not_survive_the_others_is_unresolved() -> None:
     doubtful, clear, same = pairs(1.06, 0.036), pairs(1.1, 0.005), pairs(1, 0.01)
     alone = [compare(p) for p in (doubtful, clear, same, same)]
-    assert [v.word for v in alone] == ["faster", "faster", "same", "same"]
-    corrected = together(alone)
-    assert [v.word for v in corrected] == ["unresolved", "faster", "same", "same"]
-    assert corrected[0].more_pairs == further(alone[0].sd, 5)
+    assert [v.outcome for v in alone] == ["faster", "faster", "same", "same"]
+    corrected = adjust_verdicts(alone)
+    assert [v.outcome for v in corrected] == ["unresolved", "faster", "same", "same"]
+    assert corrected[0].more_pairs == additional_pairs(alone[0].sd, 5)
 
 
 def test_a_table_without_pairs_stays_as_it_is() -> None:
     none = [compare([]), compare([(1, 2)])]
-    assert together(none) == none
+    assert adjust_verdicts(none) == none
 
 
 def test_ten_identical_cases_are_called_different_in_5_percent_of_tables() -> None:
     rng, wrong = random.Random(6), 0
     for _ in range(300):
         logs = [[rng.gauss(0, 0.1) for _ in range(10)] for _ in range(10)]
-        table = together([compare([(1, math.exp(x)) for x in row]) for row in logs])
-        wrong += any(v.word in (paired_test.FASTER, paired_test.SLOWER) for v in table)
+        table = adjust_verdicts([compare([(1, math.exp(x)) for x in row]) for row in logs])
+        wrong += any(v.outcome in (paired_test.FASTER, paired_test.SLOWER) for v in table)
     assert wrong / 300 <= 0.05

@@ -20,7 +20,7 @@ CLAIMS = {claim.name: claim for claim in tornado.CLAIMS}
     ],
 )
 def test_only_a_file_that_was_written_is_compared(name: str, word: str) -> None:
-    assert evaluate.judge("tornado", CLAIMS[name], None).verdict == word
+    assert evaluate.evaluate_claim("tornado", CLAIMS[name], None).verdict == word
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,4 @@
-"""The doctor: whether this machine can measure now, and what to do where it cannot."""
+"""The doctor: check whether this machine can measure now, with a remedy for each problem."""
 
 from __future__ import annotations
 
@@ -23,24 +23,24 @@ from offload.registry import catalog
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 PORTS = {8000: "run_server", 8081: "run_upstream"}
-DESCRIPTORS = 4096  # for 1,000 users on both sides of a connection
+DESCRIPTORS = 4096  # for both ends of the connections of 1,000 users
 QUEUE = 1024  # the servers' backlog
 TIME_WAIT = 60  # s that Linux keeps the port of a closed connection
-LATE = 5.0  # ms: beyond it, times of single requests are coarse; a guess
-PRESSURE = 0.1  # of the time
+LATE = 5.0  # ms: a later timer makes the times of single requests inaccurate; a guess
+PRESSURE = 0.1  # share of the time in which tasks wait for a CPU
 
 
 @dataclass(frozen=True)
 class Finding:
-    """One thing that was looked at: how it is, and the remedy when it is not `ok`."""
+    """The result of one check: its level, and a message with the remedy unless it is `ok`."""
 
     name: str
     level: str
-    words: str
+    message: str
 
 
 def findings() -> Iterator[Finding]:
-    """Look at tools, interpreters, ports, limits and noise, in that order."""
+    """Check tools, interpreters, ports, limits and noise, in this order."""
     yield from _tools()
     yield from _pythons()
     yield from _ports()
@@ -51,7 +51,7 @@ def findings() -> Iterator[Finding]:
 def _tools() -> Iterator[Finding]:
     for name in catalog.drivers():
         try:
-            yield Finding(name, OK, loads.version(name) or "of a version that it does not tell")
+            yield Finding(name, OK, loads.version(name) or "installed, version unknown")
         except Mendable as error:
             yield Finding(name, WARNING, str(error))
     nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
@@ -81,32 +81,32 @@ def _ports() -> Iterator[Finding]:
 
 
 def _client_ports() -> Iterator[Finding]:
-    """Tell whether a new connection a request can use up the ports of clients."""
-    words = _words("/proc/sys/net/ipv4/ip_local_port_range")
-    if len(words) != 2:
+    """Check whether one new connection per request can exhaust the client ports."""
+    bounds = _read_words("/proc/sys/net/ipv4/ip_local_port_range")
+    if len(bounds) != 2:
         return
-    count = int(words[1]) - int(words[0]) + 1
-    if _words("/proc/sys/net/ipv4/tcp_tw_reuse") in (["1"], ["2"]):
-        yield Finding("ports of clients", OK, f"{count}, taken again at once on this machine")
+    count = int(bounds[1]) - int(bounds[0]) + 1
+    if _read_words("/proc/sys/net/ipv4/tcp_tw_reuse") in (["1"], ["2"]):
+        yield Finding("ports of clients", OK, f"{count}, reused immediately on this machine")
         return
-    most = f"{count}: enough for {count / TIME_WAIT:.0f} new connections/s"
+    capacity = f"{count}: enough for {count / TIME_WAIT:.0f} new connections/s"
     fix = "sudo sysctl net.ipv4.tcp_tw_reuse=2, or keep_alive=yes"
-    yield Finding("ports of clients", WARNING, f"{most}: {fix}")
+    yield Finding("ports of clients", WARNING, f"{capacity}: {fix}")
 
 
 def _limits() -> Iterator[Finding]:
-    most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    enough = most == resource.RLIM_INFINITY or most >= DESCRIPTORS
-    words = "no limit" if most == resource.RLIM_INFINITY else f"{most}"
+    limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
+    enough = limit == resource.RLIM_INFINITY or limit >= DESCRIPTORS
+    value = "no limit" if limit == resource.RLIM_INFINITY else f"{limit}"
     fix = "" if enough else ": not enough for 1,000 users: raise ulimit -n"
-    yield Finding("descriptors", OK if enough else WARNING, words + fix)
-    if queue := _words("/proc/sys/net/core/somaxconn"):
+    yield Finding("descriptors", OK if enough else WARNING, value + fix)
+    if queue := _read_words("/proc/sys/net/core/somaxconn"):
         enough = int(queue[0]) >= QUEUE
         fix = "" if enough else f": below the backlog: sudo sysctl net.core.somaxconn={QUEUE}"
         yield Finding("listen queue", OK if enough else WARNING, queue[0] + fix)
     cores = environment()["cores"]
     enough = isinstance(cores, int) and cores > 1
-    fix = "" if enough else ": load tool and server share one: no comparison of theirs is valid"
+    fix = "" if enough else ": load tool and server share one: comparisons are not valid"
     yield Finding("cores", OK if enough else WRONG, f"{cores}{fix}")
     try:
         journal.check_writable()
@@ -120,32 +120,32 @@ def _noise() -> Iterator[Finding]:
     yield _share("CPU of others", now.others_cpu, flags.OTHERS, "end what else runs")
     yield _share("CPU stolen", now.steal, flags.STEAL, "measure when the host is quieter")
     pressure = _share("CPU pressure", now.pressure, PRESSURE, "end what else runs")
-    yield Finding(pressure.name, WARNING if pressure.level == WRONG else OK, pressure.words)
+    yield Finding(pressure.name, WARNING if pressure.level == WRONG else OK, pressure.message)
     late = f"{now.timer_late_ms:.2f} ms late"
-    fix = ": percentiles below that say little" if now.timer_late_ms > LATE else ""
+    fix = ": shorter percentiles are inaccurate" if now.timer_late_ms > LATE else ""
     yield Finding("timer", WARNING if fix else OK, late + fix)
     governor = environment()["governor"]
-    words = str(governor or "not told by this machine")
+    value = str(governor or "not available on this machine")
     slow = governor not in (None, "performance")
     fix = ": sudo cpupower frequency-set -g performance" if slow else ""
-    yield Finding("governor", WARNING if slow else OK, words + fix)
+    yield Finding("governor", WARNING if slow else OK, value + fix)
     memory = psutil.virtual_memory().available / 2**30
     low = memory < 1
     fix = ": servers may be swapped out: end what else runs" if low else ""
     yield Finding("memory", WARNING if low else OK, f"{memory:.1f} GiB available{fix}")
     load = os.getloadavg()[0]
-    yield Finding("load average", OK, f"{load:.2f} over the last minute, as context only")
+    yield Finding("load average", OK, f"{load:.2f} over the last minute, for information only")
 
 
-def _share(name: str, share: float | None, most: float, fix: str) -> Finding:
+def _share(name: str, share: float | None, limit: float, fix: str) -> Finding:
     if share is None:
-        return Finding(name, OK, "not told by this machine")
-    if share > most:
-        return Finding(name, WRONG, f"{share:.1%}, more than {most:.0%}: {fix}")
+        return Finding(name, OK, "not available on this machine")
+    if share > limit:
+        return Finding(name, WRONG, f"{share:.1%}, more than {limit:.0%}: {fix}")
     return Finding(name, OK, f"{share:.1%}")
 
 
-def _words(path: str) -> list[str]:
+def _read_words(path: str) -> list[str]:
     try:
         return Path(path).read_text().split()
     except OSError:

@@ -1,7 +1,7 @@
-"""Commands: one file a group; a public function with `@command(GROUP)` is one, its docstring help.
+"""Commands: each public function with `@command(GROUP)` is a command, and its docstring its help.
 
-What a command can be told on the command line are its parameters; what a user can mend ends it
-with one line and its exit code.
+The parameters of the function are the options of the command. An error that the user can fix ends
+the command with one line and an exit code.
 """
 
 from __future__ import annotations
@@ -25,15 +25,15 @@ COMMANDS: dict[str, Any] = {}
 
 
 def command(group: str) -> Callable[[Callable[..., None]], Any]:
-    """Make a function a command of a group."""
+    """Return a decorator that registers a function as a command of a group."""
 
     def decorate(function: Callable[..., None]) -> Any:
         @functools.wraps(function)
-        def run(context: Context, *words: str, **options: Any) -> None:
-            for number in (signal.SIGTERM, signal.SIGHUP):  # so that every finally is run
+        def run(context: Context, *arguments: str, **options: Any) -> None:
+            for number in (signal.SIGTERM, signal.SIGHUP):  # so that every `finally` runs
                 signal.signal(number, signal.default_int_handler)
             try:
-                function(context, *words, **options)
+                function(context, *arguments, **options)
                 sys.stdout.flush()
             except Mendable as error:
                 raise Exit(f"error: {error}", code=error.exit_code) from error

@@ -1,4 +1,4 @@
-"""Values: what the words of a command line stand for, or one line that says what they should be."""
+"""Parse the values of command-line options; raise a one-line UsageError for invalid ones."""
 
 from __future__ import annotations
 
@@ -11,63 +11,68 @@ from offload.registry.catalog import unknown
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smSM]?)")
 LONGEST = 3600.0  # s
 NUMBER = re.compile(r"\d{1,9}(\.\d{1,9})?")
-MANY = 10  # numbers of a range: more would make a sweep long, not better
-DIGITS = 18  # more is no number of ours, and int() itself refuses thousands
+MAX_NUMBERS = 10  # in a range: more make a sweep longer, but not better
+MAX_DIGITS = 18  # no option needs more, and int() raises for thousands
 
 
-def whole(name: str, text: str, least: int, most: int) -> int:
-    """Read a whole number from `least` to `most`."""
-    digits = text.isascii() and text.isdigit() and len(text) <= DIGITS
-    if not digits or not least <= int(text) <= most:
-        raise UsageError(f"{name}={text!r} is not a whole number from {least} to {most}")
+def whole_number(name: str, text: str, minimum: int, maximum: int) -> int:
+    """Parse a whole number from `minimum` to `maximum`."""
+    digits = text.isascii() and text.isdigit() and len(text) <= MAX_DIGITS
+    if not digits or not minimum <= int(text) <= maximum:
+        raise UsageError(f"{name}={text!r} is not a whole number from {minimum} to {maximum}")
     return int(text)
 
 
-def number(name: str, text: str, least: float, most: float) -> float:
-    """Read a number from `least` to `most`, which may have a decimal point."""
-    if not NUMBER.fullmatch(text) or not least <= float(text) <= most:
-        raise UsageError(f"{name}={text!r} is not a number from {least:g} to {most:g}")
+def number(name: str, text: str, minimum: float, maximum: float) -> float:
+    """Parse a number from `minimum` to `maximum`, with or without a decimal point."""
+    if not NUMBER.fullmatch(text) or not minimum <= float(text) <= maximum:
+        raise UsageError(f"{name}={text!r} is not a number from {minimum:g} to {maximum:g}")
     return float(text)
 
 
-def wholes(name: str, text: str, least: int, most: int) -> list[int]:
-    """Read `1+2+4`, or `1..16` as at most MANY numbers that grow evenly by ratio."""
+def whole_numbers(name: str, text: str, minimum: int, maximum: int) -> list[int]:
+    """Parse `1+2+4`, or a range `1..16` into at most 10 numbers in geometric progression."""
     first, dots, last = text.partition("..")
     if not dots:
-        return sorted({whole(name, word, least, most) for word in text.split("+")})
-    low, high = whole(name, first, least, most), whole(name, last, least, most)
+        return sorted({whole_number(name, word, minimum, maximum) for word in text.split("+")})
+    low, high = (
+        whole_number(name, first, minimum, maximum),
+        whole_number(name, last, minimum, maximum),
+    )
     if low >= high:
-        raise UsageError(f"{name}={text!r} does not rise: write {name}=1..16")
-    if high - low < MANY:
+        raise UsageError(f"{name}={text!r} must be ascending: write {name}=1..16")
+    if high - low < MAX_NUMBERS:
         return list(range(low, high + 1))
-    return sorted({round(low * (high / low) ** (step / (MANY - 1))) for step in range(MANY)})
+    return sorted(
+        {round(low * (high / low) ** (step / (MAX_NUMBERS - 1))) for step in range(MAX_NUMBERS)}
+    )
 
 
-def seconds(name: str, text: str, least: float) -> float:
-    """Read a time in seconds, or in minutes with an m behind it: 30, 30s, 2m."""
+def seconds(name: str, text: str, minimum: float) -> float:
+    """Parse a duration in seconds or, with the suffix m, in minutes: 30, 30s, 2m."""
     match = DURATION.fullmatch(text)
     value = float(match[1]) * (60 if match[2] in ("m", "M") else 1) if match else -1.0
-    if not least <= value <= LONGEST:
-        hint = f"a time from {least:g} s to {LONGEST:g} s, like 30 or 2m"
+    if not minimum <= value <= LONGEST:
+        hint = f"a time from {minimum:g} s to {LONGEST:g} s, like 30 or 2m"
         raise UsageError(f"{name}={text!r} is not {hint}")
     return value
 
 
 def folder(name: str, text: str) -> str | None:
-    """Read a folder that is there, as its whole path; None when there is no text."""
+    """Return the absolute path of an existing folder; None for an empty text."""
     if not text:
         return None
     try:
         path = Path(text).expanduser().absolute()
         if path.is_dir():
             return str(path)
-    except (OSError, RuntimeError):  # a name too long, a home of nobody
+    except (OSError, RuntimeError):  # the name is too long, or the user of ~user does not exist
         pass
     raise UsageError(f"no folder {text[:200]!r} in {name}=")
 
 
 def one_of(name: str, text: str, *choices: str) -> str:
-    """Read one of some words."""
+    """Parse one of several words."""
     if text not in choices:
         raise unknown(f"{name}=", text, [*choices])
     return text

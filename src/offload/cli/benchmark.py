@@ -1,4 +1,4 @@
-"""Measure: a whole benchmark, all its cases in rounds."""
+"""Measure: complete benchmarks, all cases in rounds."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import replace
 from invoke import Context
 
 from offload.cli import arguments, command
-from offload.cli.plan_run import begin, go_on, show, suite_plan
+from offload.cli.plan_run import continue_run, show, start_run, suite_plan
 from offload.errors import RunError, UsageError
 from offload.registry import catalog
 
@@ -24,10 +24,10 @@ def run_all_load_tests(
     """Measure every row of the main benchmark and write results/results.txt.
 
     quick   only the 14 published rows, at most 7 visits and one run of 6 s each
-    driver  of the long runs; the published tool when it is installed, else builtin
-    rows    published, later, crowd, gil or all; all unless given, published with quick
-    target  half-width of the intervals in percent: 2, or 5 with quick
-    format  text unless given, or json
+    driver  load tool of the long runs; default: the published tool if installed, else builtin
+    rows    published, later, crowd, gil or all; default: all, with quick published
+    target  half-width of the intervals in percent; default: 2, with quick 5
+    format  text (default) or json
     """
     _suite("tornado", quick, driver, rows or ("published" if quick else "all"), target, format)
 
@@ -45,39 +45,39 @@ def run_suite(
 ) -> None:
     """Measure every row of a suite: fab run_suite:tornado.
 
-    suite   its name, as fab list gives it, or all of them, one after the other
+    suite   a name from fab list, or all, to run them one after another
     quick   at most 7 visits and one run of 6 s each
-    driver  of the long runs; the published tool when it is installed, else builtin
-    rows    a group of its rows; all unless given, with quick those that its claims are about
-    target  half-width of the intervals in percent: 2, or 5 with quick
-    pythons every row in each of these, as fab pythons names them: 3.11+3.14+3.13t-nogil
-    format  text unless given, or json
+    driver  load tool of the long runs; default: the published tool if installed, else builtin
+    rows    a group of its rows; default: all, with quick those that its claims use
+    target  half-width of the intervals in percent; default: 2, with quick 5
+    pythons measure every row in each of these, by names from fab pythons: 3.11+3.14+3.13t-nogil
+    format  text (default) or json
     """
     if not suite:
         known = ", ".join(catalog.suites())
-        raise UsageError(f"which suite? fab run_suite:NAME with one of {known}, or all")
-    without: list[str] = []
+        raise UsageError(f"no suite given: use fab run_suite:NAME with one of {known}, or all")
+    failed: list[str] = []
     for name in [*catalog.suites()] if suite == "all" else [suite]:
         try:
             _suite(name, quick, driver, rows, target, format, pythons)
         except RunError as error:
-            without.append(f"{name}: {error}")
-    if without:
-        raise RunError("; ".join(without))
+            failed.append(f"{name}: {error}")
+    if failed:
+        raise RunError("; ".join(failed))
 
 
 @command("Measure")
 def resume(context: Context, run: str = "", format: str = "text") -> None:  # noqa: A002
-    """Continue an interrupted run, the newest one unless named; nothing finished is repeated.
+    """Continue an interrupted run; finished visits are not repeated.
 
-    run     its folder in results/
-    format  text unless given, or json
+    run     its folder in results/; default: the newest
+    format  text (default) or json
     """
     from offload.bench.records import journal, plan, runs
 
     arguments.one_of("format", format, "text", "json")
     folder = journal.named(run) if run else runs.newest_unfinished()
-    show(go_on(plan.load(folder), folder), format)
+    show(continue_run(plan.load(folder), folder), format)
 
 
 def _suite(
@@ -95,9 +95,9 @@ def _suite(
     if pythons:
         from offload.bench.target import interpreters
 
-        here = interpreters.present(pythons.split("+"))
-        own = {case.key: case for case in (replace(c, python=None) for c in plan.cases)}
-        cases = (replace(case, python=python) for case in own.values() for python in here)
+        installed = interpreters.present(pythons.split("+"))
+        unique = {case.key: case for case in (replace(c, python=None) for c in plan.cases)}
+        cases = (replace(case, python=python) for case in unique.values() for python in installed)
         plan = replace(plan, cases=tuple(cases))
-    _, records = begin(plan)
+    _, records = start_run(plan)
     show(records, style)

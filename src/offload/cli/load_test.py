@@ -1,4 +1,4 @@
-"""Measure: the server that is running, by one load."""
+"""Measure: one load test of a running server."""
 
 from __future__ import annotations
 
@@ -29,21 +29,21 @@ def run_load_test(
     processes: str = "1",
     format: str = "text",  # noqa: A002 - the option's name
 ) -> None:
-    """Load the server that is running: fab run_load_test:time=30,users=25.
+    """Run a load test of the running server: fab run_load_test:time=30,users=25.
 
-    time        seconds, 30 unless given (also 30s, 2m)
-    users       that ask at once, each again as soon as it has its answer; 25 unless given, and at
-                most 1,000 with siege; with rate= the connections there may be
-    driver      as fab list names them; siege when it is installed, else builtin
-    requests    stop after so many instead of after a time
-    url         load this URL of this machine instead
-    port        which server, when several are running
-    keep_alive  yes keeps connections; a new one for each request unless given
-    rate        open loop: so many requests a second, whether answered or not; with builtin
-    arrivals    of an open loop: uniform unless given, or poisson
-    think       seconds on average that a user waits before it asks again, 0 unless given; builtin
-    processes   that builtin divides the users among, 1 unless given
-    format      text unless given, or json
+    time        duration in seconds (also 30s, 2m); default: 30
+    users       concurrent users; each sends its next request as soon as it has its answer;
+                default: 25, at most 1,000 with siege; with rate= the maximum of connections
+    driver      a load tool from fab list; default: siege if installed, else builtin
+    requests    number of requests after which the test ends, instead of time
+    url         a URL on this machine to load instead of the server
+    port        port of the server, if several are running
+    keep_alive  yes: keep connections open; default: a new connection for each request
+    rate        open loop: requests per second, independent of answers; only with builtin
+    arrivals    arrival process of an open loop: uniform (default) or poisson
+    think       mean seconds between an answer and the user's next request; default: 0; only builtin
+    processes   number of load processes of builtin; default: 1
+    format      text (default) or json
     """
     from offload import loads
     from offload.bench.experiments import ad_hoc_load, progress
@@ -55,40 +55,42 @@ def run_load_test(
     arguments.one_of("arrivals", arrivals, "uniform", "poisson")
     for one, other in ((("url", url), ("port", port)), (("requests", requests), ("time", time))):
         if one[1] and other[1]:
-            raise UsageError(f"{one[0]}= and {other[0]}= exclude each other: give one of them")
-    wanted = arguments.whole("port", port, 1, 65535) if port else None
+            raise UsageError(f"{one[0]}= and {other[0]}= exclude each other: use one of them")
+    requested_port = arguments.whole_number("port", port, 1, 65535) if port else None
     load = loads.Load(
         url,
-        users=arguments.whole("users", users, 1, 20_000),
+        users=arguments.whole_number("users", users, 1, 20_000),
         seconds=None if requests else arguments.seconds("time", time or "30", 0.1),
-        requests=arguments.whole("requests", requests, 1, 10**9) if requests else None,
+        requests=arguments.whole_number("requests", requests, 1, 10**9) if requests else None,
         keep_alive=keep_alive,
         rate=arguments.number("rate", rate, 0.001, 1e6) if rate else None,
         arrivals=arrivals,
         think=arguments.seconds("think", think, 0.0),
-        processes=arguments.whole("processes", processes, 1, 64),
+        processes=arguments.whole_number("processes", processes, 1, 64),
     )
-    alone = load.rate is not None or load.think or load.processes > 1
-    tool = catalog.find_driver(driver or ("builtin" if alone else loads.default_driver())).name
-    facts = {} if url else running_servers.find(wanted)
+    needs_builtin = load.rate is not None or load.think or load.processes > 1
+    tool = catalog.find_driver(
+        driver or ("builtin" if needs_builtin else loads.default_driver())
+    ).name
+    facts = {} if url else running_servers.find(requested_port)
     load = replace(load, url=url or f"http://127.0.0.1:{facts['port']}/")
     loads.check(load, tool)
     folder = journal.lasting_run()
-    asked = f"{load.seconds:g} s" if load.seconds else f"{load.requests} requests"
-    what, began = f"{load.url}: {tool}, {load.users} users, {asked}", monotonic()
-    print(what, file=sys.stderr)
-    with progress.live(lambda: f"{what}: {monotonic() - began:.0f} s so far"):
+    amount = f"{load.seconds:g} s" if load.seconds else f"{load.requests} requests"
+    description, started = f"{load.url}: {tool}, {load.users} users, {amount}", monotonic()
+    print(description, file=sys.stderr)
+    with progress.live(lambda: f"{description}: {monotonic() - started:.0f} s elapsed"):
         record = ad_hoc_load.of_url(load, tool) if url else ad_hoc_load.of_server(facts, load, tool)
     journal.append(folder, record)
-    kept = publish.publish(folder, journal.read(folder))
+    path = publish.publish(folder, journal.read(folder))
     if format == "json":
         print(json_rows.as_json([record]), end="")
     else:
         print(
             f"{results_txt.shortened(record.load.output)}\n\n"
-            f"{results_txt.row(record)}\nrecorded in {kept}"
+            f"{results_txt.row(record)}\nrecorded in {path}"
         )
     if record.problem is not None or not record.result.completed:
         raise RunError(
-            str(record.problem or f"no request was completed: see what {load.url} answers")
+            str(record.problem or f"no request was completed: check what {load.url} answers")
         )

@@ -1,4 +1,4 @@
-"""Maintain: whether the method itself holds here."""
+"""Maintain: interpreters, and checks of the method and of the executors."""
 
 from __future__ import annotations
 
@@ -14,12 +14,12 @@ from offload.errors import GateError, RunError
 if TYPE_CHECKING:
     from offload.bench.experiments.hops import Hop
 
-WORKERS = 2  # of the pools whose promises are checked
+WORKERS = 2  # per pool whose promises are checked
 
 
 @command("Maintain")
 def pythons(context: Context) -> None:
-    """Name the interpreters that servers can run in, and how to get others."""
+    """List the interpreters that can run servers, and how to install others."""
     from offload.bench.target import interpreters
 
     for python in interpreters.found():
@@ -27,31 +27,33 @@ def pythons(context: Context) -> None:
         print(f"{python.name:6}  {python.version:8}  {gil:6}  {python.source:8}  {python.path}")
     for name, path in interpreters.misnamed().items():
         print(f"{name:6}  {'missing':16}  {'PYTHONS':8}  {path}")
-    print("\nA server takes one by python=3.14, a case by 3@3.14/sleep_sync; 3.13t-gil and")
-    print("3.13t-nogil are a free-threaded build with PYTHON_GIL=1 and =0. To get another:")
+    print(
+        "\nSelect one for a server by python=3.14, for a case by 3@3.14/sleep_sync; 3.13t-gil and"
+    )
+    print("3.13t-nogil are a free-threaded build with PYTHON_GIL=1 and =0. To install others:")
     print("  uv python install 3.14t            or pyenv install 3.14t")
-    print("  scripts/python_from_debian 3.14    in Debian: newer packages, unpacked apart")
-    print("  scripts/python_free_threaded 3.13  in Debian: built from the source package")
-    print("  PYTHONS=3.14=/path/of/python       names one that is elsewhere")
+    print("  scripts/python_from_debian 3.14    on Debian: newer packages, unpacked separately")
+    print("  scripts/python_free_threaded 3.13  on Debian: built from the source package")
+    print("  PYTHONS=3.14=/path/of/python       adds one in another place")
 
 
 @command("Maintain")
 def check_method(context: Context, visits: str = "300", run: str = "") -> None:
-    """Judge the method by real visits: accuracy, coverage, A/A and power, in 20 minutes.
+    """Check this tool's own statistics against known truth: accuracy, coverage, A/A and power.
 
-    visits  of one case, which are resampled: 300 unless given, and no fewer for a judgement
-    run     judge the visits of this folder in results/ again instead
+    visits  number of visits to resample; default: 300, which a reliable check needs (20 minutes)
+    run     use the visits of this folder in results/ instead of new ones
     """
     from offload.bench.experiments import method_check
     from offload.bench.records import journal
     from offload.reports import method_verdicts
 
-    count = arguments.whole("visits", visits, 10, 10_000)
-    folder = journal.named(run) if run else method_check.measure(count)
-    found = method_check.judge_all(journal.read(folder))
-    print(method_verdicts.text(found))
+    count = arguments.whole_number("visits", visits, 10, 10_000)
+    folder = journal.named(run) if run else method_check.measure_visits(count)
+    results = method_check.check_records(journal.read(folder))
+    print(method_verdicts.text(results))
     print(f"records: {folder}")
-    if failed := [claim.name for claim in found if claim.passed is not True]:
+    if failed := [result.name for result in results if result.passed is not True]:
         raise GateError(f"the method does not hold here: {', '.join(failed)}")
 
 
@@ -63,34 +65,34 @@ def bench_executors(
     http: bool = False,
     format: str = "text",  # noqa: A002
 ) -> None:
-    """Measure every pool of workers that is here against the standard one, in 15 minutes.
+    """Compare every installed worker pool with the standard process pool, in 15 minutes.
 
-    quick    in 2 minutes, with shorter moments and without 64 tasks of 10 MB at once
-    workers  of each pool, 2 unless given
-    http     instead, what each adds to a request of a server, beside other servers, in 6 minutes
-    format   text unless given, json or rst
+    quick    take 2 minutes, with shorter slices and without 64 concurrent tasks of 10 MB
+    workers  workers of each pool; default: 2
+    http     instead, measure what each adds to an HTTP request, beside other servers (6 minutes)
+    format   text (default), json or rst
     """
     arguments.one_of("format", format, "text", "json", "rst")
-    count = arguments.whole("workers", workers, 1, 64)
+    count = arguments.whole_number("workers", workers, 1, 64)
     form = "rst" if format == "rst" else "simple"
-    words, told = (_over_http if http else _pools)(quick, count, form)
-    print(json.dumps(told, indent=2) if format == "json" else words)
+    text, data = (_over_http if http else _pools)(quick, count, form)
+    print(json.dumps(data, indent=2) if format == "json" else text)
 
 
 def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
-    """Measure the pools; give the tables, and what they are made of."""
+    """Measure the pools; return the tables as text, and their data."""
     from offload.bench.pools import run as pools
     from offload.bench.pools import summary
     from offload.bench.telemetry import host
     from offload.reports import pools as report
 
-    lines = pools.measure(quick, workers, _tell)
-    found, here = summary.of(lines), host.of_pools(workers)
+    lines = pools.measure_pools(quick, workers, _print_progress)
+    found, here = summary.summarize(lines), host.of_pools(workers)
     return report.text(found, lines, here, form), report.as_dict(found, lines, here)
 
 
 def _over_http(quick: bool, workers: int, form: str) -> tuple[str, object]:
-    """Measure the servers that have the pools; give the table, and what it is made of."""
+    """Measure the servers that use the pools; return the table as text, and its data."""
     from offload.bench.telemetry import host
     from offload.reports import hops as report
 
@@ -102,35 +104,37 @@ def _over_http(quick: bool, workers: int, form: str) -> tuple[str, object]:
 
 
 def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
-    """Measure the servers that have the pools; give what they did, and why others did nothing."""
+    """Measure the servers that use the pools; return results, and why others have none."""
     from offload.bench.experiments import hops
 
-    measured = hops.measure(quick, workers, _tell)
+    measured = hops.measure_servers(quick, workers, _print_progress)
     if measured.records:
         print(f"records: {measured.folder}", file=sys.stderr)
-    return hops.of(measured.records), hops.left_out(measured)
+    return hops.summarize(measured.records), hops.left_out(measured)
 
 
 @command("Maintain")
 def check_executors(context: Context, quick: bool = False) -> None:
-    """Judge pipepool by what it promises, with 2 workers each, in 22 minutes.
+    """Check the promises of pipepool with 2 workers per pool, in 22 minutes.
 
-    quick  in 4 minutes, with intervals too wide for most promises
+    quick  take 4 minutes, with intervals that are too wide for most promises
     """
     from offload.bench.pools import targets
     from offload.bench.telemetry import host
     from offload.reports import method_verdicts
 
-    lines = targets.measure(quick, WORKERS, _tell)
+    lines = targets.measure_promises(quick, WORKERS, _print_progress)
     servers, missing = _servers(quick, WORKERS)
-    found = targets.judge_all(lines, servers, targets.is_polling(WORKERS))
-    print(f"{host.of_pools(WORKERS)}\n\n{method_verdicts.text(found)}")
+    results = targets.check_promises(lines, servers, targets.is_polling(WORKERS))
+    print(f"{host.of_pools(WORKERS)}\n\n{method_verdicts.text(results)}")
     for why in missing.values():
         print(f"Left out: {why}.")
-    if failed := [claim for claim in found if claim.passed is not True]:
-        words = [f"{claim.name}: {claim.found}, asked {claim.asked}" for claim in failed]
-        raise GateError(f"not shown here: {'; '.join(words)}: once more without other load")
+    if failed := [result for result in results if result.passed is not True]:
+        details = [
+            f"{result.name}: {result.measured}, required {result.required}" for result in failed
+        ]
+        raise GateError(f"not confirmed here: {'; '.join(details)}: repeat without other load")
 
 
-def _tell(words: str) -> None:
-    print(words, file=sys.stderr, flush=True)
+def _print_progress(message: str) -> None:
+    print(message, file=sys.stderr, flush=True)

@@ -1,4 +1,4 @@
-"""Running a plan: its visits, with results.txt current after each, and its tables at the end."""
+"""Run a plan: update results.txt after each visit, and print the tables at the end."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ if TYPE_CHECKING:
 
 
 def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float | None) -> Plan:
-    """Make the plan of a suite: those rows of one of its groups.
+    """Return the plan for one group of a suite's rows.
 
-    Without `rows` all of them, or with quick those that its claims are about.
+    By default the group is `all`, or with quick the rows that its claims use.
     """
     from offload.bench.records import plan
     from offload.suites import _module
@@ -49,17 +49,17 @@ def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float
     )
 
 
-def begin(plan: Plan) -> tuple[Path, list[Record]]:
-    """Run a new plan in a folder of its own; give the folder and all records."""
+def start_run(plan: Plan) -> tuple[Path, list[Record]]:
+    """Run a new plan in a new folder; return the folder and all records."""
     from offload.bench.experiments.progress import duration, expected_s
     from offload.bench.records import journal
     from offload.bench.records import plan as plans
     from offload.bench.target import server
 
     for case in plan.cases:
-        is_published = plan.suite in catalog.suites()  # whose Python may be one that is not here
-        words = replace(case, python=None) if is_published else case
-        server.command(words, port=0)  # raises for what cannot be started
+        is_published = plan.suite in catalog.suites()  # its Python may be missing here
+        checked = replace(case, python=None) if is_published else case
+        server.command(checked, port=0)  # raises if the server cannot be started
         method = case.request.method if case.request else "GET"
         load = loads.Load(
             "http://127.0.0.1/",
@@ -74,16 +74,16 @@ def begin(plan: Plan) -> tuple[Path, list[Record]]:
     folder = journal.new_run(plan.suite)
     plans.save(plan, folder)
     rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
-    why = f" ({plan.missing})" if plan.missing else ""
-    long = f" and one long run each with {plan.driver}{why}" if plan.driver else ""
-    least, most = (duration(expected_s(plan, n)) for n in (None, plan.looks.last))
-    takes = f"{least} or more, {most} when all visits are needed, and longer on a busy machine"
-    print(f"{rows}: visits with builtin{long}: {takes}; into {folder}", file=sys.stderr)
-    return folder, go_on(plan, folder)
+    reason = f" ({plan.missing})" if plan.missing else ""
+    long = f" and one long run each with {plan.driver}{reason}" if plan.driver else ""
+    shortest, longest = (duration(expected_s(plan, n)) for n in (None, plan.design.last))
+    takes = f"{shortest} or more, {longest} if all visits are needed, and longer on a busy machine"
+    print(f"{rows}: visits with builtin{long}: {takes}; results in {folder}", file=sys.stderr)
+    return folder, continue_run(plan, folder)
 
 
-def go_on(plan: Plan, folder: Path) -> list[Record]:
-    """Make the visits of a plan that its folder does not have yet; give all records."""
+def continue_run(plan: Plan, folder: Path) -> list[Record]:
+    """Run the visits of a plan that its folder does not have yet; return all records."""
     from offload.bench.experiments.run import run
     from offload.bench.records import journal
     from offload.reports import publish
@@ -93,23 +93,25 @@ def go_on(plan: Plan, folder: Path) -> list[Record]:
         for records in run(plan, folder):
             publish.publish(folder, records)
     except KeyboardInterrupt:
-        raise Exit(f"interrupted: {_kept(folder)}", code=130) from None
+        raise Exit(f"interrupted: {_resume_hint(folder)}", code=130) from None
     except Mendable as error:
-        if not journal.count(folder):  # nothing was begun
+        if not journal.count(folder):  # no visit was finished
             raise
-        raise type(error)(f"{error}; {_kept(folder)}") from error
+        raise type(error)(f"{error}; {_resume_hint(folder)}") from error
     return records or journal.read(folder)
 
 
-def _kept(folder: Path) -> str:
+def _resume_hint(folder: Path) -> str:
     from offload.bench.records import journal
 
-    return f"{journal.count(folder)} finished visits are kept: fab resume:{folder.name} goes on"
+    return (
+        f"{journal.count(folder)} finished visits are kept: continue with fab resume:{folder.name}"
+    )
 
 
 @contextmanager
-def in_run() -> Iterator[None]:
-    """Make a server that does not start a run without figures, as it is in a plan's visits."""
+def start_errors_as_run_errors() -> Iterator[None]:
+    """Convert StartError to RunError: the run has no figures, as in the visits of a plan."""
     try:
         yield
     except StartError as error:
@@ -117,7 +119,7 @@ def in_run() -> Iterator[None]:
 
 
 def show(records: Sequence[Record], format: str) -> None:  # noqa: A002 - the option's name
-    """Print the tables of a run, or its rows as JSON; raise RunError when no row has figures."""
+    """Print the tables of a run, or its rows as JSON; raise RunError if no row has figures."""
     from offload.bench.records import journal
     from offload.reports import json_rows, results_txt
 
@@ -126,14 +128,14 @@ def show(records: Sequence[Record], format: str) -> None:  # noqa: A002 - the op
     else:
         print(results_txt.tables(records))
         path = journal.RESULTS / records[-1].trial.run / "results.txt"
-        print(f"all of it, with every load tool's own output: {path}")
+        print(f"complete results, with the output of each load tool: {path}")
     if not any(record.result.completed for record in records):
         problems = [record.problem for record in records if record.problem]
         fixes = {problem.remedy or problem.message for problem in problems}
-        why = problems[0].text if len(fixes) == 1 else "the notes under the table say why"
+        why = problems[0].text if len(fixes) == 1 else "see the notes below the table"
         raise RunError(f"no row has figures: {why}")
 
 
 def with_load(cases: Sequence[Case], users: int, keep_alive: bool) -> tuple[Case, ...]:
-    """Give the cases with the load that was asked for."""
+    """Return the cases with the requested load."""
     return tuple(replace(case, users=users, keep_alive=keep_alive) for case in cases)

@@ -1,4 +1,4 @@
-"""The program: the commands under `fab` in a checkout, and under `offload` in any folder."""
+"""The command-line program: `fab` in a checkout, `offload` in any folder."""
 
 from __future__ import annotations
 
@@ -36,10 +36,10 @@ __all__ = [
 
 
 class Offload(Fab):
-    """Fabric's program with our commands in place of a fabfile's."""
+    """Fabric's program with our commands instead of those of a fabfile."""
 
     def load_collection(self) -> None:
-        """Take our commands, whatever fabfile there is in the folder."""
+        """Load our commands, and ignore any fabfile in the folder."""
         accept(self)
         self.collection = Collection(auto_dash_names=False)
         for name, command in COMMANDS.items():
@@ -56,7 +56,7 @@ def main() -> None:
 
 
 def accept(program: Program) -> None:
-    """Let a program take every spelling, and list the commands by group when it is given none."""
+    """Accept every spelling of commands in `program`, and list the commands if none is given."""
 
     def print_commands() -> None:
         width = max(map(len, COMMANDS))
@@ -67,7 +67,7 @@ def accept(program: Program) -> None:
             print()
         command = program.binary
         print(
-            f"{command} --help COMMAND explains one; arguments are written "
+            f"{command} --help COMMAND explains a command; write arguments like "
             "run_server:3,task,port=9000"
         )
 

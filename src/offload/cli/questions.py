@@ -1,4 +1,4 @@
-"""Measure: one question at a time, about one case, two, or how one scales."""
+"""Measure: one case, the difference between two cases, or the scaling of a case."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from invoke import Context
 
 from offload.cli import arguments, command
-from offload.cli.plan_run import begin, in_run, show, with_load
+from offload.cli.plan_run import show, start_errors_as_run_errors, start_run, with_load
 from offload.errors import UsageError
 
 
@@ -24,13 +24,14 @@ def measure(
     """Measure one case until its rate is known to +-2 %: fab measure:3/sleep_sync.
 
     case        server/task; x16 after the server sets its workers, @3.14 its Python
-    users       that ask at once, each again as soon as it has its answer; 25 unless given
-    keep_alive  yes keeps connections; a new one for each request unless given
-    target      half-width of the interval in percent: 2, or 5 with quick
+    users       concurrent users; each sends its next request as soon as it has its answer;
+                default: 25
+    keep_alive  yes: keep connections open; default: a new connection for each request
+    target      half-width of the interval in percent; default: 2, with quick 5
     quick       at most 7 visits instead of 20
-    format      text unless given, or json
+    format      text (default) or json
 
-    A case whose server does not start or whose task fails ends it with exit code 5.
+    The exit code is 5 if a server does not start or a task fails.
     """
     from offload.bench.records import plan
     from offload.suites import _case_syntax
@@ -38,9 +39,9 @@ def measure(
     arguments.one_of("format", format, "text", "json")
     share = arguments.number("target", target, 0.1, 50.0) / 100 if target else None
     cases = with_load(
-        [_case_syntax.case(case)], arguments.whole("users", users, 1, 20_000), keep_alive
+        [_case_syntax.case(case)], arguments.whole_number("users", users, 1, 20_000), keep_alive
     )
-    _, records = begin(plan.Plan("measure", cases, plan.new_seed(), None, quick, share))
+    _, records = start_run(plan.Plan("measure", cases, plan.new_seed(), None, quick, share))
     show(records, format)
 
 
@@ -54,16 +55,17 @@ def compare(
     quick: bool = False,
     format: str = "text",  # noqa: A002
 ) -> None:
-    """Say which of two cases is faster: fab compare:3/sleep_sync,4/sleep_sync.
+    """Compare the rates of two cases: fab compare:3/sleep_sync,4/sleep_sync.
 
     one         server/task; x16 after the server sets its workers, @3.14 its Python
-    other       the case that is compared with it
-    users       that ask at once, each again as soon as it has its answer; 25 unless given
-    keep_alive  yes keeps connections; a new one for each request unless given
-    quick       differences below 5 % do not matter, instead of 2 %
-    format      text unless given, or json
+    other       the case to compare with it
+    users       concurrent users; each sends its next request as soon as it has its answer;
+                default: 25
+    keep_alive  yes: keep connections open; default: a new connection for each request
+    quick       ignore differences below 5 % instead of 2 %
+    format      text (default) or json
 
-    A case whose server does not start or whose task fails ends it with exit code 5.
+    The exit code is 5 if a server does not start or a task fails.
     """
     from offload.bench.experiments import paired
     from offload.reports import comparison
@@ -74,9 +76,9 @@ def compare(
         _case_syntax.case(one, "which first case"),
         _case_syntax.case(other, "which second case"),
     )
-    asked = arguments.whole("users", users, 1, 20_000)
-    pair = with_load([first, second], asked, keep_alive)
-    with in_run():
+    user_count = arguments.whole_number("users", users, 1, 20_000)
+    pair = with_load([first, second], user_count, keep_alive)
+    with start_errors_as_run_errors():
         found = paired.compare(pair[0], pair[1], quick)
     print(comparison.as_json(found) if format == "json" else comparison.text(found))
 
@@ -90,13 +92,13 @@ def scale(
     keep_alive: bool = False,
     format: str = "text",  # noqa: A002
 ) -> None:
-    """Measure how a case scales and where it stops to: fab scale:3/xml_lxml_sync,workers=1..16.
+    """Find where more workers stop helping: fab scale:3/xml_lxml_sync,workers=1..16.
 
     case        server/task; @3.14 after the server sets its Python
-    workers     from..to, or a list 1+2+4+8; this or users must be given
-    users       the same, instead of workers; or with workers one number, 25 unless given
-    keep_alive  yes keeps connections; a new one for each request unless given
-    format      text unless given, or json
+    workers     numbers of workers to measure: a range 1..16, or a list 1+2+4+8
+    users       numbers of users instead of workers; with workers a single number, default: 25
+    keep_alive  yes: keep connections open; default: a new connection for each request
+    format      text (default) or json
     """
     from offload.bench.experiments import sweep
     from offload.bench.records import plan
@@ -106,14 +108,14 @@ def scale(
 
     arguments.one_of("format", format, "text", "json")
     if not workers and not users:
-        raise UsageError("over what? workers=1..16, or users=1..64")
+        raise UsageError("nothing to vary: use workers=1..16 or users=1..64")
     over = sweep.WORKERS if workers else sweep.USERS
-    numbers = arguments.wholes(over, workers or users, 1, 256 if workers else 20_000)
-    asked = arguments.whole("users", users or "25", 1, 20_000) if workers else 1
-    [one] = with_load([_case_syntax.case(case)], asked, keep_alive)
+    numbers = arguments.whole_numbers(over, workers or users, 1, 256 if workers else 20_000)
+    user_count = arguments.whole_number("users", users or "25", 1, 20_000) if workers else 1
+    [one] = with_load([_case_syntax.case(case)], user_count, keep_alive)
     cases = sweep.cases(one, over, numbers)
     if few := scaling.too_few(numbers):
         print(f"rates only, no model: {few}", file=sys.stderr)
-    _, records = begin(plan.Plan("scale", cases, plan.new_seed(), None, quick=True))
+    _, records = start_run(plan.Plan("scale", cases, plan.new_seed(), None, quick=True))
     found = sweep.fit(records, over)
     print(scaling_table.as_json(found) if format == "json" else scaling_table.text(found))

@@ -1,4 +1,4 @@
-"""Serve: one server with one task, or what the network tasks fetch from."""
+"""Serve: a server with a task, or the upstream of the network tasks."""
 
 from __future__ import annotations
 
@@ -33,19 +33,20 @@ def run_server(
 ) -> None:
     """Serve a task with a server until Ctrl-C: fab run_server:3,network_sync.
 
-    server        its number or name (2_group: the loop with a task that is split)
-    task          its name, or package.module:function, or path/to/file.py:function; sleep_sync
-                  unless given, sleep_async_split for 2_group
-    port          on 127.0.0.1, 8000 unless given
-    workers       of a pool, 4 unless given
-    backlog       of the listen queue: 5 for sync, 1024 for the others
-    start_method  of processes: forkserver unless given, spawn or fork
-    python        the interpreter to serve with, this one unless given: a path, a name on PATH, or
-                  3.14 as fab pythons names it; 3.13t-gil and 3.13t-nogil switch the GIL of 3.13t
-    path          a folder that a task of your own imports from
-    processes     of fastapi_requests (2 unless given), gunicorn_gthread, granian and Django (1)
-    threads       of Rust in each process of granian, 1 unless given
-    mode          of granian's: mt, one runtime for all threads, or st, one for each
+    server        number or name of the server (2_group: the loop with an async, split task)
+    task          a task name, package.module:function or path/to/file.py:function; default:
+                  sleep_sync, for 2_group sleep_async_split
+    port          port on 127.0.0.1; default: 8000
+    workers       workers of the pool; default: 4
+    backlog       length of the listen queue; default: 5 for sync, 1024 for the others
+    start_method  start method of processes: forkserver (default), spawn or fork
+    python        interpreter of the server: a path, a name on PATH or a name from fab pythons such
+                  as 3.14; 3.13t-gil and 3.13t-nogil set the GIL of 3.13t; default: this one
+    path          a folder from which your own task imports
+    processes     processes of fastapi_requests (default: 2), gunicorn_gthread, granian and Django
+                  (default: 1)
+    threads       Rust threads in each process of granian; default: 1
+    mode          runtime mode of granian: mt (one runtime for all threads) or st (one for each)
     """
     from offload.bench.target import foreground
 
@@ -64,39 +65,39 @@ def run_server(
             python=python or None,
             path=arguments.folder("path", path),
         ),
-        arguments.whole("port", port, 1, 65535),
+        arguments.whole_number("port", port, 1, 65535),
     )
 
 
 @command("Serve")
 def run_upstream(context: Context, latency: str = "0", port: str = "") -> None:
-    """Serve what the network tasks fetch, HTTP and HTTPS, until Ctrl-C.
+    """Serve the upstream of the network tasks, HTTP and HTTPS, until Ctrl-C.
 
-    latency  seconds before each answer (0 unless given)
-    port     for HTTP on 127.0.0.1; 8081 unless given, or a free one when that is busy
+    latency  seconds before each answer; default: 0
+    port     HTTP port on 127.0.0.1; default: 8081, or a free port if that is in use
     """
     from offload.bench.target import foreground
 
-    words = ["--latency", str(arguments.seconds("latency", latency, 0.0))]
+    options = ["--latency", str(arguments.seconds("latency", latency, 0.0))]
     if port:
-        foreground.check_port(arguments.whole("port", port, 1, 65535))
-        words += ["--port", port]
-    _become("offload.upstream", *words)
+        foreground.check_port(arguments.whole_number("port", port, 1, 65535))
+        options += ["--port", port]
+    _exec_module("offload.upstream", *options)
 
 
 @command("Serve")
 def build_octopus_db(context: Context, rows: str = "1000000") -> None:
-    """Build the database that the Django servers answer from, in some 10 s; checked by a hash.
+    """Build the database of the Django servers in about 10 s, and verify it by a hash.
 
-    rows  octopuses, and as many links to what they eat; 1000000 unless given
+    rows  number of octopuses, and of links to their food; default: 1000000
     """
-    count = arguments.whole("rows", rows, 1000, 10_000_000)
-    _become("offload.serving.frameworks.octopus", str(count))
+    count = arguments.whole_number("rows", rows, 1000, 10_000_000)
+    _exec_module("offload.serving.frameworks.octopus", str(count))
 
 
-def _become(module: str, *words: str) -> None:
-    """Replace this process by a module of ours, run as a program."""
-    command = [sys.executable, "-P", "-m", module, *words]
+def _exec_module(module: str, *options: str) -> None:
+    """Exec a module of this package as a program in place of this process."""
+    command = [sys.executable, "-P", "-m", module, *options]
     os.execve(sys.executable, command, os.environ | places.import_path())  # noqa: S606 - the point
 
 
@@ -107,15 +108,15 @@ def _case(
 
     if not server:
         known = ", ".join(f"{e.number or ''} {e.name}".strip() for e in catalog.servers().values())
-        raise UsageError(f"which server? fab run_server:NUMBER[,TASK] with one of {known}")
-    given: dict[str, object] = {key: value for key, value in settings.items() if value}
+        raise UsageError(f"no server given: use fab run_server:NUMBER[,TASK] with one of {known}")
+    chosen: dict[str, object] = {key: value for key, value in settings.items() if value}
     limits = {"workers": 256, "processes": 64, "threads": 256, "backlog": 65535}
-    for key, most in limits.items():
-        if key in given:
-            given[key] = arguments.whole(key, settings[key], 1, most)
+    for key, maximum in limits.items():
+        if key in chosen:
+            chosen[key] = arguments.whole_number(key, settings[key], 1, maximum)
     if settings["start_method"]:
         arguments.one_of("start_method", settings["start_method"], "forkserver", "spawn", "fork")
     name = catalog.find_server(server).name
     return Case(
-        name, task or catalog.default_task(server), settings=given, python=python, path=path
+        name, task or catalog.default_task(server), settings=chosen, python=python, path=path
     )

@@ -1,4 +1,4 @@
-"""Start here: a first table, whether this machine can measure, and what there is."""
+"""Start here: a first table, a check of this machine, and a list of everything available."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import sys
 from invoke import Context
 
 from offload.cli import command
-from offload.cli.plan_run import begin, show, suite_plan
+from offload.cli.plan_run import show, start_run, suite_plan
 from offload.errors import MachineError
 from offload.registry import catalog, entries
 
@@ -16,28 +16,29 @@ from offload.registry import catalog, entries
 def quick(context: Context, driver: str = "") -> None:
     """Measure the 14 rows of the main benchmark in 7 to 14 minutes, and print the table.
 
-    driver  of the long runs: siege, builtin or h2load; siege unless given, builtin without it
+    driver  load tool of the long runs: siege, builtin or h2load; default: siege if installed,
+            else builtin
     """
-    _, records = begin(suite_plan("tornado", "published", driver, is_quick=True, target=None))
+    _, records = start_run(suite_plan("tornado", "published", driver, is_quick=True, target=None))
     show(records, "text")
 
 
 @command("Start here")
 def doctor(context: Context) -> None:
-    """Say whether this machine can measure now, and what to do where it cannot."""
+    """Check whether this machine can measure now; print a remedy for each problem."""
     from offload.bench import doctor as doctors
 
     found = []
     for finding in doctors.findings():
         found.append(finding)
-        print(f"{finding.level:7}  {finding.name:16}  {finding.words}")
+        print(f"{finding.level:7}  {finding.name:16}  {finding.message}")
     if wrong := [finding.name for finding in found if finding.level == doctors.WRONG]:
         raise MachineError(f"a run would not be valid now: see {', '.join(wrong)}")
 
 
 @command("Start here")
 def list(context: Context) -> None:  # noqa: A001 - the command's name
-    """Name every server, task, load driver and suite."""
+    """List every server, task, load driver and suite."""
     kinds = {
         "Servers": catalog.servers(),
         "Tasks": catalog.tasks(),

@@ -1,4 +1,4 @@
-"""The claims of suites, each judged by the newest run of its suite."""
+"""Evaluate the claims of suites by the newest run of each suite."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from offload.errors import UsageError
 from offload.registry import catalog
 
 if TYPE_CHECKING:
-    from offload.bench.claims.evaluate import Judged
+    from offload.bench.claims.evaluate import ClaimVerdict
     from offload.bench.records.record import Record
     from offload.bench.records.runs import Run
     from offload.reports.claims import capacity_checks
@@ -18,81 +18,90 @@ if TYPE_CHECKING:
 KINDS = ("CLAIMS", "MAJORITIES", "AVAILABILITIES", "AUDITS")
 
 
-def judged(
+def evaluate_suites(
     suites: Sequence[str], run: str
-) -> tuple[list[Judged], list[capacity_checks.Line], list[str]]:
-    """Judge all claims and audits of suites; give them, the gates, and what each was judged by."""
+) -> tuple[list[ClaimVerdict], list[capacity_checks.Line], list[str]]:
+    """Evaluate all claims of suites; return verdicts, capacity checks and the run of each suite."""
     from offload.reports.claims import capacity_checks
 
-    found: list[Judged] = []
-    passed: list[capacity_checks.Line] = []
+    found: list[ClaimVerdict] = []
+    checks: list[capacity_checks.Line] = []
     sources: list[str] = []
     for suite in suites:
-        by, source = _by(suite, run)
-        records = None if by is None else by.records
+        selected, source = _select_run(suite, run)
+        records = None if selected is None else selected.records
         sources.append(f"{suite}: {source}")
-        found += of_suite(suite, records, None if by is None else by.folder.name)
-        passed += capacity_checks.lines(suite, _of(suite, "CLAIMS"), records or ())
-    return found, passed, sources
+        found += evaluate_suite(suite, records, None if selected is None else selected.folder.name)
+        checks += capacity_checks.lines(suite, _suite_items(suite, "CLAIMS"), records or ())
+    return found, checks, sources
 
 
-def of_suite(suite: str, records: Sequence[Record] | None, run: str | None = None) -> list[Judged]:
-    """Judge a suite's claims by its records in one run, None without a run, and its audits."""
-    from offload.bench.claims import audit, availability, majorities
-    from offload.bench.claims import evaluate as bench_claims
+def evaluate_suite(
+    suite: str, records: Sequence[Record] | None, run: str | None = None
+) -> list[ClaimVerdict]:
+    """Evaluate a suite's claims by its records in one run (None: no run), and its audits."""
+    from offload.bench.claims import audit, availability, evaluate, majorities
 
-    cases = _of(suite, "CASES")
-    found = [bench_claims.judge(suite, claim, records, cases) for claim in _of(suite, "CLAIMS")]
-    found += [majorities.judge(suite, one, found) for one in _of(suite, "MAJORITIES")]
-    found += [availability.judge(suite, one, records) for one in _of(suite, "AVAILABILITIES")]
+    cases = _suite_items(suite, "CASES")
+    found = [
+        evaluate.evaluate_claim(suite, claim, records, cases)
+        for claim in _suite_items(suite, "CLAIMS")
+    ]
+    found += [
+        majorities.evaluate_majority(suite, one, found) for one in _suite_items(suite, "MAJORITIES")
+    ]
+    found += [
+        availability.evaluate_availability(suite, one, records)
+        for one in _suite_items(suite, "AVAILABILITIES")
+    ]
     found = [replace(one, run=run) for one in found]
-    return found + [audit.judge(suite, one) for one in _of(suite, "AUDITS")]
+    return found + [audit.audit_figures(suite, one) for one in _suite_items(suite, "AUDITS")]
 
 
-def said(suites: Sequence[str]) -> list[tuple[str, Any]]:
-    """Give all that is claimed, each with its suite."""
-    return [(suite, one) for suite in suites for kind in KINDS for one in _of(suite, kind)]
+def published_claims(suites: Sequence[str]) -> list[tuple[str, Any]]:
+    """Return all published claims, each with its suite."""
+    return [(suite, one) for suite in suites for kind in KINDS for one in _suite_items(suite, kind)]
 
 
-def _of(suite: str, what: str) -> Sequence[Any]:
-    """Give a suite's CASES, or what it has of KINDS, which may be nothing."""
+def _suite_items(suite: str, what: str) -> Sequence[Any]:
+    """Return a suite's CASES or one of KINDS; empty if it has none."""
     from offload.suites import _module
 
     found: Sequence[Any] = getattr(_module.load(suite), what, ())
     return found
 
 
-def suites(suite: str, run: str) -> list[str]:
-    """Name the suites to judge, one or all, or all of a run; raise UsageError when it has none."""
+def select_suites(suite: str, run: str) -> list[str]:
+    """Return the suites to evaluate: one, all, or those of a run; raise UsageError if none."""
     from offload.bench.records import journal
 
-    known = suites_of(journal.read(journal.named(run))) if run else [*catalog.suites()]
-    asked = [catalog.find_suite(suite).name] if suite else known
-    if found := [name for name in asked if name in known]:
+    known = measured_suites(journal.read(journal.named(run))) if run else [*catalog.suites()]
+    requested = [catalog.find_suite(suite).name] if suite else known
+    if found := [name for name in requested if name in known]:
         return found
-    raise UsageError(f"{run} did not measure {suite or 'a suite'}: leave run= out for the newest")
+    raise UsageError(f"{run} did not measure {suite or 'a suite'}: omit run= for the newest")
 
 
-def suites_of(records: Sequence[Record]) -> list[str]:
-    """Name the suites that a run measured, in its order."""
+def measured_suites(records: Sequence[Record]) -> list[str]:
+    """Return the suites that a run measured, in its order."""
     return list(dict.fromkeys(record.trial.suite for record in records if record.trial.suite))
 
 
-def _by(suite: str, run: str) -> tuple[Run | None, str]:
-    """Give the run to judge a suite by, the one that is named or its newest, if any, in words."""
+def _select_run(suite: str, run: str) -> tuple[Run | None, str]:
+    """Return the run for a suite, the named or newest one or None, and its description."""
     from offload.bench.records import journal, runs
 
     found: Run | None
-    lacks: list[str] = []
+    missing: list[str] = []
     if run:
         found = runs.read(journal.named(run), suite)
     else:
-        found, lacks = runs.newest_of(suite)
+        found, missing = runs.newest_of(suite)
     if found is None:
         return None, f"not measured here yet: fab run_suite:{suite},quick=yes"
     own, name = found.records, found.folder.name
     if not own:
         return found, f"not in {name}: fab run_suite:{suite},quick=yes"
     quick = ", quick" if own[-1].trial.quick else ""
-    passed = f" ({'; '.join(lacks)})" if lacks else ""
-    return found, f"{name}{quick}, {own[-1].trial.utc[:16].replace('T', ' ')} UTC{passed}"
+    details = f" ({'; '.join(missing)})" if missing else ""
+    return found, f"{name}{quick}, {own[-1].trial.utc[:16].replace('T', ' ')} UTC{details}"

@@ -1,7 +1,7 @@
-"""The spellings of a command line: `name:value,key=value`, made into options for Fabric 3.
+"""Command-line syntax: rewrite `name:value,key=value` to options of Fabric 3.
 
-Fabric imports the fabfile after it has parsed its own options and before it parses the commands:
-`accept`, called there, rewrites the words in between, by public attributes of its program only.
+Fabric imports the fabfile after it has parsed its own options and before it parses the commands.
+At that point `accept` rewrites the commands, and uses only public attributes of the program.
 """
 
 from __future__ import annotations
@@ -22,16 +22,17 @@ YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
 def accept(program: Program, bare: Callable[[], None]) -> None:
-    """Let a program take every spelling, print one line for what it cannot take, exit code 2.
+    """Make `program` accept every spelling; for an invalid one it prints a line and exits with 2.
 
-    `bare` is called when there are no words at all. Output that nobody reads on ends quietly.
+    `bare` is called if there are no arguments. A closed output pipe ends the program silently.
     """
     parse, cleanup = program.parse_tasks, program.parse_cleanup
 
     def parse_tasks() -> None:
         try:
             commands = {
-                name: defaults(task.body) for name, task in program.collection.tasks.items()
+                name: parameter_defaults(task.body)
+                for name, task in program.collection.tasks.items()
             }
             core = program.initial_context.flags
             program.core.unparsed[:] = rewrite(program.core.unparsed, commands, core)
@@ -45,7 +46,7 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
     def parse_cleanup() -> None:
         try:
             try:
-                cleanup()  # prints lists and helps, then raises Exit
+                cleanup()  # prints lists and help, then raises Exit
             finally:
                 print(end="", flush=True)
         except BrokenPipeError:
@@ -57,13 +58,13 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
         raise Exit
 
     program.config.tasks.auto_dash_names = False
-    setattr(program, "parse_tasks", parse_tasks)  # noqa: B010 - a method, which mypy protects
+    setattr(program, "parse_tasks", parse_tasks)  # noqa: B010 - mypy forbids assigning to a method
     setattr(program, "parse_cleanup", parse_cleanup)  # noqa: B010
     setattr(program, "no_tasks_given", no_tasks_given)  # noqa: B010
 
 
-def defaults(command: Callable[..., Any]) -> Defaults:
-    """Give the parameters of a command behind its context, with their defaults."""
+def parameter_defaults(command: Callable[..., Any]) -> Defaults:
+    """Return the parameters of a command after its context, with their defaults."""
     parameters = list(inspect.signature(command).parameters.values())[1:]
     return {parameter.name: parameter.default for parameter in parameters}
 
@@ -71,9 +72,9 @@ def defaults(command: Callable[..., Any]) -> Defaults:
 def rewrite(
     words: Iterable[str], commands: Mapping[str, Defaults], core: Iterable[str] = ()
 ) -> list[str]:
-    """Make `run_server:3,port=9000` into `run_server --server=3 --port=9000`; raise UsageError.
+    """Rewrite `run_server:3,port=9000` to `run_server --server=3 --port=9000`; raise UsageError.
 
-    Commands may be written with dashes, options with underscores; options are checked.
+    Commands may have dashes, and options underscores; option names are checked.
     """
     core = set(core)
     rewritten: list[str] = []
@@ -103,7 +104,7 @@ def _command(name: str, commands: Mapping[str, Defaults]) -> str:
 
 
 def _options(command: str, values: list[str], parameters: Defaults) -> list[str]:
-    """Give one `--name=value` a value: by position until the first `name=value`."""
+    """Return one `--name=value` for each value; those without a name are positional."""
     given: dict[str, str] = {}
     names = list(parameters)
     for position, value in enumerate(values):
@@ -114,11 +115,11 @@ def _options(command: str, values: list[str], parameters: Defaults) -> list[str]
             continue
         elif position >= len(names):
             known = ", ".join(names) or "nothing"
-            raise UsageError(f"{command} has no place for {value!r}: it takes {known}")
+            raise UsageError(f"{command} has no parameter for {value!r}: it accepts {known}")
         else:
             name, text = names[position], value
         if name in given:
-            raise UsageError(f"{command} was given {name} twice: {given[name]!r} and {text!r}")
+            raise UsageError(f"{command} has {name} twice: {given[name]!r} and {text!r}")
         given[name] = text
     return [option for name, value in given.items() for option in _option(name, value, parameters)]
 
@@ -131,13 +132,13 @@ def _option(name: str, value: str, parameters: Defaults) -> list[str]:
         return [flag]
     if value.lower() in NO:
         return []
-    raise UsageError(f"{name}={value!r} is neither yes nor no")
+    raise UsageError(f"{name}={value!r} must be yes or no")
 
 
 def _checked(
     word: str, command: str, commands: Mapping[str, Defaults], core: set[str]
 ) -> tuple[list[str], bool]:
-    """Give an option of a command as Fabric takes it, and whether the next word is its value."""
+    """Return an option in Fabric's form, and whether the next word is its value."""
     flag, equals, value = word.partition("=")
     if flag in core or not command or not flag.startswith("--"):
         return [word], False
@@ -150,5 +151,5 @@ def _checked(
 
 def _parameter(command: str, name: str, names: list[str]) -> str:
     if name not in names:
-        raise unknown(f"what {command} takes", name, names)
+        raise unknown(f"the parameters of {command}", name, names)
     return name

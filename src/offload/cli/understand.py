@@ -1,4 +1,4 @@
-"""Understand: what a run says."""
+"""Understand: print results, GIL costs and verdicts on published claims."""
 
 from __future__ import annotations
 
@@ -7,17 +7,17 @@ import sys
 from invoke import Context
 
 from offload.cli import arguments, command
-from offload.cli.plan_run import in_run
+from offload.cli.plan_run import start_errors_as_run_errors
 from offload.errors import StorageError, UsageError
 from offload.registry import catalog
 
 
 @command("Understand")
 def report(context: Context, run: str = "", format: str = "text") -> None:  # noqa: A002
-    """Print the table of a run, the newest unless named.
+    """Print the table of a run.
 
-    run     its folder in results/, such as example
-    format  text, json or rst
+    run     its folder in results/, such as example; default: the newest
+    format  text (default), json or rst
     """
     from offload.bench.records import journal
     from offload.reports import json_rows, results_txt
@@ -26,7 +26,7 @@ def report(context: Context, run: str = "", format: str = "text") -> None:  # no
     folder = journal.named(run) if run else journal.newest()
     records = journal.read(folder)
     if not records:
-        raise StorageError(f"{folder} has no record that can be read: name another by report:RUN")
+        raise StorageError(f"{folder} has no readable record: choose another run by report:RUN")
     if format == "json":
         print(json_rows.as_json(records), end="")
     else:
@@ -42,50 +42,52 @@ def gil(
     path: str = "",
     format: str = "text",  # noqa: A002
 ) -> None:
-    """Say what the GIL costs a task, and what follows: fab gil:xml_feedparser_sync.
+    """Measure the cost of the GIL for a task, with advice: fab gil:xml_feedparser_sync.
 
-    task     its name, or package.module:function, or path/to/file.py:function
-    workers  threads, and processes, 4 unless given
-    python   the interpreter, this one unless given, as fab pythons names it
-    path     a folder that a task of your own imports from
-    format   text unless given, or json
+    task     a task name, package.module:function or path/to/file.py:function
+    workers  number of threads, and of processes; default: 4
+    python   interpreter by its name from fab pythons; default: this one
+    path     a folder from which your own task imports
+    format   text (default) or json
 
-    A task that fails ends it with exit code 5.
+    The exit code is 5 if the task fails.
     """
     from offload.bench.experiments import gil_cost
-    from offload.reports.gil import cost as worded
+    from offload.reports.gil import cost as cost_report
     from offload.suites import Case
 
     arguments.one_of("format", format, "text", "json")
     if not task:
-        raise UsageError("which task? fab gil:TASK with one that fab list names, or of your own")
+        raise UsageError("no task given: use fab gil:TASK with a task from fab list, or your own")
     name = catalog.find_task(task).name
-    count = arguments.whole("workers", workers, 1, 256)
+    count = arguments.whole_number("workers", workers, 1, 256)
     threads, processes = (
         Case(
             server,
             name,
-            users=2 * count,  # keep all workers busy; more would only wait longer
+            users=2 * count,  # saturate the workers; more users only wait longer
             settings={"workers": count},
             python=python or None,
             path=arguments.folder("path", path),
         )
         for server in ("threads", "processes")
     )
-    with in_run():
-        found = gil_cost.measure(threads, processes, lambda words: print(words, file=sys.stderr))
-    print(worded.as_json(found) if format == "json" else worded.text(found))
+    with start_errors_as_run_errors():
+        found = gil_cost.measure_gil_cost(
+            threads, processes, lambda message: print(message, file=sys.stderr)
+        )
+    print(cost_report.as_json(found) if format == "json" else cost_report.text(found))
 
 
 @command("Understand")
 def claims(context: Context, suite: str = "", run: str = "", format: str = "text") -> None:  # noqa: A002
-    """Judge what published benchmarks claim by the newest run of each, and audit their figures.
+    """Compare the claims of published benchmarks with the newest run of each suite.
 
-    suite   one of them; all unless given, or those of the run
-    run     a folder in results/ to judge by instead, such as example; its verdicts are kept there
-    format  text unless given, or json
+    suite   a suite; default: all, or those of the run
+    run     a folder in results/ to use instead, such as example; the verdicts are written to it
+    format  text (default) or json
 
-    Verdicts on all of them are kept in results/claims.rst, with what each claims and by whom.
+    Verdicts on all suites are written to results/claims.rst, with the claims and their sources.
     """
     from offload.bench.records import journal
     from offload.cli import suite_claims
@@ -93,25 +95,31 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
     from offload.reports.claims import verdicts as report
 
     arguments.one_of("format", format, "text", "json")
-    suites, all_of_them = suite_claims.suites(suite, run), suite_claims.suites("", run)
-    found, passed, sources = suite_claims.judged(suites, run)
-    kept = (journal.named(run) if run else journal.RESULTS) / "claims.rst"
-    told = f"what each claims, by whom: {kept}"
+    suites, all_of_them = (
+        suite_claims.select_suites(suite, run),
+        suite_claims.select_suites("", run),
+    )
+    found, checks, sources = suite_claims.evaluate_suites(suites, run)
+    path = (journal.named(run) if run else journal.RESULTS) / "claims.rst"
+    hint = f"claims and their sources: {path}"
     if suites == all_of_them:
         journal.check_writable()
-        more = capacity_checks.table(passed, "rst"), sentences.rst(suite_claims.said(suites))
-        journal.replace(kept, report.rst(found, sources, *more))
+        more = (
+            capacity_checks.table(checks, "rst"),
+            sentences.rst(suite_claims.published_claims(suites)),
+        )
+        journal.replace(path, report.rst(found, sources, *more))
     else:
-        told = f"what each claims, by whom: fab claims writes it to {kept}"
+        hint = f"claims and their sources: fab claims writes them to {path}"
     example = f"example-{suite or 'tornado'}"
-    if not any(judged.run for judged in found) and (journal.RESULTS / example).exists():
-        told += f"\nfab claims:run={example} judges the run that is committed"
+    if not any(verdict.run for verdict in found) and (journal.RESULTS / example).exists():
+        hint += f"\nfab claims:run={example} evaluates the committed run"
     if format == "json":
         print(report.as_json(found), end="")
     else:
         parts = [
             report.text(found),
-            capacity_checks.table(passed),
-            "\n".join([*sources, told]),
+            capacity_checks.table(checks),
+            "\n".join([*sources, hint]),
         ]
         print("\n\n".join(part for part in parts if part))

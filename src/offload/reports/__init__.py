@@ -1,1 +1,1 @@
-"""Reports: readers of records. They measure nothing and write nothing but text."""
+"""Reports: render records as text and JSON, without measuring anything."""

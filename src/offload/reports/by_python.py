@@ -1,4 +1,4 @@
-"""Side by side: the same rows in several Pythons, one column each."""
+"""Table of the same rows in several Pythons, one column each."""
 
 from __future__ import annotations
 
@@ -18,63 +18,67 @@ NUMBER = re.compile(r"\d+(\.\d+)*")
 Line = tuple[str, str, int]  # server, task, users
 
 
-def table(found: Sequence[Row], style: str = "simple") -> str:
-    """Lay out the rates of rows that were measured in several Pythons; empty for one alone."""
-    names = {_wanted(row.first): _wanted(row.first) for row in found}
+def table(rows: Sequence[Row], style: str = "simple") -> str:
+    """Render the rates of rows that were measured in several Pythons; empty for one Python."""
+    names = {_requested_python(row.first): _requested_python(row.first) for row in rows}
     names |= {
-        _wanted(r.first): provenance.python(r.first) for r in found if r.first.server.interpreter
+        _requested_python(r.first): provenance.python_name(r.first)
+        for r in rows
+        if r.first.server.interpreter
     }
-    columns = sorted({*names.values()}, key=_age)
+    columns = sorted({*names.values()}, key=_version_key)
     if len(columns) < 2:
         return ""
     cells: dict[Line, dict[str, str]] = {}
-    for row in found:
+    for row in rows:
         first = row.first
         line = cells.setdefault((first.case.server, first.case.task, first.case.users), {})
-        line[names[_wanted(first)]] = _cell(row)
+        line[names[_requested_python(first)]] = _cell(row)
     lines = [
         (f"{server}/{task}", str(users), *(line.get(column, "-") for column in columns))
         for (server, task, users), line in cells.items()
     ]
     align = ("left", *("right",) * (len(columns) + 1))
     head = ("Case", "Users", *(f"Python {column}" for column in columns))
-    laid = tabulate(lines, head, tablefmt=style, colalign=align, disable_numparse=True)
-    return "\n\n".join(part for part in (laid, "\n".join(_notes(found))) if part)
+    text = tabulate(lines, head, tablefmt=style, colalign=align, disable_numparse=True)
+    return "\n\n".join(part for part in (text, "\n".join(_notes(rows))) if part)
 
 
-def _age(name: str) -> tuple[list[int], str]:
+def _version_key(name: str) -> tuple[list[int], str]:
     version = NUMBER.match(name)
     return ([int(part) for part in version[0].split(".")] if version else [], name)
 
 
-def _wanted(record: Record) -> str:
-    """Return the name of its interpreter; without one it is the bench's."""
+def _requested_python(record: Record) -> str:
+    """Return the requested interpreter, or the version of the bench's own."""
     return record.case.python or str(record.environment.get("python"))
 
 
 def _cell(row: Row) -> str:
     if row.problem is not None:
         return "cannot load" if row.problem.kind == CANNOT_LOAD else "not available"
-    mark = f"{GIL_ON}, " if provenance.gil_came_on(row.first) else ""
+    mark = f"{GIL_ON}, " if provenance.gil_enabled_by(row.first) else ""
     return f"{mark}{summary.rate(row)}"
 
 
-def _notes(found: Sequence[Row]) -> Iterator[str]:
-    """Say why cells have no rate, and who turned a GIL on; and that the others were looked at."""
+def _notes(rows: Sequence[Row]) -> Iterator[str]:
+    """Explain cells without a rate, and state where the GIL was off or was enabled."""
     free = {
-        provenance.python(row.first)
-        for row in found
+        provenance.python_name(row.first)
+        for row in rows
         if row.first.server.interpreter.get("gil_enabled") is False and row.problem is None
     }
     for name in sorted(free):
-        yield f"* Python {name}: the GIL was off after the load in all rows that do not say else."
-    why: dict[tuple[str, str], list[str]] = {}
-    for row in found:
-        first, who = row.first, provenance.gil_came_on(row.first)
-        said = (row.problem.text if row.problem else "") or (who and f"{who} turned the GIL on")
-        if said:
-            why.setdefault((_wanted(first), said), []).append(
+        yield f"* Python {name}: the GIL was off after the load, except where noted."
+    notes: dict[tuple[str, str], list[str]] = {}
+    for row in rows:
+        first, importer = row.first, provenance.gil_enabled_by(row.first)
+        note = (row.problem.text if row.problem else "") or (
+            importer and f"{importer} turned the GIL on"
+        )
+        if note:
+            notes.setdefault((_requested_python(first), note), []).append(
                 f"{first.case.server}/{first.case.task}"
             )
-    for (python, said), cases in why.items():
-        yield f"* {', '.join(cases)} in {python}: {said}"
+    for (python, note), cases in notes.items():
+        yield f"* {', '.join(cases)} in {python}: {note}"

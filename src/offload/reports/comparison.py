@@ -1,4 +1,4 @@
-"""The verdict of a comparison, in words or as JSON."""
+"""The verdict of a comparison, as text or JSON."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from offload.bench.experiments.paired import Comparison
 from offload.bench.stats import paired_test
 from offload.reports import warnings
 
-WORDS = {
+SENTENCES = {
     paired_test.FASTER: "{other} is faster than {one}",
     paired_test.SLOWER: "{other} is slower than {one}",
     paired_test.SAME: "{other} is the same as {one}",
@@ -18,52 +18,54 @@ WORDS = {
 }
 
 
-def text(found: Comparison) -> str:
-    """Say what was found, with ratio and interval."""
-    said = found.verdict
-    names = {"one": found.one.name, "other": found.other.name}
-    lines = [f"{said.word}: {WORDS[said.word].format(**names)}"]
-    if said.ratio is not None and said.low is not None and said.high is not None:
+def text(comparison: Comparison) -> str:
+    """Render the verdict with its ratio, interval and rates."""
+    verdict = comparison.verdict
+    names = {"one": comparison.one.name, "other": comparison.other.name}
+    lines = [f"{verdict.outcome}: {SENTENCES[verdict.outcome].format(**names)}"]
+    if verdict.ratio is not None and verdict.low is not None and verdict.high is not None:
         lines.append(
-            f"ratio {said.ratio:.3f}, 95 % interval {said.low:.3f} to {said.high:.3f}, "
-            f"{said.pairs} pairs"
+            f"ratio {verdict.ratio:.3f}, 95 % interval {verdict.low:.3f} to {verdict.high:.3f}, "
+            f"{verdict.pairs} pairs"
         )
-    for name, rate in zip(names.values(), _rates(found), strict=True):
+    for name, rate in zip(names.values(), _rates(comparison), strict=True):
         lines.append(f"{name}: {'no rate' if rate is None else f'{rate:.2f}/s'}")
-    if said.more_pairs:
-        lines.append(f"about {said.more_pairs} more pairs would settle it on a machine like now")
-    return "\n".join([*lines, *_flags(found), f"records: {found.folder}"])
+    if verdict.more_pairs:
+        lines.append(
+            f"about {verdict.more_pairs} more pairs are needed for a verdict at this level of noise"
+        )
+    return "\n".join([*lines, *_flags(comparison), f"records: {comparison.folder}"])
 
 
-def as_json(found: Comparison) -> str:
-    """Give the verdict as one JSON object; the ratio is of `other` over `one`."""
-    said = found.verdict
+def as_json(comparison: Comparison) -> str:
+    """Return the verdict as a JSON object; the ratio is `other` over `one`."""
+    verdict = comparison.verdict
     return json.dumps(
         {
-            "one": found.one.name,
-            "other": found.other.name,
-            "verdict": said.word,
-            "ratio": said.ratio,
-            "ratio_low": said.low,
-            "ratio_high": said.high,
-            "pairs": said.pairs,
-            "more_pairs": said.more_pairs,
-            "rates": _rates(found),
-            "flags": _flags(found),
-            "records": str(found.folder),
+            "one": comparison.one.name,
+            "other": comparison.other.name,
+            "verdict": verdict.outcome,
+            "ratio": verdict.ratio,
+            "ratio_low": verdict.low,
+            "ratio_high": verdict.high,
+            "pairs": verdict.pairs,
+            "more_pairs": verdict.more_pairs,
+            "rates": _rates(comparison),
+            "flags": _flags(comparison),
+            "records": str(comparison.folder),
         },
         indent=2,
     )
 
 
-def _rates(found: Comparison) -> list[float | None]:
-    """Give the geometric mean of each case's slices."""
+def _rates(comparison: Comparison) -> list[float | None]:
+    """Return the geometric mean of the rates of each case."""
     rates: list[list[float]] = [[], []]
-    for place, record in enumerate(found.records):  # two a pair, in the order of the cases
+    for place, record in enumerate(comparison.records):  # two per pair, in the order of the cases
         if record.result.rate:
             rates[place % 2].append(record.result.rate)
     return [statistics.geometric_mean(known) if known else None for known in rates]
 
 
-def _flags(found: Comparison) -> list[str]:
-    return warnings.counted(found.records, "slices")
+def _flags(comparison: Comparison) -> list[str]:
+    return warnings.count_flags(comparison.records, "slices")

@@ -1,4 +1,4 @@
-"""The hop over HTTP as a table: what each executor adds, and the peers under it."""
+"""Table of the cost of each executor over HTTP, with peer servers below."""
 
 from __future__ import annotations
 
@@ -23,27 +23,25 @@ HEAD = (
 )
 
 
-def text(found: Sequence[Hop], missing: Mapping[str, str], environment: str, form: str) -> str:
-    """Lay the table out, with what it is of above, and below why servers are `missing`."""
+def text(hops: Sequence[Hop], missing: Mapping[str, str], environment: str, form: str) -> str:
+    """Render the table with its environment, and below it why servers are `missing`."""
     aligned = ["left", *["right"] * (len(HEAD) - 1)]
-    rows = [_row(hop) for hop in found]
+    rows = [_row(hop) for hop in hops]
     parts = [
         environment,
         f"{TASK}, {USERS} users on kept connections; added to the direct answer of {DIRECT}.",
         tabulate(rows, HEAD, form, disable_numparse=True, colalign=aligned),
     ]
-    if bound := [hop.server for hop in found if hop.client_bound]:
+    if bound := [hop.server for hop in hops if hop.client_bound]:
         parts.append(f"The load tool was the limit, or near it: {', '.join(bound)}.")
     if missing:
         parts.append("\n".join(f"Left out: {why}." for why in missing.values()))
     return "\n\n".join(parts)
 
 
-def as_dict(
-    found: Sequence[Hop], missing: Mapping[str, str], environment: str
-) -> dict[str, object]:
-    """Give what `text` is made of; an interval is the figure and its two ends, null not known."""
-    servers = [asdict(hop) for hop in found]
+def as_dict(hops: Sequence[Hop], missing: Mapping[str, str], environment: str) -> dict[str, object]:
+    """Return the data of `text`; intervals are [value, low, high], and unknown values are null."""
+    servers = [asdict(hop) for hop in hops]
     return {"environment": environment, "servers": servers, "missing": dict(missing)}
 
 
@@ -58,9 +56,9 @@ def _row(hop: Hop) -> tuple[str, ...]:
     )
 
 
-def _pair(found: Interval | None, digits: int, unit: str = "") -> tuple[str, str]:
-    """Word a figure, and its interval."""
-    if found is None:
+def _pair(interval: Interval | None, digits: int, unit: str = "") -> tuple[str, str]:
+    """Format a value and its interval."""
+    if interval is None:
         return "-", ""
-    value, low, high = found
+    value, low, high = interval
     return f"{value:.{digits}f}{unit}", f"{low:.{digits}f} to {high:.{digits}f}"

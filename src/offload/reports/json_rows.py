@@ -1,4 +1,4 @@
-"""Rows as JSON: rates a second, times in seconds, memory in MiB; null is not known."""
+"""Rows as JSON: rates in requests/s, times in s, memory in MiB; unknown values are null."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from offload.reports.rows import Row, rows
 
 
 def as_dict(row: Row) -> dict[str, object]:
-    """Give the fields of one row. The interval of a rate that was measured once is null."""
+    """Return the fields of one row. A rate that was measured only once has no interval (null)."""
     found, first, ceiling = row.estimate, row.first, row.ceiling
     return {
         "server": first.case.server,
@@ -42,7 +42,7 @@ def as_dict(row: Row) -> dict[str, object]:
         "ceiling": ceiling.rate if ceiling else None,
         "ceiling_kind": ceiling.kind if ceiling else None,
         "reached": row.reached,
-        "flags": warnings.of(row) if row.problem is None else [],
+        "flags": warnings.row_warnings(row) if row.problem is None else [],
         "problem": None if row.problem is None else str(row.problem),
     }
 

@@ -1,4 +1,4 @@
-"""The judgement on the method: one line a claim."""
+"""Results of method and executor checks, one line each."""
 
 from __future__ import annotations
 
@@ -6,12 +6,15 @@ from collections.abc import Sequence
 
 from tabulate import tabulate
 
-from offload.bench.experiments.method_check import Claim
+from offload.bench.experiments.method_check import CheckResult
 
-WORDS = {True: "passed", False: "failed", None: "not known"}
+OUTCOMES = {True: "passed", False: "failed", None: "unknown"}
 
 
-def text(found: Sequence[Claim]) -> str:
-    """Lay the claims out."""
-    lines = [(claim.name, claim.found, claim.asked, WORDS[claim.passed]) for claim in found]
-    return tabulate(lines, ("Claim", "Found", "Asked", ""), disable_numparse=True)
+def text(results: Sequence[CheckResult]) -> str:
+    """Render the results."""
+    lines = [
+        (result.name, result.measured, result.required, OUTCOMES[result.passed])
+        for result in results
+    ]
+    return tabulate(lines, ("Check", "Measured", "Required", ""), disable_numparse=True)

@@ -1,4 +1,4 @@
-"""The pools of workers against one another, as tables: one for each size of what crosses."""
+"""Tables that compare worker pools, one for each payload size."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ STARTS = ("Pool", "Start", "Memory")
 
 
 def text(cells: Sequence[Cell], lines: Sequence[Line], environment: str, form: str) -> str:
-    """Lay out a table a size, and one of the start of each pool."""
+    """Render a table for each size, and one of the start of each pool."""
     parts = [environment]
     for size in dict.fromkeys(cell.size for cell in cells):
         rows = [cell for cell in cells if cell.size == size]
@@ -34,10 +34,10 @@ def text(cells: Sequence[Cell], lines: Sequence[Line], environment: str, form: s
 
 
 def as_dict(cells: Sequence[Cell], lines: Sequence[Line], environment: str) -> dict[str, object]:
-    """Give what `text` is made of: the cells, the start of each pool, and which are missing."""
+    """Return the data of `text`: the cells, the start of each pool, and the missing pools."""
     others = [line for line in lines if line["kind"] in {"pool", "missing"}]
-    given = [asdict(cell) for cell in cells]
-    return {"environment": environment, "cells": given, "pools": others}
+    values = [asdict(cell) for cell in cells]
+    return {"environment": environment, "cells": values, "pools": others}
 
 
 def _row(cell: Cell) -> tuple[object, ...]:
@@ -65,7 +65,7 @@ def _time(us: float) -> str:
 
 
 def _memory(line: Line) -> float | None:
-    return line["memory_mib"] or None  # threads have none of their own
+    return line["memory_mib"] or None  # threads have no processes of their own
 
 
 def _or_dash(form: str, value: float | None) -> str:

@@ -1,4 +1,4 @@
-"""The place a record was measured at: machine, Python and upstream, which one table never mixes."""
+"""Provenance of a record: machine, Python and upstream. A table never mixes different ones."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from offload.bench.records.record import Record
 MACHINE = ("cpu", "cores", "kernel", "virtualisation")
 PYTHON = ("python", "implementation", "free_threaded_build", "gil_enabled")
 
-SWITCHED = {"1": ", GIL on", "0": ", GIL off"}  # by PYTHON_GIL
+GIL_SETTINGS = {"1": ", GIL on", "0": ", GIL off"}  # by PYTHON_GIL
 
-Place = tuple[object, ...]
+Provenance = tuple[object, ...]
 T = TypeVar("T")
 
 
-def of(record: Record) -> Place:
-    """Give the place of a record: what of it is not known is None."""
+def provenance_of(record: Record) -> Provenance:
+    """Return the provenance of a record; unknown parts are None."""
     machine = tuple(record.environment.get(name) for name in MACHINE)
     python = tuple(record.server.interpreter.get(name) for name in PYTHON)
     return (
@@ -27,24 +27,24 @@ def of(record: Record) -> Place:
     )
 
 
-def python(record: Record) -> str:
-    """Name the Python that a server ran in: `3.11.7`, or `3.13.5t, GIL on` by PYTHON_GIL."""
+def python_name(record: Record) -> str:
+    """Return the Python of a server: `3.11.7`, or `3.13.5t, GIL on` if PYTHON_GIL is set."""
     facts = record.server.interpreter
     if not facts.get("free_threaded_build"):
         return str(facts.get("python"))
-    return f"{facts.get('python')}t{SWITCHED.get(str(facts.get('python_gil')), '')}"
+    return f"{facts.get('python')}t{GIL_SETTINGS.get(str(facts.get('python_gil')), '')}"
 
 
-def loaded(record: Record) -> str:
-    """Name it as it was after the load: `3.13.5t, its GIL off`, or `3.11.7`."""
+def python_after_load(record: Record) -> str:
+    """Return the Python and its state after the load: `3.13.5t, its GIL off`, or `3.11.7`."""
     if not record.server.interpreter.get("free_threaded_build"):
-        return python(record)
+        return python_name(record)
     state = "on" if record.server.interpreter.get("gil_enabled") else "off"
-    return f"{python(record).partition(',')[0]}, its GIL {state}"
+    return f"{python_name(record).partition(',')[0]}, its GIL {state}"
 
 
-def gil_came_on(record: Record) -> str | None:
-    """Say who turned the GIL on in a build without it; None when nobody did, or by PYTHON_GIL."""
+def gil_enabled_by(record: Record) -> str | None:
+    """Return which import enabled the GIL in a free-threaded build; None if none did."""
     facts = record.server.interpreter
     is_expected = not facts.get("free_threaded_build") or facts.get("python_gil") == "1"
     if is_expected or not facts.get("gil_enabled"):
@@ -52,17 +52,17 @@ def gil_came_on(record: Record) -> str | None:
     return f"importing {facts['gil_enabled_by']}" if facts.get("gil_enabled_by") else "an import"
 
 
-def divided(found: Sequence[T], place: Callable[[T], Place]) -> list[list[T]]:
-    """Divide records or rows into groups of one place; what is not known fits everywhere."""
-    groups: list[tuple[Place, list[T]]] = []
-    for one in found:
-        here = place(one)
-        for number, (there, group) in enumerate(groups):
-            if all(None in pair or pair[0] == pair[1] for pair in zip(here, there, strict=True)):
-                both = tuple(b if a is None else a for a, b in zip(there, here, strict=True))
+def group_by_provenance(items: Sequence[T], key: Callable[[T], Provenance]) -> list[list[T]]:
+    """Group records or rows by provenance; unknown parts match everything."""
+    groups: list[tuple[Provenance, list[T]]] = []
+    for one in items:
+        wanted = key(one)
+        for number, (known, group) in enumerate(groups):
+            if all(None in pair or pair[0] == pair[1] for pair in zip(wanted, known, strict=True)):
+                both = tuple(b if a is None else a for a, b in zip(known, wanted, strict=True))
                 groups[number] = (both, group)
                 group.append(one)
                 break
         else:
-            groups.append((here, [one]))
+            groups.append((wanted, [one]))
     return [group for _, group in groups]

@@ -1,4 +1,4 @@
-"""Publishing: results.txt in the run's folder, and as the newest beside all runs."""
+"""Write results.txt to the run's folder, and a copy as the newest results."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from offload.reports.results_txt import results_txt
 
 
 def publish(folder: Path, records: Sequence[Record]) -> Path:
-    """Write a run's results.txt, and the same as the newest beside all runs; give the first."""
+    """Write a run's results.txt and its copy in results/; return the path in the run's folder."""
     text = results_txt(records)
     own = folder / "results.txt"
     for path in (own, journal.RESULTS / "results.txt"):

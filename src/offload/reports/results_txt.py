@@ -1,4 +1,4 @@
-"""results.txt: every load tool's own output, then the summary table, then the GIL effects."""
+"""results.txt: the output of each load tool, the summary table and the GIL effects."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from offload.reports import by_python, provenance, summary
 from offload.reports.gil import effects
 from offload.reports.rows import Row, rows
 
-TERMINAL = 60  # lines of a tool that are printed
-WIDE = 200  # characters of a line that are
+TERMINAL = 60  # lines of a tool's output that are printed
+WIDE = 200  # characters of a line that are printed
 EXPLAINED = """\
 Rate is of completed requests a second, with its 95 % interval over visits, each of a fresh server
 in a random order, loaded by builtin; "once" is one run without an interval. Beside it stands the
@@ -33,17 +33,19 @@ def results_txt(records: Sequence[Record]) -> str:
 
 
 def tables(records: Sequence[Record], style: str = "simple") -> str:
-    """Render the summary tables, the notes and the GIL effects, one for each place.
+    """Render the summary tables, notes and GIL effects, one set for each provenance.
 
     `style` is "simple", or "rst" for reStructuredText.
     """
-    found = rows(records)
-    groups = provenance.divided(found, lambda row: provenance.of(row.first))
+    all_rows = rows(records)
+    groups = provenance.group_by_provenance(
+        all_rows, lambda row: provenance.provenance_of(row.first)
+    )
     if not groups:
         return "no records\n"
     parts = [part for group in groups for part in _table(group, style)]
     several = "Of several machines, Pythons or upstreams, each with a table of its own."
-    parts = [by_python.table(found, style), several if len(groups) > 1 else "", *parts]
+    parts = [by_python.table(all_rows, style), several if len(groups) > 1 else "", *parts]
     return "\n\n".join(part for part in [*parts, EXPLAINED] if part) + "\n"
 
 
@@ -55,20 +57,20 @@ def row(record: Record) -> str:
 
 
 def shortened(output: str | None) -> str:
-    """Give a tool's words for a terminal: their end, when they are many."""
+    """Return a tool's output for a terminal: only its end, if it is long."""
     lines = [
         line if len(line) <= WIDE else f"{line[:WIDE]} ..." for line in (output or "").splitlines()
     ]
     if len(lines) <= TERMINAL:
         return "\n".join(lines)
-    left = f"... {len(lines) - TERMINAL} lines more, all of them in the records ..."
-    return "\n".join([left, *lines[-TERMINAL:]])
+    note = f"... {len(lines) - TERMINAL} more lines: the records have all of them ..."
+    return "\n".join([note, *lines[-TERMINAL:]])
 
 
 def _table(group: Sequence[Row], style: str) -> list[str]:
     parts = [summary.conditions(group), summary.table(group, style), summary.notes(group)]
-    if found := effects.effects(group):
-        parts += ["GIL effects: processes over threads", effects.table(found, style)]
+    if gil_effects := effects.effects(group):
+        parts += ["GIL effects: processes over threads", effects.table(gil_effects, style)]
     return [part for part in parts if part]
 
 
@@ -76,5 +78,5 @@ def _output(record: Record) -> str:
     title = (
         f"{summary.label(record)}   ({record.case.users} users, {record.load.driver or 'no load'})"
     )
-    said = record.load.output or str(record.problem or "") or "no output"
-    return f"{title}\n{'=' * len(title)}\n{said.rstrip()}\n"
+    output = record.load.output or str(record.problem or "") or "no output"
+    return f"{title}\n{'=' * len(title)}\n{output.rstrip()}\n"

@@ -1,4 +1,4 @@
-"""The rows of a table: one a case, from all its records."""
+"""Table rows: one per case, summarizing all its records."""
 
 from __future__ import annotations
 
@@ -17,15 +17,15 @@ from offload.flags import Problem
 from offload.loads.engine import histogram
 from offload.reports import provenance
 
-FULL = 0.98  # of the slots: as many requests in flight, by Little's law, keep all of them busy
+SATURATED = 0.98  # requests in flight (Little's law) as a share of the slots: all are busy
 
 
 @dataclass(frozen=True)
 class Row:
-    """One case: its `visits`, one a round, and its newest `long` run, either of which may lack.
+    """One case: its `visits`, one per round, and its newest `long` run; either may be missing.
 
-    Rates are in requests a second, times in seconds, memory in MiB, availability is a share.
-    None is not known.
+    Rates are in requests/s, times in seconds, memory in MiB; availability is a share. Unknown
+    values are None.
     """
 
     visits: tuple[Record, ...]
@@ -33,7 +33,7 @@ class Row:
 
     @property
     def first(self) -> Record:
-        """A record that says what all of them have in common, one with figures if there is one."""
+        """A record with the properties that all share; one with figures, if there is one."""
         known = [record for record in self.records if record.problem is None]
         return (known or self.records)[-1]
 
@@ -44,24 +44,24 @@ class Row:
 
     @property
     def problem(self) -> Problem | None:
-        """Why there are no figures at all."""
+        """Why the case has no figures; None if it has."""
         return self.first.problem
 
     @cached_property
     def estimate(self) -> Estimate | None:
-        """The rate by visits; None when there are none."""
+        """The rate estimated from the visits; None without visits."""
         return rate.of_visits(self.visits) if self.visits else None
 
     @property
     def rate(self) -> float | None:
-        """The rate by visits, or that of the long run when there are none."""
+        """The rate estimated from the visits, or without visits that of the long run."""
         if self.estimate is not None and self.estimate.value is not None:
             return self.estimate.value
         return self.long.result.rate if self.long else None
 
     @property
     def availability(self) -> float | None:
-        """The share of finished requests that were completed: of the long run, where it shows."""
+        """The share of finished requests that succeeded, of the long run if it is known there."""
         if self.long is not None and self.long.result.availability is not None:
             return self.long.result.availability
         finished = (self.completed or 0) + sum(self.failed.values())
@@ -69,7 +69,7 @@ class Row:
 
     @property
     def completed(self) -> int | None:
-        """The requests that were completed in all records."""
+        """The number of completed requests in all records."""
         known = [
             record.result.completed
             for record in self.records
@@ -79,7 +79,7 @@ class Row:
 
     @property
     def failed(self) -> Mapping[str, int]:
-        """The requests that failed in all records, by kind; those unfinished at the end did not."""
+        """The failed requests in all records by kind, without those unfinished at the end."""
         total: Counter[str] = Counter()
         for record in self.records:
             total.update({k: n for k, n in record.result.failed.items() if n and k != "unfinished"})
@@ -87,7 +87,7 @@ class Row:
 
     @property
     def response_mean_s(self) -> float | None:
-        """The mean response time: of all requests of the visits, or of the long run."""
+        """The mean response time of all requests of the visits, else of the long run."""
         known = [
             (r.result.response.mean_s, r.result.completed)
             for r in self.visits
@@ -99,7 +99,7 @@ class Row:
         return sum((mean or 0.0) * (count or 0) for mean, count in known) / weight
 
     def quantile(self, share: float) -> float | None:
-        """Give a percentile of all requests of the visits together, within 1 %."""
+        """Return a quantile of the response times of all requests, accurate to 1 %."""
         known = [
             record.result.response.histogram
             for record in self.records
@@ -109,17 +109,17 @@ class Row:
 
     @property
     def model(self) -> str | None:
-        """Whether users waited for an answer before they asked again: closed, or open."""
+        """The load model: closed (users wait for an answer before the next request) or open."""
         return self.first.load.model
 
     @property
     def memory_pss_mib(self) -> float | None:
-        """The memory of the process tree at its peak."""
-        return self._most(lambda record: record.resources.memory.pss_mib)
+        """The peak memory of the process tree."""
+        return self._maximum(lambda record: record.resources.memory.pss_mib)
 
     @property
     def listen_overflows(self) -> int | None:
-        """The connections that the listen queue dropped, in all records."""
+        """The number of connections that the listen queue dropped, in all records."""
         known = [
             r.resources.listen_overflows
             for r in self.records
@@ -129,23 +129,25 @@ class Row:
 
     @property
     def loop_lag_p99_ms(self) -> float | None:
-        """How late the server's event loop was under load: the median of the visits' p99."""
+        """The delay of the server's event loop under load: the median of the visits' p99."""
         return self._median(lambda record: record.tasks.loop_lag_p99_ms)
 
     @property
     def gil_hold(self) -> float | None:
-        """The GIL-hold fraction h of one task in flight."""
+        """The GIL-hold fraction h of a single task."""
         return self._median(lambda record: record.gil.hold.value)
 
     @cached_property
     def ceiling(self) -> Ceiling | None:
-        """The lowest of the ceilings that are known."""
-        # A slot's time has its waits for work in it, unless there was always a task for each slot.
+        """The lowest known ceiling."""
+        # The time per slot includes idle time, unless all slots were always busy.
         in_flight = (self.rate or 0.0) * (self.response_mean_s or 0.0)
-        is_full = in_flight >= FULL * (self.first.tasks.slots or self.first.server.workers or 1)
+        is_full = in_flight >= SATURATED * (
+            self.first.tasks.slots or self.first.server.workers or 1
+        )
         slot_s = self._median(lambda r: r.tasks.slot_s) if is_full else None
         service_s = slot_s or self._median(lambda r: r.baseline.alone_s)
-        # A loop has one slot, but not for tasks that share it: then nothing is known of a slot.
+        # A loop has one slot, except for async tasks that share it: then the slot is unknown.
         workers = self.first.server.workers
         count = workers if slot_s is None else self.first.tasks.slots or workers
         cpu_ms = self._median(lambda r: r.resources.cpu_ms_per_request)
@@ -160,37 +162,39 @@ class Row:
         )
         if alone_s is not None and alone_s >= capacity.SHORT:
             known += operational_laws.ceilings(users=self.first.case.users, service_s=alone_s)
-        least_s = min(
+        fastest_s = min(
             (r.baseline.alone_s for r in self.records if r.baseline.alone_s), default=None
         )
-        known += capacity.ceilings(self.first, least_s)
+        known += capacity.ceilings(self.first, fastest_s)
         return min(known, key=lambda ceiling: ceiling.rate, default=None)
 
     @property
     def reached(self) -> float | None:
-        """The share of the ceiling that the rate reaches."""
-        return operational_laws.reached(self.rate, [self.ceiling] if self.ceiling else [])
+        """The rate as a share of the ceiling."""
+        return operational_laws.share_of_ceiling(self.rate, [self.ceiling] if self.ceiling else [])
 
-    def _most(self, ask: Callable[[Record], float | None]) -> float | None:
-        return max((v for r in self.records if (v := ask(r)) is not None), default=None)
+    def _maximum(self, value_of: Callable[[Record], float | None]) -> float | None:
+        return max((v for r in self.records if (v := value_of(r)) is not None), default=None)
 
-    def _median(self, ask: Callable[[Record], float | None]) -> float | None:
-        known = [value for r in self.records if (value := ask(r)) is not None]
+    def _median(self, value_of: Callable[[Record], float | None]) -> float | None:
+        known = [value for r in self.records if (value := value_of(r)) is not None]
         return statistics.median_low(known) if known else None
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
-    """Make one row a case, in the order in which the cases were first measured.
+    """Return one row per case, in the order in which the cases were first measured.
 
-    Of several records of the same visit the last counts, for the earlier ones were repeated; of
-    several long runs the newest that has figures. Load tests by hand have a row each.
+    If a visit has several records, the last one counts, because it is the retry. Of several long
+    runs the newest with figures counts. Each manual load test has its own row.
     """
     found: dict[tuple[object, ...], list[Record]] = {}
-    for place, record in enumerate(records):
-        key = (place,) if record.trial.kind == TEST else record.key
+    for number, record in enumerate(records):
+        key = (number,) if record.trial.kind == TEST else record.key
         found.setdefault(key, []).append(record)
     return [
-        _row(alike) for own in found.values() for alike in provenance.divided(own, provenance.of)
+        _row(group)
+        for own in found.values()
+        for group in provenance.group_by_provenance(own, provenance.provenance_of)
     ]
 
 

@@ -1,4 +1,4 @@
-"""A sweep's table and the curve that fits it, in words or as JSON."""
+"""Table of a scaling sweep and its fitted model, as text or JSON."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from offload.bench.experiments.sweep import Sweep
 from offload.bench.stats import scaling
 
 
-def text(found: Sweep) -> str:
-    """Lay out the rates over workers or users, and say which curve they follow."""
-    fit = found.choice.fit
-    predicted = fit.predicted if fit else (None,) * len(found.points)
+def text(sweep: Sweep) -> str:
+    """Render the rates over workers or users, and the model that fits them."""
+    fit = sweep.choice.fit
+    predicted = fit.predicted if fit else (None,) * len(sweep.points)
     lines = [
         (
             str(number),
@@ -21,42 +21,46 @@ def text(found: Sweep) -> str:
             "-" if e.half_width is None else f"+-{e.half_width:.1%}",
             "-" if model is None else f"{model:.2f}/s",
         )
-        for (number, e), model in zip(found.points, predicted, strict=False)
+        for (number, e), model in zip(sweep.points, predicted, strict=False)
     ]
-    head = (found.over, "Rate", "Interval", fit.model if fit else "Model")
+    head = (sweep.over, "Rate", "Interval", fit.model if fit else "Model")
     table = tabulate(lines, head, colalign=("right",) * 4, disable_numparse=True)
-    return f"{table}\n\n{_words(found)}"
+    return f"{table}\n\n{_fit_text(sweep)}"
 
 
-def as_json(found: Sweep) -> str:
-    """Give points and fit as one JSON object; rates a second."""
-    fit = found.choice.fit
+def as_json(sweep: Sweep) -> str:
+    """Return points and fit as a JSON object; rates are in requests/s."""
+    fit = sweep.choice.fit
     return json.dumps(
         {
-            "over": found.over,
+            "over": sweep.over,
             "points": [
-                {found.over: n, "rate": e.value, "rate_low": e.low, "rate_high": e.high}
-                for n, e in found.points
+                {sweep.over: n, "rate": e.value, "rate_low": e.low, "rate_high": e.high}
+                for n, e in sweep.points
             ],
             "model": fit.model if fit else None,
             "parameters": dict(fit.parameters) if fit else None,
             "residual": fit.residual if fit else None,
             "peak": fit.peak if fit else None,
-            "refused": found.choice.reason,
+            "refused": sweep.choice.reason,
         },
         indent=2,
     )
 
 
-def _words(found: Sweep) -> str:
-    fit, over = found.choice.fit, found.over
+def _fit_text(sweep: Sweep) -> str:
+    fit, over = sweep.choice.fit, sweep.over
     if fit is None:
-        return f"no model: {found.choice.reason}"
-    off = f"largest residual {fit.residual:.1%}"
+        return f"no model: {sweep.choice.reason}"
+    residual = f"largest residual {fit.residual:.1%}"
     if fit.model == scaling.KNEE:
         if fit.peak is None:
-            return f"knee: not within these {over}; {off}"
-        return f"knee: more than {fit.peak:.1f} {over} bring nothing; {off}"
+            return f"knee: none within the measured {over}; {residual}"
+        return f"knee: more than {fit.peak:.1f} {over} do not raise the rate; {residual}"
     sigma, kappa = fit.parameters["sigma"], fit.parameters["kappa"]
-    peak = f"no peak within these {over}" if fit.peak is None else f"peak at {fit.peak:.1f} {over}"
-    return f"USL: contention {sigma:.4f}, coherency {kappa:.6f}, {peak}; {off}"
+    peak = (
+        f"no peak within the measured {over}"
+        if fit.peak is None
+        else f"peak at {fit.peak:.1f} {over}"
+    )
+    return f"USL: contention {sigma:.4f}, coherency {kappa:.6f}, {peak}; {residual}"

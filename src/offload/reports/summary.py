@@ -1,4 +1,4 @@
-"""The summary table: one line a row, as text for a terminal or as reStructuredText."""
+"""The summary table, as text for a terminal or as reStructuredText."""
 
 from __future__ import annotations
 
@@ -27,24 +27,24 @@ HEAD = (
     "GIL held",
     "Ceiling",
 )
-LEAST = 0.001  # the narrowest half-width that is shown
-MS = 0.01  # s: times below it show 10 us
+MIN_HALF_WIDTH = 0.001  # narrower ones are shown as this
+MS = 0.01  # s: shorter times are shown with a resolution of 10 us
 ALIGN = ("left", *("right",) * (len(HEAD) - 1))
 
 
-def table(found: Sequence[Row], style: str = "simple") -> str:
-    """Lay the rows out; `style` is a name of tabulate's: "simple", or "rst" for a README."""
+def table(rows: Sequence[Row], style: str = "simple") -> str:
+    """Render the rows; `style` is a tabulate format: "simple", or "rst" for a README."""
     literal = "``" if style == "rst" else ""
     head = list(HEAD)
-    tools = {row.long.load.driver for row in found if row.long and row.long.load.driver}
+    tools = {row.long.load.driver for row in rows if row.long and row.long.load.driver}
     head[3] = " and ".join(sorted(tools)) or HEAD[3]
-    lines = [_line(row, literal) for row in found]
+    lines = [_line(row, literal) for row in rows]
     return tabulate(lines, head, tablefmt=style, colalign=ALIGN, disable_numparse=True)
 
 
-def conditions(found: Sequence[Row]) -> str:
-    """Say in a few lines when, where and with what the rows were measured."""
-    records = [record for row in found for record in row.records]
+def conditions(rows: Sequence[Row]) -> str:
+    """Describe in a few lines when, where and with what the rows were measured."""
+    records = [record for row in rows for record in row.records]
     tools = sorted(
         {f"{r.load.driver} {r.load.version or ''}".strip() for r in records if r.load.driver}
     )
@@ -52,7 +52,7 @@ def conditions(found: Sequence[Row]) -> str:
     upstreams = sorted({str(r.case.upstream["kind"]) for r in records if r.case.upstream})
     kept = {record.case.keep_alive for record in records if record.load.driver}
     how = {frozenset({True}): "connections kept", frozenset({False}): "a connection a request"}
-    lines = [f"Measured {records[0].trial.utc[:16].replace('T', ' ')} UTC on {_machine(found)}."]
+    lines = [f"Measured {records[0].trial.utc[:16].replace('T', ' ')} UTC on {_machine(rows)}."]
     if tools:
         lines.append(f"Load: {', '.join(tools)}; {how.get(frozenset(kept), 'of both kinds')}.")
     if workers:
@@ -62,61 +62,67 @@ def conditions(found: Sequence[Row]) -> str:
     return "\n".join(lines)
 
 
-def notes(found: Sequence[Row]) -> str:
-    """List what to doubt, row by row; empty when there is nothing."""
+def notes(rows: Sequence[Row]) -> str:
+    """List the warnings of each row; empty if there are none."""
     lines = [
         f"* {label(row.first)}, {row.first.case.users} users: {note}"
-        for row in found
-        for note in ([str(row.problem)] if row.problem else warnings.of(row))
+        for row in rows
+        for note in ([str(row.problem)] if row.problem else warnings.row_warnings(row))
     ]
     return "\n".join(lines)
 
 
 def label(record: Record, literal: str = "") -> str:
-    """Name a case: the command that starts its server, and what users ask where it is not `/`."""
+    """Return a case's label: its server command, and the request if it is not `/`."""
     command = f"{literal}{record.case.command}{literal}"
     if not record.case.request:
         return command
-    asked: dict[str, Any] = dict(record.case.request)
-    return f"{command}  {literal}{Request(**asked).words}{literal}"
+    fields: dict[str, Any] = dict(record.case.request)
+    return f"{command}  {literal}{Request(**fields).words}{literal}"
 
 
 def kinds(row: Row) -> str:
-    """Word the failed requests by kind: `3 timeout, 1 5xx`."""
-    words = [f"{count} {kind}" for kind, count in row.failed.items()]
-    return ", ".join(words) or ("0" if row.completed is not None else "-")
+    """Format the failed requests by kind: `3 timeout, 1 5xx`."""
+    parts = [f"{count} {kind}" for kind, count in row.failed.items()]
+    return ", ".join(parts) or ("0" if row.completed is not None else "-")
 
 
 def percentiles(record: Record) -> str:
-    """Word the response times of one load, and of which kind of loop they are; empty without."""
+    """Format the response times of one load with its load model; empty if unknown."""
     names = {"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "p999": "p99.9", "max": "max"}
     known = [
         f"{shown} {_time(value)}"
         for name, shown in names.items()
         if (value := getattr(record.result.response, f"{name}_s")) is not None
     ]
-    if len(known) < len(names):  # siege tells its longest alone
+    if len(known) < len(names):  # siege reports only the maximum
         return ""
     since = (
-        "from the intended start" if record.load.model == "open" else "users that wait ask no more"
+        "from the intended start"
+        if record.load.model == "open"
+        else "waiting users send no requests"
     )
     return f"Response times, {record.load.model} loop ({since}): {', '.join(known)}"
 
 
 def rate(row: Row) -> str:
-    """Word a rate with its interval: `14.27 +-0.4 %`, or `14.27 unresolved +-3.1 %`."""
+    """Format a rate with its interval: `14.27 +-0.4 %`, or `14.27 unresolved +-3.1 %`."""
     if row.rate is None:
         return "-"
-    found = row.estimate
-    if found is None or found.value is None:
+    estimate = row.estimate
+    if estimate is None or estimate.value is None:
         return f"{row.rate:.{_digits(row.rate)}f} once"
-    width = "" if found.half_width is None else f"+-{max(found.half_width, LEAST) * 100:.1f} %"
-    words = (f"{row.rate:.{_digits(row.rate)}f}", "" if found.resolved else "unresolved", width)
-    return " ".join(word for word in words if word)
+    width = (
+        ""
+        if estimate.half_width is None
+        else f"+-{max(estimate.half_width, MIN_HALF_WIDTH) * 100:.1f} %"
+    )
+    parts = (f"{row.rate:.{_digits(row.rate)}f}", "" if estimate.resolved else "unresolved", width)
+    return " ".join(part for part in parts if part)
 
 
 def _line(row: Row, literal: str) -> list[str]:
-    task = [f"{label(row.first, literal)}{_load(row)}", str(row.first.case.users)]
+    task = [f"{label(row.first, literal)}{_load_settings(row)}", str(row.first.case.users)]
     if row.problem is not None:
         return [*task, "not available", *("-",) * (len(HEAD) - 3)]
     published = row.long.result.rate if row.long else None
@@ -138,23 +144,25 @@ def _line(row: Row, literal: str) -> list[str]:
     ]
 
 
-def _load(row: Row) -> str:
-    """Name what a load by hand had of its own, which rows of a benchmark share."""
+def _load_settings(row: Row) -> str:
+    """Format the load settings of a manual load test; rows of a benchmark share theirs."""
     record = row.first
     if record.trial.kind != TEST:
         return ""
-    rate = None if record.case.asked_rate is None else f"{record.case.asked_rate:g}/s asked"
+    rate = None if record.case.asked_rate is None else f"{record.case.asked_rate:g}/s requested"
     think = f"think {record.case.think_s:g} s" if record.case.think_s else None
-    words = (record.load.driver, rate, think, "kept" if record.case.keep_alive else None)
-    return f"  ({', '.join(word for word in words if word)})"
+    parts = (record.load.driver, rate, think, "kept" if record.case.keep_alive else None)
+    return f"  ({', '.join(part for part in parts if part)})"
 
 
-def _machine(found: Sequence[Row]) -> str:
-    facts = next((dict(r.environment) for row in found for r in row.records if r.environment), None)
+def _machine(rows: Sequence[Row]) -> str:
+    facts = next((dict(r.environment) for row in rows for r in row.records if r.environment), None)
     if facts is None:
-        return "a machine that is not known"
-    served = next((r for row in found for r in row.records if r.server.interpreter), None)
-    return sentence(facts if served is None else {**facts, "python": provenance.loaded(served)})
+        return "an unknown machine"
+    served = next((r for row in rows for r in row.records if r.server.interpreter), None)
+    return sentence(
+        facts if served is None else {**facts, "python": provenance.python_after_load(served)}
+    )
 
 
 def _digits(rate: float) -> int:

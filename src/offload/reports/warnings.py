@@ -1,4 +1,4 @@
-"""The doubts about a row: the flags of its records, and what only all of them together show."""
+"""Warnings on a row: the flags of its records, and findings from all records together."""
 
 from __future__ import annotations
 
@@ -11,25 +11,25 @@ from offload.flags import Flag
 from offload.reports import provenance
 from offload.reports.rows import Row
 
-DISAGREE = 0.03  # between the rates of builtin and of the published tool
-ABOVE = 1.02  # of a ceiling, which nothing exceeds
+TOOL_DIFFERENCE = 0.03  # relative, between the rates of the published tool and of builtin
+ABOVE = 1.02  # factor: a higher rate exceeds its ceiling
 
 
-def of(row: Row) -> list[str]:
-    """Word the doubts about a row, one a line, with what to do; of each kind the newest flag."""
+def row_warnings(row: Row) -> list[str]:
+    """Return the warnings on a row, one line each, with a remedy; the newest flag of each kind."""
     return [*_flags(row), *_derived(row)]
 
 
-def counted(records: Sequence[Record], what: str) -> list[str]:
-    """Give of each kind the newest flag, with how many of the records, named `what`, have one."""
+def count_flags(records: Sequence[Record], what: str) -> list[str]:
+    """Return the newest flag of each kind, and how many of the records (named `what`) have it."""
     kinds = _by_kind(records).values()
-    return [f"{found[-1]} ({len(found)} of {len(records)} {what})" for found in kinds]
+    return [f"{flags[-1]} ({len(flags)} of {len(records)} {what})" for flags in kinds]
 
 
 def _flags(row: Row) -> Iterator[str]:
-    for found in _by_kind(row.records).values():
-        often = f" (in {len(found)} of {len(row.records)} runs)" if len(found) > 1 else ""
-        yield f"{found[-1]}{often}"
+    for flags in _by_kind(row.records).values():
+        often = f" (in {len(flags)} of {len(row.records)} runs)" if len(flags) > 1 else ""
+        yield f"{flags[-1]}{often}"
 
 
 def _by_kind(records: Sequence[Record]) -> dict[str, list[Flag]]:
@@ -41,18 +41,18 @@ def _by_kind(records: Sequence[Record]) -> dict[str, list[Flag]]:
 
 
 def _derived(row: Row) -> Iterator[str]:
-    if (who := provenance.gil_came_on(row.first)) is not None:
-        yield f"gil: {who} turned the GIL on: this is no row without it"
-    found = row.estimate
-    if found is not None and not found.resolved:
-        yield f"unresolved: {_unresolved(row, found)}"
+    if (importer := provenance.gil_enabled_by(row.first)) is not None:
+        yield f"gil: {importer} turned the GIL on: this row is not free-threaded"
+    estimate = row.estimate
+    if estimate is not None and not estimate.resolved:
+        yield f"unresolved: {_unresolved(row, estimate)}"
     for index in outliers.outliers([record.result.rate for record in row.visits]):
         visit = row.visits[index]
         gave = f"round {visit.trial.round} gave {visit.result.rate:.2f}/s"
         yield f"outlier: {gave}, far from the other visits"
-    if row.long is not None and row.long.result.rate and found is not None and found.value:
-        apart = row.long.result.rate / found.value - 1
-        if not -DISAGREE - _extra(row.long) <= apart <= DISAGREE:
+    if row.long is not None and row.long.result.rate and estimate is not None and estimate.value:
+        apart = row.long.result.rate / estimate.value - 1
+        if not -TOOL_DIFFERENCE - _ab_loss(row.long) <= apart <= TOOL_DIFFERENCE:
             yield (
                 f"tools: {row.long.load.driver}'s one run is {apart:+.1%} from the visits by "
                 "builtin: see its own output"
@@ -62,23 +62,23 @@ def _derived(row: Row) -> Iterator[str]:
         yield f"ceiling: the rate is above its {kind} ceiling of {rate:.2f}/s: check the task"
 
 
-def _extra(long: Record) -> float:
-    """Give the share of its rate that ab loses: it spends the time of one round of users more."""
+def _ab_loss(long: Record) -> float:
+    """Return the share of its rate that ab loses: its time includes one more round of users."""
     if long.load.driver != "ab" or not long.result.completed:
         return 0.0
     return long.case.users / (long.result.completed + long.case.users)
 
 
 def _is_above_ceiling(row: Row, ceiling: float) -> bool:
-    """Say whether the rate is above what bounds it, and so is its interval, where there is one."""
-    found = row.estimate
-    low = row.rate if found is None or found.low is None else found.low
+    """Return whether the rate and its interval, if there is one, are above the ceiling."""
+    estimate = row.estimate
+    low = row.rate if estimate is None or estimate.low is None else estimate.low
     return (row.rate or 0.0) > ABOVE * ceiling and (low or 0.0) > ceiling
 
 
-def _unresolved(row: Row, found: Estimate) -> str:
-    width = "" if found.half_width is None else f" +-{found.half_width:.1%}"
-    schedule = sequential.QUICK if row.first.trial.quick else sequential.NORMAL
-    if found.n < schedule.counts[0]:
-        return f"{found.n} of {schedule.counts[0]} visits or more{width}: fab resume goes on"
-    return f"{found.n} visits gave no narrower interval{width}: try a quieter time"
+def _unresolved(row: Row, estimate: Estimate) -> str:
+    width = "" if estimate.half_width is None else f" +-{estimate.half_width:.1%}"
+    design = sequential.QUICK if row.first.trial.quick else sequential.NORMAL
+    if estimate.n < design.counts[0]:
+        return f"{estimate.n} of {design.counts[0]} visits or more{width}: fab resume goes on"
+    return f"{estimate.n} visits gave no narrower interval{width}: try a quieter time"

@@ -1,1 +1,1 @@
-"""Claims: published figures, against the records of a run on this machine."""
+"""Claims: compare published figures with the records of a run on this machine."""

@@ -1,18 +1,18 @@
-"""Audits: whether published figures can be true of the conditions published with them."""
+"""Audits: whether published figures are possible under their published conditions."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from offload.bench.claims.evaluate import Judged
+from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.claims.validity import ABOVE
 from offload.bench.stats import operational_laws
 from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
 from offload.suites import Audit, Figure
 
-MOST = 64  # processes that are tried
-LITTLE = 0.1  # by which published rate x mean may differ from the users
+MAX_PROCESSES = 64  # to try
+LITTLE_TOLERANCE = 0.1  # relative difference between published rate x mean and users
 
 
 @dataclass(frozen=True)
@@ -25,29 +25,31 @@ class _Bound:
         return self.figure.rate / self.ceiling
 
 
-def judge(suite: str, one: Audit) -> Judged:
-    """Judge published figures by arithmetic: rate <= processes x slots / service time.
+def audit_figures(suite: str, one: Audit) -> ClaimVerdict:
+    """Check published figures by arithmetic: rate <= processes x slots / service time.
 
-    Then by Little's law, users = rate x mean, and by the lengths of what was answered. Without a
-    service time or a mean there is nothing to judge by.
+    Also check Little's law, users = rate x mean response time, and that responses have the same
+    length. The verdict is unresolved if no figure has a service time or a mean response time.
     """
     bounds = _bounds(one, one.processes)
     worst = max(bounds, key=lambda bound: bound.reached, default=None)
-    excess = [*_excess(one, bounds)] if worst is not None and worst.reached > ABOVE else []
-    more, unseen, lengths = [*_more(one)], [*_unseen(one)], [*_lengths(one)]
-    words = [*excess, *more, *unseen, *lengths]
+    excess = (
+        [*_exceeded_ceilings(one, bounds)] if worst is not None and worst.reached > ABOVE else []
+    )
+    more, fewer, lengths = [*_more_users(one)], [*_fewer_users(one)], [*_lengths(one)]
+    reasons = [*excess, *more, *fewer, *lengths]
     if bounds and not excess:
-        words = ["no rate is above what its conditions allow", *words]
-    if not bounds and not any(_seen(one)):
+        reasons = ["no rate is above what its conditions allow", *reasons]
+    if not bounds and not any(_users_by_little(one)):
         verdict, otherwise = UNRESOLVED, "no row has a service time or a mean"
     else:
-        verdict = IN_PART if unseen else HOLDS
+        verdict = IN_PART if fewer else HOLDS
         otherwise = f"rate x mean is about {one.users} users in every row"
     if excess or more:
         verdict = DOES_NOT
     elif lengths:
         verdict = NOT_COMPARABLE
-    return Judged(
+    return ClaimVerdict(
         suite,
         one.name,
         worst.figure.rate if worst else None,
@@ -55,7 +57,7 @@ def judge(suite: str, one: Audit) -> Judged:
         None,
         None,
         verdict,
-        "; ".join(words) or otherwise,
+        "; ".join(reasons) or otherwise,
         "/s",
         says=one.says,
     )
@@ -72,37 +74,37 @@ def _bounds(one: Audit, processes: int) -> list[_Bound]:
     return found
 
 
-def _excess(one: Audit, bounds: list[_Bound]) -> Iterator[str]:
+def _exceeded_ceilings(one: Audit, bounds: list[_Bound]) -> Iterator[str]:
     for bound in bounds:
         if bound.reached > ABOVE:
             figure = bound.figure
-            sum_ = f"{one.processes} x {figure.slots} / {figure.service_s:g} s"
-            yield f"{figure.name} {figure.rate:g}/s exceeds {sum_} = {bound.ceiling:g}/s"
-    fits = (n for n in range(1, MOST + 1) if _fits(one, n))
-    least = next(fits, None)
-    yield "no number of processes fits" if least is None else f"{least} processes fit every row"
+            ceiling = f"{one.processes} x {figure.slots} / {figure.service_s:g} s"
+            yield f"{figure.name} {figure.rate:g}/s exceeds {ceiling} = {bound.ceiling:g}/s"
+    fits = (n for n in range(1, MAX_PROCESSES + 1) if _fits(one, n))
+    fewest = next(fits, None)
+    yield "no number of processes fits" if fewest is None else f"{fewest} processes fit every row"
 
 
 def _fits(one: Audit, processes: int) -> bool:
     return all(bound.reached <= ABOVE for bound in _bounds(one, processes))
 
 
-def _more(one: Audit) -> Iterator[str]:
-    """Name figures whose rate x mean is of more users than there can have been."""
-    for figure, seen in _seen(one):
-        if seen > (1 + LITTLE) * one.users:
-            yield f"{figure.name}: rate x mean is {seen:.1f} users, not {one.users}"
+def _more_users(one: Audit) -> Iterator[str]:
+    """Report figures whose rate x mean exceeds the number of users."""
+    for figure, users in _users_by_little(one):
+        if users > (1 + LITTLE_TOLERANCE) * one.users:
+            yield f"{figure.name}: rate x mean is {users:.1f} users, not {one.users}"
 
 
-def _unseen(one: Audit) -> Iterator[str]:
-    """Name figures whose rate x mean is of fewer: the others waited elsewhere."""
-    for figure, seen in _seen(one):
-        if seen < (1 - LITTLE) * one.users:
-            yield f"{figure.name}: rate x mean is {seen:.1f} of {one.users} users"
+def _fewer_users(one: Audit) -> Iterator[str]:
+    """Report figures whose rate x mean is below the number of users: some waited elsewhere."""
+    for figure, users in _users_by_little(one):
+        if users < (1 - LITTLE_TOLERANCE) * one.users:
+            yield f"{figure.name}: rate x mean is {users:.1f} of {one.users} users"
 
 
 def _lengths(one: Audit) -> Iterator[str]:
-    """Name figures whose answers were of other lengths than the first one's."""
+    """Report figures whose responses differ in length from those of the first figure."""
     known = [figure for figure in one.figures if figure.body_bytes]
     for figure in known[1:]:
         first = known[0]
@@ -112,8 +114,8 @@ def _lengths(one: Audit) -> Iterator[str]:
             yield f"{figure.name} answered {lengths}: {times:.1f} times as many, not the same work"
 
 
-def _seen(one: Audit) -> Iterator[tuple[Figure, float]]:
-    """Give the users that each figure tells of, by Little's law."""
+def _users_by_little(one: Audit) -> Iterator[tuple[Figure, float]]:
+    """Return the number of users of each figure by Little's law: rate x mean response time."""
     for figure in one.figures:
         if figure.mean_s is not None:
             yield figure, figure.rate * figure.mean_s

@@ -1,10 +1,10 @@
-"""Availabilities: the share of requests that were completed, against what was published."""
+"""Availability claims: compare the share of completed requests with the published share."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offload.bench.claims.evaluate import Judged
+from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.records.record import LONG, Record
 from offload.bench.stats import student_t
 from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
@@ -13,31 +13,33 @@ from offload.suites import Availability
 PERCENT = " %"
 
 
-def judge(suite: str, one: Availability, records: Sequence[Record] | None) -> Judged:
-    """Judge a share by the newest long run of its case that was not quick, which is too short.
+def evaluate_availability(
+    suite: str, one: Availability, records: Sequence[Record] | None
+) -> ClaimVerdict:
+    """Evaluate an availability claim by the newest long run of its case; quick runs are too short.
 
-    Its interval is exact where one request fails without another; users that starve do so together,
-    of which it knows nothing. It holds when the interval has the published share or lies below it,
-    in part when fewer fail, and not when none does, of enough to tell.
+    The exact binomial interval assumes that requests fail independently; users that starve together
+    violate this. The claim holds if the interval contains the published share or is below it, holds
+    in part if fewer requests fail, and does not hold if none fails in a sufficiently long run.
     """
     keys = (LONG, one.case.key, False)
-    own = [
+    runs = [
         r
         for r in records or ()
         if (r.trial.kind, r.key, r.trial.quick) == keys and r.result.completed
     ]
-    completed = own[-1].result.completed or 0 if own else 0
-    finished = completed + (own[-1].result.failures or 0 if own else 0)
+    completed = runs[-1].result.completed or 0 if runs else 0
+    finished = completed + (runs[-1].result.failures or 0 if runs else 0)
     low, high = student_t.binomial_interval(completed, finished) if finished else (None, None)
-    word, reason = _verdict(one, records, low, high)
-    return Judged(
+    verdict, reason = _verdict(one, records, low, high)
+    return ClaimVerdict(
         suite,
         one.name,
         100 * one.share,
         100 * completed / finished if finished else None,
         None if low is None else 100 * low,
         None if high is None else 100 * high,
-        word,
+        verdict,
         reason,
         unit=PERCENT,
         figure="availability",
@@ -56,7 +58,9 @@ def _verdict(
     if high == 1:  # none failed
         too_few = low <= one.share
         return (
-            (UNRESOLVED, "too few requests to tell") if too_few else (DOES_NOT, "none fails here")
+            (UNRESOLVED, "too few requests for a verdict")
+            if too_few
+            else (DOES_NOT, "none fails here")
         )
     if low > one.share:
         return IN_PART, "fewer fail here"

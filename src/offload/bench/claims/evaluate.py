@@ -1,4 +1,4 @@
-"""Claims judged: what was published, against the records of a run here."""
+"""Evaluate claims: compare published ratios with the records of a run on this machine."""
 
 from __future__ import annotations
 
@@ -15,12 +15,13 @@ from offload.suites._claim import FIGURES, RATE
 
 
 @dataclass(frozen=True)
-class Judged:
-    """One claim with its verdict; `here` has the interval `low` to `high`. None is not known.
+class ClaimVerdict:
+    """The verdict on one claim; `here` is the measured value with its interval `low` to `high`.
 
-    `unit` is x for ratios of rates, x time and x memory for those of another `figure`, % for shares
-    of requests, and /s for rates: of an audit `here` is the ceiling of what it published. `says` is
-    what was claimed, and `run` the folder that it was judged by.
+    `unit` is x for ratios of rates, "x time" and "x memory" for ratios of another `figure`, % for
+    shares of requests and /s for rates. In an audit, `here` is the highest rate that arithmetic
+    allows. `says` is the claim as a sentence, and `run` the folder of the records. Unknown values
+    are None.
     """
 
     suite: str
@@ -37,46 +38,48 @@ class Judged:
     run: str | None = None
 
 
-def judge(
+def evaluate_claim(
     suite: str,
     claim: Claim,
     records: Sequence[Record] | None,
     cases: Sequence[Case] | None = None,
-) -> Judged:
-    """Judge a claim by the records of one run of its suite; None is that there is no run.
+) -> ClaimVerdict:
+    """Evaluate a claim by the `records` of one run of its suite; None if there is no run.
 
-    `cases` are all of the suite: of a case that is not among them nothing will ever be known.
+    `cases` are all cases of the suite; a claim about any other case is reported as unresolved.
     """
-    one, other = (_of(case, records or ()) for case in (claim.one, claim.other))
+    one, other = (_case_records(case, records or ()) for case in (claim.one, claim.other))
     found = _ratio(claim, one, other)
-    lacking = _missing(claim, one, other) if records is not None else "not measured here yet"
-    word, reason = _verdict(claim, one, other, found, _unknown(suite, claim, cases) or lacking)
-    told = [] if found.ratio is None else [*validity.of(one), *validity.of(other)]
-    doubts = "".join(f"; {doubt}" for doubt in dict.fromkeys(told))
-    return Judged(
+    missing = _missing(claim, one, other) if records is not None else "not measured here yet"
+    verdict, reason = _verdict(claim, one, other, found, _unknown(suite, claim, cases) or missing)
+    warnings: list[str] = []
+    if found.ratio is not None:
+        warnings = [*validity.validity_warnings(one), *validity.validity_warnings(other)]
+    suffix = "".join(f"; {warning}" for warning in dict.fromkeys(warnings))
+    return ClaimVerdict(
         suite,
         claim.name,
         claim.ratio,
         found.ratio,
         found.low,
         found.high,
-        word,
-        reason + doubts,
+        verdict,
+        reason + suffix,
         unit=f"x {FIGURES[claim.figure]}".rstrip(),
         figure=claim.figure,
         says=claim.says,
     )
 
 
-def _of(case: Case, records: Sequence[Record]) -> list[Record]:
-    """Give the records of a case, as it is or as quick measures it; the last of each round."""
+def _case_records(case: Case, records: Sequence[Record]) -> list[Record]:
+    """Return the records of a case or its quick variant: the last one of each round."""
     keys = (case.key, case.quick().key)
     own = [r for r in records if r.trial.kind != PAIR and r.key in keys]
     return list({(r.trial.kind, r.trial.round): r for r in own}.values())
 
 
 def _ratio(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> paired_test.Verdict:
-    """Compare the visits of the same rounds; without them, the one long run of each."""
+    """Compare the visits in pairs by round; without visits, compare the two long runs."""
     figures = {
         r.trial.round: value
         for r in other
@@ -103,12 +106,12 @@ def _verdict(
     one: Sequence[Record],
     other: Sequence[Record],
     found: paired_test.Verdict,
-    lacking: str | None,
+    missing: str | None,
 ) -> tuple[str, str]:
     if claim.work is not None:
         return NOT_COMPARABLE, claim.work
-    if lacking is not None:
-        return UNRESOLVED, lacking
+    if missing is not None:
+        return UNRESOLVED, missing
     if claim.differs is None and (difference := _difference(one, other)):
         return NOT_COMPARABLE, difference
     if found.low is None or found.high is None:
@@ -118,13 +121,13 @@ def _verdict(
             UNRESOLVED,
             f"{bound[0].load.driver} was what bound the rate of {bound[0].case.server}",
         )
-    asked = (claim.ratio, claim.alike, found.low, found.high)
-    word = replication.word_of(*asked)
-    return word, replication.reason_of(word, *asked)
+    comparison = (claim.ratio, claim.alike, found.low, found.high)
+    verdict = replication.classify_replication(*comparison)
+    return verdict, replication.explain_replication(verdict, *comparison)
 
 
 def _unknown(suite: str, claim: Claim, cases: Sequence[Case] | None) -> str | None:
-    """Say which case is not of the suite; None when both are, or it is not known."""
+    """Return which case is missing from the suite; None if none is, or `cases` is None."""
     for case in (claim.one, claim.other):
         if cases is not None and case not in cases:
             return f"{case.name} is not in CASES of suites/{suite}.py: add it"
@@ -132,7 +135,7 @@ def _unknown(suite: str, claim: Claim, cases: Sequence[Case] | None) -> str | No
 
 
 def _missing(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> str | None:
-    """Say what there are no figures of; None when both cases have some."""
+    """Return which case has no figures; None if both have."""
     if not one and not other:
         return "not in this run"
     for case, own in ((claim.one, one), (claim.other, other)):
@@ -142,7 +145,7 @@ def _missing(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> st
 
 
 def _difference(one: Sequence[Record], other: Sequence[Record]) -> str | None:
-    """Say how the answers of two cases differ; None when their content is the same."""
+    """Return how the responses of two cases differ; None if they have the same content."""
     firsts = [next((r for r in own if r.baseline.body_sha256), None) for own in (one, other)]
     a, b = firsts
     if a is None or b is None or not all(_is_stable(r) for r in (a, b)):

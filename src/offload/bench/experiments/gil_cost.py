@@ -52,7 +52,7 @@ class GilCost:
         return value, low, high
 
 
-def measure(threads: Case, processes: Case, tell: Tell) -> GilCost:
+def measure_gil_cost(threads: Case, processes: Case, tell: Tell) -> GilCost:
     """Measure what the GIL costs the task of two cases that differ in their server alone.
 
     All records are of one run. Raises RunError when the visit has no figures, and what starting a
@@ -78,7 +78,7 @@ def measure(threads: Case, processes: Case, tell: Tell) -> GilCost:
         found = speed_ups(stack.enter_context(calls), workers, ("threads", "processes"))
         tell("pairs of threads and processes over HTTP")
         compared = paired.pairs_of(threads, processes, folder, is_quick=True, most=PAIRS)
-    return GilCost(record, gil.of(record), compared, found["threads"], found["processes"])
+    return GilCost(record, gil.gil_figures(record), compared, found["threads"], found["processes"])
 
 
 def _visit(case: Case, run: str, held: Upstream | None) -> Record:

@@ -43,13 +43,13 @@ class Hop:
     client_bound: bool
 
 
-def measure(quick: bool, workers: int, tell: Callable[[str], object]) -> InTurn:
+def measure_servers(quick: bool, workers: int, tell: Callable[[str], object]) -> InTurn:
     """Load every server that is here in turn."""
     cases = [_case(server, workers) for server in (*SERVERS, *PEERS)]
-    return interleaved.measure(cases, SUITE, SLICE[quick], BUDGET[quick], tell)
+    return interleaved.measure_interleaved(cases, SUITE, SLICE[quick], BUDGET[quick], tell)
 
 
-def of(records: Sequence[Record]) -> list[Hop]:
+def summarize(records: Sequence[Record]) -> list[Hop]:
     """Sum the rounds up, server by server; without a direct answer nothing is known to be added."""
     rounds: dict[str, dict[int, Record]] = {}
     for record in records:
@@ -64,7 +64,7 @@ def of(records: Sequence[Record]) -> list[Hop]:
 
 def left_out(measured: InTurn) -> dict[str, str]:
     """Say by server why it has no figures, wholly or from some round on."""
-    known = {hop.server for hop in of(measured.records)}
+    known = {hop.server for hop in summarize(measured.records)}
     without = {
         r.case.server: str(r.problem) for r in measured.records if r.case.server not in known
     }
@@ -89,7 +89,7 @@ def _hop(server: str, rounds: Mapping[str, Mapping[int, Record]]) -> Hop:
         statistics.geometric_mean(_rate(r) for r in own.values()),
         statistics.fmean(_cpu_us(r) for r in own.values()),
         _mean([*added.values()]),
-        ratio.of_means(both),
+        ratio.ratio_of_means(both),
         None if server == STANDARD else _times(own, rounds.get(STANDARD, {})),
         any("client-bound" in flags.kinds(r) for r in own.values()),
     )
@@ -102,7 +102,7 @@ def _added(own: Mapping[int, Record], direct: Mapping[int, Record]) -> dict[int,
 
 def _times(own: Mapping[int, Record], other: Mapping[int, Record]) -> Interval | None:
     """Give how many times as many requests a second as another in the same round."""
-    return ratio.geometric([(_rate(other[n]), _rate(own[n])) for n in own if n in other])
+    return ratio.geometric_mean_ratio([(_rate(other[n]), _rate(own[n])) for n in own if n in other])
 
 
 def _mean(values: Sequence[float]) -> Interval | None:

@@ -20,7 +20,7 @@ from offload.bench.records.record import Record
 from offload.errors import MachineError, StartError
 from offload.suites import Case
 
-LEAST = 3  # rounds: an interval needs some
+MIN_ROUNDS = 3  # rounds: an interval needs some
 TOGETHER = 4  # rounds between fresh starts of all servers, so that no one start decides
 
 
@@ -36,7 +36,7 @@ class InTurn:
     folder: Path
 
 
-def measure(
+def measure_interleaved(
     cases: Sequence[Case],
     suite: str,
     slice_s: float,
@@ -72,7 +72,7 @@ def measure(
 def _rounds(budget_s: float) -> Iterator[int]:
     """Number the rounds from 1 on, while there is time for one as long as the longest."""
     end, longest, number = time.monotonic() + budget_s, 0.0, 0
-    while number < LEAST or time.monotonic() + longest < end:
+    while number < MIN_ROUNDS or time.monotonic() + longest < end:
         began, number = time.monotonic(), number + 1
         yield number
         longest = max(longest, time.monotonic() - began)

@@ -48,5 +48,5 @@ class Pace:
         """Say what a look found."""
         if found.ratio is not None and found.low is not None and found.high is not None:
             times = f"{found.ratio:.3f} ({found.low:.3f} to {found.high:.3f}) times {self._one}"
-            words = f"{found.pairs} pairs: {self._other} is {times}: {found.word}"
+            words = f"{found.pairs} pairs: {self._other} is {times}: {found.outcome}"
             print(words, file=sys.stderr, flush=True)

@@ -104,7 +104,7 @@ def pairs_of(
                     raise RunError(f"{LOST} pairs without two rates: {why}")
         found = paired_test.compare(pairs, effect=effect)
         pace.tell(found)
-        if found.word != paired_test.UNRESOLVED:
+        if found.outcome != paired_test.UNRESOLVED:
             break
     return Comparison(one, other, found, tuple(records), folder)
 

@@ -68,7 +68,7 @@ class Progress:
     def _expected_s(self, todo: Sequence[Due]) -> float:
         """Expect how long these take, and the rounds up to the first look after them."""
         now = todo[0].round if todo else 0
-        further = max(0, self._plan.looks.counts[0] - now)
+        further = max(0, self._plan.design.counts[0] - now)
         each = sum(self._visit_s(case) for case in self._plan.cases)
         return sum(self._due_s(due) for due in todo) + further * each
 
@@ -103,7 +103,7 @@ def expected_s(plan: Plan, visits: int | None = None) -> float:
 
     Those up to its first look unless given.
     """
-    visits = visits or plan.looks.counts[0]
+    visits = visits or plan.design.counts[0]
     long = sum(case.seconds + AROUND for case in plan.cases) if plan.driver else 0.0
     return long + visits * GUESS * len(plan.cases)
 

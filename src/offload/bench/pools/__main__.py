@@ -6,13 +6,13 @@ Each pool has its own process, as in an application, so that its side effects (m
 threads, a fork server) do not affect the others. All processes exist for the whole benchmark.
 
     pool     pid of the process, seconds to start the pool, memory in MiB
-    slice    one pool, size and number of tasks at once, for a short time
+    slice    one pool, size and number of concurrent tasks, for a short time
     times    quantiles over all slices of a pool, size and number of tasks
     mixture  latency of short tasks among long ones (with --mixture)
     chaos    throughput and failures while workers are killed (with --chaos)
-    missing  why a pool cannot be measured, or not any more
+    missing  why a pool cannot be measured, or has failed
 
-In a round every pool has one slice of each cell (a size and a number of tasks at once), in random
+In each round every pool has one slice per cell (a size and a number of concurrent tasks), in random
 order. So rounds are blocks, and ratios within a round are paired.
 """
 
@@ -47,24 +47,24 @@ ONLY = {
 }
 MIXED = ("process", "PipePool")  # pools that are measured with the mixture
 MIXTURES = 10  # rounds of the mixture
-QUICK = {("10 MB", 64)}  # the cell that takes as long as all others together
-LEAST = 3  # rounds, for a confidence interval
+QUICK = {("10 MB", 64)}  # with --quick: omit the cell that takes as long as all others together
+MIN_ROUNDS = 3  # for a confidence interval
 
 
 def main() -> None:
     """Read the settings and measure."""
     parser = argparse.ArgumentParser(prog="python -m offload.bench.pools", description=__doc__)
     parser.add_argument("--workers", type=int, default=2)
-    parser.add_argument("--seconds", type=float, default=0.25, help="of a slice")
-    parser.add_argument("--budget", type=float, default=720.0, help="s for all rounds")
-    parser.add_argument("--quick", action="store_true", help="leave the longest cell out")
-    parser.add_argument("--mixture", type=float, default=0.0, help="s of each of its rounds")
-    parser.add_argument("--chaos", type=int, default=0, help="s")
-    parser.add_argument("--pools", default="", help="some of them, by commas")
+    parser.add_argument("--seconds", type=float, default=0.25, help="duration of a slice")
+    parser.add_argument("--budget", type=float, default=720.0, help="seconds for all rounds")
+    parser.add_argument("--quick", action="store_true", help="omit the longest cell")
+    parser.add_argument("--mixture", type=float, default=0.0, help="seconds of each mixture round")
+    parser.add_argument("--chaos", type=int, default=0, help="seconds of each chaos test")
+    parser.add_argument("--pools", default="", help="names of pools, separated by commas")
     args = parser.parse_args()
     names = args.pools.split(",") if args.pools else [*LIMITS, *CONTENDERS]
     if unknown := [name for name in names if name not in {**LIMITS, **CONTENDERS}]:
-        print(f"no pool is called {unknown[0]!r}", file=sys.stderr)
+        print(f"unknown pool: {unknown[0]!r}", file=sys.stderr)
         sys.exit(2)
     _Bench(args.workers, args.seconds).run(names, args)
 
@@ -77,13 +77,13 @@ class _Bench:
         self._times: dict[tuple[str, str, int], array[float]] = {}
 
     def run(self, names: list[str], args: argparse.Namespace) -> None:
-        """Start the pools, measure rounds until the budget is used, and end the pools.
+        """Start the pools, measure rounds until the budget is used, and stop the pools.
 
         The chaos tests run afterwards, in this process, in which no pool ran before.
         """
         try:
             for name in names:
-                self._begin(name)
+                self._start(name)
             self._rounds(args.budget, QUICK if args.quick else set())
             if args.mixture:
                 self._mixtures(args.mixture)
@@ -91,20 +91,20 @@ class _Bench:
             for each in self._contenders.values():
                 each.close()
         for idempotent in (True, False) if args.chaos else ():
-            result = asyncio.run(chaos.measure(self._workers, idempotent, args.chaos))
+            result = asyncio.run(chaos.run_chaos(self._workers, idempotent, args.chaos))
             _print_line("chaos", "PipePool", **asdict(result))
         for (name, size, concurrency), times in self._times.items():
             _print_line(
                 "times", name, size=size, concurrency=concurrency, n=len(times), **_quantiles(times)
             )
 
-    def _begin(self, name: str) -> None:
+    def _start(self, name: str) -> None:
         self._contenders[name] = ContenderProcess(name, self._workers)
         if found := self._request(name, "start"):
             _print_line("pool", name, **found)
 
     def _request(self, name: str, what: str, *details: object, seconds: float = 0.0) -> Any:
-        """Return a contender's answer to a request; None if it failed, and then remove it."""
+        """Return a contender's answer to a request; if it failed, remove it and return None."""
         try:
             return self._contenders[name].request(what, *details, seconds=seconds)
         except ContenderLost as error:
@@ -127,12 +127,14 @@ class _Bench:
     def _rounds_of(self, cells: list[tuple[str, int]], first: int, end: float) -> int:
         """Measure these cells in rounds; return the number of the next round."""
         longest, number = 0.0, first
-        while self._contenders and (number < first + LEAST or time.monotonic() + longest < end):
-            began = time.monotonic()
+        while self._contenders and (
+            number < first + MIN_ROUNDS or time.monotonic() + longest < end
+        ):
+            started = time.monotonic()
             for size, concurrency in random.sample(cells, len(cells)):
                 for name in random.sample([*self._contenders], len(self._contenders)):
                     self._slice(number, name, size, concurrency)
-            longest = max(longest, time.monotonic() - began)
+            longest = max(longest, time.monotonic() - started)
             number += 1
         return number
 

@@ -1,4 +1,4 @@
-"""Chaos test: one worker after the other is killed while 64 tasks are in progress."""
+"""Chaos test: kill workers one after another while 64 tasks run concurrently."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from offload.bench.pools.payloads import noop
 from pipepool import BrokenWorker, PipePool
 
 KILL_INTERVAL = 0.1  # s between two kills
-AT_ONCE = 64
-CALM_SHARE = 1 / 3  # seconds without kills before, as a share of those with kills
+CONCURRENCY = 64
+CALM_SHARE = 1 / 3  # duration before the kills, as a share of the duration with kills
 RESTART_TIMEOUT = 10.0  # s for the pool to restart the last workers
 
 
@@ -24,8 +24,8 @@ RESTART_TIMEOUT = 10.0  # s for the pool to restart the last workers
 class ChaosResult:
     """Throughput in each second, in tasks/s: `calm` before the kills, `rates` during them.
 
-    `failed` tasks must be at most the tasks that the killed workers `held`; `calm_failed`, those
-    before the kills, must be 0. There must be as many `restarts` as `kills`.
+    `held` is the number of tasks that the killed workers had. At most so many may have `failed`,
+    and none before the kills (`calm_failed`). `restarts` must equal `kills`.
     """
 
     idempotent: bool
@@ -39,9 +39,9 @@ class ChaosResult:
     restarts: int
 
 
-async def measure(workers: int, idempotent: bool, seconds: int) -> ChaosResult:
+async def run_chaos(workers: int, idempotent: bool, seconds: int) -> ChaosResult:
     """Start a pool, and kill one of its workers every 100 ms for `seconds`."""
-    logging.getLogger("pipepool").setLevel(logging.ERROR)  # it reports each death
+    logging.getLogger("pipepool").setLevel(logging.ERROR)  # it reports each killed worker
     async with PipePool(workers) as pool:
         calm, calm_failed = await _load(pool, idempotent, max(1, round(seconds * CALM_SHARE)))
         killing = asyncio.create_task(_kill(pool, seconds))
@@ -56,47 +56,47 @@ async def measure(workers: int, idempotent: bool, seconds: int) -> ChaosResult:
 
 
 async def _load(pool: PipePool, idempotent: bool, seconds: int) -> tuple[list[float], int]:
-    """Run 64 tasks at once; return how many completed in each second, and how many failed."""
+    """Run 64 concurrent tasks; return how many completed in each second, and how many failed."""
     done, failed = [0] * seconds, 0
-    begin = time.monotonic()
+    start = time.monotonic()
 
     async def user() -> None:
         nonlocal failed
-        while time.monotonic() - begin < seconds:
+        while time.monotonic() - start < seconds:
             try:
                 await pool.run(noop, idempotent=idempotent)
-                done[min(int(time.monotonic() - begin), seconds - 1)] += 1
+                done[min(int(time.monotonic() - start), seconds - 1)] += 1
             except BrokenWorker:
                 failed += 1
 
-    await asyncio.gather(*(user() for _ in range(AT_ONCE)))
+    await asyncio.gather(*(user() for _ in range(CONCURRENCY)))
     return [float(count) for count in done], failed
 
 
 async def _kill(pool: PipePool, seconds: float) -> tuple[int, int]:
-    """Kill one worker after the other; return how many, and how many tasks they held."""
+    """Kill one worker after another; return how many, and how many tasks they held."""
     killed: set[int] = set()
     held = 0
     end = time.monotonic() + seconds - KILL_INTERVAL
     while time.monotonic() < end:
         await asyncio.sleep(KILL_INTERVAL)
-        if living := [pid for pid in pool.stats().pids if pid not in killed]:
-            one = random.choice(living)  # noqa: S311 - no secret
+        if running := [pid for pid in pool.stats().pids if pid not in killed]:
+            victim = random.choice(running)  # noqa: S311 - no secret
             with suppress(ProcessLookupError):
-                os.kill(one, signal.SIGKILL)
-                killed.add(one)
-                held += _held(pool, one)
+                os.kill(victim, signal.SIGKILL)
+                killed.add(victim)
+                held += _count_tasks(pool, victim)
     return len(killed), held
 
 
-def _held(pool: PipePool, pid: int) -> int:
+def _count_tasks(pool: PipePool, pid: int) -> int:
     assert pool._scheduler is not None
     connections = pool._scheduler.manager.connections.values()
     return sum(len(each.tasks) for each in connections if each.pid == pid)
 
 
 async def _wait_for_restarts(pool: PipePool, workers: int, kills: int) -> None:
-    """Wait until `kills` workers have died and all are there again, or the time is up."""
+    """Wait until `kills` workers were restarted and all are running, or the timeout expires."""
     with suppress(TimeoutError):
         async with asyncio.timeout(RESTART_TIMEOUT):
             while pool.stats().restarts < kills or len(pool.stats().pids) < workers:

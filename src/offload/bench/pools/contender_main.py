@@ -1,7 +1,7 @@
-"""The process of a contender: it starts its pool, and measures it when the parent requests it.
+"""The process of a contender: it starts its pool, and measures it on the parent's requests.
 
-The pool's event loop reads requests from a socket pair, so that between two requests nothing runs
-in this process but the pool itself.
+The pool's event loop reads requests from a socket pair, so that between two requests only the pool
+itself runs in this process.
 """
 
 from __future__ import annotations
@@ -21,10 +21,10 @@ from offload.bench.pools import mixture
 from offload.bench.pools.contenders import CONTENDERS
 from offload.bench.pools.limits import LIMITS
 from offload.bench.pools.payloads import call, nap
-from offload.bench.pools.slices import children, measure, memory
+from offload.bench.pools.slices import children, measure_slice, memory
 
 NAP = 0.1  # s: long enough that each worker gets one task
-CLOSE_TIMEOUT = 5  # s for the pool to end before its processes are killed, and this one
+CLOSE_TIMEOUT = 5  # s for the pool to stop; then its processes and this one are killed
 
 
 def main() -> None:
@@ -32,7 +32,9 @@ def main() -> None:
     name, workers, descriptor = sys.argv[1:]
     signal.signal(signal.SIGALRM, lambda *_: os.killpg(os.getpid(), signal.SIGKILL))
     line: Connection[Any, Any] = Connection(int(descriptor))
-    os.register_at_fork(after_in_child=line.close)  # else the parent misses the end
+    os.register_at_fork(
+        after_in_child=line.close
+    )  # else the parent does not see that this process ended
     with contextlib.suppress(asyncio.CancelledError):
         asyncio.run(_serve(_Contender(name, int(workers)), line))
 
@@ -61,7 +63,7 @@ async def _serve(contender: _Contender, line: Connection[Any, Any]) -> None:
                 answer: tuple[str | None, Any] = None, await handlers[what](*details)
             except Exception as error:  # noqa: BLE001 - a pool may raise anything
                 answer = str(error) or repr(error), None
-            with contextlib.suppress(OSError):  # a parent that is gone is noticed by `read`
+            with contextlib.suppress(OSError):  # `read` notices that the parent has ended
                 line.send(answer)
     finally:
         await contender.close()
@@ -74,28 +76,28 @@ class _Contender:
         self._pids: set[int] = set()
 
     async def start(self) -> dict[str, object]:
-        """Start the pool; return the time in s, its processes' memory in MiB and this pid."""
-        began = time.perf_counter()
+        """Start the pool; return its start time in s, its memory in MiB and this process's pid."""
+        started = time.perf_counter()
         pool = {**CONTENDERS, **LIMITS}[self._name]()
         await pool.start(self._workers)
         self._pool = pool
         if self._name in CONTENDERS:
             await asyncio.gather(*(pool.run(nap, NAP) for _ in range(self._workers)))
-        took = max(0.0, time.perf_counter() - began - NAP)
+        took = max(0.0, time.perf_counter() - started - NAP)
         self._pids = children()
         return {"start_s": took, "memory_mib": memory(self._pids), "pid": os.getpid()}
 
     async def slice(
         self, size: str, concurrency: int, seconds: float
     ) -> tuple[array[float], float, float | None]:
-        """Measure a slice: see `slices.measure`."""
-        return await measure(self._pool, call(size), concurrency, seconds, self._pids)
+        """Measure a slice: see `slices.measure_slice`."""
+        return await measure_slice(self._pool, call(size), concurrency, seconds, self._pids)
 
     async def mixture(self, seconds: float, seed: int) -> array[float]:
-        """Measure a mixture: see `mixture.measure`."""
-        return await mixture.measure(self._pool, self._workers, seconds, seed)
+        """Measure a mixture: see `mixture.measure_mixture`."""
+        return await mixture.measure_mixture(self._pool, self._workers, seconds, seed)
 
     async def close(self) -> None:
-        """End the pool, if it was started."""
+        """Stop the pool, if it was started."""
         if self._pool is not None:
             await self._pool.close()

@@ -1,4 +1,4 @@
-"""The parent's end of a contender, which is measured in its own process."""
+"""The parent's side of a contender, which is measured in its own process."""
 
 from __future__ import annotations
 
@@ -12,16 +12,16 @@ from typing import Any
 
 # Without a main module, which workers would import.
 START = "from offload.bench.pools.contender_main import main; main()"
-ANSWER_TIMEOUT = 60.0  # s for an answer, beyond the measured time; a guess: none takes a third
-CLOSE_TIMEOUT = 10.0  # s for a contender to end its pool and itself
+ANSWER_TIMEOUT = 60.0  # s for an answer, beyond the measured time; a guess: none needs 20 s
+CLOSE_TIMEOUT = 10.0  # s for a contender to stop its pool and exit
 
 
 class ContenderLost(Exception):
-    """Why a contender is not installed, or has failed."""
+    """A contender is not installed, or has failed."""
 
 
 class ContenderProcess:
-    """One contender. It is idle between requests, and ends with the parent, however that ends.
+    """One contender. It is idle between requests, and exits when the parent exits or crashes.
 
     Its process leads a process group, so that all processes of its pool can be killed.
     """
@@ -29,11 +29,11 @@ class ContenderProcess:
     def __init__(self, name: str, workers: int) -> None:
         self._line, theirs = multiprocessing.Pipe()
         with theirs:
-            words = [name, str(workers), str(theirs.fileno())]
+            arguments = [name, str(workers), str(theirs.fileno())]
             self._process = subprocess.Popen(
-                [sys.executable, "-P", "-c", START, *words],
+                [sys.executable, "-P", "-c", START, *arguments],
                 stdin=subprocess.DEVNULL,
-                stdout=2,  # stdout is for results: what a pool prints goes to stderr
+                stdout=2,  # stdout is for results: output of a pool goes to stderr
                 pass_fds=[theirs.fileno()],
                 process_group=0,
             )

@@ -1,4 +1,4 @@
-"""The contenders of the benchmark: every pool, called from an event loop in its own way."""
+"""The contenders of the benchmark: adapters that call each pool from an event loop."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ class Pipes:
 
 
 class PipesZeroCopyArgs(Pipes):
-    """PipePool whose workers get views of large arguments."""
+    """PipePool whose workers receive views of large arguments."""
 
     def run(self, function: Call, *args: object) -> Awaitable[object]:
         return self._pool.run(function, *args, zero_copy_args=True)
@@ -76,11 +76,11 @@ class Anyio:
         return found
 
     async def close(self) -> None:
-        """Do nothing: anyio ends its workers with the loop."""
+        """Do nothing: anyio stops its workers with the loop."""
 
 
 class Multiprocessing:
-    """multiprocessing.Pool, whose callbacks run in one of its threads."""
+    """multiprocessing.Pool, which runs callbacks in one of its own threads."""
 
     async def start(self, workers: int) -> None:
         self._pool = multiprocessing.get_context("forkserver").Pool(workers)
@@ -122,7 +122,7 @@ def _processes(method: str) -> Callable[[int], futures.Executor]:
     return lambda workers: futures.ProcessPoolExecutor(workers, multiprocessing.get_context(method))
 
 
-def _of(module: str, name: str) -> Standard:
+def _standard(module: str, name: str) -> Standard:
     return Standard(getattr(importlib.import_module(module), name))
 
 
@@ -136,10 +136,10 @@ CONTENDERS: dict[str, Callable[[], Any]] = {
     "PipePool zero_copy_args": PipesZeroCopyArgs,
     "PipeExecutor": lambda: Standard(PipeExecutor),
     "thread": lambda: Standard(futures.ThreadPoolExecutor),
-    "interpreter": lambda: _of("concurrent.futures", "InterpreterPoolExecutor"),
+    "interpreter": lambda: _standard("concurrent.futures", "InterpreterPoolExecutor"),
     "anyio thread": lambda: Anyio("to_thread"),
     "anyio process": lambda: Anyio("to_process"),
-    "loky": lambda: _of("loky.process_executor", "ProcessPoolExecutor"),
+    "loky": lambda: _standard("loky.process_executor", "ProcessPoolExecutor"),
     "multiprocessing.Pool": Multiprocessing,
     "pebble": Pebble,
 }

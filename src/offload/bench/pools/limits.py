@@ -9,7 +9,7 @@ import socket
 import time
 from collections.abc import Awaitable
 
-AWAKE_S = 0.01  # s without data after which the process sleeps, so that other pools have its CPU
+AWAKE_S = 0.01  # s without data until the process sleeps, so that other pools can use its CPU
 
 
 class SocketPair:
@@ -19,7 +19,7 @@ class SocketPair:
     """
 
     concurrencies = (1,)
-    pause_ms: int | None = None  # how long the process waits for data at most
+    pause_ms: int | None = None  # timeout of poll() in the process; None: no timeout
 
     async def start(self, workers: int) -> None:
         self._socket, theirs = socket.socketpair()
@@ -77,8 +77,8 @@ class EventLoop:
 
 
 def _echo(sock: socket.socket, pause_ms: int | None) -> None:
-    """Return what comes until the other end is closed."""
-    ready = select.poll()  # pipepool's workers wait with it, too
+    """Send received data back until the other end is closed."""
+    ready = select.poll()  # as in pipepool's workers
     ready.register(sock, select.POLLIN)
     received = time.monotonic()
     while True:

@@ -9,7 +9,7 @@ from array import array
 from typing import Any
 
 SHORT, LONG = 0.001, 0.05  # s
-SHARE = 0.1  # of the tasks are long
+SHARE = 0.1  # of long tasks
 BUSY = 0.6  # target utilization of the workers
 
 
@@ -23,8 +23,8 @@ def long() -> None:
     time.sleep(LONG)
 
 
-async def measure(pool: Any, workers: int, seconds: float, seed: int) -> array[float]:
-    """Return the latency of each short task in s, since it was due; a seed fixes the tasks."""
+async def measure_mixture(pool: Any, workers: int, seconds: float, seed: int) -> array[float]:
+    """Return the latency of each short task in s from its due time; `seed` fixes the tasks."""
     rng = random.Random(seed)  # noqa: S311 - no secret
     rate = BUSY * workers / (SHORT * (1 - SHARE) + LONG * SHARE)
     loop = asyncio.get_running_loop()

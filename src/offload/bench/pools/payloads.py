@@ -8,7 +8,7 @@ import time
 from typing import Any
 
 MIB = 1 << 20
-SIZES = {  # bytes; an argument or a result is sent one way, the others both ways
+SIZES = {  # bytes; "argument" and "result" are sent one way, the others both ways
     "no-op": 0,
     "1 KB": 1000,
     "100 KB": 100_000,
@@ -18,9 +18,11 @@ SIZES = {  # bytes; an argument or a result is sent one way, the others both way
     "1 MB result": MIB,
     "10 MB": 10 * MIB,
 }
-ARGUMENT_VIEW_SIZES = {"1 MB argument"}  # sizes with zero_copy_args: echo must return bytes
-RESULT_VIEW_SIZES = {*SIZES} - {"no-op", "1 KB"} - ARGUMENT_VIEW_SIZES  # large results only
-CONCURRENCIES = (1, 64)  # tasks at once: for latency, and for throughput
+ARGUMENT_VIEW_SIZES = {"1 MB argument"}  # for zero_copy_args: echo must return bytes, not a view
+RESULT_VIEW_SIZES = (
+    {*SIZES} - {"no-op", "1 KB"} - ARGUMENT_VIEW_SIZES
+)  # for zero_copy_result: large results only
+CONCURRENCIES = (1, 64)  # concurrent tasks: 1 for latency, 64 for throughput
 
 _buffers: dict[int, bytes] = {}
 
@@ -47,7 +49,7 @@ def make(size: int) -> bytes:
 
 
 def nap(seconds: float) -> None:
-    """Keep a worker busy, so that the next call needs another one."""
+    """Occupy a worker, so that the next call uses another one."""
     time.sleep(seconds)
 
 

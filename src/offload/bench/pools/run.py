@@ -1,4 +1,4 @@
-"""Measures pools of workers, by `python -m bench.pool_comparison`."""
+"""Measure worker pools in a child process: `python -m offload.bench.pools`."""
 
 from __future__ import annotations
 
@@ -15,32 +15,32 @@ from typing import Any
 from offload.errors import RunError
 from offload.registry import places
 
-BUDGET = {False: (0.25, 660.0), True: (0.05, 60.0)}  # s of a slice and of all rounds; with quick
-PATIENCE = 120.0  # s beyond that: to begin all pools, for the last round and to end
+BUDGET = {False: (0.25, 660.0), True: (0.05, 60.0)}  # s of a slice and of all rounds; by quick
+GRACE = 120.0  # s beyond the budget: to start all pools, for the last round and to exit
 
 Line = dict[str, Any]
 
 
-def measure(
+def measure_pools(
     quick: bool,
     workers: int,
-    tell: Callable[[str], None],
+    on_progress: Callable[[str], None],
     more: Sequence[str] = (),
     more_s: float = 0.0,
 ) -> list[Line]:
-    """Measure every pool that is here, in a process of its own; raise RunError when it fails.
+    """Measure every installed pool in a child process; raise RunError if that fails.
 
-    `more` are further arguments, and `more_s` the seconds that they take beside rounds.
+    `more` are further arguments, and `more_s` the seconds that they take in addition to the rounds.
     """
     seconds, budget = BUDGET[quick]
-    words = [f"--workers={workers}", f"--seconds={seconds}", f"--budget={budget}", *more]
+    arguments = [f"--workers={workers}", f"--seconds={seconds}", f"--budget={budget}", *more]
     process = subprocess.Popen(
         [
             sys.executable,
             "-P",
             "-m",
             "offload.bench.pools",
-            *words,
+            *arguments,
             *(["--quick"] * quick),
         ],
         env=os.environ | places.import_path(),
@@ -50,14 +50,14 @@ def measure(
     found: list[Line] = []
     rounds = 0
     try:
-        for line in _lines(process, time.monotonic() + budget + more_s + PATIENCE):
+        for line in _lines(process, time.monotonic() + budget + more_s + GRACE):
             if line["kind"] == "missing":
-                tell(f"without {line['pool']}: {line['why']}")
+                on_progress(f"without {line['pool']}: {line['why']}")
             elif line["kind"] == "slice" and line["round"] == rounds:
                 rounds += 1
-                tell(f"round {rounds}")
+                on_progress(f"round {rounds}")
             found.append(line)
-        if process.wait(PATIENCE):
+        if process.wait(GRACE):
             raise RunError("the pool comparison failed: see its output above")
     finally:
         if process.poll() is None:
@@ -71,7 +71,9 @@ def _lines(process: subprocess.Popen[bytes], until: float) -> Iterator[Line]:
     data = b""
     while True:
         if not select.select([process.stdout], [], [], max(0.0, until - time.monotonic()))[0]:
-            raise RunError("the pool comparison did not end in time: one of its pools hangs")
+            raise RunError(
+                "timeout: the pool comparison did not finish, because one of its pools hangs"
+            )
         piece = os.read(process.stdout.fileno(), 1 << 16)
         if not piece:
             return

@@ -1,4 +1,4 @@
-"""A slice of the benchmark: one pool, one size and one number of tasks at once, for a moment."""
+"""A slice of the benchmark: one pool, size and number of concurrent tasks for a short time."""
 
 from __future__ import annotations
 
@@ -12,32 +12,32 @@ from pathlib import Path
 from typing import Any
 
 
-async def measure(
+async def measure_slice(
     pool: Any,
     call: tuple[Any, tuple[Any, ...]],
     concurrency: int,
     seconds: float,
     pids: Iterable[int],
 ) -> tuple[array[float], float, float | None]:
-    """Run `concurrency` tasks at once; return the latency of each, the elapsed and CPU time in s.
+    """Run concurrent tasks; return the latency of each, the elapsed time and the CPU time in s.
 
     The CPU time is that of this process and of `pids`, the pool's processes; None if unknown.
     """
     function, args = call
-    await pool.run(function, *args)  # so that a worker has the function
+    await pool.run(function, *args)  # so that a worker has imported the function
     times = array("d")
     pids = [os.getpid(), *pids]
-    cpu, begin = _cpu(pids), time.perf_counter()
+    cpu, start = _cpu(pids), time.perf_counter()
 
     async def user() -> None:
-        started = begin
-        while not times or started - begin < seconds:
+        started = start
+        while not times or started - start < seconds:
             started = time.perf_counter()
             await pool.run(function, *args)
             times.append(time.perf_counter() - started)
 
     await asyncio.gather(*(user() for _ in range(concurrency)))
-    took, after = time.perf_counter() - begin, _cpu(pids)
+    took, after = time.perf_counter() - start, _cpu(pids)
     return times, took, None if cpu is None or after is None else after - cpu
 
 
@@ -48,24 +48,24 @@ def quantile(times: Iterable[float], share: float) -> float:
 
 
 def _cpu(pids: Iterable[int]) -> float | None:
-    """Return the CPU time of processes in s; a clock's number is made of the pid (Linux)."""
-    try:
+    """Return the CPU time of processes in s; None if unknown."""
+    try:  # Linux derives the id of the clock from the pid
         return sum(time.clock_gettime_ns(~pid << 3 | 2) for pid in pids) / 1e9
     except OSError:
         return None
 
 
 def children() -> set[int]:
-    """List all processes below this one (Linux; else none)."""
+    """Return the pids of all descendants of this process (Linux; otherwise none)."""
     parents: dict[int, int] = {}
     for stat in Path("/proc").glob("[0-9]*/stat"):
         try:
             parents[int(stat.parent.name)] = int(stat.read_bytes().rpartition(b")")[2].split()[1])
-        except OSError:  # ended since the folder was listed
+        except OSError:  # the process has ended meanwhile
             continue
     found = {os.getpid()}
-    while more := {pid for pid, parent in parents.items() if parent in found} - found:
-        found |= more
+    while new := {pid for pid, parent in parents.items() if parent in found} - found:
+        found |= new
     return found - {os.getpid()}
 
 

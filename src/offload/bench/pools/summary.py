@@ -1,4 +1,4 @@
-"""The cells of the pools' tables: what each did with one size and so many tasks at once."""
+"""The cells of the pool tables: the results of each pool, size and number of concurrent tasks."""
 
 from __future__ import annotations
 
@@ -11,16 +11,16 @@ from offload.bench.pools.run import Line
 from offload.bench.stats import ratio
 from offload.bench.stats.ratio import Interval
 
-REFERENCE = "process"  # the standard pool of processes, begun by forkserver
+REFERENCE = "process"  # the standard process pool, started by forkserver
 
 
 @dataclass(frozen=True)
 class Cell:
-    """What one pool did with one size and so many tasks at once; None is not known.
+    """The results of one pool with one size and number of concurrent tasks; None is unknown.
 
-    `rate` is in tasks a second, with the 95 % interval's half-width as a share. `times` is how many
-    times better than REFERENCE it was in the same round, `low` and `high` the interval of that: its
-    rate at 64 tasks at once, its median at 1.
+    `rate` is in tasks/s; `half_width` is that of its 95 % interval, as a share. `times` is the
+    ratio to REFERENCE in the same round, with its interval `low` to `high`: of rates with several
+    concurrent tasks, of inverse median latencies with one. Above 1, the pool is better.
     """
 
     pool: str
@@ -37,9 +37,9 @@ class Cell:
     high: float | None
 
 
-def of(lines: Sequence[Line]) -> list[Cell]:
-    """Sum the slices of each pool, size and number at once up, the small sizes first."""
-    slices = slices_of(lines)
+def summarize(lines: Sequence[Line]) -> list[Cell]:
+    """Summarize the slices of each size, concurrency and pool; small sizes are first."""
+    slices = group_slices(lines)
     times = {(t["size"], t["concurrency"], t["pool"]): t for t in lines if t["kind"] == "times"}
     return [
         _cell(key, found, times[key], slices.get((*key[:2], REFERENCE), []))
@@ -47,8 +47,8 @@ def of(lines: Sequence[Line]) -> list[Cell]:
     ]
 
 
-def slices_of(lines: Sequence[Line]) -> dict[tuple[str, int, str], list[Line]]:
-    """Sort the slices by size, number at once and pool."""
+def group_slices(lines: Sequence[Line]) -> dict[tuple[str, int, str], list[Line]]:
+    """Group the slices by size, concurrency and pool."""
     found: dict[tuple[str, int, str], list[Line]] = {}
     for line in lines:
         if line["kind"] == "slice":
@@ -57,15 +57,15 @@ def slices_of(lines: Sequence[Line]) -> dict[tuple[str, int, str], list[Line]]:
 
 
 def _cell(
-    key: tuple[str, int, str], slices: list[Line], moments: Line, reference: list[Line]
+    key: tuple[str, int, str], slices: list[Line], quantiles: Line, reference: list[Line]
 ) -> Cell:
     size, concurrency, pool = key
     rates = [each["rate"] for each in slices]
     cpu = [each["cpu_us"] for each in slices if each["cpu_us"] is not None]
-    times, low, high = times_as_good(slices, reference, concurrency) or (None, None, None)
+    times, low, high = performance_ratio(slices, reference, concurrency) or (None, None, None)
     if pool == REFERENCE:
         low = high = None
-    spread = ratio.geometric([(1.0, rate) for rate in rates])
+    spread = ratio.geometric_mean_ratio([(1.0, rate) for rate in rates])
     return Cell(
         pool,
         size,
@@ -73,8 +73,8 @@ def _cell(
         len(slices),
         statistics.geometric_mean(rates),
         math.sqrt(spread[2] / spread[1]) - 1 if spread else None,
-        moments["p50_us"],
-        moments["p99_us"],
+        quantiles["p50_us"],
+        quantiles["p99_us"],
         statistics.median(cpu) if cpu else None,
         times,
         low,
@@ -82,13 +82,16 @@ def _cell(
     )
 
 
-def times_as_good(one: Sequence[Line], other: Sequence[Line], concurrency: int) -> Interval | None:
-    """Give how many times as good one pool's slices of a cell are as another's of the same rounds.
+def performance_ratio(
+    one: Sequence[Line], other: Sequence[Line], concurrency: int
+) -> Interval | None:
+    """Return the ratio of one pool to another in a cell, paired by round; above 1, one is better.
 
-    By their rates, or by their medians where there is one task at once; None below two rounds.
+    This compares the rates, or with one concurrent task the inverse median latencies. None below
+    two common rounds.
     """
     by_round = {each["round"]: each for each in other}
     pairs = [(by_round[each["round"]], each) for each in one if each["round"] in by_round]
     if concurrency > 1:
-        return ratio.geometric([(b["rate"], a["rate"]) for b, a in pairs])
-    return ratio.geometric([(a["p50_us"], b["p50_us"]) for b, a in pairs])
+        return ratio.geometric_mean_ratio([(b["rate"], a["rate"]) for b, a in pairs])
+    return ratio.geometric_mean_ratio([(a["p50_us"], b["p50_us"]) for b, a in pairs])

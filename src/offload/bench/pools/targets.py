@@ -1,4 +1,4 @@
-"""The promises of the executors: how many times better they are at least, and what they survive."""
+"""Performance and reliability targets of the executors, and the check of measurements."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from dataclasses import dataclass
 
 from offload.bench.experiments import hops
 from offload.bench.experiments.hops import Hop
-from offload.bench.experiments.method_check import Claim
+from offload.bench.experiments.method_check import CheckResult
 from offload.bench.pools import run, summary
 from offload.bench.pools.run import Line
 from offload.bench.pools.summary import REFERENCE
@@ -18,18 +18,20 @@ from offload.bench.stats.ratio import Interval
 from pipepool.pool import configure
 
 POOL, ZERO_COPY_RESULT, EXECUTOR = "PipePool", "PipePool zero_copy_result", "PipeExecutor"
-SERVER = "pipes"  # which has a PipePool
+SERVER = "pipes"  # the server with a PipePool
 SLEEPING, AWAKE, LOOP = "socket pair", "awake pair", "event loop"
 POOLS = (SLEEPING, AWAKE, LOOP, REFERENCE, POOL, ZERO_COPY_RESULT, EXECUTOR)
-MIXTURE, CHAOS = {False: 6.0, True: 2.0}, {False: 30, True: 3}  # s; with quick
-MORE_S = {False: 240.0, True: 60.0}  # s that the mixtures and the chaos tests take at most
-KEPT, NO_WORSE = 0.8, 0.95  # of the rate without kills; of the standard pool's p99, over ours
-ADDED, FASTER = 1.3, 1.6  # over HTTP: times what threads add at most; times the standard rate
+MIXTURE, CHAOS = {False: 6.0, True: 2.0}, {False: 30, True: 3}  # s; by quick
+MORE_S = {False: 240.0, True: 60.0}  # s: upper limit for mixtures and chaos tests; by quick
+MIN_CHAOS_RATE = 0.8  # share of the rate without kills
+MIN_MIXTURE_RATIO = 0.95  # p99 of the standard pool over ours
+MAX_HTTP_CPU = 1.3  # times the CPU time that threads add to a request over HTTP
+MIN_HTTP_RATE = 1.6  # times the rate of the standard process pool over HTTP
 
 
 @dataclass(frozen=True)
 class Promise:
-    """A pool is at least `times` as good as another: by its rate, or by its p50 with 1 at once.
+    """A pool is at least `times` as fast as another: by rate, or with 1 concurrent task by p50.
 
     `times_without_polling` applies where workers do not poll by default.
     """
@@ -42,7 +44,7 @@ class Promise:
     times_without_polling: float
 
 
-# Without polling only no-op, 1 KB, 1 MB and PipeExecutor were measured; the others are estimates.
+# Without polling, only no-op, 1 KB, 1 MB and PipeExecutor were measured; the rest is estimated.
 PROMISES = (
     Promise(POOL, REFERENCE, "no-op", 1, 4, 2.5),
     Promise(POOL, REFERENCE, "no-op", 64, 15, 15),
@@ -54,7 +56,7 @@ PROMISES = (
     Promise(POOL, REFERENCE, "100 KB result", 64, 8, 6),
     Promise(POOL, REFERENCE, "1 MB", 1, 8, 6),
     Promise(POOL, REFERENCE, "1 MB", 64, 3, 3),
-    Promise(POOL, REFERENCE, "1 MB result", 1, 5, 4),  # two copies, as fast as memory is
+    Promise(POOL, REFERENCE, "1 MB result", 1, 5, 4),  # two copies, limited by memory bandwidth
     Promise(POOL, REFERENCE, "1 MB result", 64, 3, 3),
     Promise(ZERO_COPY_RESULT, REFERENCE, "1 MB result", 64, 15, 10),
     Promise(POOL, REFERENCE, "10 MB", 1, 8, 6),
@@ -67,90 +69,93 @@ PROMISES = (
 )
 
 
-def measure(quick: bool, workers: int, tell: Callable[[str], None]) -> list[Line]:
-    """Measure what the promises are about; raise RunError when it fails."""
-    words = [
+def measure_promises(quick: bool, workers: int, on_progress: Callable[[str], None]) -> list[Line]:
+    """Measure everything that the promises need; raise RunError if that fails."""
+    arguments = [
         f"--pools={','.join(POOLS)}",
         f"--mixture={MIXTURE[quick]}",
         f"--chaos={CHAOS[quick]}",
     ]
-    return run.measure(quick, workers, tell, words, MORE_S[quick])
+    return run.measure_pools(quick, workers, on_progress, arguments, MORE_S[quick])
 
 
 def is_polling(workers: int) -> bool:
-    """Whether the workers of a pool poll by default on this machine."""
+    """Return whether the workers of a pool poll by default on this machine."""
     return configure(workers).setup.busy_wait > 0
 
 
-def judge_all(lines: Sequence[Line], servers: Sequence[Hop], polls: bool) -> list[Claim]:
-    """Judge every promise by the lines of `measure`, and by the servers' figures over HTTP.
+def check_promises(lines: Sequence[Line], servers: Sequence[Hop], polls: bool) -> list[CheckResult]:
+    """Check every promise by the lines of `measure_promises` and the servers' results over HTTP.
 
-    `polls`: workers polled before they slept. What was not measured is not known.
+    `polls`: workers poll before they sleep. Promises that were not measured have no result (None).
     """
-    slices = summary.slices_of(lines)
+    slices = summary.group_slices(lines)
     chaos_tests = [line for line in lines if line["kind"] == "chaos"]
     return [
         *(_times(promise, slices, polls) for promise in PROMISES),
         _mixture(lines),
-        *(claim for chaos in chaos_tests for claim in _chaos(chaos)),
+        *(result for chaos in chaos_tests for result in _chaos(chaos)),
         *_over_http(next((hop for hop in servers if hop.server == SERVER), None)),
     ]
 
 
 def _times(
     promise: Promise, slices: Mapping[tuple[str, int, str], list[Line]], polls: bool
-) -> Claim:
+) -> CheckResult:
     cell = promise.size, promise.concurrency
     one, other = (slices.get((*cell, pool), []) for pool in (promise.pool, promise.other))
-    found = summary.times_as_good(one, other, promise.concurrency)
+    found = summary.performance_ratio(one, other, promise.concurrency)
     what = f"{promise.pool}, {promise.size}, {promise.concurrency} at once"
-    least = promise.times if polls else promise.times_without_polling
-    return _claim(what, found, least, f" times {promise.other}")
+    minimum = promise.times if polls else promise.times_without_polling
+    return _check_minimum(what, found, minimum, f" times {promise.other}")
 
 
-def _mixture(lines: Sequence[Line]) -> Claim:
+def _mixture(lines: Sequence[Line]) -> CheckResult:
     p99: dict[str, dict[int, float]] = {POOL: {}, REFERENCE: {}}
     for line in lines:
         if line["kind"] == "mixture":
             p99[line["pool"]][line["round"]] = line["p99_us"]
     ours, theirs = p99[POOL], p99[REFERENCE]
-    found = ratio.geometric([(ours[n], theirs[n]) for n in ours if n in theirs])
-    what = "p99 of 1 ms among 50 ms"
-    return _claim(what, found, NO_WORSE, f" times {REFERENCE}")
+    found = ratio.geometric_mean_ratio([(ours[n], theirs[n]) for n in ours if n in theirs])
+    what = "p99 of 1 ms tasks among 50 ms tasks"
+    return _check_minimum(what, found, MIN_MIXTURE_RATIO, f" times {REFERENCE}")
 
 
-def _chaos(chaos: Line) -> Iterator[Claim]:
+def _chaos(chaos: Line) -> Iterator[CheckResult]:
     retried = " retried" if chaos["idempotent"] else ""
     what = f"{chaos['kills']} kills in {len(chaos['rates'])} s{retried}:"
-    most = 0 if chaos["idempotent"] else chaos["held"]  # by the killed workers
+    maximum = 0 if chaos["idempotent"] else chaos["held"]  # the tasks of the killed workers
     failed, before = chaos["failed"], chaos["calm_failed"]
-    lost = f"{failed} of {chaos['done']} tasks failed, {before} before it"
-    asked = f"{most} or fewer, none before"
-    yield Claim(f"{what} tasks", lost, asked, failed <= most and not before)
-    again, kills = chaos["restarts"], chaos["kills"]
-    yield Claim(f"{what} workers", f"{again} new workers", str(kills), again == kills)
+    measured = f"{failed} of {chaos['done']} tasks failed, {before} before the kills"
+    required = f"{maximum} or fewer, none before the kills"
+    yield CheckResult(f"{what} tasks", measured, required, failed <= maximum and not before)
+    restarts, kills = chaos["restarts"], chaos["kills"]
+    yield CheckResult(f"{what} workers", f"{restarts} restarts", str(kills), restarts == kills)
     calm = statistics.fmean(chaos["calm"])
-    kept = ratio.of_means([(calm, rate) for rate in chaos["rates"]])  # a dead second counts
-    yield _claim(f"{what} rate", kept, KEPT, " of the rate without")
+    # Seconds in which no task completed count, too.
+    share = ratio.ratio_of_means([(calm, rate) for rate in chaos["rates"]])
+    yield _check_minimum(f"{what} rate", share, MIN_CHAOS_RATE, " of the rate without kills")
 
 
-def _over_http(hop: Hop | None) -> Iterator[Claim]:
+def _over_http(hop: Hop | None) -> Iterator[CheckResult]:
     what = f"server {SERVER}, {hops.USERS} users:"
     rate, cpu = (hop.of_standard, hop.of_threads) if hop else (None, None)
-    yield _claim(f"{what} rate", rate, FASTER, f" times {hops.STANDARD}' requests/s")
-    asked = f"{ADDED:g} times the CPU that {hops.THREADS} add, or less"
-    yield _judged(f"{what} CPU", cpu, asked, 0.0, ADDED)
+    yield _check_minimum(f"{what} rate", rate, MIN_HTTP_RATE, f" times {hops.STANDARD}' requests/s")
+    required = f"{MAX_HTTP_CPU:g} times the CPU that {hops.THREADS} add, or less"
+    yield _check_range(f"{what} CPU", cpu, required, 0.0, MAX_HTTP_CPU)
 
 
-def _claim(what: str, found: Interval | None, least: float, unit: str) -> Claim:
-    return _judged(what, found, f"{least:.3g}{unit} or more", least, math.inf)
+def _check_minimum(what: str, found: Interval | None, minimum: float, unit: str) -> CheckResult:
+    return _check_range(what, found, f"{minimum:.3g}{unit} or more", minimum, math.inf)
 
 
-def _judged(what: str, found: Interval | None, asked: str, least: float, most: float) -> Claim:
-    """Judge a figure by its interval: it may lie beside what is asked for, but not across it."""
+def _check_range(
+    what: str, found: Interval | None, required: str, minimum: float, maximum: float
+) -> CheckResult:
+    """Check a value by its interval: passed inside the range, failed outside, else None."""
     if found is None:
-        return Claim(what, "not measured", asked, None)
+        return CheckResult(what, "not measured", required, None)
     value, low, high = found
-    is_kept, is_broken = least <= low and high <= most, high < least or most < low
-    passed = is_kept if is_kept or is_broken else None
-    return Claim(what, f"{value:.2f} ({low:.2f} to {high:.2f})", asked, passed)
+    is_inside, is_outside = minimum <= low and high <= maximum, high < minimum or maximum < low
+    passed = is_inside if is_inside or is_outside else None
+    return CheckResult(what, f"{value:.2f} ({low:.2f} to {high:.2f})", required, passed)

@@ -24,7 +24,7 @@ class Gil:
     switches: float | None
 
 
-def of(record: Record) -> Gil:
+def gil_figures(record: Record) -> Gil:
     """Derive them from one record: of a visit that asked for the GIL all are known, else few."""
     gamma, kappa = _wait_share(record), _inflation(record)
     is_known = gamma is not None and kappa and record.tasks.slots

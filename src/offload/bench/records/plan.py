@@ -35,7 +35,7 @@ class Plan:
     missing: str | None = None
 
     @property
-    def looks(self) -> sequential.Looks:
+    def design(self) -> sequential.SequentialDesign:
         """The numbers of visits after which it is asked whether they are enough."""
         return sequential.QUICK if self.quick else sequential.NORMAL
 

@@ -37,7 +37,7 @@ def due(plan: Plan, records: Sequence[Record]) -> list[Due]:
     Ask again when they are done: it depends on what they measured whether there is another round.
     """
     made = {(record.trial.kind, record.trial.round, record.key) for record in records}
-    for number in range(plan.looks.last + 1):
+    for number in range(plan.design.last + 1):
         kind = VISIT if number else LONG
         cases = plan.order(number) if number else plan.cases if plan.driver else ()
         todo = [
@@ -72,7 +72,7 @@ def is_finished(plan: Plan, own: Sequence[Record]) -> bool:
     if found.resolved:
         return True
     loaded_s = sum(record.trial.phases.get("load", 0.0) for record in visits)
-    return found.n >= plan.looks.counts[0] and loaded_s >= _enough_s(plan, found)
+    return found.n >= plan.design.counts[0] and loaded_s >= _enough_s(plan, found)
 
 
 def _enough_s(plan: Plan, found: Estimate) -> float:

@@ -1,1 +1,1 @@
-"""The statistics: pure functions on numbers. They read no file, no clock and no record."""
+"""Statistics: pure functions on numbers that read no files, clocks or records."""

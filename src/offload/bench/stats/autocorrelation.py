@@ -1,4 +1,4 @@
-"""Blocking: the interval of a share from samples that resemble their neighbours."""
+"""Blocking: the confidence interval of a share from autocorrelated samples."""
 
 from __future__ import annotations
 
@@ -9,18 +9,18 @@ from itertools import pairwise
 
 from offload.bench.stats import student_t
 
-LEAST = 8  # blocks, of which a deviation is taken
+MIN_BLOCKS = 8  # for a standard deviation
 
 
 def share_interval(values: Sequence[float], alpha: float = 0.05) -> tuple[float, float, float]:
-    """Give the mean of `values`, each from 0 to 1, and the ends of its interval.
+    """Return the mean of `values`, each from 0 to 1, and the lower and upper end of its interval.
 
-    It is Wilson's, of as many independent samples as have the standard error of these: never more
-    than there are. Raise ValueError without values. Source: Wilson 1927, Probable inference, the
-    law of succession, and statistical inference.
+    This is Wilson's interval for the effective sample size: the number of independent samples that
+    have the same standard error, at most the number of values. Raise ValueError without values.
+    Source: Wilson 1927, Probable inference, the law of succession, and statistical inference.
     """
     if not values:
-        raise ValueError("there is no share without samples")
+        raise ValueError("a share needs at least one sample")
     share, n = min(1.0, math.fsum(values) / len(values)), float(len(values))
     error = standard_error(values)
     if error > 0:
@@ -33,13 +33,13 @@ def share_interval(values: Sequence[float], alpha: float = 0.05) -> tuple[float,
 
 
 def standard_error(values: Sequence[float]) -> float:
-    """Give the standard error of a mean; 0 when it cannot be seen, for too few or equal values.
+    """Return the standard error of a mean; 0 when the values are equal or too few.
 
-    It is the largest over blocks of 1, 2, 4 ... samples. Source: Flyvbjerg and Petersen 1989,
-    Error estimates on averages of correlated data.
+    It is the largest estimate over blocks of 1, 2, 4 ... samples. Source: Flyvbjerg and Petersen
+    1989, Error estimates on averages of correlated data.
     """
     errors, blocks = [0.0], list(values)
-    while len(blocks) >= LEAST:
+    while len(blocks) >= MIN_BLOCKS:
         errors.append(statistics.pstdev(blocks) / math.sqrt(len(blocks) - 1))
         blocks = [(one + other) / 2 for one, other in list(pairwise(blocks))[::2]]
     return max(errors)

@@ -1,4 +1,4 @@
-"""Holds: how long the GIL stays with one thread, from looks at who has it."""
+"""GIL hold times: how long one thread keeps the GIL, from periodic samples of its state."""
 
 from __future__ import annotations
 
@@ -6,37 +6,38 @@ import math
 from collections.abc import Sequence
 
 
-def quantile_s(
+def hold_quantile_s(
     times: Sequence[float],
     locked: Sequence[int],
     switches: Sequence[int],
     every: float,
     share: float = 0.75,
 ) -> float | None:
-    """Give the length in s that `share` of the held time is spent in holds of, at most.
+    """Return the time-weighted `share` quantile of hold times in s; None if no sample was locked.
 
-    A hold is a run of looks at `times`, `every` s apart, that found the GIL locked with as many
-    switches counted: its ends lie half of `every` beyond its outer looks, in the mean. Time decides
-    and not their number, for a GIL that is asked for is let go thousands of times by a thread that
-    merely wakes up. None when no look found it locked.
+    With 0.75, three quarters of the held time are in holds of this length or shorter. A hold is a
+    run of samples at `times`, `every` s apart, in which the GIL is locked and its switch count does
+    not change. On average a hold starts and ends `every` / 2 outside its first and last sample.
+    Holds are weighted by their length and not counted, because threads that only wake up release a
+    requested GIL thousands of times.
     """
     lengths: list[float] = []
-    began: float | None = None
+    started: float | None = None
     counted = last = 0.0
     for at, is_locked, count in zip(times, locked, switches, strict=True):
-        if began is not None and not (is_locked and count == counted):
-            lengths.append(last - began + every)
-            began = None
+        if started is not None and not (is_locked and count == counted):
+            lengths.append(last - started + every)
+            started = None
         if is_locked:
-            began = at if began is None else began
+            started = at if started is None else started
             counted, last = count, at
-    if began is not None:
-        lengths.append(last - began + every)
-    return _by_time(lengths, share)
+    if started is not None:
+        lengths.append(last - started + every)
+    return _time_weighted_quantile(lengths, share)
 
 
-def _by_time(lengths: list[float], share: float) -> float | None:
-    """Give the length up to which `share` of their sum is reached, from the shortest on."""
+def _time_weighted_quantile(lengths: list[float], share: float) -> float | None:
+    """Return the length at which the sorted lengths add up to `share` of their sum."""
     enough, reached = share * math.fsum(lengths), 0.0
     for length in sorted(lengths):
         reached += length

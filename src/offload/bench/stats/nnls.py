@@ -1,4 +1,4 @@
-"""Least squares with coefficients that are not negative, for a handful of them."""
+"""Non-negative least squares (NNLS) for two or three coefficients."""
 
 from __future__ import annotations
 
@@ -6,29 +6,29 @@ import itertools
 import math
 from collections.abc import Sequence
 
-STEPS = 100  # a few are enough for data that the model fits
+STEPS = 100  # at most; a few suffice if the model fits
 HALVINGS = 30
 
 Rows = Sequence[Sequence[float]]
 
 
 def positive_log_fit(rows: Rows, values: Sequence[float]) -> tuple[float, ...]:
-    """Give the coefficients >= 0 that minimise the squares of log(value / (row . coefficients)).
+    """Return the coefficients >= 0 that minimise sum(log(value / (row . coefficients))^2).
 
-    The first column and the values must be above 0 and the others not below; ValueError otherwise.
+    Raise ValueError unless the first column and the values are above 0 and the rest at least 0.
     Source: Gauss-Newton with halved steps (Nocedal and Wright 2006, Numerical Optimization, 10.3);
     it starts from the linear fit, each row weighted by 1 / value.
     """
     if any(row[0] <= 0 or min(row) < 0 for row in rows) or min(values) <= 0:
         raise ValueError("a logarithmic fit needs a first column and values above 0")
-    best = positive_fit(_divided(rows, values), [1.0] * len(values))
-    assert best  # the first coefficient alone is above 0
+    best = positive_fit(_divide_rows(rows, values), [1.0] * len(values))
+    assert best  # the fit of the first coefficient alone is always possible
     error = _error(rows, values, best)
     for _ in range(STEPS):
         now = [_dot(row, best) for row in rows]
         # near `now`, log(value / model) = 1 + log(value / now) - model / now
         aims = [1 + math.log(v / m) for v, m in zip(values, now, strict=True)]
-        step = positive_fit(_divided(rows, now), aims) or best
+        step = positive_fit(_divide_rows(rows, now), aims) or best
         for _ in range(HALVINGS):
             if (smaller := _error(rows, values, step)) < error:
                 break
@@ -40,10 +40,10 @@ def positive_log_fit(rows: Rows, values: Sequence[float]) -> tuple[float, ...]:
 
 
 def positive_fit(rows: Rows, values: Sequence[float]) -> tuple[float, ...] | None:
-    """Give the coefficients that bring row . coefficients nearest to the values.
+    """Return the least-squares coefficients: the first above 0, the others at least 0.
 
-    The first is above 0, the others 0 or more; None when there are none such. Every subset of the
-    others is tried, which is meant for two or three of them. Source: Lawson and Hanson 1974,
+    None if no fit satisfies this. Every subset of the other coefficients is tried, which is
+    practical for two or three of them. Source: Lawson and Hanson 1974,
     Solving Least Squares Problems, 23.3: the optimum is the free optimum of one subset.
     """
     width = len(rows[0])
@@ -61,7 +61,10 @@ def positive_fit(rows: Rows, values: Sequence[float]) -> tuple[float, ...] | Non
 
 
 def _solve(rows: Rows, values: Sequence[float]) -> list[float] | None:
-    """Solve the normal equations by Gauss and Jordan, columns scaled to 1; None when singular."""
+    """Solve the normal equations by Gauss-Jordan elimination; return None if they are singular.
+
+    Columns are scaled to norm 1.
+    """
     columns = list(zip(*rows, strict=True))
     norms = [math.hypot(*column) for column in columns]
     if min(norms) == 0:
@@ -69,7 +72,7 @@ def _solve(rows: Rows, values: Sequence[float]) -> list[float] | None:
     units = [[x / norm for x in column] for column, norm in zip(columns, norms, strict=True)]
     table = [[*(_dot(u, v) for v in units), _dot(u, values)] for u in units]
     for i in range(len(table)):
-        if table[i][i] < 1e-12:  # such a matrix needs no pivots: what is left is above 0, or none
+        if table[i][i] < 1e-12:  # positive semidefinite: needs no pivoting
             return None
         table[i] = [x / table[i][i] for x in table[i]]
         for j in range(len(table)):
@@ -78,7 +81,7 @@ def _solve(rows: Rows, values: Sequence[float]) -> list[float] | None:
     return [row[-1] / norm for row, norm in zip(table, norms, strict=True)]
 
 
-def _divided(rows: Rows, by: Sequence[float]) -> list[list[float]]:
+def _divide_rows(rows: Rows, by: Sequence[float]) -> list[list[float]]:
     return [[x / y for x in row] for row, y in zip(rows, by, strict=True)]
 
 

@@ -1,6 +1,6 @@
-"""The audit of a rate: whether its response time agrees, and what bounds it at all.
+"""Operational laws: check a rate against its response time, and compute its upper bounds.
 
-Times are seconds, rates requests a second. What is not known is None, and None comes out.
+Times are in seconds, rates in requests/s. Unknown values are None, and give None.
 """
 
 from __future__ import annotations
@@ -14,17 +14,18 @@ POOL, USERS, CPU = "pool", "users", "cpu"
 
 @dataclass(frozen=True)
 class Ceiling:
-    """A rate that cannot be exceeded, in requests a second, and by `kind` what bounds it."""
+    """An upper bound of the rate in requests/s; `kind` names the limiting resource."""
 
     kind: str
     rate: float
 
 
 def little_ratio(rate: float | None, response_s: float | None, users: float | None) -> float | None:
-    """Give X R / c: 1 when rate and mean response time tell of the same `users` in the server.
+    """Return X R / c: 1 if rate x mean response time equals the number of concurrent `users`.
 
-    It says nothing of a response time that was itself derived by Little's law. Raise ValueError
-    for numbers below 0. Source: Little 1961, A proof for the queuing formula L = lambda W.
+    The ratio is meaningless if the response time was itself derived by Little's law. Raise
+    ValueError for negative numbers. Source: Little 1961, A proof for the queuing formula L = lambda
+    W.
     """
     _check(rate, response_s, users)
     if rate is None or response_s is None or not users:
@@ -40,12 +41,12 @@ def ceilings(
     cores: float | None = None,
     cpu_s: float | None = None,
 ) -> list[Ceiling]:
-    """Give the ceilings that are known, the lowest first.
+    """Return the ceilings whose inputs are known, the lowest first.
 
-    pool: workers / service_s, where a request keeps one worker for `service_s`;
-    users: users / service_s, where each has one request under way and none is faster than that;
-    cpu: cores / cpu_s, where a request takes `cpu_s` of CPU time in all processes of the server.
-    A time of 0 is no bound. Raise ValueError for numbers below 0.
+    pool: workers / service_s, if a request occupies one worker for `service_s`;
+    users: users / service_s, if each user has one request in flight and none is faster than that;
+    cpu: cores / cpu_s, if a request takes `cpu_s` of CPU time in all processes of the server.
+    A time of 0 gives no ceiling. Raise ValueError for negative numbers.
 
     Source: the operational laws of Denning and Buzen 1978, The operational analysis of queueing
     network models (utilisation law and asymptotic bounds).
@@ -60,8 +61,8 @@ def ceilings(
     return sorted(known, key=lambda ceiling: ceiling.rate)
 
 
-def reached(rate: float | None, known: Sequence[Ceiling]) -> float | None:
-    """Give the share of the lowest ceiling that `rate` reaches: 1 is all; more is an error."""
+def share_of_ceiling(rate: float | None, known: Sequence[Ceiling]) -> float | None:
+    """Return `rate` as a share of the lowest ceiling; more than 1 indicates an error."""
     _check(rate)
     lowest = min((ceiling.rate for ceiling in known), default=None)
     return None if rate is None or not lowest else rate / lowest
@@ -69,4 +70,6 @@ def reached(rate: float | None, known: Sequence[Ceiling]) -> float | None:
 
 def _check(*numbers: float | None) -> None:
     if not all(number is None or 0 <= number < math.inf for number in numbers):
-        raise ValueError(f"rates, times and counts are numbers from 0 on or None, not {numbers}")
+        raise ValueError(
+            f"rates, times and counts must be numbers of 0 or more or None, not {numbers}"
+        )

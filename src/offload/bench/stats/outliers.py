@@ -1,26 +1,26 @@
-"""Outliers: visits that are further from the others than those are from each other."""
+"""Outliers: values far from the median, measured in median absolute deviations (MAD)."""
 
 from __future__ import annotations
 
 import statistics
 from collections.abc import Sequence
 
-FEWEST = 5  # below it nobody can say which of the values is the odd one
-LIMIT = 5.0  # median absolute deviations, about 3.4 standard deviations of normal values
-FLOOR = 0.005  # a guess: MAD of the quietest case, as a share; 5 of it are 2.5 %, a real difference
+MIN_VALUES = 5  # with fewer it is unclear which value is the outlier
+LIMIT = 5.0  # MAD; about 3.4 standard deviations of normal values
+FLOOR = 0.005  # smallest MAD, a share of the median: 5 of them are 2.5 %, which matters; a guess
 
 
 def outliers(values: Sequence[float | None]) -> list[int]:
-    """Give the indexes of the values that are more than 5 MAD away from the median.
+    """Return the indexes of the values that are more than 5 MAD away from the median.
 
-    None is left out, and fewer than 5 values have no outlier. The MAD, the median distance from
-    the median, counts as 0.5 % of the median at least: where most values are equal it is 0, and
-    each of the others would be an outlier. The unit is that of the values.
+    None is ignored, and fewer than 5 values have no outliers. The MAD, the median distance from the
+    median, is at least 0.5 % of the median: if most values are equal it would be 0, and every other
+    value would be an outlier.
 
     Source: Hampel 1974, The influence curve and its role in robust estimation.
     """
     known = [value for value in values if value is not None]
-    if len(known) < FEWEST:
+    if len(known) < MIN_VALUES:
         return []
     median = statistics.median(known)
     mad = statistics.median(abs(value - median) for value in known)

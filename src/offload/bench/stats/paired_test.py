@@ -1,4 +1,4 @@
-"""The verdict on two cases that were measured in pairs: whether B is faster than A."""
+"""Paired test of two cases A and B: whether B is faster than A."""
 
 from __future__ import annotations
 
@@ -15,15 +15,16 @@ FASTER, SLOWER, SAME, TINY, UNRESOLVED = "faster", "slower", "same", "tiny", "un
 
 @dataclass(frozen=True)
 class Verdict:
-    """What the pairs say of B against A. Ratios are B over A: above 1, B is faster than A.
+    """The comparison of B with A. Ratios are B over A: above 1, B is faster than A.
 
-    `low` and `high` are the interval of `ratio`, `pairs` counts what was measured, and `p` is the
-    two-sided p of this look alone. `sd` is the standard deviation of the pairs' log-ratios, about
-    a share. `more_pairs` would settle it: at least 1 when unresolved, and 0 otherwise. None is not
-    known: it takes two pairs.
+    `outcome` is FASTER, SLOWER, SAME, TINY or UNRESOLVED. `low` and `high` are the ends of the
+    confidence interval of `ratio`, and `p` is the two-sided p value of this analysis alone. `sd` is
+    the standard deviation of the pairs' log-ratios, which is about a share. `more_pairs` estimates
+    how many further pairs give an outcome: at least 1 if unresolved, else 0. Fields that need two
+    pairs are None with fewer.
     """
 
-    word: str
+    outcome: str
     ratio: float | None
     low: float | None
     high: float | None
@@ -38,85 +39,92 @@ def compare(
     alpha: float = sequential.PAIRS.level,
     effect: float = EFFECT,
 ) -> Verdict:
-    """Compare the rates (A, B) of `pairs`, in one unit; ask at the counts of `looks.PAIRS` only.
+    """Compare the rates (A, B) of `pairs`, in the same unit.
 
-    The first of these that is true is the word, with `effect` a share, 1 + effect to both sides:
-    faster, slower: the interval excludes 1 and the ratio is beyond the effect;
-    same: the whole interval is inside the effect (also when it excludes 1);
-    tiny: the interval excludes 1, the ratio is below the effect; unresolved: anything else.
-    Raise ValueError for rates that are not numbers above 0, and for an alpha or effect below 0.
+    Call this only at the counts of `sequential.PAIRS`: more analyses raise the error rate.
+    `effect` is a share, and its range is from 1 / (1 + effect) to 1 + effect. The outcome is the
+    first that applies:
+    faster, slower: the interval excludes 1, and the ratio is outside the range;
+    same: the whole interval is inside the range (even if it excludes 1);
+    tiny: the interval excludes 1, but the ratio is inside the range;
+    unresolved: none of these.
+    Raise ValueError for rates that are not numbers above 0 and for an invalid alpha or effect.
 
     Source: paired t test of the log-ratios (Student 1908); "same" is the two one-sided tests of
     Schuirmann 1987.
     """
     if not all(0 < rate < math.inf for pair in pairs for rate in pair):
-        raise ValueError("a pair is two rates above 0: leave out pairs that have none")
+        raise ValueError("a pair must be two rates above 0: leave out pairs without")
     if not (0 < alpha < 1 and effect > 0):
-        raise ValueError(f"alpha and effect are shares above 0, not {alpha} and {effect}")
+        raise ValueError(f"alpha and effect must be shares above 0, not {alpha} and {effect}")
     n, logs = len(pairs), [math.log(b) - math.log(a) for a, b in pairs]
     if n < 2:
         ratio = math.exp(logs[0]) if logs else None
         return Verdict(UNRESOLVED, ratio, None, None, n, None, None)
     mean, sd = statistics.fmean(logs), statistics.stdev(logs)
     low, high = student_t.mean_interval(logs, alpha)
-    word = _word(mean, low, high, math.log1p(effect))
-    more = further(sd, n, effect) if word == UNRESOLVED else 0
-    p = _p(mean, sd, n)
-    return Verdict(word, math.exp(mean), math.exp(low), math.exp(high), n, more, p, sd)
+    outcome = _classify(mean, low, high, math.log1p(effect))
+    more = additional_pairs(sd, n, effect) if outcome == UNRESOLVED else 0
+    p = _p_value(mean, sd, n)
+    return Verdict(outcome, math.exp(mean), math.exp(low), math.exp(high), n, more, p, sd)
 
 
-def further(sd: float, done: int, effect: float = EFFECT) -> int:
-    """Give how many pairs beyond `done` would settle a verdict whose pairs vary by `sd`.
+def additional_pairs(sd: float, done: int, effect: float = EFFECT) -> int:
+    """Return how many pairs, beyond those `done`, would resolve a verdict; at least 1.
 
-    N = (2.1 sd / effect)^2 in all, at least one more. `sd` and `effect` are shares. Source: the
-    half-width of N pairs' interval, about 2.1 sd / sqrt(N) (Student 1908), is then the effect.
+    N = (2.1 sd / effect)^2 in total, with `sd` and `effect` as shares. Source: the half-width of
+    the interval of N pairs, about 2.1 sd / sqrt(N) (Student 1908), then equals the effect.
     """
     return max(1, math.ceil((2.1 * sd / effect) ** 2) - done)
 
 
 def holm(p_values: Sequence[float], alpha: float = sequential.PAIRS.level) -> list[bool]:
-    """Say which of several p values survive when one wrong among all of them may err in `alpha`.
+    """Return which hypotheses Holm's method rejects, with a family-wise error rate of `alpha`.
 
-    The default is the level of one look, which is 5 % over all looks, as in `compare`; for p
-    values of samples that were looked at once it is 0.05.
+    The default is the level of one analysis, which is 5 % over all analyses, as in `compare`. Use
+    0.05 for p values of samples that are analysed only once.
     Source: Holm 1979, A simple sequentially rejective multiple test procedure.
     """
-    survives = [False] * len(p_values)
+    rejected = [False] * len(p_values)
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
         if not p_values[index] <= alpha / (len(p_values) - rank):
             break
-        survives[index] = True
-    return survives
+        rejected[index] = True
+    return rejected
 
 
-def together(
+def adjust_verdicts(
     verdicts: Sequence[Verdict], alpha: float = sequential.PAIRS.level, effect: float = EFFECT
 ) -> list[Verdict]:
-    """Give the verdicts of one table, in their order, corrected by `holm` for being several.
+    """Return the verdicts of one table, in their order, corrected by `holm` for multiple testing.
 
-    A difference (faster, slower or tiny) that does not survive becomes unresolved; its interval
-    stays that of the pair alone. `alpha` and `effect` are those of `compare`.
+    A difference (faster, slower or tiny) that is no longer significant becomes unresolved; its
+    interval does not change. `alpha` and `effect` are those of `compare`.
     """
-    survives = holm([1.0 if verdict.p is None else verdict.p for verdict in verdicts], alpha)
+    significant = holm([1.0 if verdict.p is None else verdict.p for verdict in verdicts], alpha)
     return [
-        replace(verdict, word=UNRESOLVED, more_pairs=further(verdict.sd, verdict.pairs, effect))
-        if verdict.word in (FASTER, SLOWER, TINY) and not kept and verdict.sd is not None
+        replace(
+            verdict,
+            outcome=UNRESOLVED,
+            more_pairs=additional_pairs(verdict.sd, verdict.pairs, effect),
+        )
+        if verdict.outcome in (FASTER, SLOWER, TINY) and not kept and verdict.sd is not None
         else verdict
-        for verdict, kept in zip(verdicts, survives, strict=True)
+        for verdict, kept in zip(verdicts, significant, strict=True)
     ]
 
 
-def _word(mean: float, low: float, high: float, effect: float) -> str:
-    """Choose the word; everything is a logarithm, so A and B are exchanged by changing signs."""
-    excludes = low > 0 or high < 0
-    if excludes and abs(mean) > effect:
+def _classify(mean: float, low: float, high: float, effect: float) -> str:
+    """Return the outcome. Arguments are logarithms, so exchanging A and B changes only signs."""
+    excludes_1 = low > 0 or high < 0
+    if excludes_1 and abs(mean) > effect:
         return FASTER if mean > 0 else SLOWER
     if -effect < low and high < effect:
         return SAME
-    return TINY if excludes else UNRESOLVED
+    return TINY if excludes_1 else UNRESOLVED
 
 
-def _p(mean: float, sd: float, n: int) -> float:
-    if sd == 0:  # identical pairs leave no doubt, or no difference
+def _p_value(mean: float, sd: float, n: int) -> float:
+    if sd == 0:  # all pairs have the same ratio
         return 0.0 if mean else 1.0
     return student_t.two_sided_p(mean / sd * math.sqrt(n), n - 1)

@@ -1,4 +1,4 @@
-"""Ratios of what was measured together, with their intervals: of means, and means of ratios."""
+"""Ratios of paired values, with confidence intervals: mean of ratios, and ratio of means."""
 
 from __future__ import annotations
 
@@ -8,13 +8,15 @@ from collections.abc import Sequence
 
 from offload.bench.stats import student_t
 
-Interval = tuple[float, float, float]  # a figure, and the two ends of its interval
+Interval = tuple[float, float, float]  # value, lower end, upper end
 
 
-def geometric(pairs: Sequence[tuple[float, float]], alpha: float = 0.05) -> Interval | None:
-    """Give the geometric mean of y / x over the pairs (x, y), all above 0; None below two pairs.
+def geometric_mean_ratio(
+    pairs: Sequence[tuple[float, float]], alpha: float = 0.05
+) -> Interval | None:
+    """Return the geometric mean of y / x over the pairs (x, y), all above 0; None below two pairs.
 
-    The interval is Student's of the logarithms, which turn times as good into so much better.
+    The interval is the t interval of the log ratios, transformed back.
     """
     if len(pairs) < 2:
         return None
@@ -23,12 +25,11 @@ def geometric(pairs: Sequence[tuple[float, float]], alpha: float = 0.05) -> Inte
     return math.exp(statistics.fmean(logs)), math.exp(low), math.exp(high)
 
 
-def of_means(pairs: Sequence[tuple[float, float]], alpha: float = 0.05) -> Interval | None:
-    """Give mean(y) / mean(x) of the pairs (x, y) and the two ends of its interval.
+def ratio_of_means(pairs: Sequence[tuple[float, float]], alpha: float = 0.05) -> Interval | None:
+    """Return mean(y) / mean(x) of the pairs (x, y), with its interval.
 
-    None below two pairs, or when the mean of x is not above 0: then there is nothing to be a
-    multiple of. Source: Cochran 1977, Sampling Techniques, 2.11: the residuals y - R x have the
-    ratio's variance, times the squared mean of x.
+    None below two pairs, or if the mean of x is not above 0. Source: Cochran 1977, Sampling
+    Techniques, 2.11: the residuals y - R x have the ratio's variance, times the squared mean of x.
     """
     if len(pairs) < 2 or (mean := statistics.fmean(x for x, _ in pairs)) <= 0:
         return None

@@ -1,19 +1,21 @@
-"""What an interval that was measured means for a ratio that was claimed."""
+"""Replication: compare a measured confidence interval with a published ratio."""
 
 from __future__ import annotations
 
 HOLDS, IN_PART, DOES_NOT = "holds", "holds in part", "does not hold"
 NOT_COMPARABLE, UNRESOLVED = "not comparable", "unresolved"
-SLACK = 1.1  # by which an interval is widened, and within which there is no difference
+TOLERANCE = 1.1  # factor that widens an interval; smaller ratios are no difference
 
 
-def word_of(claimed: float | None, alike: bool, low: float, high: float) -> str:
-    """Say what an interval of a ratio here means for the one that was claimed (None: only more).
+def classify_replication(claimed: float | None, alike: bool, low: float, high: float) -> str:
+    """Return the verdict on a `claimed` ratio (None: any ratio above 1) for a measured interval.
 
-    holds: the interval, widened by SLACK, contains the claim, or lies wholly farther from 1 on the
-    same side; holds in part: the same direction, another size; does not hold: the other direction,
-    or no difference where one was claimed: the interval contains 1, and no ratio that is nearer to
-    the claimed one than to 1. With `alike` no difference is what was claimed.
+    holds: the interval, widened by TOLERANCE, contains the claimed ratio, or is entirely farther
+    from 1 on the same side;
+    holds in part: the direction is the same, but the difference is smaller;
+    does not hold: the direction is opposite, or the interval contains 1 but no ratio that is closer
+    to the claimed one than to 1.
+    With `alike` the claim is that there is no difference.
     """
     if alike:
         return _alike(claimed or 1.0, low, high)
@@ -21,34 +23,39 @@ def word_of(claimed: float | None, alike: bool, low: float, high: float) -> str:
         claimed, low, high = 1 / claimed, 1 / high, 1 / low
     if claimed is None:
         claimed = 1.0
-    is_narrow = high / low <= SLACK**2
+    is_narrow = high / low <= TOLERANCE**2
     if low > 1:
-        return HOLDS if high * SLACK >= claimed else IN_PART
-    if is_narrow and low / SLACK <= claimed <= high * SLACK and claimed > 1:
+        return HOLDS if high * TOLERANCE >= claimed else IN_PART
+    if is_narrow and low / TOLERANCE <= claimed <= high * TOLERANCE and claimed > 1:
         return HOLDS
-    if high < 1 or high <= max(SLACK, claimed**0.5):
+    if high < 1 or high <= max(TOLERANCE, claimed**0.5):
         return DOES_NOT
     return UNRESOLVED
 
 
-def reason_of(word: str, claimed: float | None, alike: bool, low: float, high: float) -> str:
-    """Say in a few words why `word_of` said `word`."""
+def explain_replication(
+    verdict: str, claimed: float | None, alike: bool, low: float, high: float
+) -> str:
+    """Return the reason for the `verdict` of `classify_replication`, in a few words."""
     if alike:
         known = {HOLDS: "no difference that matters", DOES_NOT: "there is a difference"}
-        return known.get(word, "more visits must tell")
-    if word == HOLDS:
-        is_more = claimed is not None and (low / SLACK > claimed > 1 or high * SLACK < claimed < 1)
-        as_said = "larger, as claimed" if claimed is None else "as published"
-        return "the difference is larger here" if is_more else as_said
+        return known.get(verdict, "more visits are needed")
+    if verdict == HOLDS:
+        is_more = claimed is not None and (
+            low / TOLERANCE > claimed > 1 or high * TOLERANCE < claimed < 1
+        )
+        as_claimed = "larger, as claimed" if claimed is None else "as published"
+        return "the difference is larger here" if is_more else as_claimed
     return {
         IN_PART: "the same direction, a smaller difference",
         DOES_NOT: "the other direction" if high < 1 or low > 1 else "no difference here",
-    }.get(word, "the interval is too wide")
+    }.get(verdict, "the interval is too wide")
 
 
 def _alike(claimed: float, low: float, high: float) -> str:
-    if high / low <= SLACK**2 and (
-        low / SLACK <= claimed <= high * SLACK or (low >= 1 / SLACK and high <= SLACK)
+    if high / low <= TOLERANCE**2 and (
+        low / TOLERANCE <= claimed <= high * TOLERANCE
+        or (low >= 1 / TOLERANCE and high <= TOLERANCE)
     ):
         return HOLDS
-    return DOES_NOT if low > SLACK or high < 1 / SLACK else UNRESOLVED
+    return DOES_NOT if low > TOLERANCE or high < 1 / TOLERANCE else UNRESOLVED

@@ -1,7 +1,7 @@
-"""The judge of the method: what its intervals and verdicts do where the truth is known.
+"""Validation by resampling: error rates of the intervals and verdicts where the truth is known.
 
-Real visits and pairs are resampled with replacement (Efron 1979, Bootstrap
-methods: another look at the jackknife), so that their spread, skew and stragglers stay real.
+Real visits and pairs are resampled with replacement (Efron 1979, Bootstrap methods: another look at
+the jackknife), so that their spread, skew and outliers are realistic.
 """
 
 from __future__ import annotations
@@ -15,18 +15,18 @@ from dataclasses import dataclass
 from offload.bench.stats import paired_test, sequential, student_t
 from offload.bench.stats.estimate import Estimate, estimate
 
-PROMISED = 0.95  # of the intervals contain the truth
-ERROR = 0.05  # at most, of the comparisons of a case with itself say that it differs
-POWER = 0.90  # at least, of the true differences are found
+NOMINAL_COVERAGE = 0.95  # share of intervals that contain the truth
+MAX_FALSE_POSITIVES = 0.05  # share of comparisons of a case with itself
+MIN_POWER = 0.90  # share of true differences that are detected
 
 Pairs = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
-class Judged:
-    """How often something happened: `hits` of `trials`, `low` and `high` as shares, from 0 to 1.
+class ResamplingResult:
+    """The number of `hits` in `trials`; `passed` says whether their share meets the requirement.
 
-    These are the ends of the exact binomial interval (95 %). `passed` is what is asked of it.
+    `low` and `high` are the ends of the exact binomial 95 % interval, shares from 0 to 1.
     """
 
     hits: int
@@ -46,49 +46,49 @@ def coverage(
     truth: float | None = None,
     runs: int = 100,
     rng: random.Random | None = None,
-    schedule: sequential.Looks = sequential.NORMAL,
+    design: sequential.SequentialDesign = sequential.NORMAL,
     target: float | None = None,
-) -> Judged:
-    """Count the runs whose interval, where the stop rule ended them, contains the truth.
+) -> ResamplingResult:
+    """Count the simulated runs whose final interval contains the true rate.
 
-    Each run draws its visits from `rates`, requests a second, at least 300 of one case. `truth` is
-    their geometric mean when None; `schedule` and `target` are those of `estimate`. Passed when
-    95 % is between low and high: too many hits fail too (intervals that are wider than promised).
-    Raise ValueError without rates or for one that is not above 0.
+    Each run samples its visits from `rates` in requests/s, which should be at least 300 of one
+    case. `truth` is by default their geometric mean; `design` and `target` are those of `estimate`.
+    Passes if 95 % is between `low` and `high`; too many hits also fail, because the intervals are
+    then too wide. Raise ValueError without rates or for one that is not above 0.
     """
-    rng = rng or random.Random(0)  # noqa: S311 (no secret: a run that can be repeated)
+    rng = rng or random.Random(0)  # noqa: S311 (no secret: a reproducible run)
     if not rates:
-        raise ValueError("without rates there is nothing to resample")
+        raise ValueError("there are no rates: nothing to resample")
     true = statistics.geometric_mean(rates) if truth is None else truth
     hits = 0
     for _ in range(runs):
-        drawn = rng.choices(rates, k=schedule.last)
-        end = _stopped(drawn, schedule, target)
+        drawn = rng.choices(rates, k=design.last)
+        end = _final_estimate(drawn, design, target)
         hits += end.low is not None and end.high is not None and end.low <= true <= end.high
     low, high = student_t.binomial_interval(hits, runs)
-    return Judged(hits, runs, low, high, low <= PROMISED <= high)
+    return ResamplingResult(hits, runs, low, high, low <= NOMINAL_COVERAGE <= high)
 
 
-def aa(
+def aa_test(
     pairs: Pairs,
     comparisons: int = 200,
     rng: random.Random | None = None,
     effect: float = paired_test.EFFECT,
-) -> Judged:
-    """Count the comparisons of a case with itself that say faster or slower at one of the looks.
+) -> ResamplingResult:
+    """Count the false positives: comparisons of a case with itself that end as faster or slower.
 
-    `pairs` are rates (A, B) of one and the same case; each drawn pair is exchanged or not at
-    random, so that the truth is 1. `effect` is the smallest difference that matters, a share.
-    Passed when `low` is 5 % or less. Raise ValueError without pairs or for rates not above 0.
+    `pairs` are rates (A, B) of the same case; A and B are exchanged at random, so the true ratio is
+    1. `effect` is the smallest difference that matters, a share. Passes if `low` is at most 5 %.
+    Raise ValueError without pairs or for rates that are not above 0.
     """
     rng = rng or random.Random(0)  # noqa: S311
     hits = 0
     for _ in range(comparisons):
-        drawn = _drawn(pairs, rng, sequential.PAIRS.last)
+        drawn = _resample(pairs, rng, sequential.PAIRS.last)
         drawn = [(b, a) if rng.random() < 0.5 else (a, b) for a, b in drawn]
-        hits += _word(drawn, effect) in (paired_test.FASTER, paired_test.SLOWER)
+        hits += _final_outcome(drawn, effect) in (paired_test.FASTER, paired_test.SLOWER)
     low, high = student_t.binomial_interval(hits, comparisons)
-    return Judged(hits, comparisons, low, high, low <= ERROR)
+    return ResamplingResult(hits, comparisons, low, high, low <= MAX_FALSE_POSITIVES)
 
 
 def power(
@@ -98,46 +98,48 @@ def power(
     comparisons: int = 200,
     rng: random.Random | None = None,
     most: int = 20,
-) -> Judged:
-    """Count the comparisons of `most` pairs or fewer that find B faster by `effect`, a share.
+) -> ResamplingResult:
+    """Count the comparisons of at most `most` pairs that detect that B is faster by `effect`.
 
-    The log-ratios of `pairs` are centred, scaled to the standard deviation `sd` and moved by
-    log(1 + effect). Passed when 90 % find it. Raise ValueError for pairs that do not vary
-    or are fewer than two.
+    The log-ratios of `pairs` are centred, scaled to the standard deviation `sd` and shifted by
+    log(1 + effect); `effect` and `sd` are shares. Passes if at least 90 % detect it. Raise
+    ValueError for fewer than two pairs, or if they do not vary.
     """
     rng = rng or random.Random(0)  # noqa: S311
     logs = [math.log(b / a) for a, b in pairs]
     mean = statistics.fmean(logs) if logs else 0.0
     if len(logs) < 2 or not (spread := statistics.stdev(logs)):
-        raise ValueError("pairs that do not vary cannot be scaled to vary")
-    moved = [math.log1p(effect) + (x - mean) * sd / spread for x in logs]
-    true = [(1.0, math.exp(x)) for x in moved]
-    found = (_word(_drawn(true, rng, most)) for _ in range(comparisons))
-    hits = sum(word == paired_test.FASTER for word in found)
+        raise ValueError("pairs without variance cannot be scaled")
+    shifted = [math.log1p(effect) + (x - mean) * sd / spread for x in logs]
+    true = [(1.0, math.exp(x)) for x in shifted]
+    found = (_final_outcome(_resample(true, rng, most)) for _ in range(comparisons))
+    hits = sum(outcome == paired_test.FASTER for outcome in found)
     low, high = student_t.binomial_interval(hits, comparisons)
-    return Judged(hits, comparisons, low, high, hits >= POWER * comparisons)
+    return ResamplingResult(hits, comparisons, low, high, hits >= MIN_POWER * comparisons)
 
 
-def _stopped(rates: Sequence[float], schedule: sequential.Looks, target: float | None) -> Estimate:
-    """Look as a run does, and give the estimate that ends it."""
-    for n in schedule.counts:
-        end = estimate(rates[:n], schedule, target)
+def _final_estimate(
+    rates: Sequence[float], design: sequential.SequentialDesign, target: float | None
+) -> Estimate:
+    """Return the estimate at which a run stops."""
+    for n in design.counts:
+        end = estimate(rates[:n], design, target)
         if end.resolved:
             break
     return end
 
 
-def _word(pairs: Pairs, effect: float = paired_test.EFFECT) -> str:
-    """Look as a comparison does, and give the word that ends it."""
-    word = paired_test.UNRESOLVED
+def _final_outcome(pairs: Pairs, effect: float = paired_test.EFFECT) -> str:
+    """Return the outcome at which a comparison stops."""
+    outcome = paired_test.UNRESOLVED
     for n in (count for count in sequential.PAIRS.counts if count <= len(pairs)):
-        word = paired_test.compare(pairs[:n], sequential.PAIRS.level, effect).word
-        if word != paired_test.UNRESOLVED:
+        outcome = paired_test.compare(pairs[:n], sequential.PAIRS.level, effect).outcome
+        if outcome != paired_test.UNRESOLVED:
             break
-    return word
+    return outcome
 
 
-def _drawn(pairs: Pairs, rng: random.Random, count: int) -> list[tuple[float, float]]:
+def _resample(pairs: Pairs, rng: random.Random, count: int) -> list[tuple[float, float]]:
     if not pairs:
-        raise ValueError("without pairs there is nothing to resample")
+        raise ValueError("there are no pairs: nothing to resample")
     return rng.choices(pairs, k=count)

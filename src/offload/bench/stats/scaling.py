@@ -1,7 +1,8 @@
-"""Scaling: which curve the rate follows over users or workers, and where it stops to grow.
+"""Scaling models: fit the rate as a function of users or workers, and find where it stops rising.
 
-Two models, both fitted to log(rate), so that a residual is a share: the knee (a pool: its rate
-rises with N until nothing is idle) and the USL (contention and coherency slow every worker down).
+Two models are fitted to log(rate), so residuals are shares: the knee (a pool whose rate rises with
+N until it is saturated) and the Universal Scalability Law (USL: contention and coherency delays
+slow all workers).
 """
 
 from __future__ import annotations
@@ -14,22 +15,23 @@ from statistics import fmean
 from offload.bench.stats import nnls
 
 KNEE, USL = "knee", "usl"
-POINTS = 6  # different N: AICc needs two more than the USL's 3 parameters and the noise
-REFUSED = 0.10  # residual, as a share: no model that is off by more is shown
-FLOOR = 1e-3  # a guess: no rate is known better, so no model is rewarded for following it closer
+MIN_POINTS = 6  # distinct N: AICc needs 2 more than its parameters (USL: 3 and the noise)
+MAX_RESIDUAL = 0.10  # a share; a model with a larger one is not reported
+FLOOR = 1e-3  # accuracy of a rate, a guess: a smaller residual does not improve the AICc
 
 Points = Sequence[tuple[float, float]]
 
 
 @dataclass(frozen=True)
 class Fit:
-    """A model fitted to (N, rate in requests a second).
+    """A model fitted to points (N, rate in requests/s).
 
-    `parameters` of a knee are `demand_s` (D, seconds one request keeps its user or worker busy)
-    and `rate_max`; of a USL `rate_1` (lambda, the rate of one), `sigma` and `kappa`. None: the
-    points do not show it. `predicted` are the rates at the points, in their order; `residual` is
-    the largest |predicted / measured - 1|. `peak` is the N where the rate is largest or becomes
-    flat, None when that is not between the points: what nobody measured is not claimed.
+    `parameters` of a knee are `demand_s` (D, seconds for which a request occupies its user or
+    worker) and `rate_max`; of a USL `rate_1` (lambda, the rate at N = 1), `sigma` and `kappa`. A
+    parameter is None if the points do not determine it. `predicted` has the rate at each point;
+    `residual` is the largest |predicted / measured - 1|. `peak` is the N at which the rate is
+    highest or becomes flat; None outside the measured range, because the model does not
+    extrapolate.
     """
 
     model: str
@@ -42,59 +44,62 @@ class Fit:
 
 @dataclass(frozen=True)
 class Choice:
-    """The fit that is worth showing, or None and in one line why there is none."""
+    """The better model, or None with the `reason` in one line."""
 
     fit: Fit | None
     reason: str | None = None
 
 
 def choose(points: Points) -> Choice:
-    """Choose between knee and USL by the smaller AICc; refuse both when that one does not fit.
+    """Return the model with the smaller AICc, or none if its residual is above 10 %.
 
-    `points` are (N, rate), N of 1 or more. Raise ValueError for points that cannot be.
+    `points` are (N, rate) with N of 1 or more. Raise ValueError for invalid points.
     """
     if few := too_few([n for n, _ in points]):
         return Choice(None, few)
     best = min(knee(points), usl(points), key=lambda fit: fit.aicc)
-    if best.residual > REFUSED:
+    if best.residual > MAX_RESIDUAL:
         off = f"the better model, {best.model}, is off by {best.residual:.0%}"
-        return Choice(None, f"{off} at one point, more than {REFUSED:.0%}")
+        return Choice(None, f"{off} at one point, more than {MAX_RESIDUAL:.0%}")
     return Choice(best)
 
 
 def too_few(numbers: Sequence[float]) -> str | None:
-    """Say why so many different N have no model; None when they are enough for one."""
+    """Return why these N are too few to choose a model; None if they suffice."""
     counts = len({*numbers})
-    fewer = f"{counts} different N: telling knee from USL takes {POINTS} or more"
-    return fewer if counts < POINTS else None
+    fewer = f"{counts} different N: a model needs {MIN_POINTS} or more"
+    return fewer if counts < MIN_POINTS else None
 
 
 def knee(points: Points) -> Fit:
-    """Fit X = min(N / D, Xmax); a line or a plateau alone where the other half is not worth it.
+    """Fit X = min(N / D, Xmax), or only the line or only the plateau if its AICc is smaller.
 
     Raise ValueError below 5 points. Source: the asymptotic bounds of a closed system, Denning and
     Buzen 1978, The operational analysis of queueing network models.
     """
-    logs = sorted((math.log(n), math.log(x)) for n, x in _checked(points, 5))
+    logs = sorted((math.log(n), math.log(x)) for n, x in _validated(points, 5))
     size = len(logs)
     slopes = [x - n for n, x in logs]
     shapes = [(fmean(slopes), math.inf), (math.inf, fmean([x for _, x in logs]))]
-    for split in range(1, size):  # the best knee is between two points, or at one of them
+    for split in range(1, size):  # the optimal knee is between two points or at one
         shapes.append((fmean(slopes[:split]), fmean([x for _, x in logs[split:]])))
         at = logs[split][0]
         slope = fmean([x - min(n, at) for n, x in logs])
         shapes.append((slope, slope + at))
 
-    def judged(shape: tuple[float, float]) -> float:
+    def score(shape: tuple[float, float]) -> float:
         rises, flat = shape
         error = sum((x - min(rises + n, flat)) ** 2 for n, x in logs)
         return aicc(error, size, sum(map(math.isfinite, shape)) + 1)
 
-    rises, flat = min(shapes, key=judged)
-    parameters = {"demand_s": _known(math.exp(-rises)), "rate_max": _known(math.exp(flat))}
+    rises, flat = min(shapes, key=score)
+    parameters = {
+        "demand_s": _finite_or_none(math.exp(-rises)),
+        "rate_max": _finite_or_none(math.exp(flat)),
+    }
     predicted = tuple(math.exp(min(rises + math.log(n), flat)) for n, _ in points)
     at = math.exp(flat - rises) if math.isfinite(flat - rises) else math.nan
-    return _fit(KNEE, parameters, predicted, points, judged((rises, flat)), at)
+    return _fit(KNEE, parameters, predicted, points, score((rises, flat)), at)
 
 
 def usl(points: Points) -> Fit:
@@ -102,10 +107,10 @@ def usl(points: Points) -> Fit:
 
     Raise ValueError below 6 points. Source: Gunther 2007, Guerrilla Capacity Planning.
     """
-    checked = _checked(points, POINTS)
-    rows = [(1.0, n - 1, n * (n - 1)) for n, _ in checked]
+    valid_points = _validated(points, MIN_POINTS)
+    rows = [(1.0, n - 1, n * (n - 1)) for n, _ in valid_points]
     # N / X is linear in (1, sigma, kappa) / lambda
-    a, b, c = nnls.positive_log_fit(rows, [n / x for n, x in checked])
+    a, b, c = nnls.positive_log_fit(rows, [n / x for n, x in valid_points])
     sigma, kappa = b / a, c / a
     predicted = tuple(
         n / (a + b * r + c * s) for (n, _), (_, r, s) in zip(points, rows, strict=True)
@@ -117,14 +122,14 @@ def usl(points: Points) -> Fit:
 
 
 def aicc(error: float, n: int, k: int) -> float:
-    """Give Akaike's criterion, corrected for few points; the smaller of two models is better.
+    """Return Akaike's information criterion, corrected for small samples; smaller is better.
 
-    `error` is the sum of squared residuals of log(rate), k counts the noise as a parameter. Raise
+    `error` is the sum of squared residuals of log(rate); k includes the noise parameter. Raise
     ValueError unless n > k + 1. Source: Sugiura 1978; Hurvich and Tsai 1989, Regression and time
     series model selection in small samples.
     """
     if n <= k + 1:
-        raise ValueError(f"{k} parameters cannot be judged from {n} points")
+        raise ValueError(f"AICc of {k} parameters needs more than {n} points")
     return n * math.log(max(error / n, FLOOR**2)) + 2 * k + 2 * k * (k + 1) / (n - k - 1)
 
 
@@ -142,13 +147,13 @@ def _fit(
     return Fit(model, parameters, predicted, residual, criterion, seen)
 
 
-def _checked(points: Points, least: int) -> Points:
+def _validated(points: Points, minimum: int) -> Points:
     if not all(1 <= n < math.inf and 0 < x < math.inf for n, x in points):
-        raise ValueError("points are N of 1 or more and rates above 0")
-    if len(points) < least:
-        raise ValueError(f"{least} points are needed, not {len(points)}")
+        raise ValueError("points must have N of 1 or more and rates above 0")
+    if len(points) < minimum:
+        raise ValueError(f"{minimum} points are needed, not {len(points)}")
     return points
 
 
-def _known(value: float) -> float | None:
+def _finite_or_none(value: float) -> float | None:
     return value if 0 < value < math.inf else None

@@ -1,6 +1,6 @@
-"""Student's t: quantiles and intervals; beside it the normal and the exact binomial ones.
+"""Quantiles and confidence intervals: Student's t, normal and exact binomial.
 
-`alpha` is always two-sided: the share of intervals that may miss the truth, 0.05 for 95 %.
+`alpha` is always two-sided: the share of intervals that miss the truth, 0.05 for 95 %.
 """
 
 from __future__ import annotations
@@ -10,19 +10,19 @@ import statistics
 from collections.abc import Sequence
 from functools import lru_cache
 
-TINY = 1e-300  # stands for a denominator of zero, as Lentz's method asks
-STEPS = 10_000  # the fraction needs about sqrt(max(a, b)) of them
+TINY = 1e-300  # replaces a denominator of zero, as Lentz's method requires
+STEPS = 10_000  # at most; the continued fraction needs about sqrt(max(a, b))
 
 
 def normal_quantile(p: float) -> float:
-    """Give z with P(Z <= z) = p for the standard normal; raise ValueError unless 0 < p < 1."""
+    """Return z with P(Z <= z) = p for the standard normal; raise ValueError unless 0 < p < 1."""
     _check_share(p)
     return statistics.NormalDist().inv_cdf(p)
 
 
 @lru_cache(maxsize=4096)
 def quantile(p: float, df: float) -> float:
-    """Give t with P(T <= t) = p at `df` > 0 degrees of freedom; raise ValueError unless 0 < p < 1.
+    """Return t with P(T <= t) = p at `df` > 0 degrees of freedom; raise ValueError unless 0<p<1.
 
     Source: T^2 = df (1 - x) / x with x of Beta(df/2, 1/2) (Abramowitz and Stegun 1964, Handbook
     of Mathematical Functions, 26.7.1).
@@ -35,17 +35,17 @@ def quantile(p: float, df: float) -> float:
 
 
 def two_sided_p(t: float, df: float) -> float:
-    """Give P(|T| >= |t|) at `df` > 0 degrees of freedom; an infinite t gives 0."""
+    """Return P(|T| >= |t|) at `df` > 0 degrees of freedom; 0 for an infinite t."""
     return 0.0 if math.isinf(t) else beta_cdf(df / (df + t * t), df / 2, 0.5)
 
 
 def mean_interval(values: Sequence[float], alpha: float = 0.05) -> tuple[float, float]:
-    """Give the two ends of the t interval of a mean, in the unit of the values.
+    """Return the lower and upper end of the t interval of a mean, in the unit of the values.
 
     Raise ValueError below two values. Source: Student 1908, The probable error of a mean.
     """
     if len(values) < 2:
-        raise ValueError(f"an interval needs two values or more, not {len(values)}")
+        raise ValueError(f"an interval needs at least two values, not {len(values)}")
     mean = statistics.fmean(values)
     error = statistics.stdev(values, mean) / math.sqrt(len(values))
     half = quantile(1 - alpha / 2, len(values) - 1) * error
@@ -53,7 +53,7 @@ def mean_interval(values: Sequence[float], alpha: float = 0.05) -> tuple[float, 
 
 
 def binomial_interval(successes: int, trials: int, alpha: float = 0.05) -> tuple[float, float]:
-    """Give the exact interval of a share, from 0 to 1; raise ValueError for impossible counts.
+    """Return the exact interval of a share, from 0 to 1; raise ValueError for impossible counts.
 
     Source: Clopper and Pearson 1934, The use of confidence or fiducial limits illustrated in the
     case of the binomial.
@@ -67,7 +67,7 @@ def binomial_interval(successes: int, trials: int, alpha: float = 0.05) -> tuple
 
 
 def beta_cdf(x: float, a: float, b: float) -> float:
-    """Give the regularised incomplete beta function I_x(a, b) for a, b > 0 and 0 <= x <= 1.
+    """Return the regularised incomplete beta function I_x(a, b) for a, b > 0 and 0 <= x <= 1.
 
     Source: continued fraction 8.17.22 of the NIST Digital Library of Mathematical Functions.
     Raise ValueError outside that domain.
@@ -76,15 +76,15 @@ def beta_cdf(x: float, a: float, b: float) -> float:
         raise ValueError(f"I_x(a, b) is not defined for x={x}, a={a}, b={b}")
     if x in (0, 1):
         return float(x)
-    if x > (a + 1) / (a + b + 2):  # beyond it the fraction converges slowly, its mirror fast
+    if x > (a + 1) / (a + b + 2):  # here it converges slowly, but the reflected one fast
         return 1 - beta_cdf(1 - x, b, a)
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     log_front += a * math.log(x) + b * math.log1p(-x)
-    return math.exp(log_front) * _fraction(x, a, b) / a
+    return math.exp(log_front) * _continued_fraction(x, a, b) / a
 
 
 def beta_quantile(p: float, a: float, b: float) -> float:
-    """Give x with I_x(a, b) = p, by bisection down to neighbouring floats."""
+    """Return x with I_x(a, b) = p, by bisection down to adjacent floats."""
     low, high = 0.0, 1.0
     while low < (middle := (low + high) / 2) < high:
         if beta_cdf(middle, a, b) < p:
@@ -94,8 +94,8 @@ def beta_quantile(p: float, a: float, b: float) -> float:
     return high
 
 
-def _fraction(x: float, a: float, b: float) -> float:
-    """Sum the fraction by Lentz 1976, Generating Bessel functions in Mie scattering."""
+def _continued_fraction(x: float, a: float, b: float) -> float:
+    """Evaluate it by the method of Lentz 1976, Generating Bessel functions in Mie scattering."""
     c, d = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, STEPS):
@@ -116,4 +116,4 @@ def _not_zero(value: float) -> float:
 
 def _check_share(p: float) -> None:
     if not 0 < p < 1:
-        raise ValueError(f"a quantile is asked for a share between 0 and 1, not {p}")
+        raise ValueError(f"a quantile needs a probability between 0 and 1, not {p}")

@@ -12,7 +12,7 @@ ESTABLISHED, LISTENING = "01", "0A"  # as /proc/net/tcp has them
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 
-def of(processes: Sequence[psutil.Process], port: int) -> tuple[int, ...] | None:
+def count_connections(processes: Sequence[psutil.Process], port: int) -> tuple[int, ...] | None:
     """Count the established connections of each process that takes some on `port`, most first.
 
     That is one that has some, or that listens without a child that does: a parent often keeps the

@@ -116,7 +116,7 @@ class Meter:
 
     def _hold_s(self, looks: slice) -> float | None:
         looked = (self._times[looks], self._locked[looks], self._switches[looks])
-        return hold_times.quantile_s(*looked, self._every)
+        return hold_times.hold_quantile_s(*looked, self._every)
 
     def _look_until_over(self, facts: Mapping[str, object]) -> None:
         try:

@@ -107,7 +107,7 @@ class Watch:
 
     def _count(self) -> None:
         if self._tree is not None and self._port is not None:
-            counts = connections.of(self._tree.members, self._port) or ()
+            counts = connections.count_connections(self._tree.members, self._port) or ()
             self._connections = max(self._connections, counts, key=sum)
 
     def _peak(self, found: Mapping[str, float | None]) -> None:

@@ -24,7 +24,7 @@ LASTING = {"stall", "uneven"}  # kinds that another visit does not mend, and mus
 BACKLOGGED = {"sync"}  # servers whose listen queue hides waiting users from Little's law
 
 
-def of(record: Record) -> tuple[Flag, ...]:
+def trial_flags(record: Record) -> tuple[Flag, ...]:
     """Return what is doubtful in one record's figures."""
     return tuple(_doubts(record))
 

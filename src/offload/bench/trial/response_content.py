@@ -11,7 +11,7 @@ from offload.suites import _module
 WHOLE = 160  # characters of a content that is kept as it is; of a longer one the head and a hash
 
 
-def of(suite: str | None, body: bytes) -> str | None:
+def comparable_content(suite: str | None, body: bytes) -> str | None:
     """Give what a suite's `extract` takes out of a body; None when the suite has none.
 
     Raises StartError for a body that it cannot read, such as an error that was answered with 200.

@@ -69,5 +69,5 @@ def fly(load: Load, facts: Mapping[str, object], alone_s: float) -> SingleReques
     task_s, cpu_s, queued_s = (reported.get(f"task{key}_s") for key in ("", "_cpu", "_queued"))
     blocked_s = None
     if None not in (task_s, cpu_s, queued_s):
-        blocked_s = round(gil.blocked(task_s, cpu_s, queued_s), 9)
+        blocked_s = round(gil.blocked_time(task_s, cpu_s, queued_s), 9)
     return SingleRequest(hold, task_s, cpu_s, blocked_s)

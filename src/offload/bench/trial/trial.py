@@ -145,7 +145,7 @@ def baseline(made: Trial, case: CaseFacts, url: str) -> tuple[Baseline, tuple[Fl
         kept_s=None if kept_s is None else round(kept_s, 6),
         body_sha256=primed.body_sha256,
         body_bytes=len(primed.body),
-        content=response_content.of(made.suite, primed.body),
+        content=response_content.comparable_content(made.suite, primed.body),
     )
     return found, doubts
 
@@ -179,7 +179,7 @@ def built(
         problem=loaded.problem,
         environment=environment(),
     )
-    return replace(record, flags=record.flags + flags.of(record))
+    return replace(record, flags=record.flags + flags.trial_flags(record))
 
 
 def _gil(under_load: GilFacts, alone: SingleRequest) -> GilFacts:

@@ -1,1 +1,1 @@
-"""Published claims: their verdicts, and how they are worded."""
+"""Reports on published claims: verdicts, capacity checks and the claims themselves."""

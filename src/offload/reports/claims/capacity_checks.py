@@ -1,4 +1,4 @@
-"""The gates behind claims: rates below their ceilings, and users as rate x mean tells of them."""
+"""Capacity checks of claims: rates against ceilings, and users against rate x mean (Little)."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ Line = tuple[str, ...]
 
 
 def lines(suite: str, claims: Sequence[Claim], records: Sequence[Record]) -> list[Line]:
-    """Give a line for each case of the claims that has a rate in a run of their suite."""
+    """Return a line for each case of the claims that has a rate in a run of their suite."""
     cases = {case.key: case for claim in claims for case in (claim.one, claim.other)}
     found: list[Line] = []
     for case in cases.values():
@@ -29,7 +29,7 @@ def lines(suite: str, claims: Sequence[Claim], records: Sequence[Record]) -> lis
 
 
 def table(found: Sequence[Line], style: str = "simple") -> str:
-    """Lay the lines out under their title; empty without any."""
+    """Render the lines under their title; empty without lines."""
     if not found:
         return ""
     body = tabulate(found, HEAD, tablefmt=style, colalign=ALIGN, disable_numparse=True)
@@ -40,20 +40,20 @@ def _lines(suite: str, own: Sequence[Record]) -> Iterator[Line]:
     for row in rows(own):
         if row.rate is None:
             continue
-        lowest = row.ceiling
+        ceiling = row.ceiling
         yield (
             suite,
             label(row.first),
             rate(row),
-            "-" if lowest is None else f"{lowest.kind} {lowest.rate:.2f}",
+            "-" if ceiling is None else f"{ceiling.kind} {ceiling.rate:.2f}",
             "-" if row.reached is None else f"{row.reached:.0%}",
             str(row.first.case.users),
-            _seen(row),
+            _users_by_little(row),
         )
 
 
-def _seen(row: Row) -> str:
-    """Word the users that Little's law sees in the visits: rate x mean response time."""
+def _users_by_little(row: Row) -> str:
+    """Format the number of users by Little's law: rate x mean response time."""
     if row.rate is None or row.response_mean_s is None:
         return "-"
     return f"{row.rate * row.response_mean_s:.1f}"

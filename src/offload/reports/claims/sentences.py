@@ -1,4 +1,4 @@
-"""What was claimed: the sentences, by who said them, where, and under which conditions."""
+"""The published claims as sentences, grouped by author, source and conditions."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from offload.suites import Audit, Availability, Claim, Majority
 TITLE = "What was claimed"
 
 
-def rst(said: Sequence[tuple[str, Claim | Majority | Availability | Audit]]) -> str:
-    """Lay the sentences out as reStructuredText, each with its name; given with their suites."""
+def rst(claims: Sequence[tuple[str, Claim | Majority | Availability | Audit]]) -> str:
+    """Render (suite, claim) pairs as reStructuredText, each claim with its name."""
     sources: dict[str, list[str]] = {}
-    for suite, one in said:
+    for suite, one in claims:
         conditions = getattr(one, "conditions", "")
         source = f"{suite}: {one.who}, {one.where}" + (f" ({conditions})" if conditions else "")
         sources.setdefault(source, []).append(f"  * {one.name}: {one.says}")

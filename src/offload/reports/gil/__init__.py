@@ -1,1 +1,1 @@
-"""What the GIL costs: tables, sentences and advice."""
+"""Reports on the cost of the GIL: tables and advice."""

@@ -1,4 +1,4 @@
-"""What follows from what the GIL costs a task, in sentences, by the rules of docs/gil.rst."""
+"""Advice from the GIL cost of a task, as sentences, by the rules of docs/gil.rst."""
 
 from __future__ import annotations
 
@@ -8,74 +8,75 @@ from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.records.record import Record
 from offload.bench.stats import paired_test
 
-FREE = 0.1  # h below which threads do as well as processes
-SMALL = 0.1  # C below which a task that is as free loses to something else than the GIL
-LONG_S = 0.007  # of a hold: Python code lets go within 5 ms of being asked, C code need not
-UNASKED_S = 0.013  # more where no thread may wait: the loop's timer asks after 10 ms, and is late
-FULL = 0.9  # rho from which one of several threads always waits; a guess
-RARE = 0.25  # rho below which short holds do not make a loop late; a guess
-LATE_MS = 20.0  # of the loop's lag: beyond it leave the loop's process even at equal rates
-MANY = 50.0  # of context a call, beyond which threads may be slower than one
-INFLATED = 2.0  # kappa, the same
-FOR_THREADS = {  # what the pairs decided, when it was not that processes win
-    paired_test.SLOWER: "A hop to a process costs more than the GIL, so threads do more",
+LOW_HOLD = 0.1  # h below which threads are as fast as processes
+LOW_COST = 0.1  # C below which a task with a low h does not lose to the GIL
+LONG_HOLD_S = 0.007  # Python code releases the GIL within 5 ms of a request, C code need not
+NO_WAITER_S = 0.013  # added if no thread waits: only the loop's 10 ms timer requests the GIL
+SATURATED = 0.9  # rho above which one of several threads always waits; a guess
+LOW_UTILISATION = 0.25  # rho below which short holds do not delay the loop; a guess
+LATE_MS = 20.0  # loop lag above which tasks should leave the loop's process, even at equal rates
+MANY_SWITCHES = 50.0  # context switches per call above which more threads may be slower
+HIGH_INFLATION = 2.0  # kappa above which more threads may be slower
+REASONS_FOR_THREADS = {  # by the outcome of the pairs
+    paired_test.SLOWER: "A hop to a process costs more than the GIL, so threads are faster",
     paired_test.SAME: "Threads and processes differ by less than matters",
     paired_test.TINY: "Threads and processes differ by less than matters",
 }
 
 
-def sentences(found: GilCost) -> Iterator[str]:
-    """Say what follows from the figures, in one sentence for each that says something."""
-    figures, visit, word = found.gil, found.visit, found.compared.verdict.word
-    waits = _waits(visit)
+def sentences(result: GilCost) -> Iterator[str]:
+    """Yield the conclusions from the figures, one sentence each."""
+    figures, visit, outcome = result.gil, result.visit, result.compared.verdict.outcome
+    delay = _loop_delay(visit)
     if _has_no_gil(visit):
-        yield from _without(found)
-    elif (finding := _for_threads(word, figures.hold)) is None:
-        yield _otherwise(found)
-        if waits is not None:
-            yield f"The task {waits}: leave the loop's process even at equal rates."
-    elif waits is None:
-        yield f"{finding}: take threads."
-    elif word == paired_test.SLOWER:
-        yield f"{finding}, but the task {waits}, which only leaving the loop's process mends."
+        yield from _free_threaded_advice(result)
+    elif (finding := _reason_for_threads(outcome, figures.hold)) is None:
+        yield _without_threads(result)
+        if delay is not None:
+            yield f"The task {delay}: move it out of the loop's process, even at equal rates."
+    elif delay is None:
+        yield f"{finding}: use threads."
+    elif outcome == paired_test.SLOWER:
+        yield f"{finding}, but the task {delay}, which only a move out of the loop's process fixes."
     else:
-        yield f"{finding}, but the task {waits}: leave the loop's process."
-    if waits is None and _is_late(visit):
-        yield "The event loop was late, but not by the GIL: more likely no CPU was free."
-    is_inflated = figures.inflation is not None and figures.inflation > INFLATED
-    if is_inflated or found.threads.switches > MANY:
-        yield "Its threads hinder each other: several may be slower than one."
+        yield f"{finding}, but the task {delay}: move it out of the loop's process."
+    if delay is None and _is_late(visit):
+        yield "The event loop was delayed, probably by a lack of CPU, not by the GIL."
+    is_inflated = figures.inflation is not None and figures.inflation > HIGH_INFLATION
+    if is_inflated or result.threads.switches > MANY_SWITCHES:
+        yield "The threads slow each other down: several may be slower than one."
 
 
 def _has_no_gil(visit: Record) -> bool:
     return visit.server.interpreter.get("gil_enabled") is False
 
 
-def _without(found: GilCost) -> Iterator[str]:
-    """Say what a Python without a GIL shows, which tells of no task what it does under one."""
-    major, minor, *_ = str(found.visit.server.interpreter.get("python")).split(".")
+def _free_threaded_advice(result: GilCost) -> Iterator[str]:
+    """Yield the conclusions for a Python without a GIL, which cannot show the cost of the GIL."""
+    major, minor, *_ = str(result.visit.server.interpreter.get("python")).split(".")
     with_one = f"python={major}.{minor}t-gil"
     yield (
-        "This Python has no GIL: threads use the cores. To know the task, ask with another, such "
-        f"as {with_one}."
+        "This Python has no GIL: threads use all cores. To measure the cost of a GIL, use another, "
+        f"such as {with_one}."
     )
-    if found.compared.verdict.word == paired_test.FASTER:
-        yield f"{_less(found)}."
+    if result.compared.verdict.outcome == paired_test.FASTER:
+        yield f"{_slower_without_gil(result)}."
 
 
-def _less(found: GilCost) -> str:
-    return f"Threads do {found.cost[0] or 0.0:.0%} less than processes, but not by the GIL"
+def _slower_without_gil(result: GilCost) -> str:
+    share = result.cost[0] or 0.0
+    return f"The rate in threads is {share:.0%} lower than in processes, but not because of the GIL"
 
 
-def _waits(visit: Record) -> str | None:
-    """Say that the task keeps the event loop waiting, and where C code is why; else None."""
+def _loop_delay(visit: Record) -> str | None:
+    """Return that the task delays the event loop, and whether C code is the cause; else None."""
     rho, hold_s = visit.gil.utilisation.value, visit.gil.hold_p75_s
     if _has_no_gil(visit):
         return None
-    is_asked = (visit.tasks.slots or 1) > 1 and (rho or 0.0) >= FULL
-    if hold_s is not None and hold_s > LONG_S + (0.0 if is_asked else UNASKED_S):
-        return "keeps the event loop waiting in calls that do not let the GIL go"
-    is_free = rho is not None and rho < RARE and (hold_s or 0.0) <= LONG_S
+    is_requested = (visit.tasks.slots or 1) > 1 and (rho or 0.0) >= SATURATED
+    if hold_s is not None and hold_s > LONG_HOLD_S + (0.0 if is_requested else NO_WAITER_S):
+        return "keeps the event loop waiting in calls that do not release the GIL"
+    is_free = rho is not None and rho < LOW_UTILISATION and (hold_s or 0.0) <= LONG_HOLD_S
     return "keeps the event loop waiting" if _is_late(visit) and not is_free else None
 
 
@@ -83,26 +84,26 @@ def _is_late(visit: Record) -> bool:
     return visit.tasks.loop_lag_p99_ms is not None and visit.tasks.loop_lag_p99_ms > LATE_MS
 
 
-def _for_threads(word: str, hold: float | None) -> str | None:
-    """Say why to take threads, by the pairs, or by h where these do not decide; else None."""
-    if word == paired_test.UNRESOLVED and hold is not None and hold < FREE:
-        return "The task hardly holds the GIL, so threads do what processes do"
-    return FOR_THREADS.get(word)
+def _reason_for_threads(outcome: str, hold: float | None) -> str | None:
+    """Return why to use threads, by the pairs, or by h if they are unresolved; else None."""
+    if outcome == paired_test.UNRESOLVED and hold is not None and hold < LOW_HOLD:
+        return "The task hardly holds the GIL, so threads are as fast as processes"
+    return REASONS_FOR_THREADS.get(outcome)
 
 
-def _otherwise(found: GilCost) -> str:
-    """Say what the pairs or h let expect where they do not speak for threads."""
-    hold, (cost, *_) = found.gil.hold, found.cost
-    if found.compared.verdict.word == paired_test.FASTER:
-        if hold is not None and hold < FREE and cost is not None and cost < SMALL:
-            return f"{_less(found)}, which the task hardly holds."
-        return "Threads lose to processes: processes, interpreters or a free-threaded build win."
+def _without_threads(result: GilCost) -> str:
+    """Return the conclusion from the pairs or h if these are no reason to use threads."""
+    hold, (cost, *_) = result.gil.hold, result.cost
+    if result.compared.verdict.outcome == paired_test.FASTER:
+        if hold is not None and hold < LOW_HOLD and cost is not None and cost < LOW_COST:
+            return f"{_slower_without_gil(result)}, which the task hardly holds."
+        return "Threads lose: use processes, interpreters or a free-threaded build."
     if hold is None:
-        return "The pairs do not decide, and h is not known."
-    cores = found.visit.environment.get("cores")
+        return "The pairs are unresolved, and h is unknown."
+    cores = result.visit.environment.get("cores")
     if isinstance(cores, int) and hold > 1 / cores:
         return (
-            f"The pairs do not decide, but the task holds the GIL more than 1/{cores} of its time: "
-            "expect processes, interpreters or a free-threaded build to win."
+            f"The pairs are unresolved, but the task holds the GIL for more than 1/{cores} of its "
+            "time: processes, interpreters or a free-threaded build are probably faster."
         )
-    return "The task holds the GIL for a part of its time: threads still use the cores."
+    return "The task holds the GIL for part of its time: threads still use several cores."

@@ -1,4 +1,4 @@
-"""What the GIL costs a task, in figures and in words, or as JSON."""
+"""The cost of the GIL for a task: figures and advice as text, or JSON."""
 
 from __future__ import annotations
 
@@ -10,44 +10,48 @@ from offload.reports import provenance, warnings
 from offload.reports.gil import advice
 
 
-def text(found: GilCost) -> str:
-    """Lay the figures out, and say what follows."""
-    figures, visit = found.gil, found.visit
-    cost, low, high = found.cost
+def text(result: GilCost) -> str:
+    """Render the figures, and the advice below them."""
+    figures, visit = result.gil, result.visit
+    cost, low, high = result.cost
     hold_ms = None if visit.gil.hold_p75_s is None else 1000 * visit.gil.hold_p75_s
     workers, threads = _count(visit, "worker"), _count(visit, "thread")
     processes = _count(visit, "process", "es")
-    head = f"{visit.case.task}, {workers}, Python {provenance.python(visit)}"
-    if (who := provenance.gil_came_on(visit)) is not None:
-        head += f": {who} turned the GIL on"
+    head = f"{visit.case.task}, {workers}, Python {provenance.python_name(visit)}"
+    if (importer := provenance.gil_enabled_by(visit)) is not None:
+        head += f": {importer} turned the GIL on"
     lines = [
-        ("h", _share(figures.hold), "of one task in flight, the GIL is held"),
-        ("rho", _share(figures.utilisation), "of the load, the GIL is held"),
-        ("hold", _milliseconds(hold_ms), "at most in one thread, for three quarters of that"),
-        ("gamma", _share(figures.wait_share), "of a call under load, a thread waits for the GIL"),
-        ("kappa", _times(figures.inflation), "the CPU time of a call under load, over alone"),
-        ("S threads", _times(found.threads.ratio), f"{threads}, over one thread"),
-        ("S processes", _times(found.processes.ratio), f"{processes}, over one thread"),
-        ("switches", _number(found.threads.switches), "of context a call, in threads"),
-        ("loop lag", _milliseconds(visit.tasks.loop_lag_p99_ms), "p99 on threads under load"),
-        ("C", _interval(cost, low, high), "1 - threads / processes, by their rates over HTTP"),
-        ("C direct", _share(found.cost_direct), "the same by direct calls"),
+        ("h", _share(figures.hold), "share of a task alone in which the GIL is held"),
+        ("rho", _share(figures.utilisation), "share of the load in which the GIL is held"),
+        ("hold", _milliseconds(hold_ms), "or less, for three quarters of the time the GIL is held"),
+        ("gamma", _share(figures.wait_share), "share of a call under load that waits for the GIL"),
+        ("kappa", _times(figures.inflation), "CPU time of a call under load over a call alone"),
+        ("S threads", _times(result.threads.ratio), f"rate of {threads} over one thread"),
+        ("S processes", _times(result.processes.ratio), f"rate of {processes} over one thread"),
+        ("switches", _number(result.threads.switches), "context switches per call in threads"),
+        (
+            "loop lag",
+            _milliseconds(visit.tasks.loop_lag_p99_ms),
+            "p99 of the event loop with threads under load",
+        ),
+        ("C", _interval(cost, low, high), "1 - threads / processes, rates over HTTP"),
+        ("C direct", _share(result.cost_direct), "1 - threads / processes, rates of direct calls"),
     ]
     width = max(len(value) for _, value, _ in lines)
-    table = "\n".join(f"{name:11}  {value:>{width}}  {words}" for name, value, words in lines)
+    table = "\n".join(f"{name:11}  {value:>{width}}  {meaning}" for name, value, meaning in lines)
     unknown = [
         name for name, value in (("h", figures.hold), ("rho", figures.utilisation)) if value is None
     ]
-    why = f"\nnot known: {' and '.join(unknown)}: {visit.gil.why}" if unknown else ""
-    follows = " ".join(advice.sentences(found))
-    last = "\n".join([follows, *_flags(found), f"records: {found.compared.folder}"])
+    why = f"\nunknown: {' and '.join(unknown)}: {visit.gil.why}" if unknown else ""
+    advice_text = " ".join(advice.sentences(result))
+    last = "\n".join([advice_text, *_flags(result), f"records: {result.compared.folder}"])
     return f"{head}\n\n{table}{why}\n\n{last}"
 
 
-def as_json(found: GilCost) -> str:
-    """Give the figures as one JSON object; null is not known."""
-    figures, visit = found.gil, found.visit
-    cost, low, high = found.cost
+def as_json(result: GilCost) -> str:
+    """Return the figures as a JSON object; unknown values are null."""
+    figures, visit = result.gil, result.visit
+    cost, low, high = result.cost
     return json.dumps(
         {
             "task": visit.case.task,
@@ -56,28 +60,28 @@ def as_json(found: GilCost) -> str:
             "rho": figures.utilisation,
             "gamma": figures.wait_share,
             "kappa": figures.inflation,
-            "s_threads": found.threads.ratio,
-            "s_processes": found.processes.ratio,
-            "switches": found.threads.switches,
+            "s_threads": result.threads.ratio,
+            "s_processes": result.processes.ratio,
+            "switches": result.threads.switches,
             "gil_switches": figures.switches,
             "hold_p75_s": visit.gil.hold_p75_s,
             "cost": cost,
             "cost_low": low,
             "cost_high": high,
-            "cost_direct": found.cost_direct,
+            "cost_direct": result.cost_direct,
             "loop_lag_p99_ms": visit.tasks.loop_lag_p99_ms,
             "unavailable": visit.gil.why,
             "interpreter": dict(visit.server.interpreter),
-            "follows": list(advice.sentences(found)),
-            "flags": _flags(found),
+            "follows": list(advice.sentences(result)),
+            "flags": _flags(result),
         },
         indent=2,
     )
 
 
-def _flags(found: GilCost) -> list[str]:
-    """Word the doubts about the visit and the pairs."""
-    return warnings.counted([found.visit, *found.compared.records], "records")
+def _flags(result: GilCost) -> list[str]:
+    """Return the warnings on the visit and the pairs."""
+    return warnings.count_flags([result.visit, *result.compared.records], "records")
 
 
 def _count(visit: Record, noun: str, ending: str = "s") -> str:

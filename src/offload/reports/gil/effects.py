@@ -1,4 +1,4 @@
-"""The GIL effects: the same task in threads and in processes, and what the pool allowed."""
+"""GIL effects: each task in threads and in processes, and the rate that the pool allows."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from offload.bench.stats.paired_test import Verdict
 from offload.reports import provenance
 from offload.reports.rows import Row
 
-REACHED = 0.95  # of the ceiling counts as having reached it
+AT_CEILING = 0.95  # a share of the ceiling: above it the pool is the limit
 HEAD = (
     "Task",
     "Users",
@@ -30,10 +30,10 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Effect:
-    """One task in `threads` and in `processes`, and the verdict on their visits, round by round.
+    """One task in `threads` and in `processes`, with the verdict on their visits, paired by round.
 
-    `pool` is the rate that the workers allow, in requests a second. Without visits the verdict is
-    of one run each and has no interval.
+    `pool` is the highest rate in requests/s that the workers allow. Without visits, the verdict
+    compares one run of each and has no interval.
     """
 
     threads: Row
@@ -43,7 +43,7 @@ class Effect:
 
     @property
     def ratio(self) -> float:
-        """The rate in processes over the rate in threads, of the same rounds where there are."""
+        """The rate in processes over the rate in threads, paired by round if possible."""
         return self.verdict.ratio or 0.0
 
     @property
@@ -53,37 +53,40 @@ class Effect:
 
     @property
     def reading(self) -> str:
-        """Say what follows, no more than the visits can tell."""
-        least = min(self.threads.rate or 0.0, self.processes.rate or 0.0)
-        if self.pool and least >= REACHED * self.pool:
+        """The conclusion in a few words, if the visits support one."""
+        lower = min(self.threads.rate or 0.0, self.processes.rate or 0.0)
+        if self.pool and lower >= AT_CEILING * self.pool:
             return f"the pool of {self.threads.first.server.workers} is the limit, not the GIL"
         if self.verdict.low is None:
             return "once: no verdict"
-        word = self.verdict.word
-        if word == paired_test.FASTER:
+        outcome = self.verdict.outcome
+        if outcome == paired_test.FASTER:
             return "processes are faster"
-        if word == paired_test.SLOWER:
+        if outcome == paired_test.SLOWER:
             return "threads are faster: a hop to a process costs more"
         return "no clear difference"
 
 
 def effects(rows: Sequence[Row]) -> list[Effect]:
-    """Pair the rows of each task with the same workers and users, the largest ratio first."""
-    newest = {_load(row.first): row for row in rows if row.problem is None and row.rate}
+    """Pair the rows of each task with the same workers and users; the largest ratio is first."""
+    newest = {_comparison_key(row.first): row for row in rows if row.problem is None and row.rate}
     pairs = [
         (threads, newest["processes", *load])
         for (server, *load), threads in newest.items()
         if server == "threads" and ("processes", *load) in newest
     ]
-    verdicts = paired_test.together([_verdict(*pair) for pair in pairs], sequential.NORMAL.level)
+    verdicts = paired_test.adjust_verdicts(
+        [_verdict(*pair) for pair in pairs], sequential.NORMAL.level
+    )
     found = [
-        Effect(*pair, word, _pool(pair[0])) for pair, word in zip(pairs, verdicts, strict=True)
+        Effect(*pair, verdict, _pool(pair[0]))
+        for pair, verdict in zip(pairs, verdicts, strict=True)
     ]
     return sorted(found, key=lambda effect: -effect.ratio)
 
 
 def table(found: Sequence[Effect], style: str = "simple") -> str:
-    """Lay the effects out."""
+    """Render the effects."""
     lines = [
         (
             effect.threads.first.case.task,
@@ -109,7 +112,7 @@ def _ratio(effect: Effect) -> str:
 
 
 def _pool(row: Row) -> float | None:
-    """Give what the pool allows: workers / time of one request alone, which waited for nobody."""
+    """Return the rate that the pool allows: workers / time of a single request without load."""
     known = [r.baseline.alone_s for r in row.records if r.baseline.alone_s is not None]
     alone_s = sorted(known)[len(known) // 2] if known else None
     if alone_s is None or alone_s < SHORT:
@@ -118,8 +121,8 @@ def _pool(row: Row) -> float | None:
     return known_ceilings[0].rate if known_ceilings else None
 
 
-def _load(r: Record) -> tuple[object, ...]:
-    """Name the server and all that must be alike in rows that are compared."""
+def _comparison_key(r: Record) -> tuple[object, ...]:
+    """Return the server, and everything that must be equal in rows that are compared."""
     by_hand = r.load.driver if r.trial.kind == TEST else None
     load = (
         r.case.task,
@@ -130,11 +133,11 @@ def _load(r: Record) -> tuple[object, ...]:
         r.case.think_s,
         by_hand,
     )
-    return (r.case.server, *load, *provenance.of(r))
+    return (r.case.server, *load, *provenance.provenance_of(r))
 
 
 def _verdict(threads: Row, processes: Row) -> Verdict:
-    """Compare visits of the same rounds; one run each has a ratio, which says nothing yet."""
+    """Compare visits paired by round; a ratio of one run each has no interval."""
     others = {
         (r.trial.run, r.trial.round): r.result.rate for r in processes.visits if r.result.rate
     }
