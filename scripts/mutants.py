@@ -39,19 +39,19 @@ RESULTS = ROOT / ".data" / "mutants.jsonl"
 TIMEOUT = 240.0  # s for the tests of one mutant; a single test may take 30
 EXCLUDED = ("Eq_Is", "NotEq_IsNot", "Is_Eq", "IsNot_NotEq", "Variable")  # mostly equivalent mutants
 POOL = ("scheduler", "worker_manager", "worker_connection")
-CLAIMS = ("claims", "claimed", "judged")
+CLAIMS = ("claims/verdicts", "claims/sentences", "method_verdicts")
 REPORTS = "tests/reports/test_[!c]*.py"
 AREAS = {  # files to mutate: their tests, the fastest first
     "src/offload/bench/stats/[a-z]*.py": ("tests/stats/test_*.py",),
-    "src/offload/bench/record.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
-    "src/offload/bench/journal.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
+    "src/offload/bench/records/record.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
+    "src/offload/bench/records/journal.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
     **{f"src/offload/reports/{name}.py": (REPORTS, "tests/reports/test_c*.py") for name in CLAIMS},
     **{
         f"src/offload/reports/{name}.py": (REPORTS, f"tests/bench/test_{name}.py")
         for name in ("hops", "pools")
     },
     "src/offload/reports/[a-z]*.py": (REPORTS,),
-    "src/offload/cli/spelling.py": ("tests/test_spelling*.py",),
+    "src/offload/cli/syntax.py": ("tests/test_spelling*.py",),
     **{
         f"pipepool/src/pipepool/{name}.py": tuple(
             f"pipepool/tests/test_{tests}.py"
