@@ -43,8 +43,14 @@ CLAIMS = ("claims/verdicts", "claims/sentences", "method_verdicts")
 REPORTS = "tests/reports/test_[!c]*.py"
 AREAS = {  # files to mutate: their tests, the fastest first
     "src/offload/bench/stats/[a-z]*.py": ("tests/stats/test_*.py",),
-    "src/offload/bench/records/record.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
-    "src/offload/bench/records/journal.py": ("tests/bench/test_journal*.py", "tests/bench/test_record*.py"),
+    "src/offload/bench/records/record.py": (
+        "tests/bench/test_journal*.py",
+        "tests/bench/test_record*.py",
+    ),
+    "src/offload/bench/records/journal.py": (
+        "tests/bench/test_journal*.py",
+        "tests/bench/test_record*.py",
+    ),
     **{f"src/offload/reports/{name}.py": (REPORTS, "tests/reports/test_c*.py") for name in CLAIMS},
     **{
         f"src/offload/reports/{name}.py": (REPORTS, f"tests/bench/test_{name}.py")
