@@ -44,7 +44,7 @@ def compared_by(*rates: tuple[float, float], **changes: Any) -> Comparison:
 
 def swept(*points: tuple[int, float]) -> sweep.Sweep:
     made = [
-        changed(RECORD, kind=VISIT, round=n, workers=workers, rate=rate * spread)
+        changed(RECORD, id=str(workers), kind=VISIT, round=n, workers=workers, rate=rate * spread)
         for workers, rate in points
         for n, spread in enumerate((0.999, 1.001))
     ]

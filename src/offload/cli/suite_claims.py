@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from offload.bench.records.runs import Run
     from offload.reports.claims import capacity_checks
 
-KINDS = ("CLAIMS", "MAJORITIES", "AVAILABILITIES", "AUDITS")
+KINDS = ("CLAIMS", "AVAILABILITIES", "AUDITS")
 
 
 def evaluate_suites(
@@ -40,15 +40,12 @@ def evaluate_suite(
     suite: str, records: Sequence[Record] | None, run: str | None = None
 ) -> list[ClaimVerdict]:
     """Evaluate a suite's claims by its records in one run (None: no run), and its audits."""
-    from offload.bench.claims import audit, availability, evaluate, majorities
+    from offload.bench.claims import audit, availability, evaluate
 
     cases = _suite_items(suite, "CASES")
     found = [
         evaluate.evaluate_claim(suite, claim, records, cases)
         for claim in _suite_items(suite, "CLAIMS")
-    ]
-    found += [
-        majorities.evaluate_majority(suite, one, found) for one in _suite_items(suite, "MAJORITIES")
     ]
     found += [
         availability.evaluate_availability(suite, one, records)

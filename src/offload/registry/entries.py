@@ -48,6 +48,11 @@ class Entry:
         return needs if isinstance(needs, tuple) else ()
 
     @property
+    def needs_upstream(self) -> bool:
+        """Whether a task fetches from the upstream."""
+        return "upstream" in self.needs
+
+    @property
     def needs_python(self) -> tuple[int, ...]:
         """The oldest Python a server runs in, as (3, 14); empty when any will do."""
         needs = self.constants.get("NEEDS_PYTHON")

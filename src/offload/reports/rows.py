@@ -10,6 +10,7 @@ from functools import cached_property
 
 from offload.bench.records import capacity, rate
 from offload.bench.records.record import PAIR, TEST, VISIT, Record
+from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import operational_laws
 from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.operational_laws import Ceiling
@@ -199,7 +200,6 @@ def rows(records: Sequence[Record]) -> list[Row]:
 
 
 def _row(own: Sequence[Record]) -> Row:
-    visits = {(r.trial.run, r.trial.round): r for r in own if r.trial.kind in (VISIT, PAIR)}
     others = [r for r in own if r.trial.kind not in (VISIT, PAIR)]
     known = [r for r in others if r.problem is None]
-    return Row(tuple(visits.values()), next(iter((known or others)[-1:]), None))
+    return Row(tuple(RunRecords(own).visits()), next(iter((known or others)[-1:]), None))

@@ -8,7 +8,7 @@ from functools import cached_property
 from typing import Any
 
 from offload.registry import catalog
-from offload.suites._claim import Audit, Availability, Claim, Figure, Majority, cases_of_claims
+from offload.suites._claim import Audit, Availability, Claim, Figure, cases_of_claims
 from offload.suites._request import Request
 
 __all__ = [
@@ -17,7 +17,6 @@ __all__ = [
     "Case",
     "Claim",
     "Figure",
-    "Majority",
     "Request",
     "cases_of_claims",
     "from_values",

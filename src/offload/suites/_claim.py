@@ -1,4 +1,4 @@
-"""The claims of a published benchmark, as data: ratios, shares, majorities, figures to audit."""
+"""The claims of a published benchmark, as data: ratios, shares, figures to audit."""
 
 from __future__ import annotations
 
@@ -108,17 +108,6 @@ class Availability:
     def __post_init__(self) -> None:
         if not 0 < self.share < 1:
             raise ValueError(f"share={self.share!r} of {self.name!r} is not between 0 and 1")
-
-
-@dataclass(frozen=True)
-class Majority:
-    """In most of the claims named in `of`, `other` has more than `one`, as claimed by `who`."""
-
-    name: str
-    who: str
-    where: str
-    says: str
-    of: tuple[str, ...]
 
 
 def cases_of_claims(cases: Iterable[Case], claims: Sequence[Claim]) -> tuple[Case, ...]:

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from offload.suites import Case, Claim, Majority, _tornado_later
+from offload.suites import Case, Claim, _tornado_later
 from offload.suites._claim import MEMORY
-from offload.suites._tornado_later import DEFAULT, NO_HELP, Row
+from offload.suites._tornado_later import NO_HELP, Row
 
 WHO, WHERE = "pioneer", "github.com/pioneer/httpd-background-tasks, README.rst"
 CONDITIONS = "a laptop's i7-5500U with 2 cores, siege -b, 25 users, 60 s, 4 workers"
@@ -81,16 +81,6 @@ NO_HELP_FILE: tuple[Row, ...] = (
 )
 MEMORY_OF: tuple[Row, ...] = (
     ("memory", "processes take most", "threads sleep_sync", "processes sleep_sync", None),
-)
-
-MAJORITIES = (
-    Majority(
-        "loop as the default",
-        WHO,
-        _tornado_later.WHERE,
-        DEFAULT,
-        of=tuple(name for name, *_ in (*_tornado_later.LOOP, *_tornado_later.CPU)),
-    ),
 )
 
 

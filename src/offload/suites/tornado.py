@@ -90,7 +90,6 @@ MATRIX = tuple(
 CLAIMS = _tornado_claims.claims(CASES)
 AVAILABILITIES = _tornado_availabilities.availabilities(CASES)
 AUDITS = _tornado_audits.AUDITS
-MAJORITIES = _tornado_claims.MAJORITIES
 GROUPS = {
     "published": PUBLISHED,
     "later": LATER,

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from offload.bench.claims import validity
 from offload.bench.records.record import PAIR, VISIT, Record
+from offload.bench.records.run_records import RunRecords, pairs_by_round
 from offload.bench.stats import paired_test, replication, sequential
 from offload.bench.stats.replication import NOT_COMPARABLE, UNRESOLVED
 from offload.registry import catalog
@@ -73,23 +74,14 @@ def evaluate_claim(
 
 def _case_records(case: Case, records: Sequence[Record]) -> list[Record]:
     """Return the records of a case or its quick variant: the last one of each round."""
-    keys = (case.key, case.quick().key)
-    own = [r for r in records if r.trial.kind != PAIR and r.key in keys]
-    return list({(r.trial.kind, r.trial.round): r for r in own}.values())
+    own = RunRecords(records).of_case(case.key, case.quick().key).last_attempts()
+    return [record for record in own if record.trial.kind != PAIR]
 
 
 def _ratio(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> paired_test.Verdict:
     """Compare the visits in pairs by round; without visits, compare the two long runs."""
-    figures = {
-        r.trial.round: value
-        for r in other
-        if (value := _figure(claim, r)) and r.trial.kind == VISIT
-    }
-    pairs = [
-        (value, figures[r.trial.round])
-        for r in one
-        if r.trial.kind == VISIT and r.trial.round in figures and (value := _figure(claim, r))
-    ]
+    visits = [[r for r in own if r.trial.kind == VISIT] for own in (one, other)]
+    pairs = pairs_by_round(visits[0], visits[1], lambda record: _figure(claim, record))
     if not pairs:
         longs = [[v for r in own if (v := _figure(claim, r))] for own in (one, other)]
         pairs = [(longs[0][0], longs[1][0])] if all(longs) else []

@@ -35,7 +35,7 @@ def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
         python=None if python == sys.executable else python,
         path=path,
     )
-    known = upstream.running() if "upstream" in catalog.find_task(task).needs else None
+    known = upstream.running() if catalog.find_task(task).needs_upstream else None
     before = Baseline(alone_s=_alone_s(load.url))
     return _loaded(
         builder.case_facts(case, known),

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import json
 import os
-import select
 import subprocess
 import sys
 import tempfile
@@ -15,6 +13,7 @@ from dataclasses import dataclass
 from typing import IO, Any
 
 from offload.bench.target import interpreters, packages
+from offload.bench.target.json_lines import read_lines
 from offload.errors import StartError
 from offload.registry import catalog
 
@@ -63,18 +62,12 @@ class Direct:
     def line(self, seconds: float) -> dict[str, Any]:
         """Read one line of JSON within a time."""
         assert self._process.stdout is not None
-        until = time.monotonic() + seconds
-        data = b""
-        while not data.endswith(b"\n"):
-            left = max(0.0, until - time.monotonic())
-            if not select.select([self._process.stdout], [], [], left)[0]:
-                raise StartError(f"direct calls did not answer within {seconds:.0f} s")
-            piece = os.read(self._process.stdout.fileno(), 65536)
-            if not piece:
-                raise StartError("direct calls ended early")
-            data += piece
-        found: dict[str, Any] = json.loads(data)
-        return found
+        try:
+            for line in read_lines(self._process.stdout.fileno(), time.monotonic() + seconds):
+                return line
+        except TimeoutError:
+            raise StartError(f"direct calls did not answer within {seconds:.0f} s") from None
+        raise StartError("direct calls ended early")
 
 
 @contextmanager

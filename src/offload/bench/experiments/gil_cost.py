@@ -14,6 +14,7 @@ from offload.bench.experiments.speed_up import SpeedUp, speed_ups
 from offload.bench.records import gil, journal
 from offload.bench.records.gil import Gil
 from offload.bench.records.record import VISIT, Record
+from offload.bench.stats.gil import cost
 from offload.bench.trial import builder
 from offload.bench.trial.trial import visit
 from offload.errors import RunError
@@ -42,7 +43,7 @@ class GilCost:
     @property
     def cost_direct(self) -> float:
         """C of direct calls: the share of the rate that threads lose against processes."""
-        return 1 - self.threads.ratio / self.processes.ratio
+        return cost(self.threads.ratio, self.processes.ratio)
 
     @property
     def cost(self) -> tuple[float | None, float | None, float | None]:
@@ -62,7 +63,7 @@ def measure_gil_cost(threads: Case, processes: Case, tell: Tell) -> GilCost:
     with ExitStack() as stack:
         folder = stack.enter_context(paired.run_of("gil", threads, processes))
         held = None
-        if "upstream" in catalog.find_task(threads.task).needs:
+        if catalog.find_task(threads.task).needs_upstream:
             held = stack.enter_context(upstream.hold()).upstream
         tell("a visit to threads, with the meter: some 6 s")
         record = _visit(threads, folder.name, held)
@@ -88,4 +89,4 @@ def _visit(case: Case, run: str, held: Upstream | None) -> Record:
 
 
 def _lost(ratio: float | None) -> float | None:
-    return None if ratio is None else 1 - 1 / ratio
+    return None if ratio is None else cost(1.0, ratio)

@@ -50,7 +50,7 @@ def live(case: Case, run: str, suite: str) -> Iterator[Live]:
     """Start a case's server for slices of a run, and stop it; raise what starting it raises."""
     with ExitStack() as stack:
         held = None
-        if "upstream" in catalog.find_task(case.task).needs:
+        if catalog.find_task(case.task).needs_upstream:
             held = stack.enter_context(upstream.hold()).upstream
         running = server.start(case, {} if held is None else held.environment())
         stack.callback(server.stop, running, server.ABANDONED)

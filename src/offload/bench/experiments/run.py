@@ -40,7 +40,7 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
         while todo:
             for place, due in enumerate(todo):
                 progress.begin(due, todo[place:])
-                needs = "upstream" in catalog.find_task(due.case.task).needs
+                needs = catalog.find_task(due.case.task).needs_upstream
                 for record in _made(plan, folder, due, held if needs else None, records, progress):
                     journal.append(folder, record)
                     records.append(record)
@@ -110,4 +110,4 @@ def _hold(stack: ExitStack) -> Upstream | Mendable:
 
 
 def _any_needs(cases: Sequence[Case]) -> bool:
-    return any("upstream" in catalog.find_task(case.task).needs for case in cases)
+    return any(catalog.find_task(case.task).needs_upstream for case in cases)

@@ -6,7 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.records import rate
-from offload.bench.records.record import VISIT, Record
+from offload.bench.records.record import Record
+from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import scaling
 from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.scaling import Choice
@@ -41,14 +42,12 @@ def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
 
 def fit(records: Sequence[Record], over: str) -> Sweep:
     """Fit the rates of a sweep's visits; raise RunError when there are none."""
-    found: dict[int, dict[int | None, Record]] = {}
-    for record in records:
+    found: dict[int, list[Record]] = {}
+    for record in RunRecords(records).visits():
         number = record.server.workers if over == WORKERS else record.case.users
-        if record.trial.kind == VISIT and number is not None:
-            found.setdefault(number, {})[record.trial.round] = record
-    points = tuple(
-        (number, rate.of_visits(list(visits.values()))) for number, visits in sorted(found.items())
-    )
+        if number is not None:
+            found.setdefault(number, []).append(record)
+    points = tuple((number, rate.of_visits(visits)) for number, visits in sorted(found.items()))
     known = [(float(number), e.value) for number, e in points if e.value is not None]
     if not known:
         raise RunError("no visit of the sweep has a rate: fab report says why")

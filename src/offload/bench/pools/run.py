@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import json
 import os
-import select
 import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
+from offload.bench.target.json_lines import read_lines
 from offload.errors import RunError
 from offload.registry import places
 
@@ -47,10 +46,11 @@ def measure_pools(
         stdout=subprocess.PIPE,
         process_group=0,
     )
+    assert process.stdout is not None
     found: list[Line] = []
     rounds = 0
     try:
-        for line in _lines(process, time.monotonic() + budget + more_s + GRACE):
+        for line in read_lines(process.stdout.fileno(), time.monotonic() + budget + more_s + GRACE):
             if line["kind"] == "missing":
                 on_progress(f"without {line['pool']}: {line['why']}")
             elif line["kind"] == "slice" and line["round"] == rounds:
@@ -59,23 +59,12 @@ def measure_pools(
             found.append(line)
         if process.wait(GRACE):
             raise RunError("the pool comparison failed: see its output above")
+    except TimeoutError:
+        raise RunError(
+            "timeout: the pool comparison did not finish, because one of its pools hangs"
+        ) from None
     finally:
         if process.poll() is None:
             os.killpg(process.pid, signal.SIGKILL)
         process.communicate()
     return found
-
-
-def _lines(process: subprocess.Popen[bytes], until: float) -> Iterator[Line]:
-    assert process.stdout is not None
-    data = b""
-    while True:
-        if not select.select([process.stdout], [], [], max(0.0, until - time.monotonic()))[0]:
-            raise RunError(
-                "timeout: the pool comparison did not finish, because one of its pools hangs"
-            )
-        piece = os.read(process.stdout.fileno(), 1 << 16)
-        if not piece:
-            return
-        *whole, data = (data + piece).split(b"\n")
-        yield from map(json.loads, whole)

@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from offload.bench.records import rate
 from offload.bench.records.plan import Plan
 from offload.bench.records.record import LONG, VISIT, Record
+from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import SLOW, Estimate
 from offload.suites import Case
 
@@ -52,13 +53,9 @@ def due(plan: Plan, records: Sequence[Record]) -> list[Due]:
 
 
 def before(records: Sequence[Record], case: Case, number: int) -> list[Record]:
-    """Give a case's records of the rounds before `number`, those that were repeated left out."""
-    key = case.key
-    own = [r for r in records if r.key == key and (r.trial.round or 0) < number]
-    last = {
-        (r.trial.kind, r.trial.round): r for r in own
-    }  # a repeated visit has two records, the last counts
-    return list(last.values())
+    """Return a case's last attempts of the rounds before `number`."""
+    own = RunRecords(records).of_case(case.key).last_attempts()
+    return [record for record in own if (record.trial.round or 0) < number]
 
 
 def is_finished(plan: Plan, own: Sequence[Record]) -> bool:

@@ -22,7 +22,7 @@ def become(case: Case, port: int) -> None:
     words, environment = server.command(case, port)
     check_port(port)
     environment |= packages.environment(words[0], catalog.find_server(case.server).needs)
-    if "upstream" in catalog.find_task(case.task).needs:
+    if catalog.find_task(case.task).needs_upstream:
         holding = upstream.hold()
         holding.inherit()
         environment |= holding.upstream.environment()

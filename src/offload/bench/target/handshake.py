@@ -2,16 +2,13 @@
 
 from __future__ import annotations
 
-import json
-import os
-import select
 import time
-from collections.abc import Iterator
 from contextlib import suppress
 from typing import IO
 
 import psutil
 
+from offload.bench.target.json_lines import read_lines
 from offload.errors import MachineError, Mendable, StartError, UsageError
 from offload.flags import CANNOT_LOAD
 from offload.suites import Case
@@ -23,26 +20,19 @@ UNSAID = "it listens and never said so: call readiness.announce(port)"
 def facts(pid: int, pipe: int, case: Case, log: IO[bytes]) -> dict[str, object]:
     """Wait for the line of a server that is ready; raise what it said instead, or StartError."""
     deadline = time.monotonic() + READY
-    for line in lines(pipe, deadline):
-        if "error" in line:
-            raise _as_error(line)
-        return line
-    late = time.monotonic() >= deadline
+    late = False
+    try:
+        for line in read_lines(pipe, deadline):
+            if "error" in line:
+                raise _as_error(line)
+            return line
+    except TimeoutError:
+        late = True
     what = f"was not ready within {READY:.0f} s" if late else "ended before it was ready"
     log.seek(0)
     said = log.read().decode(errors="replace").strip().splitlines() or ["it said nothing"]
     why = UNSAID if late and _listens(pid) else said[-1]
     raise StartError(f"{case.name} {what} ({why}): try {case.command}")
-
-
-def lines(pipe: int, deadline: float) -> Iterator[dict[str, object]]:
-    """Read JSON lines until the deadline, or until the last writer is gone."""
-    pending = b""
-    while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
-        if not (data := os.read(pipe, 65536)):
-            return
-        *whole, pending = (pending + data).split(b"\n")
-        yield from (json.loads(line) for line in whole)
 
 
 def _as_error(line: dict[str, object]) -> Mendable:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import IO
 
 from offload.bench.target import handshake, interpreters, packages
+from offload.bench.target.json_lines import read_lines
 from offload.errors import MachineError, UsageError
 from offload.registry import catalog
 from offload.suites import Case
@@ -116,8 +117,9 @@ def stop(server: Server, drain: float = STOP) -> None:
         with suppress(ProcessLookupError):
             os.killpg(server.process.pid, signal.SIGKILL)
         _reaped(server, KILL)
-    for line in handshake.lines(server.pipe, deadline=time.monotonic()):
-        server.ending = line
+    with suppress(TimeoutError):
+        for line in read_lines(server.pipe, deadline=time.monotonic()):
+            server.ending = line
     os.close(server.pipe)
 
 

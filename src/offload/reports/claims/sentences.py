@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offload.suites import Audit, Availability, Claim, Majority
+from offload.suites import Audit, Availability, Claim
 
 TITLE = "What was claimed"
 
 
-def rst(claims: Sequence[tuple[str, Claim | Majority | Availability | Audit]]) -> str:
+def rst(claims: Sequence[tuple[str, Claim | Availability | Audit]]) -> str:
     """Render (suite, claim) pairs as reStructuredText, each claim with its name."""
     sources: dict[str, list[str]] = {}
     for suite, one in claims:

@@ -9,7 +9,8 @@ from tabulate import tabulate
 
 from offload.bench.records.capacity import SHORT
 from offload.bench.records.record import TEST, Record
-from offload.bench.stats import operational_laws, paired_test, sequential
+from offload.bench.records.run_records import pairs_by_round
+from offload.bench.stats import gil, operational_laws, paired_test, sequential
 from offload.bench.stats.paired_test import Verdict
 from offload.reports import provenance
 from offload.reports.rows import Row
@@ -49,7 +50,7 @@ class Effect:
     @property
     def cost(self) -> float:
         """The GIL cost C = 1 - threads / processes: the share of the rate that threads lose."""
-        return 1 - 1 / self.ratio if self.ratio else 0.0
+        return gil.cost(1.0, self.ratio) if self.ratio else 0.0
 
     @property
     def reading(self) -> str:
@@ -138,14 +139,7 @@ def _comparison_key(r: Record) -> tuple[object, ...]:
 
 def _verdict(threads: Row, processes: Row) -> Verdict:
     """Compare visits paired by round; a ratio of one run each has no interval."""
-    others = {
-        (r.trial.run, r.trial.round): r.result.rate for r in processes.visits if r.result.rate
-    }
-    pairs = [
-        (r.result.rate, other)
-        for r in threads.visits
-        if r.result.rate and (other := others.get((r.trial.run, r.trial.round))) is not None
-    ]
+    pairs = pairs_by_round(threads.visits, processes.visits, lambda record: record.result.rate)
     if len(pairs) > 1:
         return paired_test.compare(pairs, sequential.NORMAL.level)
     ratio = (processes.rate or 0.0) / (threads.rate or 1.0)
