@@ -74,22 +74,22 @@ class Case:
     @property
     def name(self) -> str:
         """The short form: `3/sleep_sync`, `3x16@3.14/sleep_sync` with workers and interpreter."""
-        word = catalog.find_server(self.server).spelling(self.task)
+        spelling = catalog.find_server(self.server).spelling(self.task)
         workers = f"x{self.settings['workers']}" if "workers" in self.settings else ""
         python = f"@{self.python}" if self.python else ""
-        request = f" {self.request.words}" if self.request else ""
-        return f"{word}{workers}{python}/{self.task}{request}"
+        request = f" {self.request.short_form}" if self.request else ""
+        return f"{spelling}{workers}{python}/{self.task}{request}"
 
     @cached_property  # it reads every server's file, and a run uses it thousands of times
     def command(self) -> str:
         """The command that starts this server."""
         server = catalog.find_server(self.server)
-        word = server.spelling(self.task)
-        words = [word] if word in server.also else [word, self.task]
-        words += [f"{key}={value}" for key, value in self.settings.items()]
-        words += [f"python={self.python}"] if self.python else []
-        words += [f"path={self.path}"] if self.path else []
-        return f"fab run_server:{','.join(words)}"
+        spelling = server.spelling(self.task)
+        arguments = [spelling] if spelling in server.also else [spelling, self.task]
+        arguments += [f"{key}={value}" for key, value in self.settings.items()]
+        arguments += [f"python={self.python}"] if self.python else []
+        arguments += [f"path={self.path}"] if self.path else []
+        return f"fab run_server:{','.join(arguments)}"
 
     def quick(self) -> Case:
         """Shorten the long run to 6 s, and reduce the users to 2 on a server without workers.

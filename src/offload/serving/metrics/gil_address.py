@@ -54,17 +54,17 @@ def find() -> GilAddress | str:
     if sys.implementation.name != "cpython" or struct.calcsize("LP") != 16:
         return f"{sys.implementation.name} is not a 64-bit CPython"
     try:
-        name, begin = _state()
-        places = _places(begin, CANARIES[0]) & _places(begin, CANARIES[1])
+        name, base = _state()
+        places = _places(base, CANARIES[0]) & _places(base, CANARIES[1])
         if len(places) != 1:
             return f"layout not recognised: {len(places)} places in the {name} look like the GIL"
-        address = begin + places.pop() + LOCKED_OFFSET
+        address = base + places.pop() + LOCKED_OFFSET
         difference = _find_difference(address)
     except (OSError, AttributeError, ValueError) as error:  # no such call, or no such symbol
         return f"the process cannot read its own memory: {error}"
     if difference is not None:
         return f"layout not recognised: {difference}"
-    return GilAddress(os.getpid(), address, f"{name}+{address - begin}")
+    return GilAddress(os.getpid(), address, f"{name}+{address - base}")
 
 
 def facts() -> dict[str, object]:
@@ -87,7 +87,7 @@ def _pointer(function: str) -> int:
     return int(call() or 0)
 
 
-def _places(begin: int, canary: int) -> set[int]:
+def _places(base: int, canary: int) -> set[int]:
     """Set the switch interval to `canary`, find the offsets that hold it, and restore it."""
     pattern = INTERVAL.pack(canary)
     if gil_state.enabled():  # then this thread is the last holder
@@ -95,7 +95,7 @@ def _places(begin: int, canary: int) -> set[int]:
     before = sys.getswitchinterval()
     try:
         _set_interval(canary)
-        memory = _read_range(begin)
+        memory = _read_range(base)
     finally:
         _set_interval(round(before * 1e6))
     return set(_find_all(memory, pattern))
@@ -113,12 +113,12 @@ def _set_interval(microseconds: int) -> None:
     sys.setswitchinterval((microseconds + 0.5) / 1e6)  # CPython truncates it
 
 
-def _read_range(begin: int) -> bytes:
-    """Read SEARCHED bytes from `begin`, or fewer if the mapped memory ends."""
-    pages = [process_memory.read(begin, PAGE)]
+def _read_range(base: int) -> bytes:
+    """Read SEARCHED bytes from `base`, or fewer if the mapped memory ends."""
+    pages = [process_memory.read(base, PAGE)]
     with suppress(OSError):
         for offset in range(PAGE, SEARCHED, PAGE):
-            pages.append(process_memory.read(begin + offset, PAGE))
+            pages.append(process_memory.read(base + offset, PAGE))
     return b"".join(pages)
 
 
