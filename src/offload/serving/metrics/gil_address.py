@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 
 from offload.serving.metrics import gil_state, process_memory
 
-CANARIES = (5003, 7919)  # us; close to the default of 5,000, so that threads hardly notice
+CANARIES = (5003, 7919)  # us; at most 1.6 times the default, so that threads hardly notice
 SEARCHED = 1 << 18  # bytes; a guess: from 3.11 to 3.13 it is within the first 8,000
 PAGE = 4096
 LOCKED_OFFSET = 16  # bytes from the interval to `locked`
@@ -32,11 +32,9 @@ LOCKED = struct.Struct("=i4xQ")
 
 @dataclass(frozen=True)
 class GilAddress:
-    """The address of `locked` (int32, 1 while the GIL is held).
+    """The address of `locked` (int32, 1 while the GIL is held); the switch count is 8 bytes on.
 
-    The switch count (uint64) is 8 bytes after it.
-
-    `layout` names the structure that contains it and the offset in bytes.
+    The count is a uint64. `layout` names the structure that contains both, and the offset in bytes.
     """
 
     pid: int
