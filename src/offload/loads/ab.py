@@ -112,18 +112,12 @@ def _notes(load: Load, finished: int) -> tuple[Flag, ...]:
     """Note a rounded amount, and a timed run that ended at MAX_REQUESTS."""
     if load.requests is None:
         whole = math.ceil(load.seconds or 0)
-        rounded = (
-            ()
-            if whole == load.seconds
-            else (Flag("rounded", f"{load.seconds:g} s became {whole}"),)
-        )
-        return (
-            *rounded,
-            *(
-                Flag("ended", f"ab stops after {MAX_REQUESTS}")
-                for _ in range(finished >= MAX_REQUESTS)
-            ),
-        )
+        notes = []
+        if whole != load.seconds:
+            notes.append(Flag("rounded", f"{load.seconds:g} s became {whole}"))
+        if finished >= MAX_REQUESTS:
+            notes.append(Flag("ended", f"ab stops after {MAX_REQUESTS}"))
+        return tuple(notes)
     requests = _requests(load)
     if requests == load.requests:
         return ()

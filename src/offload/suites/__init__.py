@@ -55,18 +55,18 @@ class Case:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The identity of this case: its command and its load, a closed loop."""
+        """The identity of this case: its id and its load, a closed loop."""
         request = () if self.request is None else astuple(self.request)
         return (self.id, self.users, self.keep_alive, None, *request)
 
     @cached_property
     def id(self) -> str:
-        """The name of its server, settings, interpreter and task: `threads(workers=16)/sleep_sync`.
+        """Server, settings, interpreter and task: `threads(workers=16)/sleep_sync`.
 
-        It does not depend on what a server is called on the command line.
+        It does not depend on the server's alias on the command line.
         """
-        given = ",".join(f"{key}={self.settings[key]}" for key in sorted(self.settings))
-        settings = f"({given})" if given else ""
+        pairs = ",".join(f"{key}={self.settings[key]}" for key in sorted(self.settings))
+        settings = f"({pairs})" if pairs else ""
         python = f"@{self.python}" if self.python else ""
         path = f" path={self.path}" if self.path else ""
         return f"{self.server}{settings}{python}/{self.task}{path}"
