@@ -26,7 +26,7 @@ def begin(
             *words,
         ],
         cwd=ROOT,
-        env={**os.environ, "PYTHONPATH": str(ROOT), **environment},
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{ROOT}/src:{ROOT}/pipepool/src", **environment},
         stderr=subprocess.PIPE,
         text=True,
     )

@@ -62,7 +62,7 @@ def test_two_requests_of_one_server_are_two_rows_that_name_them() -> None:
 
 
 def test_a_long_body_is_shortened_in_words() -> None:
-    words = Request("/x", "POST", "y" * 100).words
+    words = Request("/x", "POST", "y" * 100).short_form
     assert words == f"POST /x {'y' * 37}..."
 
 

@@ -38,7 +38,7 @@ def run(load: Load, name: str) -> LoadRun:
             path = Path(folder, file)
             path.parent.mkdir(parents=True, exist_ok=True)
             path.write_text(text)
-        argv = tuple(word.replace("{folder}", folder) for word in command.argv)
+        argv = tuple(argument.replace("{folder}", folder) for argument in command.argv)
         added = {k: v.replace("{folder}", folder) for k, v in command.environment.items()}
         with Path(folder, "stdout").open("w+b") as out, Path(folder, "stderr").open("w+b") as err:
             cpu_s = _wait_for_exit(argv, added, out, err, _deadline(load))

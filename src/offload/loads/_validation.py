@@ -32,8 +32,8 @@ def check_numbers(load: Load) -> None:
         if value is not None and not 0 <= value < math.inf:
             raise UsageError(f"{name}={value}: must be a number of at least 0")
         if value == 0 and name in POSITIVE:
-            word = "must be at least 1" if name == "users" else "must be more than 0"
-            raise UsageError(f"{name}={value}: {word}")
+            rule = "must be at least 1" if name == "users" else "must be more than 0"
+            raise UsageError(f"{name}={value}: {rule}")
     if load.seconds is None and load.requests is None and load.each is None:
         raise UsageError("the load has no end: set seconds= or requests=")
     if (load.requests or load.each) and (load.warm or load.cycles or load.completions):

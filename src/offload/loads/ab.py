@@ -39,18 +39,18 @@ def command(load: Load) -> Command:
 
     A timed run is `-t` followed by `-n`, since `-t` also sets a number of requests.
     """
-    words = ["ab", "-l", "-r", "-q", "-c", str(load.users), "-s", str(math.ceil(load.timeout))]
+    argv = ["ab", "-l", "-r", "-q", "-c", str(load.users), "-s", str(math.ceil(load.timeout))]
     if load.requests is not None:
-        words += ["-n", str(_requests(load))]
+        argv += ["-n", str(_requests(load))]
     else:
-        words += ["-t", str(math.ceil(load.seconds or 0)), "-n", str(MAX_REQUESTS)]
-    words += ["-k"] if load.keep_alive else []
+        argv += ["-t", str(math.ceil(load.seconds or 0)), "-n", str(MAX_REQUESTS)]
+    argv += ["-k"] if load.keep_alive else []
     files = {}
     if load.method in ("POST", "PUT"):
         files["body"] = load.body or ""
-        words += ["-p" if load.method == "POST" else "-u", "{folder}/body"]
-        words += ["-T", content_type(load.body or "")]
-    return Command((*words, load.url), files=files)
+        argv += ["-p" if load.method == "POST" else "-u", "{folder}/body"]
+        argv += ["-T", content_type(load.body or "")]
+    return Command((*argv, load.url), files=files)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
@@ -112,18 +112,12 @@ def _notes(load: Load, finished: int) -> tuple[Flag, ...]:
     """Note a rounded amount, and a timed run that ended at MAX_REQUESTS."""
     if load.requests is None:
         whole = math.ceil(load.seconds or 0)
-        rounded = (
-            ()
-            if whole == load.seconds
-            else (Flag("rounded", f"{load.seconds:g} s became {whole}"),)
-        )
-        return (
-            *rounded,
-            *(
-                Flag("ended", f"ab stops after {MAX_REQUESTS}")
-                for _ in range(finished >= MAX_REQUESTS)
-            ),
-        )
+        notes = []
+        if whole != load.seconds:
+            notes.append(Flag("rounded", f"{load.seconds:g} s became {whole}"))
+        if finished >= MAX_REQUESTS:
+            notes.append(Flag("ended", f"ab stops after {MAX_REQUESTS}"))
+        return tuple(notes)
     requests = _requests(load)
     if requests == load.requests:
         return ()

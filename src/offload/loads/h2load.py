@@ -42,20 +42,20 @@ def command(load: Load) -> Command:
     `-N` limits how long a connection may be idle: for one request that is its timeout.
     """
     users = _users(load)
-    words = ["h2load", "--h1", "-c", str(users), "-t", str(min(load.processes, users))]
-    words += ["-N", f"{math.ceil(load.timeout)}s"]
+    argv = ["h2load", "--h1", "-c", str(users), "-t", str(min(load.processes, users))]
+    argv += ["-N", f"{math.ceil(load.timeout)}s"]
     if load.requests is not None:
-        words += ["-n", str(load.requests)]
+        argv += ["-n", str(load.requests)]
     else:
-        words += ["-D", _ms(load.seconds or 0.0)]
-        words += ["--warm-up-time", _ms(load.warm)] if load.warm else []
+        argv += ["-D", _ms(load.seconds or 0.0)]
+        argv += ["--warm-up-time", _ms(load.warm)] if load.warm else []
     files = {}
     if load.body is not None:
         files["body"] = load.body
-        words += ["-d", "{folder}/body", "-H", f"content-type: {content_type(load.body)}"]
+        argv += ["-d", "{folder}/body", "-H", f"content-type: {content_type(load.body)}"]
     if load.method != "GET":
-        words += ["-H", f":method: {load.method}"]
-    return Command((*words, load.url), files=files)
+        argv += ["-H", f":method: {load.method}"]
+    return Command((*argv, load.url), files=files)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:

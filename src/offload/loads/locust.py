@@ -32,10 +32,10 @@ def command(load: Load) -> Command:
     The faster of locust's two clients is used: the other, of requests, would limit the rate.
     """
     users = str(load.users)
-    words = [sys.executable, "-m", "locust", "-f", "{folder}/user.py", "--headless"]
-    words += ["--json", "--only-summary", "--loglevel", "ERROR", "-u", users, "-r", users]
-    words += ["-t", f"{math.ceil(load.seconds or 0)}s"]
-    words += ["--processes", str(load.processes)] if load.processes > 1 else []
+    argv = [sys.executable, "-m", "locust", "-f", "{folder}/user.py", "--headless"]
+    argv += ["--json", "--only-summary", "--loglevel", "ERROR", "-u", users, "-r", users]
+    argv += ["-t", f"{math.ceil(load.seconds or 0)}s"]
+    argv += ["--processes", str(load.processes)] if load.processes > 1 else []
     headers = {} if load.body is None else {"Content-Type": content_type(load.body)}
     request = {
         "url": load.url,
@@ -45,7 +45,7 @@ def command(load: Load) -> Command:
         "timeout": load.timeout,
     }
     user = Path(__file__).with_name("_locust_user.py").read_text()
-    return Command(tuple(words), {"LOCUST_ASKED": json.dumps(request)}, {"user.py": user})
+    return Command(tuple(argv), {"LOCUST_ASKED": json.dumps(request)}, {"user.py": user})
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:

@@ -47,7 +47,7 @@ def command(load: Load) -> Command:
         amount = ("-r", str(math.ceil(load.requests / load.users)))
     else:
         amount = ("-t", f"{math.ceil(load.seconds or 0)}S")
-    words: tuple[str, ...] = (
+    argv: tuple[str, ...] = (
         "siege",
         "-R",
         "{folder}/siege.conf",
@@ -59,10 +59,10 @@ def command(load: Load) -> Command:
     files = {"siege.conf": config(load, MAX_USERS, MAX_FAILURES), ".siege/cookies.txt": ""}
     url = load.url
     if load.method == "POST":
-        words = (*words, "--content-type", content_type(load.body or ""))
+        argv = (*argv, "--content-type", content_type(load.body or ""))
         files["body"] = load.body or ""
         url = f"{load.url} POST <{{folder}}/body"
-    return Command((*words, url), environment={"HOME": "{folder}"}, files=files)
+    return Command((*argv, url), environment={"HOME": "{folder}"}, files=files)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
@@ -147,5 +147,5 @@ def _mean(
 
 def _worst(failed: dict[str, int | None]) -> str:
     kind, count = max(failed.items(), key=lambda item: item[1] or 0)
-    words = {"other": "a 5xx or an early close"}
-    return f"{count} {words.get(kind, kind)}"
+    names = {"other": "a 5xx or an early close"}
+    return f"{count} {names.get(kind, kind)}"

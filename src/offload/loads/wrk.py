@@ -30,13 +30,13 @@ NOT_2XX = re.compile(rf"^ +Non-2xx or 3xx responses: {COUNT}$", re.MULTILINE)
 
 def command(load: Load) -> Command:
     """Send on one connection per user, in `processes` threads; Lua sets other requests."""
-    words = ["wrk", "-t", str(load.processes), "-c", str(load.users)]
-    words += ["-d", f"{math.ceil(load.seconds or 0)}s", "--timeout", f"{math.ceil(load.timeout)}s"]
+    argv = ["wrk", "-t", str(load.processes), "-c", str(load.users)]
+    argv += ["-d", f"{math.ceil(load.seconds or 0)}s", "--timeout", f"{math.ceil(load.timeout)}s"]
     files = {}
     if load.method != "GET" or load.body is not None:
         files["request.lua"] = _script(load)
-        words += ["-s", "{folder}/request.lua"]
-    return Command((*words, load.url), files=files)
+        argv += ["-s", "{folder}/request.lua"]
+    return Command((*argv, load.url), files=files)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:

@@ -78,7 +78,7 @@ def label(record: Record, literal: str = "") -> str:
     if not record.case.request:
         return command
     fields: dict[str, Any] = dict(record.case.request)
-    return f"{command}  {literal}{Request(**fields).words}{literal}"
+    return f"{command}  {literal}{Request(**fields).short_form}{literal}"
 
 
 def kinds(row: Row) -> str:

@@ -23,7 +23,7 @@ def serve(program: Callable[..., None], task: str, port: int, **settings: object
     work = tasks.resolve(task)
     with ports.binding(port), socket.create_server(("127.0.0.1", port)) as free:
         port = free.getsockname()[1]
-    stop.then(_end)
+    stop.set_callback(_end)
     threading.Thread(target=_announce, args=(port,), daemon=True).start()
     program(work, port, **settings)
 

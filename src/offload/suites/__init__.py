@@ -54,18 +54,18 @@ class Case:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The identity of this case: its command and its load, a closed loop."""
+        """The identity of this case: its id and its load, a closed loop."""
         request = () if self.request is None else astuple(self.request)
         return (self.id, self.users, self.keep_alive, None, *request)
 
     @cached_property
     def id(self) -> str:
-        """The name of its server, settings, interpreter and task: `threads(workers=16)/sleep_sync`.
+        """Server, settings, interpreter and task: `threads(workers=16)/sleep_sync`.
 
-        It does not depend on what a server is called on the command line.
+        It does not depend on the server's alias on the command line.
         """
-        given = ",".join(f"{key}={self.settings[key]}" for key in sorted(self.settings))
-        settings = f"({given})" if given else ""
+        pairs = ",".join(f"{key}={self.settings[key]}" for key in sorted(self.settings))
+        settings = f"({pairs})" if pairs else ""
         python = f"@{self.python}" if self.python else ""
         path = f" path={self.path}" if self.path else ""
         return f"{self.server}{settings}{python}/{self.task}{path}"
@@ -73,22 +73,22 @@ class Case:
     @property
     def name(self) -> str:
         """The short form: `3/sleep_sync`, `3x16@3.14/sleep_sync` with workers and interpreter."""
-        word = catalog.find_server(self.server).spelling(self.task)
+        spelling = catalog.find_server(self.server).spelling(self.task)
         workers = f"x{self.settings['workers']}" if "workers" in self.settings else ""
         python = f"@{self.python}" if self.python else ""
-        request = f" {self.request.words}" if self.request else ""
-        return f"{word}{workers}{python}/{self.task}{request}"
+        request = f" {self.request.short_form}" if self.request else ""
+        return f"{spelling}{workers}{python}/{self.task}{request}"
 
     @cached_property  # it reads every server's file, and a run uses it thousands of times
     def command(self) -> str:
         """The command that starts this server."""
         server = catalog.find_server(self.server)
-        word = server.spelling(self.task)
-        words = [word] if word in server.also else [word, self.task]
-        words += [f"{key}={value}" for key, value in self.settings.items()]
-        words += [f"python={self.python}"] if self.python else []
-        words += [f"path={self.path}"] if self.path else []
-        return f"fab run_server:{','.join(words)}"
+        spelling = server.spelling(self.task)
+        arguments = [spelling] if spelling in server.also else [spelling, self.task]
+        arguments += [f"{key}={value}" for key, value in self.settings.items()]
+        arguments += [f"python={self.python}"] if self.python else []
+        arguments += [f"path={self.path}"] if self.path else []
+        return f"fab run_server:{','.join(arguments)}"
 
     def quick(self) -> Case:
         """Shorten the long run to 6 s, and reduce the users to 2 on a server without workers.

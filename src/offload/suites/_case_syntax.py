@@ -8,28 +8,30 @@ from offload.errors import UsageError
 from offload.registry import catalog
 from offload.suites import Case
 
-WORD = re.compile(r"(?P<server>\w+?)(?:x(?P<workers>\d{1,3}))?(?:@(?P<python>[^/]+))?/(?P<task>.+)")
+PATTERN = re.compile(
+    r"(?P<server>\w+?)(?:x(?P<workers>\d{1,3}))?(?:@(?P<python>[^/]+))?/(?P<task>.+)"
+)
 MAX_WORKERS = 256
 FORM = "SERVER/TASK, as 3/sleep_sync, with x16 for workers and @3.14 for the interpreter"
 
 
-def case(word: str, which: str = "which case") -> Case:
+def case(text: str, which: str = "which case") -> Case:
     """Parse a case; raise UsageError if it is invalid or names nothing.
 
-    `which` is the question to print if `word` is empty.
+    `which` is the question to print if `text` is empty.
     """
-    if not word:
+    if not text:
         raise UsageError(f"{which}? a case is {FORM}")
-    found = WORD.fullmatch(word)
+    found = PATTERN.fullmatch(text)
     if found is None:
-        raise UsageError(f"{word!r} is not a case: a case is {FORM}")
+        raise UsageError(f"{text!r} is not a case: a case is {FORM}")
     server = catalog.find_server(found["server"])
     task = catalog.find_task(found["task"]).name
     settings: dict[str, object] = {}
     if found["workers"] is not None:
         settings["workers"] = int(found["workers"])
         if not 1 <= int(found["workers"]) <= MAX_WORKERS:
-            raise UsageError(f"{word!r}: workers must be from 1 to {MAX_WORKERS}")
+            raise UsageError(f"{text!r}: workers must be from 1 to {MAX_WORKERS}")
         if "workers" not in server.settings:
-            raise UsageError(f"{word!r}: {server.name} has no workers: leave x out")
+            raise UsageError(f"{text!r}: {server.name} has no workers: leave x out")
     return Case(server.name, task, settings=settings, python=found["python"])

@@ -16,7 +16,7 @@ class Request:
     body: str | None = None
 
     @property
-    def words(self) -> str:
+    def short_form(self) -> str:
         """The short form: `POST /graphql {"query": "{ hello }"}`."""
         body = self.body or ""
         shown = body if len(body) <= SHOWN else f"{body[: SHOWN - 3]}..."

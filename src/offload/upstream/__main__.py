@@ -60,20 +60,20 @@ def _options(arguments: Sequence[str]) -> argparse.Namespace:
     return parser.parse_args(arguments)
 
 
-def _port(word: str) -> int:
-    if not word.isdecimal() or not 1 <= int(word) <= 65535:
-        raise argparse.ArgumentTypeError(f"{word[:20]!r} is not a port: choose from 1 to 65535")
-    return int(word)
+def _port(text: str) -> int:
+    if not text.isdecimal() or not 1 <= int(text) <= 65535:
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a port: choose from 1 to 65535")
+    return int(text)
 
 
-def _latency(word: str) -> float:
+def _latency(text: str) -> float:
     try:
-        latency = float(word)
+        latency = float(text)
     except ValueError:
         latency = math.nan
     if not 0 <= latency <= LONGEST_LATENCY:
         hint = f"choose from 0 to {LONGEST_LATENCY:g} seconds"
-        raise argparse.ArgumentTypeError(f"{word[:20]!r} is not a latency: {hint}")
+        raise argparse.ArgumentTypeError(f"{text[:20]!r} is not a latency: {hint}")
     return latency
 
 

@@ -134,7 +134,7 @@ class Response:
 
 @dataclass(frozen=True)
 class Result:
-    """What the load tool counted in its window; see `loads.Measured`.
+    """What the load tool counted in its window; see `loads.LoadResult`.
 
     `little_ratio` is rate x mean / users, `tries_per_request` counts what the retry tasks requested
     of the upstream.

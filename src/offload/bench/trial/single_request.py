@@ -42,7 +42,7 @@ def measured(
     url: str, case: CaseFacts, facts: Mapping[str, object], before: Baseline
 ) -> SingleRequest:
     """Measure what one task takes on the server that reported `facts`, if that can be known."""
-    if facts.get("foreign"):  # whose processes run the tasks, and report nothing of them
+    if facts.get("external_workers"):  # they run the tasks and report nothing
         return SingleRequest(Utilisation(why=str(facts["gil_word_why"])))
     return fly(workload.alone(url, case), facts, before.alone_s or 0.0)
 

@@ -74,7 +74,7 @@ class Clients:
 
     def is_warm(self) -> bool:
         """Whether every connection has had a response."""
-        return all(c.answers for c in self.connections)
+        return all(c.responses for c in self.connections)
 
     def is_settled(self, at: float) -> bool:
         """Whether every request that was sent until `at` has ended."""

@@ -39,7 +39,7 @@ class ClosedLoop(Clients):
             self._stop_user()
             return
         self._remaining -= 1
-        if self.load.think and connection.answers:
+        if self.load.think and connection.responses:
             pause = self.load.think * self._random.uniform(0.5, 1.5)
             self.loop.call_later(pause, self._send, connection)
         else:
@@ -57,7 +57,7 @@ class ClosedLoop(Clients):
 
     def _has_enough(self, user: Connection, now: float) -> bool:
         each, seconds = self.load.each or 0, self.load.seconds or 0.0
-        return user.answers >= each and now - self._started_at >= seconds
+        return user.responses >= each and now - self._started_at >= seconds
 
     def _stop_user(self) -> None:
         """Stop one user; the load ends when none is left."""

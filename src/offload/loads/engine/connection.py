@@ -38,7 +38,7 @@ class Connection(asyncio.Protocol):
         self.clients = clients
         self.started: float | None = None
         self.sent: float | None = None
-        self.answers = 0
+        self.responses = 0
         self._request = clients.target.request
         self._keep_alive = clients.load.keep_alive
         self._note_started = clients.samples.started.append
@@ -134,7 +134,7 @@ class Connection(asyncio.Protocol):
     def _finish(self, status: int, started: float) -> None:
         now = monotonic()
         self.started = None
-        self.answers += 1
+        self.responses += 1
         if 0 < status < 400:
             self._note_started(started)
             self._note_sent(self.sent or started)

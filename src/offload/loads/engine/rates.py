@@ -52,11 +52,11 @@ def quantum(started: Sequence[float], ended: Sequence[float], start: float, end:
     mean = (fsum(ended) - fsum(started)) / len(ended)
     back = min(mean, (end - start) / 2)
     late = [(b, e) for b, e in zip(started, ended, strict=True) if e > end - back and b < end]
-    begins, ends = [b for b, _ in late], [e for _, e in late]
+    starts, ends = [b for b, _ in late], [e for _, e in late]
     rates = []
     for step in range(STEPS):
         earlier = end - back * step / STEPS
-        rates.append((whole - _inside(begins, ends, earlier, end)) / (earlier - start))
+        rates.append((whole - _inside(starts, ends, earlier, end)) / (earlier - start))
     rates.append(whole / (end - start))
     return (max(rates) - min(rates)) / 2 / rates[-1]
 

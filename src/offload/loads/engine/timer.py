@@ -33,8 +33,8 @@ class Timer:
             self._handle = self._loop.call_later(max(0.0, when - monotonic()), self._fire)
             return
         seconds, nanoseconds = divmod(max(1, int(when * 1e9)), 1_000_000_000)
-        words = struct.pack("qqqq", 0, 0, seconds, nanoseconds)  # itimerspec: interval, value
-        self._libc.timerfd_settime(self._fd, ABSOLUTE, words, None)
+        setting = struct.pack("qqqq", 0, 0, seconds, nanoseconds)  # itimerspec: interval, value
+        self._libc.timerfd_settime(self._fd, ABSOLUTE, setting, None)
 
     def close(self) -> None:
         """Cancel the timer."""

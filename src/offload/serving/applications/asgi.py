@@ -27,12 +27,12 @@ class Application:
         if scope["type"] == "lifespan":
             await lifespan(receive, send)
             return
-        if (content := sized_responses.of(scope["path"])) is not None:
+        if (content := sized_responses.for_path(scope["path"])) is not None:
             body = content if isinstance(content, bytes) else content.encode()
             await _send(send, responses.Answer(200, sized_responses.CONTENT_TYPE, body))
             return
         uri = f"{scope['path']}?{scope['query_string'].decode('latin-1')}"
-        answer = responses.other(uri) or responses.of(await task_clock.acall(self._task))
+        answer = responses.for_path(uri) or responses.from_task(await task_clock.acall(self._task))
         await _send(send, answer)
 
 

@@ -23,7 +23,7 @@ def serve(task: str, run: Callable[[], TimedResult], port: int, backlog: int) ->
         timeout = 10  # s for a client to send its request
 
         def do_GET(self) -> None:
-            answer = responses.other(self.path) or responses.of(run())
+            answer = responses.for_path(self.path) or responses.from_task(run())
             self.send_response(answer.status)
             self.send_header("Content-Type", answer.content_type)
             self.send_header("Content-Length", str(len(answer.body)))
@@ -36,7 +36,7 @@ def serve(task: str, run: Callable[[], TimedResult], port: int, backlog: int) ->
     with ports.binding(port):
         server = _Server(("127.0.0.1", port), Handler, backlog)
     with server:
-        stop.then(lambda: _thread.start_new_thread(server.shutdown, ()))
+        stop.set_callback(lambda: _thread.start_new_thread(server.shutdown, ()))
         readiness.announce(server.server_address[1])
         server.serve_forever(poll_interval=0.05)
         server.timeout = 0
@@ -57,4 +57,4 @@ class _Server(TCPServer):
         """Ignore a client that disconnected early (the client counts it); log other errors."""
         error = sys.exception()
         if not isinstance(error, OSError):
-            log.failed(f"a request raised {error!r}")
+            log.failure(f"a request raised {error!r}")

@@ -20,23 +20,23 @@ class Answer:
     body: bytes
 
 
-def of(timed: task_clock.TimedResult) -> Answer:
+def from_task(timed: task_clock.TimedResult) -> Answer:
     """Return the task's body, or 500 with its error, and record the task's times."""
     outcome = task_clock.record(timed)
     if isinstance(outcome, TaskFailed):
-        return failed(outcome)
+        return from_error(outcome)
     probe.response_counts["completed"] += 1
     return Answer(200, "text/html; charset=utf-8", outcome)
 
 
-def failed(error: Exception) -> Answer:
+def from_error(error: Exception) -> Answer:
     """Return 500 with the error in one line, and log it."""
     probe.response_counts["failed"] += 1
-    log.failed(str(error))
+    log.failure(str(error))
     return _plain(500, log.escaped(str(error)))
 
 
-def other(uri: str) -> Answer | None:
+def for_path(uri: str) -> Answer | None:
     """Return the response to any path except the task's `/`, for which it is None."""
     path, _, query = uri.partition("?")
     if path == "/":
@@ -60,10 +60,10 @@ def _window(query: str) -> tuple[float, float] | None:
     values = dict(parse_qsl(query, keep_blank_values=True))
     if not values:
         return None
-    begin, end = (float(values.get(key, "nan")) for key in ("from", "to"))
-    if not begin <= end:  # also true if one of them is missing or nan
+    start, end = (float(values.get(key, "nan")) for key in ("from", "to"))
+    if not start <= end:  # also true if one of them is missing or nan
         raise ValueError
-    return begin, end
+    return start, end
 
 
 def _plain(status: int, line: str) -> Answer:

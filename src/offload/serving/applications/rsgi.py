@@ -21,7 +21,7 @@ class Application:
 
     async def __rsgi__(self, scope: Any, protocol: Any) -> None:
         """Respond to one request."""
-        content = sized_responses.of(scope.path)
+        content = sized_responses.for_path(scope.path)
         if isinstance(content, str):
             protocol.response_str(200, SIZED, content)
             return
@@ -29,7 +29,7 @@ class Application:
             protocol.response_bytes(200, SIZED, content)
             return
         uri = f"{scope.path}?{scope.query_string}"
-        answer = responses.other(uri) or responses.of(await task_clock.acall(self._task))
+        answer = responses.for_path(uri) or responses.from_task(await task_clock.acall(self._task))
         headers = [("content-type", answer.content_type)]
         protocol.response_bytes(answer.status, headers, answer.body)
 

@@ -81,7 +81,7 @@ class _Handler(RequestHandler):
 
     async def get(self) -> None:
         with self.requests:
-            answer = responses.other(self.request.uri or "") or await self._answer()
+            answer = responses.for_path(self.request.uri or "") or await self._answer()
             self.set_status(answer.status)
             self.set_header("Content-Type", answer.content_type)
             if stop.at is not None:
@@ -91,9 +91,9 @@ class _Handler(RequestHandler):
 
     async def _answer(self) -> responses.Answer:
         try:
-            return responses.of(await self.run())
+            return responses.from_task(await self.run())
         except BrokenProcessPool as error:
-            return responses.failed(error)
+            return responses.from_error(error)
 
     def compute_etag(self) -> None:
         """Compute no ETag: hashing each body would be overhead in every request."""
@@ -118,7 +118,7 @@ async def _accept(
     server.add_sockets([listening])
     loop = asyncio.get_running_loop()
     stopped = asyncio.Event()
-    stop.then(lambda: loop.call_soon_threadsafe(stopped.set))
+    stop.set_callback(lambda: loop.call_soon_threadsafe(stopped.set))
     ready()
     loop_lag.watch(loop)
     await stopped.wait()

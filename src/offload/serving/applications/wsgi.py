@@ -24,7 +24,7 @@ class Application:
     def __call__(self, environ: dict[str, Any], start_response: Start) -> list[bytes]:
         """Respond to one request."""
         uri = f"{environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}"
-        answer = responses.other(uri) or responses.of(task_clock.call(self._task))
+        answer = responses.for_path(uri) or responses.from_task(task_clock.call(self._task))
         status = f"{answer.status} {HTTPStatus(answer.status).phrase}"
         length = str(len(answer.body))
         start_response(status, [("Content-Type", answer.content_type), ("Content-Length", length)])

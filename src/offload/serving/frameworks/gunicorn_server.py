@@ -20,10 +20,10 @@ def serve(
     task: str,
     port: int,
     backlog: int,
-    make: Callable[[], Any] = wsgi.application,
+    factory: Callable[[], Any] = wsgi.application,
     **settings: Any,
 ) -> None:
-    """Serve the application that `make` creates in each worker, until a stop signal.
+    """Serve the application that `factory` creates in each worker, until a stop signal.
 
     The default application runs any task. `settings` are gunicorn's; others have its defaults.
     """
@@ -40,7 +40,7 @@ def serve(
     }
     arbiter = os.getpid()
     try:
-        _Application(make, options).run()
+        _Application(factory, options).run()
     except SystemExit as error:
         if os.getpid() != arbiter:  # a worker ends, not the server
             os._exit(int(error.code or 0))
@@ -49,8 +49,8 @@ def serve(
 
 
 class _Application(BaseApplication):
-    def __init__(self, make: Callable[[], Any], settings: dict[str, Any]) -> None:
-        self._make, self._settings = make, settings
+    def __init__(self, factory: Callable[[], Any], settings: dict[str, Any]) -> None:
+        self._factory, self._settings = factory, settings
         super().__init__()
 
     def load_config(self) -> None:
@@ -58,4 +58,4 @@ class _Application(BaseApplication):
             self.cfg.set(name, value)
 
     def load(self) -> Any:
-        return self._make()
+        return self._factory()

@@ -61,7 +61,7 @@ class _Serving:
         """Announce readiness, wait for the stop signal, then for all queued requests."""
         stopped = asyncio.Event()
         loop = asyncio.get_running_loop()
-        stop.then(lambda: loop.call_soon_threadsafe(stopped.set))
+        stop.set_callback(lambda: loop.call_soon_threadsafe(stopped.set))
         try:
             readiness.announce(self._listening.getsockname()[1])
         except Mendable as error:  # raised here it would be part of an exception group

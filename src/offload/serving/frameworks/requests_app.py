@@ -51,7 +51,7 @@ def application() -> FastAPI:
     @app.get("/{path:path}")
     def any_other(path: str, request: Request) -> Response:
         uri = f"/{path}?{request.url.query}"
-        answer = responses.other(uri) or responses.of(task_clock.call(task))
+        answer = responses.for_path(uri) or responses.from_task(task_clock.call(task))
         return Response(answer.body, answer.status, media_type=answer.content_type)
 
     return app

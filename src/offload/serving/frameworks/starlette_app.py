@@ -20,7 +20,7 @@ def application(task: str) -> Starlette:
 
     def answer(request: Request) -> Response:
         uri = f"{request.scope['path']}?{request.scope['query_string'].decode('latin-1')}"
-        found = responses.other(uri) or responses.of(task_clock.call(task))
+        found = responses.for_path(uri) or responses.from_task(task_clock.call(task))
         return Response(found.body, found.status, {"content-type": found.content_type})
 
     @asynccontextmanager

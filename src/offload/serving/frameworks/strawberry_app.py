@@ -51,7 +51,7 @@ def application(task: str) -> FastAPI:
     @app.get("/{path:path}")
     async def any_other(path: str, request: Request) -> Response:
         uri = f"/{path}?{request.url.query}"
-        answer = responses.other(uri) or responses.of(await task_clock.acall(task))
+        answer = responses.for_path(uri) or responses.from_task(await task_clock.acall(task))
         return Response(answer.body, answer.status, media_type=answer.content_type)
 
     return app

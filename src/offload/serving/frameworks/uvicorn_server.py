@@ -88,7 +88,7 @@ class _Server(uvicorn.Server):
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
         assert sockets is not None
-        stop.then(self._stop)
+        stop.set_callback(self._stop)
         try:
             readiness.announce(sockets[0].getsockname()[1])
         except Mendable as error:  # raised here uvicorn would print it as a traceback

@@ -11,7 +11,7 @@ _last = -INTERVAL
 _suppressed = 0
 
 
-def failed(message: str) -> None:
+def failure(message: str) -> None:
     """Print one failure, with the number of failures suppressed since the last line."""
     global _last, _suppressed
     now = time.monotonic()

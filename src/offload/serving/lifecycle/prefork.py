@@ -28,7 +28,7 @@ def serve(task: str, run: Run, port: int, backlog: int, processes: int) -> None:
     tasks.resolve(task)
     with tornado_app.listen(port, backlog) as listening:
         parent = _Parent(run, listening, backlog, processes)
-        stop.then(parent.stop)
+        stop.set_callback(parent.stop)
         parent.wait_until_ready()
         readiness.announce(listening.getsockname()[1])
         parent.wait()
@@ -83,7 +83,8 @@ class _Parent:
         try:
             prctl.end_with(os.getppid())
             stop.listen(lambda: os._exit(0))  # the parent reports dropped requests
-            stop.then(lambda: None)  # replaces the parent's callback, which stops the siblings
+            # Replace the parent's callback, which stops the siblings.
+            stop.set_callback(lambda: None)
             signal.pthread_sigmask(signal.SIG_UNBLOCK, pool_workers.SIGNALS)
             tornado_app.serve_socket(self._run, self._listening, self._backlog, self._ready)
             code = 0

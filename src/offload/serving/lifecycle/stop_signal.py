@@ -23,7 +23,7 @@ SAME = 0.5  # s: a second signal this soon is a duplicate (a terminal signals th
 
 
 class Stop:
-    """Remember the first signal after `listen`, and call the callback set by `then`."""
+    """Remember the first signal after `listen`, and call the callback set by `set_callback`."""
 
     def __init__(self) -> None:
         self.at: float | None = None
@@ -40,7 +40,7 @@ class Stop:
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, self._handle)
 
-    def then(self, callback: Callable[[], object]) -> None:
+    def set_callback(self, callback: Callable[[], object]) -> None:
         """Call `callback` from the signal handler, or now if the signal has already arrived.
 
         It runs between two instructions of the main thread, so it must not block or raise.
@@ -50,7 +50,7 @@ class Stop:
             self._call()
 
     def _call(self) -> None:
-        """Call the callback once, even if a signal arrives during `then`."""
+        """Call the callback once, even if a signal arrives during `set_callback`."""
         callback, self._callback = self._callback, None
         if callback is not None:
             callback()

@@ -20,7 +20,7 @@ from dataclasses import asdict, dataclass
 
 from offload.serving.metrics import gil_state, process_memory
 
-CANARIES = (5003, 7919)  # us; close to the default of 5,000, so that threads hardly notice
+CANARIES = (5003, 7919)  # us; at most 1.6 times the default, so that threads hardly notice
 SEARCHED = 1 << 18  # bytes; a guess: from 3.11 to 3.13 it is within the first 8,000
 PAGE = 4096
 LOCKED_OFFSET = 16  # bytes from the interval to `locked`
@@ -32,11 +32,9 @@ LOCKED = struct.Struct("=i4xQ")
 
 @dataclass(frozen=True)
 class GilAddress:
-    """The address of `locked` (int32, 1 while the GIL is held).
+    """The address of `locked` (int32, 1 while the GIL is held); the switch count is 8 bytes on.
 
-    The switch count (uint64) is 8 bytes after it.
-
-    `layout` names the structure that contains it and the offset in bytes.
+    The count is a uint64. `layout` names the structure that contains both, and the offset in bytes.
     """
 
     pid: int
@@ -54,17 +52,17 @@ def find() -> GilAddress | str:
     if sys.implementation.name != "cpython" or struct.calcsize("LP") != 16:
         return f"{sys.implementation.name} is not a 64-bit CPython"
     try:
-        name, begin = _state()
-        places = _places(begin, CANARIES[0]) & _places(begin, CANARIES[1])
+        name, base = _state()
+        places = _places(base, CANARIES[0]) & _places(base, CANARIES[1])
         if len(places) != 1:
             return f"layout not recognised: {len(places)} places in the {name} look like the GIL"
-        address = begin + places.pop() + LOCKED_OFFSET
+        address = base + places.pop() + LOCKED_OFFSET
         difference = _find_difference(address)
     except (OSError, AttributeError, ValueError) as error:  # no such call, or no such symbol
         return f"the process cannot read its own memory: {error}"
     if difference is not None:
         return f"layout not recognised: {difference}"
-    return GilAddress(os.getpid(), address, f"{name}+{address - begin}")
+    return GilAddress(os.getpid(), address, f"{name}+{address - base}")
 
 
 def facts() -> dict[str, object]:
@@ -87,7 +85,7 @@ def _pointer(function: str) -> int:
     return int(call() or 0)
 
 
-def _places(begin: int, canary: int) -> set[int]:
+def _places(base: int, canary: int) -> set[int]:
     """Set the switch interval to `canary`, find the offsets that hold it, and restore it."""
     pattern = INTERVAL.pack(canary)
     if gil_state.enabled():  # then this thread is the last holder
@@ -95,7 +93,7 @@ def _places(begin: int, canary: int) -> set[int]:
     before = sys.getswitchinterval()
     try:
         _set_interval(canary)
-        memory = _read_range(begin)
+        memory = _read_range(base)
     finally:
         _set_interval(round(before * 1e6))
     return set(_find_all(memory, pattern))
@@ -113,12 +111,12 @@ def _set_interval(microseconds: int) -> None:
     sys.setswitchinterval((microseconds + 0.5) / 1e6)  # CPython truncates it
 
 
-def _read_range(begin: int) -> bytes:
-    """Read SEARCHED bytes from `begin`, or fewer if the mapped memory ends."""
-    pages = [process_memory.read(begin, PAGE)]
+def _read_range(base: int) -> bytes:
+    """Read SEARCHED bytes from `base`, or fewer if the mapped memory ends."""
+    pages = [process_memory.read(base, PAGE)]
     with suppress(OSError):
         for offset in range(PAGE, SEARCHED, PAGE):
-            pages.append(process_memory.read(begin + offset, PAGE))
+            pages.append(process_memory.read(base + offset, PAGE))
     return b"".join(pages)
 
 

@@ -34,9 +34,9 @@ def watch(loop: AbstractEventLoop) -> None:
     loop.call_later(INTERVAL, tick)
 
 
-def between(begin: float, end: float) -> dict[str, float | None]:
+def between(start: float, end: float) -> dict[str, float | None]:
     """Return nearest-rank percentiles of a window in ms; None without samples, or if too old."""
-    return _summary(_samples.between(begin, end) or [])
+    return _summary(_samples.between(start, end) or [])
 
 
 def overall() -> dict[str, float | None]:

@@ -11,7 +11,7 @@ _releasing = ctypes.CDLL(None, use_errno=True)
 
 
 class _Range(ctypes.Structure):
-    _fields_ = (("begin", ctypes.c_void_p), ("size", ctypes.c_size_t))
+    _fields_ = (("address", ctypes.c_void_p), ("size", ctypes.c_size_t))
 
 
 def read(address: int, size: int, holding_gil: bool = True) -> bytes:

@@ -29,9 +29,9 @@ class Samples:
         """Return all stored rows, oldest first."""
         return [self._format.unpack(row) for row in self._rows.copy()]
 
-    def between(self, begin: float, end: float) -> list[tuple[float, ...]] | None:
+    def between(self, start: float, end: float) -> list[tuple[float, ...]] | None:
         """Return the rows of a window; None if some of them are no longer stored."""
         rows = self.rows()
-        if len(rows) == KEPT and rows[0][0] > begin:
+        if len(rows) == KEPT and rows[0][0] > start:
             return None
-        return [row for row in rows if begin <= row[0] <= end]
+        return [row for row in rows if start <= row[0] <= end]

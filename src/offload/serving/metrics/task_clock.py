@@ -36,18 +36,18 @@ _samples = Samples(5)
 
 def call(task: str) -> TimedResult:
     """Run a task to its end in this thread, which is a slot; return its result and times."""
-    queued, begin, cpu = _read_clocks()
+    queued, start, cpu = _read_clocks()
     outcome: bytes | TaskFailed
     try:
         outcome = tasks.call(task)
     except TaskFailed as error:
         outcome = error
-    return _finish(outcome, queued, begin, cpu)
+    return _finish(outcome, queued, start, cpu)
 
 
 async def acall(task: str) -> TimedResult:
     """Run a task on this event loop; its times are unknown if other tasks ran concurrently."""
-    queued, begin, cpu = _read_clocks()
+    queued, start, cpu = _read_clocks()
     _slot.running += 1
     _slot.started += 1
     alone, started = _slot.running == 1, _slot.started
@@ -58,7 +58,7 @@ async def acall(task: str) -> TimedResult:
         outcome = error
     finally:
         _slot.running -= 1
-    timed = _finish(outcome, queued, begin, cpu)
+    timed = _finish(outcome, queued, start, cpu)
     if alone and _slot.started == started:
         return timed
     return timed[0], (timed[1][0], math.nan, math.nan, math.nan, math.nan), timed[2]
@@ -68,13 +68,13 @@ def _read_clocks() -> tuple[float, float, float]:
     return run_queue.wait_time(), monotonic(), thread_time()
 
 
-def _finish(outcome: bytes | TaskFailed, queued: float, begin: float, cpu: float) -> TimedResult:
+def _finish(outcome: bytes | TaskFailed, queued: float, start: float, cpu: float) -> TimedResult:
     cpu = thread_time() - cpu
     end = monotonic()
     queued = run_queue.wait_time() - queued
-    slot = end - (_slot.ended if begin - _slot.ended < IDLE else begin)
+    slot = end - (_slot.ended if start - _slot.ended < IDLE else start)
     _slot.ended = end
-    return outcome, (end, slot, cpu, end - begin, queued), gil_state.now()
+    return outcome, (end, slot, cpu, end - start, queued), gil_state.now()
 
 
 def record(timed: TimedResult) -> bytes | TaskFailed:
@@ -86,13 +86,13 @@ def record(timed: TimedResult) -> bytes | TaskFailed:
     return outcome
 
 
-def between(begin: float, end: float) -> dict[str, float | None]:
+def between(start: float, end: float) -> dict[str, float | None]:
     """Count the tasks that ended in a window, including failures, with mean times in seconds.
 
     A mean is None without tasks, and if tasks of a loop ran concurrently. Everything except the
     slots is None if the window is older than the stored samples.
     """
-    rows = _samples.between(begin, end)
+    rows = _samples.between(start, end)
     workers = probe.facts.get("workers")
     return {
         "tasks": None if rows is None else len(rows),
@@ -104,13 +104,13 @@ def between(begin: float, end: float) -> dict[str, float | None]:
     }
 
 
-def each(begin: float, end: float) -> list[tuple[float, float]] | None:
+def each(start: float, end: float) -> list[tuple[float, float]] | None:
     """List start and end of each task entirely within a window; None if unknown."""
-    rows = _samples.between(begin, end)
+    rows = _samples.between(start, end)
     if rows is None or any(math.isnan(row[3]) for row in rows):
         return None
     spans = [(round(row[0] - row[3], 6), round(row[0], 6)) for row in rows]
-    return [span for span in spans if span[0] >= begin]
+    return [span for span in spans if span[0] >= start]
 
 
 def _mean(values: list[float]) -> float | None:

@@ -10,12 +10,12 @@ from offload.serving.frameworks.octopus import database, site
 from offload.serving.lifecycle import worker_ready
 
 
-def serve(task: str, make: str, port: int, backlog: int, processes: int) -> None:
-    """Serve the application that `site.<make>` creates, in `processes`, until a stop signal."""
+def serve(task: str, factory: str, port: int, backlog: int, processes: int) -> None:
+    """Serve the application that `site.<factory>` creates, in `processes`, until a stop signal."""
     tasks.resolve(task)
     database.check()
     os.environ[worker_ready.TASK] = task
     if processes == 1:
-        uvicorn_server.serve(getattr(site, make)(), port, backlog)
+        uvicorn_server.serve(getattr(site, factory)(), port, backlog)
     else:
-        uvicorn_server.supervise(f"{site.__name__}:{make}", port, backlog, processes)
+        uvicorn_server.supervise(f"{site.__name__}:{factory}", port, backlog, processes)

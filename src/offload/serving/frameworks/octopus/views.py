@@ -13,14 +13,16 @@ from offload.serving.metrics import task_clock
 
 def sync_view(request: HttpRequest) -> HttpResponse:
     """Call the task in this thread."""
-    answer = responses.other(request.get_full_path())
-    return _response(answer or responses.of(task_clock.call(os.environ[worker_ready.TASK])))
+    answer = responses.for_path(request.get_full_path())
+    return _response(answer or responses.from_task(task_clock.call(os.environ[worker_ready.TASK])))
 
 
 async def async_view(request: HttpRequest) -> HttpResponse:
     """Await the task on this event loop."""
-    answer = responses.other(request.get_full_path())
-    return _response(answer or responses.of(await task_clock.acall(os.environ[worker_ready.TASK])))
+    answer = responses.for_path(request.get_full_path())
+    return _response(
+        answer or responses.from_task(await task_clock.acall(os.environ[worker_ready.TASK]))
+    )
 
 
 def _response(answer: responses.Answer) -> HttpResponse:
