@@ -1,4 +1,4 @@
-"""A load test: one load against a server that is already running."""
+"""An ad-hoc load test: one load against a server that is already running."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from offload.upstream import Upstream
 
 
 def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
-    """Load the server that said `facts` when it was ready."""
+    """Load a server of ours, by the facts that it reported when it was ready."""
     task = str(facts["task"])
     entry = catalog.find_server(str(facts["server"]))
     given = {k: facts[k] for k, default in entry.settings.items() if facts.get(k) != default}
@@ -53,7 +53,7 @@ def _text(fact: object) -> str | None:
 
 
 def _alone_s(url: str) -> float | None:
-    """Ask alone, which also waits until what an earlier load left is worked off.
+    """Send requests without load, which also waits for the backlog of an earlier load.
 
     25 users of 0.28 s on 4 workers leave 1.75 s of work, which would cost the next load 5 %.
     """

@@ -19,7 +19,7 @@ from offload.registry import catalog
 
 READY = 15.0  # s until all workers have imported the task
 GRACE = 2.0  # s to end by itself
-PATIENCE = 60.0  # s beyond what was asked for, for a task that takes long
+PATIENCE = 60.0  # s beyond the requested time, for a slow task
 
 
 @dataclass(frozen=True)
@@ -40,24 +40,24 @@ class Calls:
 
 
 class Direct:
-    """A running process that calls a task as it is told; `facts` is what it is."""
+    """A running process that calls a task on request; `facts` describe it."""
 
     def __init__(self, process: subprocess.Popen[bytes]) -> None:
         self._process = process
         self.facts: dict[str, object] = {}
 
     def call(self, kind: str, count: int, seconds: float) -> Calls:
-        """Have `count` threads, processes or interpreters call for `seconds`.
+        """Call the task in `count` threads, processes or interpreters for `seconds`.
 
         Raise StartError when it ends, and for interpreters that do not begin.
         """
         assert self._process.stdin is not None
         self._process.stdin.write(f"{kind} {count} {seconds}\n".encode())
         self._process.stdin.flush()
-        said = self.line(seconds + PATIENCE)
-        if "error" in said:
-            raise StartError(str(said["error"]))
-        return Calls(**said)
+        result = self.line(seconds + PATIENCE)
+        if "error" in result:
+            raise StartError(str(result["error"]))
+        return Calls(**result)
 
     def line(self, seconds: float) -> dict[str, Any]:
         """Read one line of JSON within a time."""

@@ -44,13 +44,13 @@ class Hop:
 
 
 def measure_servers(quick: bool, workers: int, tell: Callable[[str], object]) -> InTurn:
-    """Load every server that is here in turn."""
+    """Load every installed server, interleaved."""
     cases = [_case(server, workers) for server in (*SERVERS, *PEERS)]
     return interleaved.measure_interleaved(cases, SUITE, SLICE[quick], BUDGET[quick], tell)
 
 
 def summarize(records: Sequence[Record]) -> list[Hop]:
-    """Sum the rounds up, server by server; without a direct answer nothing is known to be added."""
+    """Summarize the rounds by server; without a direct response the added CPU is unknown."""
     rounds: dict[str, dict[int, Record]] = {}
     for record in records:
         if (
@@ -63,7 +63,7 @@ def summarize(records: Sequence[Record]) -> list[Hop]:
 
 
 def left_out(measured: InTurn) -> dict[str, str]:
-    """Say by server why it has no figures, wholly or from some round on."""
+    """Return by server why it has no figures, in all rounds or from some round on."""
     known = {hop.server for hop in summarize(measured.records)}
     without = {
         r.case.server: str(r.problem) for r in measured.records if r.case.server not in known
@@ -96,12 +96,12 @@ def _hop(server: str, rounds: Mapping[str, Mapping[int, Record]]) -> Hop:
 
 
 def _added(own: Mapping[int, Record], direct: Mapping[int, Record]) -> dict[int, float]:
-    """Give by round how much more CPU a request takes than a direct answer, in us."""
+    """Return by round how much more CPU a request takes than a direct response, in us."""
     return {n: _cpu_us(own[n]) - _cpu_us(direct[n]) for n in own if n in direct}
 
 
 def _times(own: Mapping[int, Record], other: Mapping[int, Record]) -> Interval | None:
-    """Give how many times as many requests a second as another in the same round."""
+    """Return the ratio of its rate to another's of the same round."""
     return ratio.geometric_mean_ratio([(_rate(other[n]), _rate(own[n])) for n in own if n in other])
 
 

@@ -42,23 +42,23 @@ class Progress:
             self._live.stop()
 
     def begin(self, due: Due, todo: Sequence[Due]) -> None:
-        """Begin a visit, the first of those that are still to do in its round."""
+        """Start a visit, the first of those left in its round."""
         kind = f"round {due.round}" if due.kind == VISIT else "long run"
         self._place, self._name = f"{kind}, {due.order}/{len(self._plan.cases)}", due.case.name
         self._ends = time.monotonic() + self._expected_s(todo)
 
     def phase(self, name: str, expected: float) -> None:
-        """Begin a phase that may take `expected` seconds."""
+        """Start a phase that may take `expected` seconds."""
         self._phase, self._phase_ends = name, time.monotonic() + expected
         if not self._console.is_terminal and name == "load":
             print(f"{self._line()}", file=sys.stderr, flush=True)
 
     def again(self, reasons: Sequence[str]) -> None:
-        """Have the line of the next visit say that it is made again, and why."""
+        """Show with the next visit that it is a retry, and why."""
         self._again = f", measured again: {'; '.join(reasons)}"
 
     def done(self, record: Record) -> None:
-        """End a visit with its rate, or with why it has none."""
+        """Print a finished visit: its rate, or why it has none."""
         self._took[record.trial.kind, record.key] = sum(record.trial.phases.values())
         rate = "no rate" if record.result.rate is None else f"{record.result.rate:.2f} trans/s"
         again = self._again if record.trial.attempt > 1 else ""
@@ -66,7 +66,7 @@ class Progress:
         self._console.print(line, markup=False, soft_wrap=True)
 
     def _expected_s(self, todo: Sequence[Due]) -> float:
-        """Expect how long these take, and the rounds up to the first look after them."""
+        """Estimate how long these take, with the rounds up to the next analysis."""
         now = todo[0].round if todo else 0
         further = max(0, self._plan.design.counts[0] - now)
         each = sum(self._visit_s(case) for case in self._plan.cases)
@@ -89,7 +89,7 @@ class Progress:
 
 @contextmanager
 def live(line: Callable[[], str]) -> Iterator[None]:
-    """Show a line that is asked for several times a second, on a terminal alone."""
+    """Show a line that is updated several times a second, on a terminal only."""
     console = Console(stderr=True, highlight=False)
     with ExitStack() as stack:
         if console.is_terminal:
@@ -99,9 +99,9 @@ def live(line: Callable[[], str]) -> Iterator[None]:
 
 
 def expected_s(plan: Plan, visits: int | None = None) -> float:
-    """Expect how long a run takes that has not begun, in seconds, if so many visits are enough.
+    """Estimate how long a new run takes, in seconds, if so many visits are enough.
 
-    Those up to its first look unless given.
+    Without `visits`, those up to its first analysis.
     """
     visits = visits or plan.design.counts[0]
     long = sum(case.seconds + AROUND for case in plan.cases) if plan.driver else 0.0
@@ -109,7 +109,7 @@ def expected_s(plan: Plan, visits: int | None = None) -> float:
 
 
 def duration(seconds: float) -> str:
-    """Word a number of seconds as people say it."""
+    """Return a number of seconds in words: `40 s`, `3 min`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min"

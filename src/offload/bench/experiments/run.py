@@ -1,4 +1,4 @@
-"""A run: every visit that is due, one at a time, each on disk before the next begins."""
+"""A run: every visit that is due, one at a time, each on disk before the next starts."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from offload.upstream import Upstream
 
 
 def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
-    """Make all visits of a plan that its folder does not have yet; give all records after each.
+    """Make all visits of a plan that its folder lacks; yield all records after each visit.
 
     Raises RunError when another process works on the same run.
     """
@@ -57,7 +57,7 @@ def _made(
     earlier: Sequence[Record],
     progress: Progress,
 ) -> Iterator[Record]:
-    """Make one visit, and once more when its flags are a reason to."""
+    """Make one visit, and retry it once if its flags are a reason to."""
     driver = "builtin" if due.kind == VISIT else plan.driver or "builtin"
     for attempt in (1, 2):
         known = None if isinstance(needed, Mendable) else needed

@@ -32,7 +32,7 @@ class Sweep:
 
 
 def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
-    """Give a case with each number of workers, or of users; raise UsageError without workers."""
+    """Return a case with each number of workers, or of users; raise UsageError without workers."""
     if over == USERS:
         return tuple(replace(case, users=number) for number in numbers)
     if "workers" not in catalog.find_server(case.server).settings:

@@ -1,4 +1,4 @@
-"""The ceiling of a case that tells its slots: processes x slots / time of one request alone."""
+"""The ceiling of a case whose suite states its slots: processes x slots / time of one request."""
 
 from __future__ import annotations
 
@@ -16,9 +16,10 @@ SHORT = 0.01  # s: below it a request alone is mostly hops and wake-ups, which o
 
 
 def ceilings(record: Record, alone_s: float | None) -> list[Ceiling]:
-    """Give that ceiling by a record of the case and the time alone in s; nothing if unknown."""
-    asked = tuple((record.case.request or {}).values())
-    slots = _told(record.trial.suite or "").get((record.case.server, record.case.task, *asked))
+    """Return that ceiling from a record and the time of a request alone in s; [] if unknown."""
+    request = tuple((record.case.request or {}).values())
+    case = (record.case.server, record.case.task, *request)
+    slots = _stated_slots(record.trial.suite or "").get(case)
     if slots is None or alone_s is None or alone_s <= SHORT:
         return []
     processes = record.server.settings.get("processes", record.server.workers)
@@ -27,8 +28,8 @@ def ceilings(record: Record, alone_s: float | None) -> list[Ceiling]:
 
 
 @functools.cache
-def _told(suite: str) -> Mapping[tuple[object, ...], int]:
-    """Give the slots that a suite's cases tell, by what is served and asked, as quick does too."""
+def _stated_slots(suite: str) -> Mapping[tuple[object, ...], int]:
+    """Return the slots that a suite's cases state, by server, task and request, quick ones too."""
     if suite not in catalog.suites():
         return {}
     return {

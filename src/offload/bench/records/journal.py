@@ -21,7 +21,7 @@ LASTING = "load_tests"  # the run that single load tests are added to
 
 
 def new_run(name: str) -> Path:
-    """Make the folder of a new run, named by the time in UTC; two runs never share one."""
+    """Create the folder of a new run, named by the time in UTC; two runs never share one."""
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
     for suffix in ("", *(f"-{n}" for n in range(2, 100))):
         folder = RESULTS / f"{stamp}-{name}{suffix}"
@@ -36,7 +36,7 @@ def new_run(name: str) -> Path:
 
 
 def lasting_run() -> Path:
-    """Take the folder of the run that single load tests are added to, made when it is not there."""
+    """Return the folder of the run that single load tests are added to; create it if needed."""
     folder = RESULTS / LASTING
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -117,7 +117,7 @@ def newest() -> Path:
 
 
 def is_example(folder: Path) -> bool:
-    """Say whether a run is one of the repository's own: `example`, or `example-` and a suite."""
+    """Whether a run is one of the repository's own: `example`, or `example-` and a suite."""
     return folder.name.partition("-")[0] == "example"
 
 
@@ -139,7 +139,7 @@ def replace(path: Path, text: str) -> None:
 
 
 def _write(descriptor: int, path: Path, data: bytes) -> None:
-    """Begin on a line of one's own, after a line that a crash left torn."""
+    """Write on a new line, also after a line that a crash left torn."""
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(max(0, size - 1))
@@ -150,6 +150,4 @@ def _write(descriptor: int, path: Path, data: bytes) -> None:
 
 
 def _unusable(path: Path, error: OSError) -> StorageError:
-    return StorageError(
-        f"{path}: {error.strerror}: mend its rights or space, or set RESULTS=folder"
-    )
+    return StorageError(f"{path}: {error.strerror}: fix its rights or space, or set RESULTS=folder")

@@ -1,4 +1,4 @@
-"""The plan of a run: its cases and how they are measured, kept in its folder so it can go on."""
+"""The plan of a run: its cases and how they are measured, kept so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Plan:
 
     Each case has one long run with `driver`, unless it is None, and visits with `builtin` until
     its rate is known to `target`, a share (None: 2 %, 5 % for quick and for slow cases). `missing`
-    says why `driver` is not the published tool, None when it is or when it was asked for.
+    says why `driver` is not the published tool, None when it is, or when the user chose it.
     """
 
     suite: str
@@ -36,24 +36,24 @@ class Plan:
 
     @property
     def design(self) -> sequential.SequentialDesign:
-        """The numbers of visits after which it is asked whether they are enough."""
+        """The numbers of visits at which the rate is analysed, and may be resolved."""
         return sequential.QUICK if self.quick else sequential.NORMAL
 
     def order(self, round: int) -> list[Case]:  # noqa: A002 - the method's own word
-        """Give the cases in the order of one round, the same each time it is asked for."""
+        """Return the cases in the order of one round: always the same for the same seed."""
         cases = list(self.cases)
         random.Random(f"{self.seed}-{round}").shuffle(cases)  # noqa: S311 - no secret
         return cases
 
 
 def save(plan: Plan, folder: Path) -> None:
-    """Keep the plan in its run's folder; raise StorageError."""
+    """Save the plan in its run's folder; raise StorageError."""
     path = folder / FILE
     try:
         values = {**asdict(plan), machines.KEY: machines.read(folder)}
         files.replace(path, json.dumps(values, indent=1).encode() + b"\n")
     except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}: mend its rights or space") from error
+        raise StorageError(f"{path}: {error.strerror}: fix its rights or space") from error
 
 
 def load(folder: Path) -> Plan:
@@ -71,10 +71,10 @@ def load(folder: Path) -> Plan:
 
 
 def new_seed() -> int:
-    """Draw the seed of a run."""
+    """Return a random seed for a run."""
     return random.SystemRandom().randrange(1 << 32)
 
 
 def names(cases: Sequence[Case]) -> list[str]:
-    """Give the short forms of cases."""
+    """Return the short forms of cases."""
     return [case.name for case in cases]

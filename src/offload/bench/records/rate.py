@@ -10,9 +10,9 @@ from offload.bench.stats.estimate import Estimate, estimate
 
 
 def of_visits(visits: Sequence[Record]) -> Estimate:
-    """Estimate a case's rate, requests a second, as its visits' own run asked for it.
+    """Estimate a case's rate, in requests a second, by the target of its run.
 
-    A visit without a completed request counts for nothing; none of them give an estimate of None.
+    A visit without a completed request is ignored; without any visit the value is None.
     """
     rates = [record.result.rate or None for record in visits]
     quantum = max((record.result.rate_quantum or 0.0 for record in visits), default=0.0)

@@ -68,8 +68,8 @@ class CaseFacts:
     @property
     def key(self) -> tuple[object, ...]:
         """What two records of one case have in common: its id and its load."""
-        asked = (self.request or {}).values()
-        return (self.id, self.users, self.keep_alive, self.asked_rate, *asked)
+        request = (self.request or {}).values()
+        return (self.id, self.users, self.keep_alive, self.asked_rate, *request)
 
 
 @dataclass(frozen=True)

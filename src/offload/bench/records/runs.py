@@ -1,4 +1,4 @@
-"""The runs of a suite: the one to judge it by, and the newer ones that tell less."""
+"""The runs of a suite: the one to evaluate it by, and newer ones that lack something."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from offload.errors import StorageError
 
 @dataclass(frozen=True)
 class Run:
-    """One run with its records of a suite; `lack` is what it has less than a whole one, or None."""
+    """One run with its records of a suite; `lack` is what it lacks, None if it is complete."""
 
     folder: Path
     records: Sequence[Record]
@@ -22,12 +22,12 @@ class Run:
 
     @property
     def has_rate(self) -> bool:
-        """Say whether anything was measured at all."""
+        """Whether anything was measured at all."""
         return any(record.result.rate for record in self.records)
 
 
 def newest_of(suite: str) -> tuple[Run | None, list[str]]:
-    """Find the run to judge a suite by, and say what newer ones, and itself, lack.
+    """Return the run to evaluate a suite by, and what newer runs, and it, lack.
 
     It is the newest that has figures and a record of every case that was planned; without one, the
     newest that has figures; without any, the newest. None when there is no run.
@@ -75,7 +75,7 @@ def _folders(suite: str) -> list[Path]:
 
 
 def _is_finished(run: Run) -> bool:
-    """Say whether every case of a run's plan has a record; one without a plan has no more."""
+    """Whether every case of a run's plan has a record; a run without a plan is finished."""
     try:
         planned = plan.load(run.folder).cases
     except StorageError:

@@ -1,4 +1,4 @@
-"""Rounds: what is to be visited next, as it follows from a plan and the records so far.
+"""The schedule: which visit is next, as it follows from a plan and the records so far.
 
 First every case has its long run, in the order of the table. Then every round visits each case
 once, in an order of its own, until the case is known well enough.
@@ -16,7 +16,7 @@ from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import SLOW, Estimate
 from offload.suites import Case
 
-ENOUGH = 60.0  # s of load, counted or not, after which a case is given up as unresolved
+ENOUGH = 60.0  # s of load, counted or not, after which a case stays unresolved
 ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests a second
 ENOUGH_QUICK = 10.0  # the same with quick
 HOPELESS = 2  # records without a rate in a row, after which a case is not tried again
@@ -33,9 +33,9 @@ class Due:
 
 
 def due(plan: Plan, records: Sequence[Record]) -> list[Due]:
-    """Give the visits that are still due in the first round that is not finished.
+    """Return the visits that are still due in the first round that is not finished.
 
-    Ask again when they are done: it depends on what they measured whether there is another round.
+    Call it again when they are done: whether there is another round depends on their rates.
     """
     made = {(record.trial.kind, record.trial.round, record.key) for record in records}
     for number in range(plan.design.last + 1):
@@ -59,7 +59,7 @@ def before(records: Sequence[Record], case: Case, number: int) -> list[Record]:
 
 
 def is_finished(plan: Plan, own: Sequence[Record]) -> bool:
-    """Say whether a case needs no further visit, by its records so far."""
+    """Whether a case needs no further visit, by its records so far."""
     visits = [record for record in own if record.trial.kind == VISIT]
     if len(own) >= HOPELESS and all(record.result.rate is None for record in own[-HOPELESS:]):
         return True

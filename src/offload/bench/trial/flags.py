@@ -20,7 +20,7 @@ STEAL = 0.01  # of the machine's CPU
 EXACT = "per request"  # of a response time that was measured independently of the rate
 STALL = 0.035  # s by which a kept connection is slower: a delayed ACK takes 40 ms
 UNEVEN = 2  # times the least connections of a process that the most may be
-LASTING = {"stall", "uneven"}  # kinds that another visit does not mend, and must not select
+LASTING = {"stall", "uneven"}  # kinds that a retry does not remove, and must not select
 BACKLOGGED = {"sync"}  # servers whose listen queue hides waiting users from Little's law
 
 
@@ -116,14 +116,14 @@ def _stall_s(record: Record) -> float:
 
 
 def _is_uneven(connections: Sequence[int]) -> bool:
-    """Say whether some processes had too few connections, of enough for two each."""
+    """Whether some processes had too few connections, if there were enough for two each."""
     if len(connections) < 2 or sum(connections) < 2 * len(connections):
         return False
     return connections[0] > UNEVEN * connections[-1]
 
 
 def _driver_busy(record: Record) -> float | None:
-    """Give the share of the CPU it can use that the driver used; a short load does not tell."""
+    """Return the share of its available CPU that the driver used; unknown for a short load."""
     if record.load.busy is not None:
         return record.load.busy
     cores = record.environment.get("cores")

@@ -127,7 +127,7 @@ def _result(case: CaseFacts, load: Load, measured: LoadResult, tries: int | None
 
 
 def _resources(used: Resources, measured: LoadResult, tool: LoadFacts) -> Resources:
-    """Add what follows from the CPU times: in a short load they say nothing."""
+    """Add the figures derived from CPU times, which are unknown for a short load."""
     elapsed_s = measured.elapsed_s or 0.0
     cpu_s = None if elapsed_s < SHORT else used.cpu_s
     host = replace(
@@ -159,7 +159,7 @@ def _tasks(inside: Facts) -> Tasks:
 def _watched(
     load: Load, driver: str, facts: Facts | None, upstream: Upstream | None
 ) -> tuple[LoadRun, Watch, Meter, int | None]:
-    """Run the load once, with what the server used and the upstream was requested meanwhile."""
+    """Run the load once; return it with the server's counters and the upstream's requests."""
     tries = _tries(upstream)
     pid = None if facts is None else int(str(facts["pid"]))
     below = None if upstream is None else upstream.pid

@@ -12,7 +12,7 @@ WHOLE = 160  # characters of a content that is kept as it is; of a longer one th
 
 
 def comparable_content(suite: str | None, body: bytes) -> str | None:
-    """Give what a suite's `extract` takes out of a body; None when the suite has none.
+    """Return what a suite's `extract` takes out of a body; None if the suite has none.
 
     Raises StartError for a body that it cannot read, such as an error that was answered with 200.
     """
@@ -24,8 +24,8 @@ def comparable_content(suite: str | None, body: bytes) -> str | None:
     try:
         text = str(extract(body))
     except (ValueError, KeyError, TypeError, AttributeError) as error:
-        said = body[:WHOLE].decode(errors="replace")
-        raise StartError(f"answered what suites/{suite}.py cannot read: {said}") from error
+        text = body[:WHOLE].decode(errors="replace")
+        raise StartError(f"the response cannot be read by suites/{suite}.py: {text}") from error
     if len(text) <= WHOLE:
         return text
     digest = hashlib.sha256(text.encode(errors="replace")).hexdigest()[:16]

@@ -48,7 +48,7 @@ def measured(
 
 
 def fly(load: Load, facts: Mapping[str, object], alone_s: float) -> SingleRequest:
-    """Have one user send what `load` does for as long as its figures need: 0.5 s, or two tasks.
+    """Run `load` with one user for as long as its figures need: 0.5 s, or two tasks.
 
     `alone_s` is what one request takes. Only what lies within a task is sampled, by the clock of
     the thread that ran it: h does not depend on HTTP.

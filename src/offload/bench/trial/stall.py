@@ -14,14 +14,14 @@ from offload.bench.trial.warmup import GET, answer, connected
 from offload.errors import StartError
 from offload.suites import Request
 
-TIMES = 6  # requests, of which the first is as on a fresh connection
+TIMES = 6  # requests; the first is as on a fresh connection
 SLOW = 0.25  # s of a request alone, beyond which a stall is a small part of it
 
 
 def kept_s(url: str, alone_s: float, request: Request = GET) -> float | None:
-    """Give the median response time on one kept connection alone, in s, without its first request.
+    """Return the median response time on one kept connection, in s, without its first request.
 
-    None where the server keeps no connection, and for slow requests, which are not asked.
+    None where the server keeps no connection, and for slow requests, which are not sent.
     """
     if alone_s > SLOW:
         return None

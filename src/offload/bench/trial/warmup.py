@@ -1,4 +1,4 @@
-"""The first requests to a fresh server: it must answer 200, and the same each time."""
+"""The warm-up: the first requests to a fresh server, which must answer 200, always the same."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ from offload.suites import Request
 
 GET = Request()
 TIMES = 5
-ENOUGH = 1.0  # s, after which a slow task is not asked again
+ENOUGH = 1.0  # s, after which a slow task gets no further request
 TIMEOUT = 30.0  # s
-LONGEST = 160  # characters of what an answer says
+LONGEST = 160  # characters of a response in an error
 
 
 @dataclass(frozen=True)
@@ -31,9 +31,9 @@ class Primed:
 
 
 def prime(url: str, times: int = TIMES, request: Request = GET) -> Primed:
-    """Ask a server alone `times` times, 2 or more; raise StartError unless all answers are 200.
+    """Send a server `times` requests (2 or more) without load; raise StartError unless all are 200.
 
-    A slow task is asked fewer times: no further one when ENOUGH seconds are over.
+    A slow task gets fewer requests: none after ENOUGH seconds.
     """
     taken: list[float] = []
     bodies: list[bytes] = []
@@ -59,13 +59,13 @@ def get(url: str, request: Request = GET) -> bytes:
 
 
 def connected(url: str) -> http.client.HTTPConnection:
-    """Give a connection to a URL's server, which begins with its first request."""
+    """Return a connection to a URL's server, opened by its first request."""
     parts = urlsplit(url)
     return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT)
 
 
 def answer(connection: http.client.HTTPConnection, url: str, request: Request) -> bytes:
-    """Ask once on a connection; raise StartError with what was answered if it is not 200."""
+    """Send one request on a connection; raise StartError with the response if it is not 200."""
     parts = urlsplit(url)
     headers = {} if request.body is None else {"Content-Type": content_type(request.body)}
     target = f"{parts.path or '/'}?{parts.query}".rstrip("?")
@@ -73,8 +73,8 @@ def answer(connection: http.client.HTTPConnection, url: str, request: Request) -
     response = connection.getresponse()
     body = response.read()
     if response.status != 200:
-        said = body.decode(errors="replace").strip().splitlines() or ["nothing"]
-        raise StartError(f"answered {response.status}: {_cut(said[0])}")
+        lines = body.decode(errors="replace").strip().splitlines() or ["nothing"]
+        raise StartError(f"answered {response.status}: {_cut(lines[0])}")
     return body
 
 
