@@ -23,7 +23,7 @@ from offload.bench.experiments.direct_calls import direct
 from offload.bench.experiments.speed_up import speed_ups
 from offload.bench.target import interpreters
 from offload.bench.telemetry import host
-from offload.errors import Mendable
+from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports.gil import cost as cost_report
 from offload.suites import Case
@@ -100,7 +100,7 @@ def _elsewhere(task: str, kind: str, names: list[str]) -> Values:
         try:
             running = stack.enter_context(direct(task, WORKERS, name, None, added))
             found = speed_ups(running, WORKERS, (kind,))[kind]
-        except Mendable as error:
+        except UserError as error:
             return {"python": name, "why": str(error).partition(":")[0]}
     return {"python": name, "s": found.ratio, "gil_enabled": found.gil_enabled}
 

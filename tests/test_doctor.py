@@ -110,7 +110,7 @@ def test_a_busy_port_and_a_wrong_name_for_a_python_are_warnings_with_a_remedy(
         levels = found()
     assert levels[f"port {port}"][0] == WARNING
     assert f"choose another: port={port + 1}" in levels[f"port {port}"][1]
-    expected = "no Python at '/nope/python3': mend PYTHONS"
+    expected = "no Python at '/nope/python3': fix PYTHONS"
     assert levels["Python 3.99"] == (WARNING, expected)
 
 

@@ -98,7 +98,7 @@ def test_an_unknown_run_is_one_line(name: str) -> None:
 def test_an_unreadable_run_says_what_to_do(tmp_path: Path) -> None:
     journal.append(tmp_path, RECORD)
     (tmp_path / journal.FILE).chmod(0)
-    with pytest.raises(StorageError, match="mend its rights"):
+    with pytest.raises(StorageError, match="fix its rights"):
         journal.read(tmp_path)
 
 

@@ -12,7 +12,7 @@ from offload.errors import StorageError
 from tests.bench.test_journal import RECORD
 from tests.records import changed
 
-WHAT_TO_DO = "mend its rights or space, or set RESULTS=folder"
+WHAT_TO_DO = "fix its rights or space, or set RESULTS=folder"
 
 
 def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:

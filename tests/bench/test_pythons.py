@@ -63,7 +63,7 @@ def test_a_name_for_no_python_stands_for_no_other(
 ) -> None:
     name = ".".join(map(str, sys.version_info[:2]))
     monkeypatch.setenv("PYTHONS", f"{name}={path}")
-    with pytest.raises(UsageError, match=f"no Python at '{path}': mend PYTHONS"):
+    with pytest.raises(UsageError, match=f"no Python at '{path}': fix PYTHONS"):
         interpreters.find(name)
     assert interpreters.misnamed() == {name: path}
     assert name not in [python.name for python in interpreters.found()]

@@ -18,7 +18,7 @@ import resource
 import sys
 
 from offload import prctl
-from offload.errors import MachineError, Mendable, UsageError
+from offload.errors import MachineError, UsageError, UserError
 from offload.registry import catalog, places, requirements
 from offload.registry.entries import Entry
 from offload.serving import plain
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
             )
         name, task, _ = arguments
         _serve(catalog.find_server(name), catalog.find_task(task).name, port)
-    except Mendable as error:
+    except UserError as error:
         readiness.fail(error)
         return error.exit_code
     readiness.end()

@@ -150,6 +150,4 @@ def _write(descriptor: int, path: Path, data: bytes) -> None:
 
 
 def _unusable(path: Path, error: OSError) -> StorageError:
-    return StorageError(
-        f"{path}: {error.strerror}: mend its rights or space, or set RESULTS=folder"
-    )
+    return StorageError(f"{path}: {error.strerror}: fix its rights or space, or set RESULTS=folder")

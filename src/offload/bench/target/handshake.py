@@ -12,7 +12,7 @@ from typing import IO
 
 import psutil
 
-from offload.errors import MachineError, Mendable, StartError, UsageError
+from offload.errors import MachineError, StartError, UsageError, UserError
 from offload.flags import CANNOT_LOAD
 from offload.suites import Case
 
@@ -45,8 +45,8 @@ def lines(pipe: int, deadline: float) -> Iterator[dict[str, object]]:
         yield from (json.loads(line) for line in whole)
 
 
-def _as_error(line: dict[str, object]) -> Mendable:
-    kinds = {kind.exit_code: kind for kind in Mendable.__subclasses__()}
+def _as_error(line: dict[str, object]) -> UserError:
+    kinds = {kind.exit_code: kind for kind in UserError.__subclasses__()}
     code = int(str(line["exit_code"]))
     error = kinds.get(code, StartError)(str(line["error"]), str(line.get("remedy", "")))
     if code in (UsageError.exit_code, MachineError.exit_code):  # its Python or its task cannot load

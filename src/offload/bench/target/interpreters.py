@@ -89,7 +89,7 @@ def present(words: Sequence[str]) -> list[str]:
 
 def _path(word: str) -> str | None:
     if (path := misnamed().get(word)) is not None:
-        raise UsageError(f"no Python at {path!r}: mend PYTHONS")
+        raise UsageError(f"no Python at {path!r}: fix PYTHONS")
     if (direct := _program(named().get(word, word))) is not None:
         return direct
     known = found() if NAME.fullmatch(word) else []

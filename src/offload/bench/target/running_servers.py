@@ -18,7 +18,7 @@ def file(port: int) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"{folder}: {error.strerror}: mend its rights") from error
+        raise StorageError(f"{folder}: {error.strerror}: fix its rights") from error
     return folder / f"{port}.json"
 
 

@@ -20,7 +20,7 @@ STEAL = 0.01  # of the machine's CPU
 EXACT = "per request"  # of a response time that was measured independently of the rate
 STALL = 0.035  # s by which a kept connection is slower: a delayed ACK takes 40 ms
 UNEVEN = 2  # times the least connections of a process that the most may be
-LASTING = {"stall", "uneven"}  # kinds that another visit does not mend, and must not select
+LASTING = {"stall", "uneven"}  # kinds that a retry does not fix, and must not select
 BACKLOGGED = {"sync"}  # servers whose listen queue hides waiting users from Little's law
 
 
