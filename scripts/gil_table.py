@@ -74,7 +74,7 @@ def _measure(task: str) -> Values:
     print(f"  records: {found.compared.folder}", file=sys.stderr)
     visit = found.visit
     wall_s, cpu_s = visit.tasks.alone_s, visit.tasks.alone_cpu_s
-    here = [python.name for python in interpreters.found()]
+    here = [python.name for python in interpreters.find_all()]
     subinterpreters = [name for name in here if not name.endswith("t") and name >= "3.14"]
     free = [name for name in here if name.endswith("t")]
     return {

@@ -156,4 +156,4 @@ def test_a_foreign_server_has_no_gil_to_look_at() -> None:
         url = f"http://127.0.0.1:{foreign.server_port}/"
         record = ad_hoc_load.of_url(Load(url, 1, seconds=0.1), "builtin")
         foreign.shutdown()
-    assert (record.gil.utilisation.value, record.gil.why) == (None, gil_reader.SILENT)
+    assert (record.gil.utilisation.value, record.gil.why) == (None, gil_reader.NOT_REPORTED)

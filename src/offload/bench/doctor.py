@@ -63,7 +63,7 @@ def _pythons() -> Iterator[Finding]:
     facts = environment()
     gil = "GIL" if getattr(sys, "_is_gil_enabled", lambda: True)() else "no GIL"
     yield Finding("Python", OK, f"{facts['python']} ({gil}), {sys.executable}")
-    for name in interpreters.named():
+    for name in interpreters.user_paths():
         try:
             yield Finding(f"Python {name}", OK, interpreters.find(name))
         except UserError as error:
@@ -116,7 +116,7 @@ def _limits() -> Iterator[Finding]:
 
 
 def _noise() -> Iterator[Finding]:
-    now = noise.listen()
+    now = noise.measure()
     yield _share("CPU of others", now.others_cpu, flags.OTHERS, "end what else runs")
     yield _share("CPU stolen", now.steal, flags.STEAL, "measure when the host is quieter")
     pressure = _share("CPU pressure", now.pressure, PRESSURE, "end what else runs")

@@ -124,7 +124,7 @@ def _measured(
             loaded = load_phase.run(case_facts, load, driver, running.facts, upstream)
     finally:
         with phases.of("stop", 1.0):
-            server.stop(running, server.ABANDONED)
+            server.stop(running, server.SHORT_DRAIN)
     facts = replace(facts, interpreter={**facts.interpreter, **loaded.gil_state})
     facts, left = builder.ended(facts, running)
     record = built(made, case_facts, facts, before, alone, loaded, doubts)
