@@ -179,9 +179,9 @@ def test_a_file_without_its_function_is_named(
     (a_root / folder / "half.py").write_text("async def serve(task, port): 1\n")
     with pytest.raises(UsageError, match=expected):
         find("half")
-    assert [words.partition(" ")[0] for words in entries.incomplete(a_root / folder).values()] == [
-        f"{folder}/half.py"
-    ]
+    assert [
+        words.partition(" ")[0] for words in entries.find_incomplete(a_root / folder).values()
+    ] == [f"{folder}/half.py"]
 
 
 @pytest.mark.parametrize("other", ["async def quote(): 1\n", "def price(): 1\nquote = price\n"])

@@ -104,7 +104,7 @@ def test_threads_that_compute_wait_for_each_other(computing: Record) -> None:
 def test_a_hold_in_c_is_longer_than_python_code_may_hold(computing: Record) -> None:
     in_c = visited("threads", "computes_in_one_call", users=8).gil.hold_p75_s
     assert computing.gil.hold_p75_s < in_c  # type: ignore[operator]
-    assert in_c > advice.LONG_S  # type: ignore[operator]
+    assert in_c > advice.LONG_HOLD_S  # type: ignore[operator]
 
 
 @believes_late_looks

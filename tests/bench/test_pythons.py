@@ -51,10 +51,10 @@ def test_a_path_may_end_as_a_switch_does(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_those_of_a_list_that_are_not_here_are_left_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert interpreters.installed(["3.99t", "3.98"]) == ["3.99t"]
+    assert interpreters.filter_installed(["3.99t", "3.98"]) == ["3.99t"]
     assert capsys.readouterr().err.startswith("left out: no Python at '3.98': fab pythons shows")
     with pytest.raises(UsageError, match=r"no Python at '3\.98'"):
-        interpreters.installed(["3.98"])
+        interpreters.filter_installed(["3.98"])
 
 
 @pytest.mark.parametrize("path", ["/nope/python3", __file__, "/bin/false"])

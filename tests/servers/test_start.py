@@ -35,7 +35,7 @@ def test_a_server_that_listens_and_does_not_say_so_is_told_how(
     monkeypatch.setattr(catalog, "FOLDER", a_copy / "src" / "offload")
     monkeypatch.setattr(places, "CHECKOUT", a_copy)
     monkeypatch.setattr(handshake, "READY", 5.0)
-    with pytest.raises(StartError, match=r"it listens and .*: call readiness\.announce"):
+    with pytest.raises(StartError, match=r"it listens but .*: call readiness\.announce"):
         server.start(Case("silent", "noop_sync"), {})
 
 

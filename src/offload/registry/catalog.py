@@ -23,7 +23,7 @@ def servers() -> dict[str, Entry]:
 
     Raise UsageError if two servers share a name, a number or an ALSO spelling.
     """
-    found = entries.of_modules(FOLDER / "servers", "serve").values()
+    found = entries.read_modules(FOLDER / "servers", "serve").values()
     owners: dict[str, Entry] = {}
     for entry in found:
         for word in _spellings(entry):
@@ -36,15 +36,16 @@ def servers() -> dict[str, Entry]:
 
 def drivers() -> dict[str, Entry]:
     """Return all load drivers by name."""
-    return entries.of_modules(FOLDER / "loads", "command")
+    return entries.read_modules(FOLDER / "loads", "command")
 
 
 def suites() -> dict[str, Entry]:
     """Return all suites by name; raise UsageError if one has the name of a command's runs."""
-    found = entries.of_modules(FOLDER / "suites", None)
+    found = entries.read_modules(FOLDER / "suites", None)
     for entry in found.values():
         if entry.name in RUN_NAMES:
-            what = f"{places.shown(entry.path)} has the same name as the runs of fab {entry.name}"
+            path = places.display_path(entry.path)
+            what = f"{path} has the same name as the runs of fab {entry.name}"
             raise UsageError(f"{what}: rename it")
     return found
 
@@ -56,7 +57,7 @@ def tasks() -> dict[str, Entry]:
     """
     found: dict[str, Entry] = {}
     for entry in (
-        e for path in entries.files(FOLDER / "tasks") for e in entries.of_functions(path)
+        e for path in entries.files(FOLDER / "tasks") for e in entries.read_functions(path)
     ):
         other = found.setdefault(entry.name, entry)
         if other is not entry:
@@ -100,7 +101,7 @@ def find_task(word: str) -> Entry:
     """
     if file := USER_FILE.fullmatch(word):
         where = file["where"]
-        functions = [entry.name for entry in entries.of_functions(_user_file(where))]
+        functions = [entry.name for entry in entries.read_functions(_user_file(where))]
         listed = functions[:MAX_LISTED] + ["..."] * (len(functions) > MAX_LISTED)
         has = f"it has {', '.join(listed)}" if functions else "it has no public function yet"
         raise UsageError(f"which function of {where}? write {where}:FUNCTION, {has}")
@@ -139,7 +140,9 @@ def _spellings(entry: Entry) -> set[str]:
 
 
 def _conflict(one: Entry, other: Entry, what: str, fix: str) -> UsageError:
-    return UsageError(f"{places.shown(one.path)} and {places.shown(other.path)} both {what}: {fix}")
+    return UsageError(
+        f"{places.display_path(one.path)} and {places.display_path(other.path)} both {what}: {fix}"
+    )
 
 
 def _user_file(where: str) -> Path:
@@ -160,5 +163,5 @@ def _find(folder: str, word: str, found: Mapping[str, Entry]) -> Entry:
 
 
 def _missing(folder: str, word: str, choices: list[str]) -> UsageError:
-    incomplete = entries.incomplete(FOLDER / folder).get(word)
+    incomplete = entries.find_incomplete(FOLDER / folder).get(word)
     return unknown(f"{folder}/", word, choices) if incomplete is None else UsageError(incomplete)

@@ -68,7 +68,7 @@ def files(folder: Path) -> list[Path]:
     return sorted(p for p in found if NAME.fullmatch(p.stem) and p.stem[0] != "_")
 
 
-def of_modules(folder: Path, function: str | None) -> dict[str, Entry]:
+def read_modules(folder: Path, function: str | None) -> dict[str, Entry]:
     """Return an entry for each file of a folder; with `function` only for files that define it."""
     found = {}
     for path in files(folder):
@@ -83,17 +83,17 @@ def of_modules(folder: Path, function: str | None) -> dict[str, Entry]:
     return found
 
 
-def incomplete(folder: Path) -> dict[str, str]:
+def find_incomplete(folder: Path) -> dict[str, str]:
     """Return an error message for each file that lacks its folder's required function, by name."""
     function, form = REQUIRED.get(folder.name, (None, ""))
     if function is None:
         return {}
-    missing = [path for path in files(folder) if path.stem not in of_modules(folder, function)]
+    missing = [path for path in files(folder) if path.stem not in read_modules(folder, function)]
     fix = "define it, or start the file name with _"
-    return {path.stem: f"{places.shown(path)} has no {form}: {fix}" for path in missing}
+    return {path.stem: f"{places.display_path(path)} has no {form}: {fix}" for path in missing}
 
 
-def of_functions(path: Path) -> list[Entry]:
+def read_functions(path: Path) -> list[Entry]:
     """Return an entry for each public function of a task file, and for each alias of one."""
     tree = source.parse(path)
     constants = source.constants(tree)

@@ -30,7 +30,7 @@ def interpreters() -> Path:
     return cache() / "pythons" if CHECKOUT is None else CHECKOUT / ".pythons"
 
 
-def shown(path: Path) -> Path:
+def display_path(path: Path) -> Path:
     """Return a path as it is displayed: relative to the checkout if the path is inside it."""
     real = path.parent.resolve() / path.name
     if CHECKOUT is None or not real.is_relative_to(CHECKOUT):

@@ -7,7 +7,7 @@ import functools
 from pathlib import Path
 
 from offload.errors import UsageError
-from offload.registry.places import shown
+from offload.registry.places import display_path
 
 
 def parse(path: Path) -> ast.Module:
@@ -15,7 +15,7 @@ def parse(path: Path) -> ast.Module:
     try:
         return _syntax(path.read_bytes(), str(path))
     except (OSError, SyntaxError, ValueError) as error:
-        where = f"{shown(path)}:{getattr(error, 'lineno', None) or 1}"
+        where = f"{display_path(path)}:{getattr(error, 'lineno', None) or 1}"
         raise UsageError(f"{where} cannot be read ({error}): fix or remove the file") from None
 
 
@@ -50,5 +50,5 @@ def keywords(path: Path, node: ast.FunctionDef) -> dict[str, object]:
     try:
         return {arg.arg: None if value is None else ast.literal_eval(value) for arg, value in pairs}
     except (ValueError, TypeError):
-        where = f"{shown(path)}:{node.lineno}"
+        where = f"{display_path(path)}:{node.lineno}"
         raise UsageError(f"{where}: the default of a setting must be a literal") from None

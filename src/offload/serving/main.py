@@ -81,7 +81,7 @@ def _import_error(server: Entry, error: ImportError) -> MachineError:
     """Return the error for a module that a server or its `serve` could not import."""
     name = (error.name or "").partition(".")[0]
     is_ours = not name or name in ("offload", "pipepool") or name in sys.stdlib_module_names
-    fix = f"fix {places.shown(server.path)}" if is_ours else requirements.remedy([name])
+    fix = f"fix {places.display_path(server.path)}" if is_ours else requirements.remedy([name])
     message = " ".join(str(error).split())
     what = f"{error.name or 'a module'}, which cannot be imported ({message})"
     return MachineError(f"{server.name} needs {what}", fix)

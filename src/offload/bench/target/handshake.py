@@ -20,10 +20,10 @@ READY = 12.0  # s from the start to the ready line, 10 of them for workers to im
 UNANNOUNCED = "it listens but did not report it: call readiness.announce(port)"
 
 
-def facts(pid: int, pipe: int, case: Case, log: IO[bytes]) -> dict[str, object]:
+def read_ready_line(pid: int, pipe: int, case: Case, log: IO[bytes]) -> dict[str, object]:
     """Wait for a server's ready line and return it; raise the server's own error or StartError."""
     deadline = time.monotonic() + READY
-    for line in lines(pipe, deadline):
+    for line in read_lines(pipe, deadline):
         if "error" in line:
             raise _as_error(line)
         return line
@@ -35,7 +35,7 @@ def facts(pid: int, pipe: int, case: Case, log: IO[bytes]) -> dict[str, object]:
     raise StartError(f"{case.name} {what} ({why}): try {case.command}")
 
 
-def lines(pipe: int, deadline: float) -> Iterator[dict[str, object]]:
+def read_lines(pipe: int, deadline: float) -> Iterator[dict[str, object]]:
     """Read JSON lines until the deadline, or until all writers have closed the pipe."""
     pending = b""
     while select.select([pipe], [], [], max(0.0, deadline - time.monotonic()))[0]:
@@ -49,10 +49,8 @@ def _as_error(line: dict[str, object]) -> UserError:
     kinds = {kind.exit_code: kind for kind in UserError.__subclasses__()}
     code = int(str(line["exit_code"]))
     error = kinds.get(code, StartError)(str(line["error"]), str(line.get("remedy", "")))
-    if code in (
-        UsageError.exit_code,
-        MachineError.exit_code,
-    ):  # a package or the task cannot be imported
+    # A package or the task cannot be imported:
+    if code in (UsageError.exit_code, MachineError.exit_code):
         error.kind = CANNOT_LOAD
     return error
 

@@ -70,8 +70,8 @@ def environment(word: str | None) -> dict[str, str]:
     return {"PYTHON_GIL": "1" if suffixed["state"] == "gil" else "0"}
 
 
-def installed(words: Sequence[str]) -> list[str]:
-    """Return the installed ones and report the others on stderr; raise UsageError if all miss."""
+def filter_installed(words: Sequence[str]) -> list[str]:
+    """Return the installed ones; report the others on stderr, or raise UsageError if none is."""
     usable: list[str] = []
     missing: list[UsageError] = []
     for word in words:

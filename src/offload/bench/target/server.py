@@ -74,7 +74,7 @@ def start(case: Case, environment: Mapping[str, str]) -> Server:
     with tempfile.TemporaryFile() as log:
         server = _popen(argv, {**environment, **settings}, log)
         try:
-            server.facts = handshake.facts(server.process.pid, server.pipe, case, log)
+            server.facts = handshake.read_ready_line(server.process.pid, server.pipe, case, log)
         except BaseException:
             stop(server)
             raise
@@ -116,7 +116,7 @@ def stop(server: Server, drain: float = DRAIN) -> None:
         with suppress(ProcessLookupError):
             os.killpg(server.process.pid, signal.SIGKILL)
         _reap(server, REAP)
-    for line in handshake.lines(server.pipe, deadline=time.monotonic()):
+    for line in handshake.read_lines(server.pipe, deadline=time.monotonic()):
         server.ending = line
     os.close(server.pipe)
 

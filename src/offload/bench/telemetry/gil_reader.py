@@ -51,9 +51,8 @@ class Reader:
     """Read the state of all GILs, about 2 us each; raise Unavailable if one cannot be read."""
 
     def __init__(self, gils: Sequence[GilAddress]) -> None:
-        library = ctypes.PyDLL(
-            None, use_errno=True
-        )  # not CDLL: a call of 1 us need not release our GIL
+        # Not CDLL: a call of 1 us need not release our GIL.
+        library = ctypes.PyDLL(None, use_errno=True)
         try:
             self._call = library["process_vm_readv"]
         except AttributeError:

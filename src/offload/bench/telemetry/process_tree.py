@@ -34,10 +34,8 @@ class ProcessTree:
         with suppress(psutil.NoSuchProcess):
             descendants = self.root.children(recursive=True)
         adopted = [child for child in psutil.Process().children() if self._is_in_group(child)]
-        self.members = [
-            self.root,
-            *{child.pid: child for child in (*descendants, *adopted)}.values(),
-        ]
+        others = {child.pid: child for child in (*descendants, *adopted)}
+        self.members = [self.root, *others.values()]
 
     def counters(self) -> dict[str, float | None]:
         """Return counters of resources used so far.
@@ -76,10 +74,7 @@ class ProcessTree:
                 value = read(process)
             except psutil.NoSuchProcess:  # ended: its usage counts in its parent
                 continue
-            except (
-                psutil.Error,
-                AttributeError,
-            ):  # another user's process, or unsupported by this system
+            except (psutil.Error, AttributeError):  # another user's process, or unsupported here
                 return None
             if value is None:
                 return None
