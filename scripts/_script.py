@@ -13,7 +13,7 @@ sys.path[:0] = [
     str(ROOT / "pipepool" / "src"),
 ]  # also if the packages are not installed
 
-from offload.errors import Mendable  # noqa: E402 - the line above makes it importable
+from offload.errors import UserError  # noqa: E402 - the line above makes it importable
 
 
 def run(main: Callable[[list[str]], int | str]) -> NoReturn:
@@ -23,7 +23,7 @@ def run(main: Callable[[list[str]], int | str]) -> NoReturn:
         sys.exit(print(sys.modules["__main__"].__doc__))
     try:
         sys.exit(main(arguments))
-    except Mendable as error:
+    except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         sys.exit(error.exit_code)
     except KeyboardInterrupt:

@@ -23,7 +23,7 @@ from offload.bench.experiments.direct_calls import direct
 from offload.bench.experiments.speed_up import speed_ups
 from offload.bench.target import interpreters
 from offload.bench.telemetry import host
-from offload.errors import Mendable
+from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports.gil import cost as cost_report
 from offload.suites import Case
@@ -74,7 +74,7 @@ def _measure(task: str) -> Values:
     print(f"  records: {found.compared.folder}", file=sys.stderr)
     visit = found.visit
     wall_s, cpu_s = visit.tasks.alone_s, visit.tasks.alone_cpu_s
-    here = [python.name for python in interpreters.found()]
+    here = [python.name for python in interpreters.find_all()]
     subinterpreters = [name for name in here if not name.endswith("t") and name >= "3.14"]
     free = [name for name in here if name.endswith("t")]
     return {
@@ -100,7 +100,7 @@ def _elsewhere(task: str, kind: str, names: list[str]) -> Values:
         try:
             running = stack.enter_context(direct(task, WORKERS, name, None, added))
             found = speed_ups(running, WORKERS, (kind,))[kind]
-        except Mendable as error:
+        except UserError as error:
             return {"python": name, "why": str(error).partition(":")[0]}
     return {"python": name, "s": found.ratio, "gil_enabled": found.gil_enabled}
 

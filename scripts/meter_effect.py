@@ -16,7 +16,7 @@ from _script import run
 from offload import loads, prctl
 from offload.bench.stats import paired_test
 from offload.bench.target import server
-from offload.bench.telemetry.gil_sampler import TOO_LATE, Meter
+from offload.bench.telemetry.gil_sampler import TOO_LATE, GilSampler
 from offload.loads import Load
 from offload.registry import catalog
 from offload.suites import Case
@@ -45,7 +45,7 @@ def main(arguments: list[str]) -> int:
         print(f"{task}, with the meter over without, {len(pairs)} pairs: {so_far}: not finished")
         raise
     finally:
-        server.stop(running, server.ABANDONED)
+        server.stop(running, server.SHORT_DRAIN)
     found = paired_test.compare(pairs, alpha=0.05)
     passed = 1 - WITHIN < found.low <= 1 <= found.high < 1 + WITHIN
     result = "no effect of the meter" if passed else "failed: the meter has an effect, or noise"
@@ -60,7 +60,7 @@ def _pair(load: Load, facts: dict[str, object], meter_first: bool) -> tuple[floa
 
 
 def _rate(load: Load, facts: dict[str, object] | None) -> float:
-    with Meter(facts) if facts is not None else nullcontext() as meter:
+    with GilSampler(facts) if facts is not None else nullcontext() as meter:
         ran = loads.run(load, "builtin")
     why = None if meter is None else meter.between(None, None).why
     if why is not None and not why.endswith(TOO_LATE):  # late samples are samples, too

@@ -31,7 +31,7 @@ KINDS = ("sync", "loop", "threads", "processes", "pipes", "prefork")  # one serv
 
 def newest_other_python(least: tuple[int, ...] = (3, 11)) -> interpreters.Python | None:
     """Return the newest interpreter here that has the GIL and is not the running one, if any."""
-    for each in interpreters.found():
+    for each in interpreters.find_all():
         version = tuple(map(int, each.version.split(".")))
         if version >= least and each.gil_enabled and each.path != sys.executable:
             return each

@@ -146,7 +146,7 @@ def test_two_servers_that_answer_to_one_word_are_both_named(
 ) -> None:
     (a_root / "servers" / "one.py").write_text(one + SERVE)
     (a_root / "servers" / "other.py").write_text(other + SERVE)
-    expected = rf"^servers/one\.py and servers/other\.py both answer to '{word}': give one a NUMBER"
+    expected = rf"^servers/one\.py and servers/other\.py both use '{word}': change NUMBER or ALSO"
     for find in (catalog.servers, lambda: catalog.find_server("one")):
         with pytest.raises(UsageError, match=expected):
             find()
@@ -179,9 +179,9 @@ def test_a_file_without_its_function_is_named(
     (a_root / folder / "half.py").write_text("async def serve(task, port): 1\n")
     with pytest.raises(UsageError, match=expected):
         find("half")
-    assert [words.partition(" ")[0] for words in entries.incomplete(a_root / folder).values()] == [
-        f"{folder}/half.py"
-    ]
+    assert [
+        words.partition(" ")[0] for words in entries.find_incomplete(a_root / folder).values()
+    ] == [f"{folder}/half.py"]
 
 
 @pytest.mark.parametrize("other", ["async def quote(): 1\n", "def price(): 1\nquote = price\n"])
@@ -203,7 +203,7 @@ def test_a_digit_is_offered_numbers_and_other_spellings_while_they_are_few(a_roo
         catalog.find_server("x")
     for number in range(10):
         (a_root / "servers" / f"more_{number}.py").write_text(SERVE)
-    with pytest.raises(UsageError, match=r"'9' in servers/: fab list names them all$"):
+    with pytest.raises(UsageError, match=r"'9' in servers/: fab list lists them all$"):
         catalog.find_server("9")
 
 
@@ -214,5 +214,5 @@ def test_a_suite_does_not_have_the_name_of_a_commands_runs(
     (tmp_path / "suites").mkdir()
     (tmp_path / "suites" / f"{name}.py").write_text("CASES = ()\n")
     monkeypatch.setattr(catalog, "FOLDER", tmp_path)
-    with pytest.raises(UsageError, match=f"the name of the runs of fab {name}: rename it"):
+    with pytest.raises(UsageError, match=f"the same name as the runs of fab {name}: rename it"):
         catalog.suites()

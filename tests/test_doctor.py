@@ -26,7 +26,7 @@ QUIET = Noise(others_cpu=0.0, steal=0.0, pressure=0.0, timer_late_ms=0.1)
 @pytest.fixture(autouse=True)
 def quiet(monkeypatch: pytest.MonkeyPatch) -> None:
     """Have the machine quiet for the doctor of this process: nobody can order that it is."""
-    monkeypatch.setattr(noise, "listen", lambda: QUIET)
+    monkeypatch.setattr(noise, "measure", lambda: QUIET)
     monkeypatch.setattr(doctor, "PORTS", {free_port(): "run_server"})
 
 
@@ -57,7 +57,7 @@ def test_a_quiet_machine_is_no_error_and_all_is_printed() -> None:
 def test_a_noisy_machine_is_an_error_with_its_remedy(
     changes: dict[str, float], name: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(noise, "listen", lambda: replace(QUIET, **changes))
+    monkeypatch.setattr(noise, "measure", lambda: replace(QUIET, **changes))
     assert found()[name] == (WRONG, words)
     said = fab_here("doctor")
     assert (said.returncode, said.stderr.count("\n")) == (3, 1)
@@ -75,7 +75,7 @@ def test_a_noisy_machine_is_an_error_with_its_remedy(
 def test_what_only_blurs_figures_is_a_warning(
     changes: dict[str, float], name: str, words: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(noise, "listen", lambda: replace(QUIET, **changes))
+    monkeypatch.setattr(noise, "measure", lambda: replace(QUIET, **changes))
     level, said = found()[name]
     assert (level, said.rpartition(": ")[2]) == (WARNING, words)
     assert fab_here("doctor").returncode == 0
@@ -109,8 +109,8 @@ def test_a_busy_port_and_a_wrong_name_for_a_python_are_warnings_with_a_remedy(
         monkeypatch.setattr(doctor, "PORTS", {port: "run_server"})
         levels = found()
     assert levels[f"port {port}"][0] == WARNING
-    assert f"choose another: port={port + 1}" in levels[f"port {port}"][1]
-    expected = "no Python at '/nope/python3': mend PYTHONS"
+    assert f"use port={port + 1}" in levels[f"port {port}"][1]
+    expected = "no Python at '/nope/python3': fix PYTHONS"
     assert levels["Python 3.99"] == (WARNING, expected)
 
 

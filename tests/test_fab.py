@@ -220,7 +220,7 @@ def test_a_name_for_no_python_is_said_to_be_missing(
     monkeypatch.setenv("PYTHONS", "3.99=/nope/python3")
     assert "3.99    missing           PYTHONS   /nope/python3\n" in fab_here("pythons").stdout
     said = fab_here("gil:noop_sync,python=3.99")
-    expected = "error: no Python at '/nope/python3': mend PYTHONS\n"
+    expected = "error: no Python at '/nope/python3': fix PYTHONS\n"
     assert (said.returncode, said.stderr) == (2, expected)
 
 

@@ -22,8 +22,8 @@ PLAN = Plan("measure", (Case("threads", "noop_sync"),), seed=1, driver=None, qui
 @pytest.mark.parametrize(
     ("finished", "expected"),
     [
-        (2, r"mend it; 2 finished visits are kept: continue with fab resume:a_run$"),
-        (0, r"mend it$"),
+        (2, r"fix it; 2 finished visits are kept: continue with fab resume:a_run$"),
+        (0, r"fix it$"),
     ],
 )
 def test_an_error_in_a_run_says_how_it_goes_on(
@@ -33,7 +33,7 @@ def test_an_error_in_a_run_says_how_it_goes_on(
         for _ in range(finished):
             journal.append(folder, new_record(PLAN.cases[0], "a_run", None))
         yield from ()
-        raise UsageError("servers/x.py:1 cannot be read: mend it")
+        raise UsageError("servers/x.py:1 cannot be read: fix it")
 
     monkeypatch.setattr(running, "run", broken)
     (tmp_path / "a_run").mkdir()

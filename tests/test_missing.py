@@ -25,7 +25,7 @@ from tests.records import changed, new_record
 
 AB = "ab is not installed: sudo apt install apache2-utils"
 OWN = {"fastapi", "uvicorn"}  # which are imported by their own names, beside what is in them
-IMPORTED = {named: name for name, named in requirements.INSIDE.items() if named not in OWN}
+IMPORTED = {named: name for name, named in requirements.PROVIDED_BY.items() if named not in OWN}
 LINES = (ROOT / "requirements-suites.txt").read_text().splitlines()
 PACKAGES = [re.split(r"[^\w-]", line)[0] for line in LINES if line[:1].isalpha()]
 

@@ -19,7 +19,7 @@ from tests.suites.test_mistakes import GOOD
 from tests.waiting import read_line
 
 pytestmark = pytest.mark.server
-LEFT_OUT = "left out: no Python at 'nosuch': fab pythons says how to get it"
+LEFT_OUT = "left out: no Python at 'nosuch': fab pythons shows how to install it"
 
 
 @pytest.fixture(autouse=True)

@@ -90,7 +90,7 @@ def test_help_takes_every_spelling_of_a_command(words: list[str]) -> None:
 def test_help_of_an_unknown_command_is_one_line_with_a_suggestion() -> None:
     line = "error: no 'run-sever' in the commands: did you mean run_server?\n"
     assert said("--help", "run-sever") == (2, "", line)
-    line = "error: no 'xyz' in the commands: fab --list names them all\n"
+    line = "error: no 'xyz' in the commands: fab --list lists them all\n"
     assert said("--help", "xyz") == said("xyz") == (2, "", line)
 
 

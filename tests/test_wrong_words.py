@@ -47,7 +47,7 @@ WRONG = {
     "measure:2x4/sleep_sync": (2, "has no workers"),
     "measure:3@9.99/sleep_sync": (2, "PYTHONS=9.99="),
     "measure:3/sleep_sync,target=0": (2, "not a number from 0.1 to 50"),
-    "measure:3/threads": (2, "'threads' is a server, where a task is wanted"),
+    "measure:3/threads": (2, "'threads' is a server, but a task is expected"),
     "compare": (2, "which first case?"),
     "compare:3/sleep_sync": (2, "which second case?"),
     "scale:3/sleep_sync": (2, "nothing to vary: use workers=1..16"),
@@ -55,7 +55,7 @@ WRONG = {
     "scale:1/sleep_sync,workers=1..4": (2, "sync has no workers"),
     "gil": (2, "no task given: use fab gil:TASK"),
     "gil:noop_sync,python=3.99": (2, "no Python at '3.99'"),
-    "gil:uvicorn_h11,noop_sync": (2, "'uvicorn_h11' is a server, where a task is wanted"),
+    "gil:uvicorn_h11,noop_sync": (2, "'uvicorn_h11' is a server, but a task is expected"),
     "report": (6, "make one by fab quick"),
     "report:nosuch": (6, "no run 'nosuch'"),
 }

@@ -1,15 +1,15 @@
-"""The errors a user can mend: one line that says what, where and what to do, and the exit code."""
+"""Errors that a user can fix: one line with what, where and what to do, and an exit code."""
 
 from __future__ import annotations
 
 from offload.flags import UNAVAILABLE
 
 
-class Mendable(Exception):
-    """One line that says what is wrong, where, and what to do; `exit_code` is the command's.
+class UserError(Exception):
+    """The message is one line: what is wrong, where, and what to do.
 
-    `remedy` is what to do, where programs read it apart from `what`; `kind` is that of the problem
-    in the record of a case that could not be measured.
+    `remedy` is the last part of it, for programs that show it apart from `what`. `exit_code` is
+    the exit code of the command. `kind` is the kind of the problem in a case's record.
     """
 
     exit_code = 1
@@ -20,43 +20,43 @@ class Mendable(Exception):
         self.what = what
         self.remedy = remedy
 
-    def __reduce__(self) -> tuple[type[Mendable], tuple[str, str]]:
-        """Pickle both parts: workers raise such errors in their parent."""
+    def __reduce__(self) -> tuple[type[UserError], tuple[str, str]]:
+        """Pickle both parts, because workers send such errors to their parent."""
         return type(self), (self.what, self.remedy)
 
 
-class GateError(Mendable):
-    """A check of the method, or of the executors, that did not pass."""
+class GateError(UserError):
+    """A check of the method or of the executors failed."""
 
 
-class UsageError(Mendable):
-    """A word of the command is wrong: an unknown name, a bad number, a surplus value."""
+class UsageError(UserError):
+    """The command line is wrong: an unknown name, a bad number, an unexpected value."""
 
     exit_code = 2
 
 
-class MachineError(Mendable):
-    """Something this machine lacks: a tool, a library, a free port, descriptors."""
+class MachineError(UserError):
+    """The machine lacks something: a tool, a library, a free port, file descriptors."""
 
     exit_code = 3
 
 
-class StartError(Mendable):
-    """A server that did not start, or answered wrongly when it was asked for the first time.
+class StartError(UserError):
+    """A server did not start, or its first response was wrong.
 
-    A run of which it was a part ends with RunError, for it has no figures.
+    A run that contains such a server ends with RunError, because it has no figures.
     """
 
     exit_code = 4
 
 
-class RunError(Mendable):
-    """A run whose figures would not be valid, or that has none."""
+class RunError(UserError):
+    """A run has no figures, or its figures would not be valid."""
 
     exit_code = 5
 
 
-class StorageError(Mendable):
-    """Records that could not be read, or not be made durable."""
+class StorageError(UserError):
+    """Records could not be read or saved."""
 
     exit_code = 6

@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all."""
+"""Atomic file writes."""
 
 from __future__ import annotations
 
@@ -7,9 +7,9 @@ from pathlib import Path
 
 
 def replace(path: Path, content: bytes, mode: int = 0o666) -> None:
-    """Replace a file in one step: a reader sees the old content or the new; raises OSError.
+    """Replace a file atomically: a reader sees the old content or the new one. Raise OSError.
 
-    `mode` is what the umask is taken from.
+    `mode` is the file's mode before the umask is applied.
     """
     new = path.with_name(f".{path.name}.{os.getpid()}")
     try:

@@ -1,4 +1,4 @@
-"""A flag and a problem: what to doubt in a measurement, and why there is none."""
+"""Flag: a warning about a measurement. Problem: the reason why there is no measurement."""
 
 from __future__ import annotations
 
@@ -6,26 +6,26 @@ from dataclasses import dataclass
 
 # Kinds of a problem:
 UNAVAILABLE = "unavailable"  # the case could not be started
-CANNOT_LOAD = "cannot load"  # its Python lacks a package, or importing the task raised
+CANNOT_LOAD = "cannot load"  # its Python lacks a package, or the import of its task failed
 LOAD = "load"  # the load tool failed
 
 
 @dataclass(frozen=True)
 class Flag:
-    """A reason to doubt a figure: its kind (a word), what was seen, and what to do about it."""
+    """A warning about a figure: its kind (one word), the observation, and what to do."""
 
     kind: str
     message: str
     remedy: str = ""
 
     def __str__(self) -> str:
-        """Return it as a line of a report."""
+        """Return one line for a report."""
         return f"{self.kind}: {self.message}" + (f": {self.remedy}" if self.remedy else "")
 
 
 @dataclass(frozen=True)
 class Problem:
-    """Why there are no figures."""
+    """The reason why a case has no figures."""
 
     kind: str
     message: str
@@ -33,9 +33,9 @@ class Problem:
 
     @property
     def text(self) -> str:
-        """What went wrong, and what to do about it."""
+        """The message and the remedy in one line."""
         return self.message + (f": {self.remedy}" if self.remedy else "")
 
     def __str__(self) -> str:
-        """Return it as a line of a report."""
+        """Return one line for a report."""
         return self.text if self.kind == LOAD else f"not available: {self.text}"

@@ -1,6 +1,6 @@
-"""Linux's prctl: a process that ends with its parent, and one that adopts orphans.
+"""Linux's prctl: end a process with its parent, adopt orphans, and sleep exactly.
 
-Elsewhere these functions do nothing.
+On other systems these functions do nothing.
 """
 
 from __future__ import annotations
@@ -15,21 +15,21 @@ SET_PDEATHSIG, SET_TIMERSLACK, SET_CHILD_SUBREAPER = 1, 29, 36
 
 
 def end_with(parent: int, number: int = signal.SIGKILL) -> None:
-    """Have this process receive a signal when its parent ends, even by kill -9."""
-    at_parents_end(parent, number)()
+    """Send this process a signal when its parent ends, even by kill -9."""
+    parent_death_hook(parent, number)()
 
 
-def at_parents_end(parent: int, number: int = signal.SIGKILL) -> Callable[[], None]:
-    """Return what makes a child end with its parent; a preexec_fn may call it.
+def parent_death_hook(parent: int, number: int = signal.SIGKILL) -> Callable[[], None]:
+    """Return a function that makes a child end with its parent, for use as preexec_fn.
 
-    The C library is loaded now, and not between fork and exec.
+    The C library is loaded here, and not between fork and exec.
     """
     call = _prctl()
 
     def request() -> None:
         if call is not None:
             call(SET_PDEATHSIG, number, 0, 0, 0)
-            if os.getppid() != parent:  # it ended before the call
+            if os.getppid() != parent:  # the parent ended before the call
                 os._exit(1)
 
     return request
@@ -42,7 +42,7 @@ def adopt_orphans() -> None:
 
 
 def sleep_exactly() -> bool:
-    """Let sleeps of this thread end on time, not up to 50 us later; return whether it worked."""
+    """End this thread's sleeps on time, not up to 50 us late; return whether that is supported."""
     call = _prctl()
     return call is not None and call(SET_TIMERSLACK, ctypes.c_ulong(1), 0, 0, 0) == 0
 

@@ -28,7 +28,7 @@ def no_other_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have no other interpreter here: each would be started to say what it is."""
     for name in ("PATH", "PYENV_ROOT", "UV_PYTHON_INSTALL_DIR"):
         monkeypatch.setenv(name, str(tmp_path / "no_pythons"))
-    monkeypatch.setattr(interpreters, "OWN", tmp_path / "no_pythons")
+    monkeypatch.setattr(interpreters, "FOLDER", tmp_path / "no_pythons")
 
 
 class Word:

@@ -15,7 +15,7 @@ from typing import Any
 import pytest
 
 from offload.bench.telemetry import gil_reader, gil_sampler
-from offload.bench.telemetry.gil_sampler import EVERY, Meter, Utilisation
+from offload.bench.telemetry.gil_sampler import EVERY, GilSampler, Utilisation
 from tests.bench.conftest import Word
 from tests.waiting import wait_until
 
@@ -23,7 +23,7 @@ ALWAYS = (0.0, 1e9)  # a window that has every look
 believes_late_looks = pytest.mark.usefixtures("believes_late_looks")
 
 
-def looked(meter: Meter, count: int) -> float:
+def looked(meter: GilSampler, count: int) -> float:
     """Wait for that many looks more; give a moment that lies before them."""
     began = time.monotonic()
     assert wait_until(lambda: meter.between(began, time.monotonic()).samples >= count)
@@ -34,7 +34,7 @@ def looked(meter: Meter, count: int) -> float:
 @pytest.mark.parametrize("held", range(4))
 def test_of_several_workers_it_is_the_mean_and_within_tasks_whether_any_holds(held: int) -> None:
     words = [Word(locked=int(place < held)) for place in range(3)]
-    with Meter({"worker_gil_words": [word.facts for word in words]}) as meter:
+    with GilSampler({"worker_gil_words": [word.facts for word in words]}) as meter:
         looked(meter, 5)
     assert meter.between(*ALWAYS).share == pytest.approx(held / 3, abs=1e-4)
     assert meter.during([ALWAYS]).share == min(held, 1)
@@ -43,7 +43,7 @@ def test_of_several_workers_it_is_the_mean_and_within_tasks_whether_any_holds(he
 @believes_late_looks
 def test_of_the_workers_of_a_pool_and_its_server_only_the_workers_count() -> None:
     server, worker = Word(locked=1), Word()
-    with Meter({**server.facts, "worker_gil_words": [worker.facts]}) as meter:
+    with GilSampler({**server.facts, "worker_gil_words": [worker.facts]}) as meter:
         looked(meter, 5)
     assert meter.between(*ALWAYS).share == 0.0
 
@@ -51,7 +51,7 @@ def test_of_the_workers_of_a_pool_and_its_server_only_the_workers_count() -> Non
 @believes_late_looks
 def test_a_window_has_the_looks_and_the_switches_that_lie_in_it() -> None:
     word = Word(locked=1)
-    with Meter(word.facts) as meter:
+    with GilSampler(word.facts) as meter:
         began = looked(meter, 10)
         ended = time.monotonic()
         looked(meter, 1)  # none of before is still to be read
@@ -90,7 +90,7 @@ class Clock:
 def by_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Utilisation:
     monkeypatch.setattr(gil_sampler, "time", clock)
     word = Word(locked=1)
-    with Meter(word.facts) as meter:
+    with GilSampler(word.facts) as meter:
         assert wait_until(lambda: clock.sleeps >= 1000)
     return meter.between(None, None)
 
@@ -129,7 +129,7 @@ def test_looks_that_come_late_by_a_real_clock_are_not_believed(
 
     monkeypatch.setattr(gil_sampler.time, "sleep", stalls)
     word = Word(locked=1)
-    with Meter(word.facts) as meter:
+    with GilSampler(word.facts) as meter:
         assert stalled.wait(20)
     assert str(meter.between(None, None).why).endswith(gil_sampler.TOO_LATE)
 
@@ -137,7 +137,7 @@ def test_looks_that_come_late_by_a_real_clock_are_not_believed(
 @pytest.mark.parametrize(
     ("facts", "why"),
     [
-        ({}, gil_reader.SILENT),
+        ({}, gil_reader.NOT_REPORTED),
         ({"gil_word": None, "gil_word_why": "no Linux but darwin"}, "no Linux but darwin"),
         ({"gil_word": {"pid": os.getpid(), "address": 8}}, gil_reader.REASONS[14]),
         ({"gil_word": {"pid": 0x3FFFFFFF, "address": 8}}, gil_reader.REASONS[3]),
@@ -145,13 +145,13 @@ def test_looks_that_come_late_by_a_real_clock_are_not_believed(
     ],
 )
 def test_what_cannot_be_read_says_why(facts: dict[str, Any], why: str) -> None:
-    with Meter(facts) as meter:
+    with GilSampler(facts) as meter:
         pass
     assert meter.between(0, 1) == meter.during([]) == Utilisation(why=why)
 
 
 def test_a_word_that_is_none_is_not_believed() -> None:
     word = Word(locked=5)
-    with Meter(word.facts) as meter:
+    with GilSampler(word.facts) as meter:
         pass
     assert meter.between(0, 1).why == "layout not recognised: locked reads 5"

@@ -20,14 +20,14 @@ import pytest
 
 from offload.bench.target import interpreters, server
 from offload.bench.telemetry import gil_reader, gil_sampler
-from offload.bench.telemetry.gil_sampler import Meter, Utilisation
+from offload.bench.telemetry.gil_sampler import GilSampler, Utilisation
 from offload.bench.trial.warmup import get
 from offload.errors import UsageError
 from tests import ROOT
 from tests.waiting import read_line, wait_until
 
 TASKS = Path(__file__).parent / "holding.py"
-OTHERS = sorted({"3.14", "3.13t", *interpreters.named()})  # interpreters that may be here
+OTHERS = sorted({"3.14", "3.13t", *interpreters.user_paths()})  # interpreters that may be here
 FORK = multiprocessing.get_context("fork")
 WITHIN = 0.03 if os.environ.get("STRICT") else 0.1  # STRICT=1 is for a quiet machine
 TRIES = 3  # for a machine that is busy for a moment
@@ -46,7 +46,7 @@ def metered(
     pipes = {"stdin": subprocess.PIPE, "stdout": subprocess.PIPE}
     holder = subprocess.Popen(words, cwd=ROOT, text=True, **pipes)  # type: ignore[call-overload]
     try:
-        with Meter(json.loads(read_line(holder.stdout))) as meter:
+        with GilSampler(json.loads(read_line(holder.stdout))) as meter:
             print(file=holder.stdin, flush=True)
             truth = json.loads(read_line(holder.stdout))
     finally:
@@ -94,8 +94,8 @@ def test_a_known_hold_is_read_in_every_python(share: float, how: str, name: str)
 @pytest.mark.usefixtures("believes_late_looks")  # each of the three GILs stays as it is
 def test_one_of_three_workers_that_computes_holds_a_third_of_their_gils(start: Start) -> None:
     running = start("processes", f"{TASKS}:all_of_300_ms", workers=3)
-    assert len(gil_reader.told(running.facts)) == 3
-    with Meter(running.facts) as meter:
+    assert len(gil_reader.gil_addresses(running.facts)) == 3
+    with GilSampler(running.facts) as meter:
         window = tuple(map(float, get(running.url).split()))
     assert meter.between(*window).share == pytest.approx(1 / 3, abs=0.15)
     assert meter.during([window]).share == pytest.approx(1, abs=0.15)
@@ -106,7 +106,7 @@ def test_an_idle_server_holds_no_gil(start: Start) -> None:
     facts = start("sync", "noop_sync").facts
     found: list[float | None] = []
     for _ in range(5):  # a busy machine may leave it with its GIL for a while, but not always
-        with Meter(facts) as meter:
+        with GilSampler(facts) as meter:
             time.sleep(0.3)
         read = meter.between(None, None)
         assert 10 < read.samples <= 1000
@@ -118,7 +118,7 @@ def test_an_idle_server_holds_no_gil(start: Start) -> None:
 
 @pytest.mark.timing
 def test_looking_takes_little_of_a_core(start: Start) -> None:
-    with Meter(start("processes", "noop_sync").facts) as meter:
+    with GilSampler(start("processes", "noop_sync").facts) as meter:
         time.sleep(0.5)
     assert 0 < meter.cpu_s < 0.5 * 0.15
 
@@ -126,16 +126,16 @@ def test_looking_takes_little_of_a_core(start: Start) -> None:
 @pytest.mark.usefixtures("believes_late_looks")
 def test_a_server_that_dies_has_no_utilisation_from_then_on(start: Start) -> None:
     running = start("sync", "noop_sync")
-    with Meter(running.facts) as meter:
+    with GilSampler(running.facts) as meter:
         began = time.monotonic()
         assert wait_until(lambda: meter.between(began, time.monotonic()).samples > 10)
         before = time.monotonic()
         assert wait_until(lambda: meter.between(before, time.monotonic()).samples)
         running.process.kill()
         running.process.wait(20)
-        assert wait_until(lambda: not meter.is_looking)
+        assert wait_until(lambda: not meter.is_running)
     assert meter.between(began, before).share == pytest.approx(0, abs=0.5)
-    assert meter.between(began, time.monotonic()).why == "a process of the server is gone"
+    assert meter.between(began, time.monotonic()).why == "a process of the server has ended"
 
 
 @pytest.mark.skipif(os.getuid() != 0, reason="only root can become another user")
@@ -145,7 +145,7 @@ def test_what_the_kernel_refuses_says_why(start: Start) -> None:
 
     def ask_as_nobody() -> None:
         os.setuid(65534)
-        with Meter(facts) as meter:
+        with GilSampler(facts) as meter:
             pass
         there.send(meter.between(0, 1).why)
 

@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.target import server
-from offload.bench.telemetry.process_tree import MIB, Tree
+from offload.bench.telemetry.process_tree import MIB, ProcessTree
 from offload.suites import Case
 
 pytestmark = pytest.mark.server
@@ -36,7 +36,7 @@ def frames(pid: int) -> Iterator[int]:
 def test_pss_of_a_fork_pool_is_its_distinct_physical_pages() -> None:
     running = server.start(FORKED, {})
     try:
-        tree = Tree(running.process.pid)
+        tree = ProcessTree(running.process.pid)
         reported = tree.memory()
         pages = {frame for process in tree.members for frame in frames(process.pid)}
     finally:

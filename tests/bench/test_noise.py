@@ -48,7 +48,7 @@ def test_a_visit_while_others_burn_the_cpu_is_flagged() -> None:
 
 def test_the_machine_is_heard_when_others_burn_the_cpu() -> None:
     with burning(psutil.cpu_count() or 1):
-        heard = noise.listen()
+        heard = noise.measure()
     assert heard.others_cpu is not None
     assert heard.others_cpu > 0.3
 

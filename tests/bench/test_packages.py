@@ -19,7 +19,9 @@ pytestmark = pytest.mark.usefixtures("no_other_python")
 @pytest.mark.parametrize("name", catalog.servers())
 def test_what_a_server_needs_can_be_installed_for_another_python(name: str) -> None:
     needs = catalog.find_server(name).needs
-    assert len(requirements.lines_for(needs)) == len({requirements.INSIDE.get(n, n) for n in needs})
+    assert len(requirements.lines_for(needs)) == len(
+        {requirements.PROVIDED_BY.get(n, n) for n in needs}
+    )
 
 
 def test_a_python_too_old_for_the_servers_is_said_to_be() -> None:

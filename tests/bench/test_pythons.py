@@ -22,7 +22,7 @@ def _named(monkeypatch: pytest.MonkeyPatch) -> None:
 def _free(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take the named one for a free-threaded build."""
     facts = {"version": [3, 99, 0], "free_threaded": True, "gil_enabled": False}
-    monkeypatch.setattr(interpreters, "_asked", lambda _: facts)
+    monkeypatch.setattr(interpreters, "_probe", lambda _: facts)
 
 
 @pytest.mark.usefixtures("_free")
@@ -51,10 +51,10 @@ def test_a_path_may_end_as_a_switch_does(monkeypatch: pytest.MonkeyPatch) -> Non
 def test_those_of_a_list_that_are_not_here_are_left_out(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
-    assert interpreters.present(["3.99t", "3.98"]) == ["3.99t"]
-    assert capsys.readouterr().err.startswith("left out: no Python at '3.98': fab pythons says")
+    assert interpreters.filter_installed(["3.99t", "3.98"]) == ["3.99t"]
+    assert capsys.readouterr().err.startswith("left out: no Python at '3.98': fab pythons shows")
     with pytest.raises(UsageError, match=r"no Python at '3\.98'"):
-        interpreters.present(["3.98"])
+        interpreters.filter_installed(["3.98"])
 
 
 @pytest.mark.parametrize("path", ["/nope/python3", __file__, "/bin/false"])
@@ -63,7 +63,7 @@ def test_a_name_for_no_python_stands_for_no_other(
 ) -> None:
     name = ".".join(map(str, sys.version_info[:2]))
     monkeypatch.setenv("PYTHONS", f"{name}={path}")
-    with pytest.raises(UsageError, match=f"no Python at '{path}': mend PYTHONS"):
+    with pytest.raises(UsageError, match=f"no Python at '{path}': fix PYTHONS"):
         interpreters.find(name)
-    assert interpreters.misnamed() == {name: path}
-    assert name not in [python.name for python in interpreters.found()]
+    assert interpreters.broken_names() == {name: path}
+    assert name not in [python.name for python in interpreters.find_all()]

@@ -21,7 +21,7 @@ def test_a_thread_that_asks_keeps_its_nice_value() -> None:
 
     def ask() -> None:
         before = os.getpriority(os.PRIO_PROCESS, threading.get_native_id())
-        found.append((thread_scheduling.ask_for_short(), prctl.sleep_exactly()))
+        found.append((thread_scheduling.request_short_slice(), prctl.sleep_exactly()))
         found.append(os.getpriority(os.PRIO_PROCESS, threading.get_native_id()) - before)
 
     thread = threading.Thread(target=ask)
@@ -32,4 +32,4 @@ def test_a_thread_that_asks_keeps_its_nice_value() -> None:
 
 def test_where_the_call_is_not_known_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_scheduling, "NUMBERS", {})
-    assert thread_scheduling.ask_for_short() is False
+    assert thread_scheduling.request_short_slice() is False

@@ -11,7 +11,7 @@ import pytest
 
 from offload.bench.records.record import LONG, VISIT
 from offload.bench.telemetry.host import environment
-from offload.bench.telemetry.sampler import Watch
+from offload.bench.telemetry.sampler import ResourceSampler
 from offload.bench.trial import builder
 from offload.bench.trial.trial import visit
 from offload.suites import Case, tornado
@@ -90,7 +90,7 @@ def test_the_bench_has_no_child_left_after_a_visit() -> None:
 
 
 def test_a_watch_of_nothing_knows_nothing_of_it() -> None:
-    with Watch(None) as watch:
+    with ResourceSampler(None) as watch:
         pass
     used = watch.between(None, None)
     assert (used.memory.pss_mib, used.cpu_s) == (None, None)

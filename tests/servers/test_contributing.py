@@ -1,8 +1,10 @@
-"""The server that CONTRIBUTING shows serves, ends when it is told to, and says nothing else."""
+"""The task, server, driver and suite that CONTRIBUTING shows work as they are."""
 
 from __future__ import annotations
 
+import json
 import re
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -11,18 +13,30 @@ from pathlib import Path
 import pytest
 
 from tests import ROOT
+from tests.commands import fab, free_port, served
 from tests.http_clients import get
 from tests.waiting import read_line
 
 pytestmark = pytest.mark.server
-SHOWN = (ROOT / "CONTRIBUTING.rst").read_text().partition(".. code-block:: python\n\n")[2]
-CODE = textwrap.dedent(re.split(r"\n(?=\S)", SHOWN)[0])  # until the next line of text
+TEXT = (ROOT / "CONTRIBUTING.rst").read_text()
+EXAMPLE = re.compile(
+    r"^``(\S+\.py)``;.*\n\n\.\. code-block:: python\n\n((?: {4}.*\n|\n)+)", re.MULTILINE
+)
+EXAMPLES = {path: textwrap.dedent(code) for path, code in EXAMPLE.findall(TEXT)}
 
 
-def test_the_server_that_is_shown_serves_and_ends(a_copy: Path) -> None:
-    (a_copy / "servers" / "shortest.py").write_text(CODE)
+@pytest.fixture
+def project(a_copy: Path) -> Path:
+    """Copy the project and add all examples."""
+    for path, code in EXAMPLES.items():
+        assert not (a_copy / path).exists()
+        (a_copy / path).write_text(code)
+    return a_copy
+
+
+def test_the_server_serves_and_ends_without_output(project: Path) -> None:
     words = [sys.executable, "-P", "-m", "offload.servers", "shortest", "noop_sync", "0"]
-    running = subprocess.Popen(words, cwd=a_copy, stderr=subprocess.PIPE, text=True)
+    running = subprocess.Popen(words, cwd=project, stderr=subprocess.PIPE, text=True)
     try:
         url = re.search(r"http://127\.0\.0\.1:\d+/", read_line(running.stderr))
         assert url is not None
@@ -32,3 +46,30 @@ def test_the_server_that_is_shown_serves_and_ends(a_copy: Path) -> None:
         assert running.returncode == 0
     finally:
         running.kill()
+
+
+def test_all_are_listed(project: Path) -> None:
+    listed = fab("list", cwd=project).stdout
+    names = ["total_sync", "shortest", "short_ab", "short"]
+    assert [name for name in names if f" {name} " not in listed] == []
+    assert len(EXAMPLES) == 4
+
+
+@pytest.mark.skipif(shutil.which("ab") is None, reason="ab is not installed: make test-all")
+def test_the_driver_measures_the_task(project: Path) -> None:
+    port = free_port()
+    with served(f"run_server:3,total_sync,port={port}", cwd=project):
+        assert get(f"http://127.0.0.1:{port}/") == (200, b"499999500000")
+        words = f"run_load_test:driver=short_ab,time=1,users=2,port={port},format=json"
+        measured = fab(words, cwd=project)
+    assert measured.returncode == 0, measured.stderr
+    [row] = json.loads(measured.stdout)
+    assert "short_ab" in json.dumps(row)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(180)
+def test_the_suite_runs(project: Path) -> None:
+    ran = fab("run_suite:short,quick=yes,driver=builtin", cwd=project, timeout=150)
+    assert ran.returncode == 0, ran.stderr
+    assert "threads" in ran.stdout

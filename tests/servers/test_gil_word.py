@@ -13,7 +13,7 @@ from offload.bench.target import interpreters, server
 from offload.serving.metrics import gil_address, gil_state, process_memory
 from tests import ROOT
 
-PYTHONS = {"own": sys.executable, **interpreters.named()}
+PYTHONS = {"own": sys.executable, **interpreters.user_paths()}
 FIND = """
 import json
 from offload.serving.metrics import gil_address

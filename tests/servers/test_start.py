@@ -12,7 +12,7 @@ import psutil
 import pytest
 
 from offload.bench.target import handshake, server
-from offload.errors import Mendable, StartError, UsageError
+from offload.errors import StartError, UsageError, UserError
 from offload.registry import catalog, places
 from offload.suites import Case
 from tests import ROOT
@@ -35,7 +35,7 @@ def test_a_server_that_listens_and_does_not_say_so_is_told_how(
     monkeypatch.setattr(catalog, "FOLDER", a_copy / "src" / "offload")
     monkeypatch.setattr(places, "CHECKOUT", a_copy)
     monkeypatch.setattr(handshake, "READY", 5.0)
-    with pytest.raises(StartError, match=r"it listens and .*: call readiness\.announce"):
+    with pytest.raises(StartError, match=r"it listens but .*: call readiness\.announce"):
         server.start(Case("silent", "noop_sync"), {})
 
 
@@ -102,7 +102,7 @@ def test_what_a_module_raises_is_told_to_who_starts_the_server(
     name: str, tmp_path: Path, start: Start
 ) -> None:
     (tmp_path / "bad.py").write_text("\n1/0\ndef f(): ...\n")
-    with pytest.raises(Mendable, match=r"ZeroDivisionError.*bad\.py:2"):
+    with pytest.raises(UserError, match=r"ZeroDivisionError.*bad\.py:2"):
         start(name, f"{tmp_path}/bad.py:f")
 
 

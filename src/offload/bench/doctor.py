@@ -18,7 +18,7 @@ from offload.bench.target import foreground, interpreters
 from offload.bench.telemetry import noise
 from offload.bench.telemetry.host import environment
 from offload.bench.trial import flags
-from offload.errors import Mendable
+from offload.errors import UserError
 from offload.registry import catalog
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
@@ -52,7 +52,7 @@ def _tools() -> Iterator[Finding]:
     for name in catalog.drivers():
         try:
             yield Finding(name, OK, loads.version(name) or "installed, version unknown")
-        except Mendable as error:
+        except UserError as error:
             yield Finding(name, WARNING, str(error))
     nginx = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin:/usr/local/sbin")
     embedded = "not installed, the embedded upstream is used: sudo apt install nginx"
@@ -63,10 +63,10 @@ def _pythons() -> Iterator[Finding]:
     facts = environment()
     gil = "GIL" if getattr(sys, "_is_gil_enabled", lambda: True)() else "no GIL"
     yield Finding("Python", OK, f"{facts['python']} ({gil}), {sys.executable}")
-    for name in interpreters.named():
+    for name in interpreters.user_paths():
         try:
             yield Finding(f"Python {name}", OK, interpreters.find(name))
-        except Mendable as error:
+        except UserError as error:
             yield Finding(f"Python {name}", WARNING, str(error))
 
 
@@ -75,7 +75,7 @@ def _ports() -> Iterator[Finding]:
         try:
             foreground.check_port(port)
             yield Finding(f"port {port}", OK, f"free for {command}")
-        except Mendable as error:
+        except UserError as error:
             yield Finding(f"port {port}", WARNING, str(error))
     yield from _client_ports()
 
@@ -111,12 +111,12 @@ def _limits() -> Iterator[Finding]:
     try:
         journal.check_writable()
         yield Finding("results", OK, str(journal.RESULTS))
-    except Mendable as error:
+    except UserError as error:
         yield Finding("results", WRONG, str(error))
 
 
 def _noise() -> Iterator[Finding]:
-    now = noise.listen()
+    now = noise.measure()
     yield _share("CPU of others", now.others_cpu, flags.OTHERS, "end what else runs")
     yield _share("CPU stolen", now.steal, flags.STEAL, "measure when the host is quieter")
     pressure = _share("CPU pressure", now.pressure, PRESSURE, "end what else runs")

@@ -16,7 +16,7 @@ from typing import Any
 from fabric import task
 from invoke import Context, Exit
 
-from offload.errors import Mendable
+from offload.errors import UserError
 
 GROUPS: dict[str, list[str]] = {
     name: [] for name in ("Start here", "Serve", "Measure", "Understand", "Maintain")
@@ -35,7 +35,7 @@ def command(group: str) -> Callable[[Callable[..., None]], Any]:
             try:
                 function(context, *arguments, **options)
                 sys.stdout.flush()
-            except Mendable as error:
+            except UserError as error:
                 raise Exit(f"error: {error}", code=error.exit_code) from error
             except KeyboardInterrupt:
                 raise Exit("interrupted", code=130) from None

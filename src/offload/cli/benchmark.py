@@ -95,7 +95,7 @@ def _suite(
     if pythons:
         from offload.bench.target import interpreters
 
-        installed = interpreters.present(pythons.split("+"))
+        installed = interpreters.filter_installed(pythons.split("+"))
         unique = {case.key: case for case in (replace(c, python=None) for c in plan.cases)}
         cases = (replace(case, python=python) for case in unique.values() for python in installed)
         plan = replace(plan, cases=tuple(cases))

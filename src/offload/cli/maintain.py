@@ -22,10 +22,10 @@ def pythons(context: Context) -> None:
     """List the interpreters that can run servers, and how to install others."""
     from offload.bench.target import interpreters
 
-    for python in interpreters.found():
+    for python in interpreters.find_all():
         gil = "GIL" if python.gil_enabled else "no GIL"
         print(f"{python.name:6}  {python.version:8}  {gil:6}  {python.source:8}  {python.path}")
-    for name, path in interpreters.misnamed().items():
+    for name, path in interpreters.broken_names().items():
         print(f"{name:6}  {'missing':16}  {'PYTHONS':8}  {path}")
     print(
         "\nSelect one for a server by python=3.14, for a case by 3@3.14/sleep_sync; 3.13t-gil and"
@@ -87,7 +87,7 @@ def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
     from offload.reports import pools as report
 
     lines = pools.measure_pools(quick, workers, _print_progress)
-    found, here = summary.summarize(lines), host.of_pools(workers)
+    found, here = summary.summarize(lines), host.pool_conditions(workers)
     return report.text(found, lines, here, form), report.as_dict(found, lines, here)
 
 
@@ -99,7 +99,7 @@ def _over_http(quick: bool, workers: int, form: str) -> tuple[str, object]:
     servers, missing = _servers(quick, workers)
     if not servers:
         raise RunError(f"no server has figures: {'; '.join(missing.values())}")
-    found = servers, missing, host.of_pools(workers)
+    found = servers, missing, host.pool_conditions(workers)
     return report.text(*found, form), report.as_dict(*found)
 
 
@@ -126,7 +126,7 @@ def check_executors(context: Context, quick: bool = False) -> None:
     lines = targets.measure_promises(quick, WORKERS, _print_progress)
     servers, missing = _servers(quick, WORKERS)
     results = targets.check_promises(lines, servers, targets.is_polling(WORKERS))
-    print(f"{host.of_pools(WORKERS)}\n\n{method_verdicts.text(results)}")
+    print(f"{host.pool_conditions(WORKERS)}\n\n{method_verdicts.text(results)}")
     for why in missing.values():
         print(f"Left out: {why}.")
     if failed := [result for result in results if result.passed is not True]:

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 from invoke import Exit
 
 from offload import loads
-from offload.errors import Mendable, RunError, StartError, UsageError
+from offload.errors import RunError, StartError, UsageError, UserError
 from offload.registry import catalog
 
 if TYPE_CHECKING:
@@ -94,7 +94,7 @@ def continue_run(plan: Plan, folder: Path) -> list[Record]:
             publish.publish(folder, records)
     except KeyboardInterrupt:
         raise Exit(f"interrupted: {_resume_hint(folder)}", code=130) from None
-    except Mendable as error:
+    except UserError as error:
         if not journal.count(folder):  # no visit was finished
             raise
         raise type(error)(f"{error}; {_resume_hint(folder)}") from error

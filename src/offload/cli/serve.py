@@ -50,7 +50,7 @@ def run_server(
     """
     from offload.bench.target import foreground
 
-    foreground.become(
+    foreground.exec_server(
         _case(
             server,
             task,

@@ -55,7 +55,7 @@ def list(context: Context) -> None:  # noqa: A001 - the command's name
             for word, task in entry.also.items():
                 print(f"    {word:{width}}  The same with {task}.")
         print()
-    for words in entries.incomplete(catalog.FOLDER / "servers").values():
+    for words in entries.find_incomplete(catalog.FOLDER / "servers").values():
         print(f"left out: {words}", file=sys.stderr)
     print(
         "A task of your own: package.module:function (with path=FOLDER) or path/to/file.py:function"

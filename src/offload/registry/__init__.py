@@ -1,1 +1,1 @@
-"""What can be named: servers, tasks, drivers and suites. Only the standard library is imported."""
+"""The registry of servers, tasks, drivers and suites. It needs only the standard library."""

@@ -1,4 +1,4 @@
-"""What there is: servers, tasks, drivers and suites, found by reading their files alone."""
+"""Find servers, tasks, drivers and suites by name. Their files are read, not imported."""
 
 from __future__ import annotations
 
@@ -11,57 +11,58 @@ from offload.errors import UsageError
 from offload.registry import entries, places
 from offload.registry.entries import Entry
 
-FOLDER = places.PACKAGE  # of servers/, tasks/, loads/ and suites/
+FOLDER = places.PACKAGE  # contains servers/, tasks/, loads/ and suites/
 RUN_NAMES = ("check_method", "compare", "gil", "load_tests", "measure", "scale")
-FEW = 12  # names that an error still lists
+MAX_LISTED = 12  # names in an error message
 USER_TASK = re.compile(r"(?P<where>[^:\x00-\x1f]+):(?P<function>[A-Za-z_][A-Za-z0-9_]*)")
-USER_FILE = re.compile(r"(?P<where>[^:\x00-\x1f]+\.py):?")  # as USER_TASK, the function left out
+USER_FILE = re.compile(r"(?P<where>[^:\x00-\x1f]+\.py):?")  # USER_TASK without the function
 
 
 def servers() -> dict[str, Entry]:
-    """Every server by name: the numbered ones first, in the order of their numbers.
+    """Return all servers by name: the numbered ones first, in the order of their numbers.
 
-    Raise UsageError if one word names two.
+    Raise UsageError if two servers share a name, a number or an ALSO spelling.
     """
-    found = entries.of_modules(FOLDER / "servers", "serve").values()
+    found = entries.read_modules(FOLDER / "servers", "serve").values()
     owners: dict[str, Entry] = {}
     for entry in found:
         for word in _spellings(entry):
             other = owners.setdefault(word, entry)
             if other is not entry:
-                hint = "give one a NUMBER and ALSO of its own, or none: its name finds it too"
-                raise _both(other, entry, f"answer to {word!r}", hint)
+                fix = "change NUMBER or ALSO in one of them, or remove it: the name is enough"
+                raise _conflict(other, entry, f"use {word!r}", fix)
     return {e.name: e for e in sorted(found, key=lambda e: (e.number is None, e.number, e.name))}
 
 
 def drivers() -> dict[str, Entry]:
-    """Every load driver by name."""
-    return entries.of_modules(FOLDER / "loads", "command")
+    """Return all load drivers by name."""
+    return entries.read_modules(FOLDER / "loads", "command")
 
 
 def suites() -> dict[str, Entry]:
-    """Every suite by name; raise UsageError for one whose runs would be taken for a command's."""
-    found = entries.of_modules(FOLDER / "suites", None)
+    """Return all suites by name; raise UsageError if one has the name of a command's runs."""
+    found = entries.read_modules(FOLDER / "suites", None)
     for entry in found.values():
         if entry.name in RUN_NAMES:
-            what = f"{places.shown(entry.path)} has the name of the runs of fab {entry.name}"
+            path = places.display_path(entry.path)
+            what = f"{path} has the same name as the runs of fab {entry.name}"
             raise UsageError(f"{what}: rename it")
     return found
 
 
 def tasks() -> dict[str, Entry]:
-    """Every task by name: the public functions of tasks/*.py and their aliases, file by file.
+    """Return all tasks by name: the public functions of tasks/*.py and their aliases.
 
     Raise UsageError if two files define one name.
     """
     found: dict[str, Entry] = {}
     for entry in (
-        e for path in entries.files(FOLDER / "tasks") for e in entries.of_functions(path)
+        e for path in entries.files(FOLDER / "tasks") for e in entries.read_functions(path)
     ):
         other = found.setdefault(entry.name, entry)
         if other is not entry:
-            hint = "rename one, or begin it with _ if it is no task"
-            raise _both(other, entry, f"define {entry.name!r}", hint)
+            fix = "rename one, or start its name with _ if it is not a task"
+            raise _conflict(other, entry, f"define {entry.name!r}", fix)
     return found
 
 
@@ -73,92 +74,94 @@ def find_server(word: str) -> Entry:
             return entry
     choices = list(found)
     if word[:1].isdigit():
-        spelt = [s for e in found.values() for s in sorted(_spellings(e)) if s[:1].isdigit()]
-        choices = [*spelt, *choices]
+        numbers = [s for e in found.values() for s in sorted(_spellings(e)) if s[:1].isdigit()]
+        choices = [*numbers, *choices]
     raise _missing("servers", word, choices)
 
 
 def default_task(word: str) -> str:
-    """Name the task that a server's spelling stands for when none is given."""
+    """Return the task that runs when the command names only this server."""
     return find_server(word).also.get(word, "sleep_sync")
 
 
 def find_driver(word: str) -> Entry:
     """Find a load driver by name; raise UsageError."""
-    return _named("loads", word, drivers())
+    return _find("loads", word, drivers())
 
 
 def find_suite(word: str) -> Entry:
     """Find a suite by name; raise UsageError."""
-    return _named("suites", word, suites())
+    return _find("suites", word, suites())
 
 
 def find_task(word: str) -> Entry:
-    """Find a task by name, or take a user's own `package.module:function` or `file.py:function`.
+    """Find a task by name, or return a user's `package.module:function` or `file.py:function`.
 
-    Of a user's task only the file's existence is checked here: it is imported where it runs.
+    Raise UsageError. A user's task is imported only in the server: here its file must exist.
     """
     if file := USER_FILE.fullmatch(word):
         where = file["where"]
-        there = [entry.name for entry in entries.of_functions(_own_file(where))]
-        few = there[:FEW] + ["..."] * (len(there) > FEW)
-        has = f"it has {', '.join(few)}" if there else "it has no public function yet"
+        functions = [entry.name for entry in entries.read_functions(_user_file(where))]
+        listed = functions[:MAX_LISTED] + ["..."] * (len(functions) > MAX_LISTED)
+        has = f"it has {', '.join(listed)}" if functions else "it has no public function yet"
         raise UsageError(f"which function of {where}? write {where}:FUNCTION, {has}")
-    own = USER_TASK.fullmatch(word)
-    if own is None:
+    user_task = USER_TASK.fullmatch(word)
+    if user_task is None:
         found = tasks()
         if word not in found and any(word in _spellings(server) for server in servers().values()):
-            raise UsageError(f"{word!r} is a server, where a task is wanted: fab list names both")
-        return _named("tasks", word, found)
-    if not own["where"].endswith(".py"):
+            raise UsageError(f"{word!r} is a server, but a task is expected: fab list shows both")
+        return _find("tasks", word, found)
+    if not user_task["where"].endswith(".py"):
         return Entry(word, Path(), "a user's own function", {}, {})
-    path = _own_file(own["where"])
-    return Entry(f"{path}:{own['function']}", path, "a user's own function", {}, {})
+    path = _user_file(user_task["where"])
+    return Entry(f"{path}:{user_task['function']}", path, "a user's own function", {}, {})
 
 
 def unknown(what: str, word: str, choices: list[str], listing: str = "fab list") -> UsageError:
-    """Word the error for a name that is not among the choices, with the nearest one.
+    """Return the error for an unknown name, with the most similar of the choices.
 
-    `listing` is the command that names the choices, where they are too many for a line.
+    `listing` is the command that lists the choices if there are too many for one line.
     """
     shown = repr(word if len(word) <= 60 else word[:57] + "...")
     near = difflib.get_close_matches(word, choices, n=1)
-    few = (
-        f"choose from {', '.join(choices)}" if len(choices) <= FEW else f"{listing} names them all"
-    )
-    hint = f"did you mean {near[0]}?" if near else few
-    return UsageError(f"no {shown} in {what}: {hint}")
+    if near:
+        fix = f"did you mean {near[0]}?"
+    elif len(choices) <= MAX_LISTED:
+        fix = f"choose from {', '.join(choices)}"
+    else:
+        fix = f"{listing} lists them all"
+    return UsageError(f"no {shown} in {what}: {fix}")
 
 
 def _spellings(entry: Entry) -> set[str]:
-    """All words that name a server: its name, its number, and those of its ALSO."""
+    """Return all spellings of a server: its name, its number and its ALSO spellings."""
     number = set() if entry.number is None else {str(entry.number)}
     return {entry.name, *number, *entry.also}
 
 
-def _both(one: Entry, other: Entry, what: str, hint: str) -> UsageError:
+def _conflict(one: Entry, other: Entry, what: str, fix: str) -> UsageError:
     return UsageError(
-        f"{places.shown(one.path)} and {places.shown(other.path)} both {what}: {hint}"
+        f"{places.display_path(one.path)} and {places.display_path(other.path)} both {what}: {fix}"
     )
 
 
-def _own_file(where: str) -> Path:
+def _user_file(where: str) -> Path:
     try:
         path = Path(where).expanduser().resolve()
         if path.is_file():
             return path
-    except (OSError, RuntimeError):  # a name too long, a home of nobody
+    except (OSError, RuntimeError):  # the name is too long, or ~user does not exist
         path = Path(where)
     shown = repr(str(path)[:200])
     raise UsageError(f"no file {shown}: a task of your own is path/to/file.py:function")
 
 
-def _named(folder: str, word: str, found: Mapping[str, Entry]) -> Entry:
+def _find(folder: str, word: str, found: Mapping[str, Entry]) -> Entry:
     if word in found:
         return found[word]
     raise _missing(folder, word, list(found))
 
 
 def _missing(folder: str, word: str, choices: list[str]) -> UsageError:
-    without = entries.incomplete(FOLDER / folder).get(word)
-    return unknown(f"{folder}/", word, choices) if without is None else UsageError(without)
+    incomplete = entries.find_incomplete(FOLDER / folder).get(word)
+    return unknown(f"{folder}/", word, choices) if incomplete is None else UsageError(incomplete)

@@ -1,4 +1,4 @@
-"""What can be named, read from its file without importing it."""
+"""Entries of the registry, read from their files without importing them."""
 
 from __future__ import annotations
 
@@ -10,15 +10,15 @@ from pathlib import Path
 
 from offload.registry import places, source
 
-MUST = {"servers": ("serve", "serve(task, port)"), "loads": ("command", "command(load)")}
+REQUIRED = {"servers": ("serve", "serve(task, port)"), "loads": ("command", "command(load)")}
 NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 
 
 @dataclass(frozen=True)
 class Entry:
-    """A thing that can be named: `summary` is the first line of its docstring.
+    """A server, task, driver or suite; `summary` is the first line of its docstring.
 
-    `constants` are the literal constants of its file (NUMBER, NEEDS, STABLE); `settings` the
+    `constants` are the literal constants of its file (NUMBER, NEEDS, STABLE). `settings` are the
     keyword-only parameters of a server's `serve` with their defaults.
     """
 
@@ -27,23 +27,23 @@ class Entry:
     summary: str
     constants: Mapping[str, object]
     settings: Mapping[str, object]
-    module: str = ""  # its dotted name; of a task's file it is not needed
+    module: str = ""  # the dotted name; empty for a task
 
     @property
     def number(self) -> int | None:
-        """The NUMBER a server may be called by, None for all others."""
+        """The number of a server on the command line, if it has one."""
         number = self.constants.get("NUMBER")
         return number if isinstance(number, int) else None
 
     @property
     def also(self) -> Mapping[str, str]:
-        """Other spellings of a server, each with the task that it stands for."""
+        """Other spellings of a server, each with the task that it runs."""
         also = self.constants.get("ALSO")
         return also if isinstance(also, dict) else {}
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What a task needs beside the server: "upstream", "internet"; what a server imports."""
+        """What a task uses ("upstream", "internet"), or the packages that a server imports."""
         needs = self.constants.get("NEEDS")
         return needs if isinstance(needs, tuple) else ()
 
@@ -54,27 +54,27 @@ class Entry:
 
     @property
     def needs_python(self) -> tuple[int, ...]:
-        """The oldest Python a server runs in, as (3, 14); empty when any will do."""
+        """The oldest Python that a server supports, as (3, 14); empty for any."""
         needs = self.constants.get("NEEDS_PYTHON")
         return needs if isinstance(needs, tuple) else ()
 
     def spelling(self, task: str) -> str:
-        """The shortest word for a server that runs `task`: `2_group`, its number or its name."""
-        spellings = [word for word, stands_for in self.also.items() if stands_for == task]
+        """Return the shortest spelling of a server with `task`: `2_group`, its number or name."""
+        spellings = [word for word, also_task in self.also.items() if also_task == task]
         return spellings[0] if spellings else str(self.number or self.name)
 
 
 def files(folder: Path) -> list[Path]:
-    """Return the files of a folder that are named as modules and are not private, in order.
+    """Return the public modules of a folder, sorted by path.
 
-    Servers stand in sub-packages, too: one for each family.
+    servers/ is searched recursively, because it has a sub-package for each family.
     """
     found = folder.glob("**/*.py" if folder.name == "servers" else "*.py")
     return sorted(p for p in found if NAME.fullmatch(p.stem) and p.stem[0] != "_")
 
 
-def of_modules(folder: Path, function: str | None) -> dict[str, Entry]:
-    """Read each file of a folder as one entry; with `function` only those that define it."""
+def read_modules(folder: Path, function: str | None) -> dict[str, Entry]:
+    """Return an entry for each file of a folder; with `function` only for files that define it."""
     found = {}
     for path in files(folder):
         tree = source.parse(path)
@@ -88,18 +88,18 @@ def of_modules(folder: Path, function: str | None) -> dict[str, Entry]:
     return found
 
 
-def incomplete(folder: Path) -> dict[str, str]:
-    """Say of each file of a folder that lacks the function it is there for what to do, by name."""
-    function, form = MUST.get(folder.name, (None, ""))
+def find_incomplete(folder: Path) -> dict[str, str]:
+    """Return an error message for each file that lacks its folder's required function, by name."""
+    function, form = REQUIRED.get(folder.name, (None, ""))
     if function is None:
         return {}
-    missing = [path for path in files(folder) if path.stem not in of_modules(folder, function)]
-    fix = "define it, or begin the name of the file with _"
-    return {path.stem: f"{places.shown(path)} has no {form}: {fix}" for path in missing}
+    missing = [path for path in files(folder) if path.stem not in read_modules(folder, function)]
+    fix = "define it, or start the file name with _"
+    return {path.stem: f"{places.display_path(path)} has no {form}: {fix}" for path in missing}
 
 
-def of_functions(path: Path) -> list[Entry]:
-    """Read one task file: its public functions, and names assigned from them."""
+def read_functions(path: Path) -> list[Entry]:
+    """Return an entry for each public function of a task file, and for each alias of one."""
     tree = source.parse(path)
     constants = source.constants(tree)
     found: dict[str, Entry] = {}
@@ -110,6 +110,6 @@ def of_functions(path: Path) -> list[Entry]:
             original = found.get(node.value.id)
             for target in node.targets:
                 if original and isinstance(target, ast.Name):
-                    summary = f"The same as {original.name}."
+                    summary = f"Alias of {original.name}."
                     found[target.id] = Entry(target.id, path, summary, constants, {})
     return list(found.values())

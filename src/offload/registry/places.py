@@ -1,4 +1,4 @@
-"""Folders: where the toolkit is, where it keeps what it downloads, and what Pythons import from."""
+"""Folders: the checkout, the cache, the interpreters, and the import path of other Pythons."""
 
 from __future__ import annotations
 
@@ -14,11 +14,11 @@ def _checkout() -> Path | None:
     return root if PACKAGE.parent.name == "src" and (root / "fabfile.py").is_file() else None
 
 
-CHECKOUT = _checkout()  # None where the toolkit is installed from a wheel
+CHECKOUT = _checkout()  # None if the toolkit is installed from a wheel
 
 
 def cache() -> Path:
-    """Return the folder of what is downloaded or generated: .data in a checkout, else a cache."""
+    """Return the folder for downloaded and generated files: .data in a checkout, else ~/.cache."""
     if CHECKOUT is not None:
         return CHECKOUT / ".data"
     home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
@@ -26,12 +26,12 @@ def cache() -> Path:
 
 
 def interpreters() -> Path:
-    """Return the folder of interpreters that scripts built, and of packages for any interpreter."""
+    """Return the folder of interpreters that scripts/ built, and of packages for interpreters."""
     return cache() / "pythons" if CHECKOUT is None else CHECKOUT / ".pythons"
 
 
-def shown(path: Path) -> Path:
-    """Return a path as people know it: relative to the checkout if it is in there."""
+def display_path(path: Path) -> Path:
+    """Return a path as it is displayed: relative to the checkout if the path is inside it."""
     real = path.parent.resolve() / path.name
     if CHECKOUT is None or not real.is_relative_to(CHECKOUT):
         return path
@@ -39,14 +39,14 @@ def shown(path: Path) -> Path:
 
 
 def import_path(python: str = sys.executable) -> dict[str, str]:
-    """Return the environment in which an interpreter finds `offload` and `pipepool`.
+    """Return a PYTHONPATH with which an interpreter imports `offload` and `pipepool`.
 
-    Before the user's own PYTHONPATH, whose empty entries (the current folder) are left out.
+    The user's own PYTHONPATH follows, without its empty entries, which mean the current folder.
     """
     if CHECKOUT is not None:
         ours = [CHECKOUT / "src", CHECKOUT / "pipepool" / "src"]
     elif python != sys.executable:
-        ours = [_links()]
+        ours = [_linked_packages()]
     else:
         ours = []
     theirs = os.environ.get("PYTHONPATH", "").split(os.pathsep)
@@ -54,10 +54,10 @@ def import_path(python: str = sys.executable) -> dict[str, str]:
     return {"PYTHONPATH": os.pathsep.join(found)} if found else {}
 
 
-def _links() -> Path:
-    """Return a folder that holds our two packages alone.
+def _linked_packages() -> Path:
+    """Return a folder with links to `offload` and `pipepool` only.
 
-    Another interpreter must not see the rest of this one's site-packages.
+    Another interpreter must not import from this one's site-packages.
     """
     import pipepool
 

@@ -1,4 +1,4 @@
-"""What servers import, and the lines of the requirements that install it."""
+"""The requirement lines that install the packages which servers import."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from pathlib import Path
 from offload.registry import places
 
 FILES = [places.PACKAGE / f"requirements{more}.txt" for more in ("", "-suites")]
-INSIDE = {  # what is imported by another name than it is installed by
+PROVIDED_BY = {  # import name: the name of the package that installs it
     "h11": "uvicorn",
     "starlette": "fastapi",
     "strawberry": "strawberry_graphql",
@@ -19,24 +19,24 @@ INSIDE = {  # what is imported by another name than it is installed by
 
 
 def lines(file: Path) -> list[str]:
-    """Give the lines of a file without their comments."""
+    """Return the lines of a requirements file without comments."""
     found = [line.partition("#")[0].strip() for line in file.read_text().splitlines()]
     return [line for line in found if line]
 
 
 def lines_for(needs: Sequence[str]) -> list[str]:
-    """Give the requirements by which what a server imports is installed."""
-    names = {INSIDE.get(need, need) for need in needs}
+    """Return the requirement lines that install the packages in `needs`."""
+    names = {PROVIDED_BY.get(need, need) for need in needs}
     return [line for file in FILES for line in lines(file) if _name(line) in names]
 
 
 def remedy(needs: Sequence[str]) -> str:
-    """Give the command that installs what a server imports."""
+    """Return the command that installs the packages in `needs`."""
     if all(lines_for([need]) for need in needs):
         return "make suites"
     return f"{sys.executable} -m pip install {' '.join(needs)}"
 
 
 def _name(line: str) -> str:
-    """Give the name of a requirement as most are imported."""
+    """Return the usual import name of a requirement."""
     return re.split(r"[^\w-]", line)[0].replace("-", "_").lower()

@@ -1,4 +1,4 @@
-"""A source file, read without being imported: its docstrings, constants and parameters."""
+"""Read docstrings, constants and parameters from a source file without importing it."""
 
 from __future__ import annotations
 
@@ -7,31 +7,31 @@ import functools
 from pathlib import Path
 
 from offload.errors import UsageError
-from offload.registry.places import shown
+from offload.registry.places import display_path
 
 
 def parse(path: Path) -> ast.Module:
-    """Read a file's syntax; raise UsageError, with its line, when it has an error."""
+    """Parse a file; raise UsageError with the line number of a syntax error."""
     try:
         return _syntax(path.read_bytes(), str(path))
     except (OSError, SyntaxError, ValueError) as error:
-        where = f"{shown(path)}:{getattr(error, 'lineno', None) or 1}"
-        raise UsageError(f"{where} cannot be read ({error}): mend or remove the file") from None
+        where = f"{display_path(path)}:{getattr(error, 'lineno', None) or 1}"
+        raise UsageError(f"{where} cannot be read ({error}): fix or remove the file") from None
 
 
 @functools.lru_cache(maxsize=256)
 def _syntax(content: bytes, name: str) -> ast.Module:
-    """Parse a file's content, once as long as it stays the same."""
+    """Parse a file's content; the result is cached for the same content."""
     return ast.parse(content, filename=name)
 
 
 def summary(node: ast.Module | ast.FunctionDef | ast.AsyncFunctionDef) -> str:
-    """Give the first line of a docstring, empty without one."""
+    """Return the first line of a docstring, or an empty string."""
     return (ast.get_docstring(node) or "").partition("\n")[0]
 
 
 def constants(tree: ast.Module) -> dict[str, object]:
-    """Give a file's literal constants, whose names are in capitals."""
+    """Return the literal constants of a file; their names are upper case."""
     found: dict[str, object] = {}
     for node in tree.body:
         if isinstance(node, ast.Assign) and isinstance(node.targets[0], ast.Name):
@@ -39,16 +39,16 @@ def constants(tree: ast.Module) -> dict[str, object]:
             if name.isupper():
                 try:
                     found[name] = ast.literal_eval(node.value)
-                except (ValueError, TypeError):  # computed: only the program knows it
+                except (ValueError, TypeError):  # a computed constant is known only at run time
                     continue
     return found
 
 
 def keywords(path: Path, node: ast.FunctionDef) -> dict[str, object]:
-    """Give a function's keyword-only parameters with their defaults; raise UsageError."""
+    """Return a function's keyword-only parameters and their literal defaults; raise UsageError."""
     pairs = zip(node.args.kwonlyargs, node.args.kw_defaults, strict=True)
     try:
         return {arg.arg: None if value is None else ast.literal_eval(value) for arg, value in pairs}
     except (ValueError, TypeError):
-        where = f"{shown(path)}:{node.lineno}"
+        where = f"{display_path(path)}:{node.lineno}"
         raise UsageError(f"{where}: the default of a setting must be a literal") from None

@@ -17,7 +17,7 @@ from functools import partial
 from multiprocessing import get_context
 from threading import Barrier
 
-from offload.errors import MachineError, Mendable
+from offload.errors import MachineError, UserError
 from offload.serving.lifecycle import readiness
 from offload.serving.metrics import gil_state, probe, sequential_calls
 from offload.serving.pools import pool_workers
@@ -41,9 +41,9 @@ def main(arguments: list[str]) -> int:
                     if kind not in pools:
                         pools[kind] = _start_pool(kind, task, workers, stack)
                     _print(_measure(pools[kind], task, int(count), float(seconds)))
-                except Mendable as error:
+                except UserError as error:
                     _print({"error": str(error)})
-    except Mendable as error:
+    except UserError as error:
         readiness.fail(error)
         return error.exit_code
     return 0

@@ -18,7 +18,7 @@ import resource
 import sys
 
 from offload import prctl
-from offload.errors import MachineError, Mendable, UsageError
+from offload.errors import MachineError, UsageError, UserError
 from offload.registry import catalog, places, requirements
 from offload.registry.entries import Entry
 from offload.serving import plain
@@ -44,7 +44,7 @@ def main(arguments: list[str]) -> int:
             )
         name, task, _ = arguments
         _serve(catalog.find_server(name), catalog.find_task(task).name, port)
-    except Mendable as error:
+    except UserError as error:
         readiness.fail(error)
         return error.exit_code
     readiness.end()
@@ -81,7 +81,7 @@ def _import_error(server: Entry, error: ImportError) -> MachineError:
     """Return the error for a module that a server or its `serve` could not import."""
     name = (error.name or "").partition(".")[0]
     is_ours = not name or name in ("offload", "pipepool") or name in sys.stdlib_module_names
-    fix = f"fix {places.shown(server.path)}" if is_ours else requirements.remedy([name])
+    fix = f"fix {places.display_path(server.path)}" if is_ours else requirements.remedy([name])
     message = " ".join(str(error).split())
     what = f"{error.name or 'a module'}, which cannot be imported ({message})"
     return MachineError(f"{server.name} needs {what}", fix)

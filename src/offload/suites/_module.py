@@ -24,7 +24,7 @@ def load(name: str) -> ModuleType:
         where = f"{_place(path, error)} cannot be read ({message})"
         raise UsageError(f"{where}: fix or remove the file") from None
     if missing := [what for what in REQUIRED if not hasattr(module, what)]:
-        lacks = f"{places.shown(path)} has no {' and no '.join(missing)}"
+        lacks = f"{places.display_path(path)} has no {' and no '.join(missing)}"
         raise UsageError(f"{lacks}: define it, or start the file's name with _")
     return module
 
@@ -32,9 +32,9 @@ def load(name: str) -> ModuleType:
 def _place(path: Path, error: Exception) -> str:
     """Return file and line of the error: the last frame in a file with a suite's data."""
     if isinstance(error, SyntaxError) and error.filename:
-        return f"{places.shown(Path(error.filename))}:{error.lineno}"
+        return f"{places.display_path(Path(error.filename))}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)
     lines = [(Path(frame.filename).resolve(), frame.lineno) for frame in frames]
     own = [p for p in lines if p[0].parent == path.parent and p[0].name not in NO_DATA]
     file, line = own[-1] if own else (path, 1)
-    return f"{places.shown(file)}:{line}"
+    return f"{places.display_path(file)}:{line}"

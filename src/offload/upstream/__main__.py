@@ -10,7 +10,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from offload.errors import Mendable, StartError, UsageError
+from offload.errors import StartError, UsageError, UserError
 from offload.upstream.client import running
 from offload.upstream.facts_file import Upstream
 from offload.upstream.supervisor import Options, supervise
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
             raise StartError(f"an upstream is already running at {found.http}: {hint}")
         settings = Options(options.latency, (options.port, options.https_port), options.while_held)
         asyncio.run(supervise(settings, lambda upstream: _ready(upstream, report)))
-    except Mendable as error:
+    except UserError as error:
         print(error, file=sys.stderr)
         if report is not None:
             _report(report, str(error))

@@ -122,7 +122,7 @@ async def _start(program: str, folder: Path, lock: int) -> asyncio.subprocess.Pr
             stderr=asyncio.subprocess.DEVNULL,
             start_new_session=True,  # Ctrl-C reaches only the supervisor, which then stops nginx
             pass_fds=(lock,),
-            preexec_fn=prctl.at_parents_end(os.getpid(), signal.SIGTERM),
+            preexec_fn=prctl.parent_death_hook(os.getpid(), signal.SIGTERM),
         )
     except OSError as error:
         raise StartError(f"nginx did not start: {error}") from None

@@ -53,7 +53,7 @@ def live(case: Case, run: str, suite: str) -> Iterator[Live]:
         if catalog.find_task(case.task).needs_upstream:
             held = stack.enter_context(upstream.hold()).upstream
         running = server.start(case, {} if held is None else held.environment())
-        stack.callback(server.stop, running, server.ABANDONED)
+        stack.callback(server.stop, running, server.SHORT_DRAIN)
         made = builder.trial(run, kind=PAIR, suite=suite)
         case_facts = builder.case_facts(case, held)
         facts = builder.server_facts(running.facts)

@@ -21,7 +21,7 @@ from offload.bench.records.record import Record
 from offload.bench.stats import paired_test, sequential
 from offload.bench.stats.paired_test import Verdict
 from offload.bench.target import server
-from offload.errors import Mendable, RunError
+from offload.errors import RunError, UserError
 from offload.suites import Case
 
 SLICE = 1.0  # s, at least, and one answer per user
@@ -59,7 +59,7 @@ def run_of(name: str, *cases: Case) -> Iterator[Path]:
     folder = journal.new_run(name)
     try:
         yield folder
-    except Mendable as error:
+    except UserError as error:
         if journal.count(folder):
             raise type(error)(f"{error}; records: {folder}") from error
         raise

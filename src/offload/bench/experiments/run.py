@@ -17,7 +17,7 @@ from offload.bench.records.record import VISIT, Record
 from offload.bench.records.schedule import Due
 from offload.bench.trial import builder, flags
 from offload.bench.trial.trial import visit
-from offload.errors import Mendable, RunError
+from offload.errors import RunError, UserError
 from offload.registry import catalog
 from offload.suites import Case
 from offload.upstream import Upstream
@@ -53,14 +53,14 @@ def _made(
     plan: Plan,
     folder: Path,
     due: Due,
-    needed: Upstream | Mendable | None,
+    needed: Upstream | UserError | None,
     earlier: Sequence[Record],
     progress: Progress,
 ) -> Iterator[Record]:
     """Make one visit, and retry it once if its flags are a reason to."""
     driver = "builtin" if due.kind == VISIT else plan.driver or "builtin"
     for attempt in (1, 2):
-        known = None if isinstance(needed, Mendable) else needed
+        known = None if isinstance(needed, UserError) else needed
         made = builder.trial(
             folder.name,
             kind=due.kind,
@@ -72,7 +72,7 @@ def _made(
             quick=plan.quick,
             target=plan.target,
         )
-        if isinstance(needed, Mendable):
+        if isinstance(needed, UserError):
             facts = builder.case_facts(due.case, None)
             record = builder.unavailable(made, facts, due.case.settings, needed)
         else:
@@ -101,11 +101,11 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _hold(stack: ExitStack) -> Upstream | Mendable:
+def _hold(stack: ExitStack) -> Upstream | UserError:
     """Start the upstream, or say why the rows that need it have no figures."""
     try:
         return stack.enter_context(upstream.hold()).upstream
-    except Mendable as error:
+    except UserError as error:
         return error
 
 

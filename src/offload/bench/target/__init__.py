@@ -1,1 +1,1 @@
-"""The target: a server in a process of its own, in any interpreter, started and stopped."""
+"""The server under test: find its interpreter, install its packages, start it and stop it."""

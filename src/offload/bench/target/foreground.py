@@ -1,4 +1,4 @@
-"""Serving in the foreground: this process becomes the server, so that to end it is to end that."""
+"""Run a server in the foreground: exec it, so that Ctrl-C and kill reach it."""
 
 from __future__ import annotations
 
@@ -14,34 +14,34 @@ from offload.registry import catalog
 from offload.suites import Case
 
 
-def become(case: Case, port: int) -> None:
-    """Replace this process by a case's server on `port`; returns only by raising.
+def exec_server(case: Case, port: int) -> None:
+    """Replace this process by a case's server on `port`; raise MachineError if it does not start.
 
-    The upstream that a network task needs is started beside it and ends with it.
+    If the task needs the upstream, it is started first and ends with the server.
     """
-    words, environment = server.command(case, port)
+    argv, environment = server.command(case, port)
     check_port(port)
-    environment |= packages.environment(words[0], catalog.find_server(case.server).needs)
+    environment |= packages.environment(argv[0], catalog.find_server(case.server).needs)
     if catalog.find_task(case.task).needs_upstream:
-        holding = upstream.hold()
-        holding.inherit()
-        environment |= holding.upstream.environment()
+        held = upstream.hold()
+        held.inherit()
+        environment |= held.upstream.environment()
     environment["SERVER_FILE"] = str(running_servers.file(port))
     sys.stdout.flush()
     try:
-        os.execve(words[0], words, {**os.environ, **environment})  # noqa: S606 - the point of it
+        os.execve(argv[0], argv, {**os.environ, **environment})  # noqa: S606 - no shell
     except OSError as error:
-        raise MachineError(f"python={words[0]} does not start: {error.strerror}") from error
+        raise MachineError(f"python={argv[0]} does not start: {error.strerror}") from error
 
 
 def check_port(port: int) -> None:
-    """Raise MachineError when something listens on a port of 127.0.0.1 already."""
+    """Raise MachineError if a port of 127.0.0.1 is in use."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:
             probe.bind(("127.0.0.1", port))
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
-                fix = f"end what listens there, or choose another: port={port + 1}"
+                fix = f"stop the process that listens there, or use port={port + 1}"
                 raise MachineError(f"port {port} is busy: {fix}") from error
-            raise MachineError(f"port {port}: {error.strerror}: choose another") from error
+            raise MachineError(f"port {port}: {error.strerror}: choose another port") from error

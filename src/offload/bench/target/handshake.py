@@ -1,4 +1,4 @@
-"""What a server says on its pipe: one line when it is ready, and one at its end."""
+"""Read the JSON lines of a server's pipe: one when it is ready, and one when it ends."""
 
 from __future__ import annotations
 
@@ -9,43 +9,44 @@ from typing import IO
 import psutil
 
 from offload.bench.target.json_lines import read_lines
-from offload.errors import MachineError, Mendable, StartError, UsageError
+from offload.errors import MachineError, StartError, UsageError, UserError
 from offload.flags import CANNOT_LOAD
 from offload.suites import Case
 
-READY = 12.0  # s from the start to the ready line; workers have 10 of them to import the task
-UNSAID = "it listens and never said so: call readiness.announce(port)"
+READY = 12.0  # s from the start to the ready line, 10 of them for workers to import the task
+UNANNOUNCED = "it listens but did not report it: call readiness.announce(port)"
 
 
-def facts(pid: int, pipe: int, case: Case, log: IO[bytes]) -> dict[str, object]:
-    """Wait for the line of a server that is ready; raise what it said instead, or StartError."""
+def read_ready_line(pid: int, pipe: int, case: Case, log: IO[bytes]) -> dict[str, object]:
+    """Wait for a server's ready line and return it; raise the server's own error or StartError."""
     deadline = time.monotonic() + READY
-    late = False
+    is_late = False
     try:
         for line in read_lines(pipe, deadline):
             if "error" in line:
                 raise _as_error(line)
             return line
     except TimeoutError:
-        late = True
-    what = f"was not ready within {READY:.0f} s" if late else "ended before it was ready"
+        is_late = True
+    what = f"was not ready within {READY:.0f} s" if is_late else "ended before it was ready"
     log.seek(0)
-    said = log.read().decode(errors="replace").strip().splitlines() or ["it said nothing"]
-    why = UNSAID if late and _listens(pid) else said[-1]
+    output = log.read().decode(errors="replace").strip().splitlines() or ["no output"]
+    why = UNANNOUNCED if is_late and _listens(pid) else output[-1]
     raise StartError(f"{case.name} {what} ({why}): try {case.command}")
 
 
-def _as_error(line: dict[str, object]) -> Mendable:
-    kinds = {kind.exit_code: kind for kind in Mendable.__subclasses__()}
+def _as_error(line: dict[str, object]) -> UserError:
+    kinds = {kind.exit_code: kind for kind in UserError.__subclasses__()}
     code = int(str(line["exit_code"]))
     error = kinds.get(code, StartError)(str(line["error"]), str(line.get("remedy", "")))
-    if code in (UsageError.exit_code, MachineError.exit_code):  # its Python or its task cannot load
+    # A package or the task cannot be imported:
+    if code in (UsageError.exit_code, MachineError.exit_code):
         error.kind = CANNOT_LOAD
     return error
 
 
 def _listens(pid: int) -> bool:
-    """Say whether a process or one below it listens; False where that is not told."""
+    """Return whether a process or a descendant listens; False if that is unknown."""
     with suppress(psutil.Error):
         server = psutil.Process(pid)
         family = [server, *server.children(recursive=True)]

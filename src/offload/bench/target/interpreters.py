@@ -1,4 +1,4 @@
-"""The interpreters of this machine: in PYTHONS, on PATH, of pyenv and uv, and in .pythons."""
+"""Find Python interpreters: in PYTHONS, on PATH, in pyenv, uv and .pythons."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ from typing import Any
 from offload.errors import UsageError
 from offload.registry import places
 
-OWN = places.interpreters()  # interpreters that scripts/ made, and packages for any of them
-LEAST = (3, 11)
-ASK = """
+FOLDER = places.interpreters()  # interpreters built by scripts/, and packages for interpreters
+OLDEST = (3, 11)
+PROBE = """
 import json, sys, sysconfig
 print(json.dumps({
     "version": list(sys.version_info[:3]),
@@ -29,12 +29,12 @@ print(json.dumps({
 """
 NAME = re.compile(r"3\.\d+t?")
 VERSION = re.compile(r"python3\.\d+t?|python3")
-SWITCHED = re.compile(r"(?P<name>.+)-(?P<state>gil|nogil)")
+GIL_SUFFIX = re.compile(r"(?P<name>.+)-(?P<state>gil|nogil)")
 
 
 @dataclass(frozen=True)
 class Python:
-    """An interpreter: `name` is 3.14, or 3.14t for a free-threaded build; `source` who has it."""
+    """An interpreter: `name` is 3.14, or 3.14t if free-threaded; `source` is where it was found."""
 
     name: str
     path: str
@@ -44,110 +44,110 @@ class Python:
 
 
 def find(word: str) -> str:
-    """Give the path of the interpreter that `3.14`, `3.13t-nogil` or a path stands for.
+    """Return the path of an interpreter given as `3.14`, `3.13t-nogil` or a path.
 
-    Raise UsageError when there is none, and for -gil or -nogil of a build that cannot switch.
+    Raise UsageError if it does not exist, or if -gil or -nogil is used with a normal build.
     """
-    path, switched = _path(word), SWITCHED.fullmatch(word)
-    if path is None and switched is not None:
-        path = _path(switched["name"])
-        if path is not None and not (_asked(path) or {}).get("free_threaded"):
-            fix = f"only a free-threaded build has -{switched['state']}, such as 3.13t"
-            raise UsageError(f"the GIL of {switched['name']!r} cannot be switched: {fix}")
+    path, suffixed = _path(word), GIL_SUFFIX.fullmatch(word)
+    if path is None and suffixed is not None:
+        path = _path(suffixed["name"])
+        if path is not None and not (_probe(path) or {}).get("free_threaded"):
+            fix = f"only a free-threaded build has -{suffixed['state']}, such as 3.13t"
+            raise UsageError(f"the GIL of {suffixed['name']!r} cannot be switched: {fix}")
     if path is None:
-        if NAME.fullmatch(word) and tuple(map(int, word.rstrip("t").split("."))) < LEAST:
+        if NAME.fullmatch(word) and tuple(map(int, word.rstrip("t").split("."))) < OLDEST:
             raise UsageError(f"python={word}: servers run in 3.11 or newer")
-        fix = f"fab pythons says how to get it, or set PYTHONS={word}=/path/of/python"
+        fix = f"fab pythons shows how to install it, or set PYTHONS={word}=/path/of/python"
         raise UsageError(f"no Python at {word!r}: {fix}")
     return path
 
 
 def environment(word: str | None) -> dict[str, str]:
-    """Give what an interpreter's word adds: PYTHON_GIL=1 by `3.13t-gil`, =0 by `3.13t-nogil`."""
-    switched = SWITCHED.fullmatch(word or "")
-    if switched is None or _path(switched[0]) is not None:  # a file may be called so
+    """Return PYTHON_GIL=1 for `3.13t-gil`, PYTHON_GIL=0 for `3.13t-nogil`, else nothing."""
+    suffixed = GIL_SUFFIX.fullmatch(word or "")
+    if suffixed is None or _path(suffixed[0]) is not None:  # a path may end in -gil
         return {}
-    return {"PYTHON_GIL": "1" if switched["state"] == "gil" else "0"}
+    return {"PYTHON_GIL": "1" if suffixed["state"] == "gil" else "0"}
 
 
-def present(words: Sequence[str]) -> list[str]:
-    """Give the interpreters that are here, and say which are not; raise UsageError without any."""
-    here: list[str] = []
+def filter_installed(words: Sequence[str]) -> list[str]:
+    """Return the installed ones; report the others on stderr, or raise UsageError if none is."""
+    usable: list[str] = []
     missing: list[UsageError] = []
     for word in words:
         try:
             find(word)
-            here.append(word)
+            usable.append(word)
         except UsageError as error:
             missing.append(error)
-    if not here:
+    if not usable:
         raise missing[0]
-    for why in missing:
-        print(f"left out: {why}", file=sys.stderr)
-    return here
+    for reason in missing:
+        print(f"left out: {reason}", file=sys.stderr)
+    return usable
 
 
 def _path(word: str) -> str | None:
-    if (path := misnamed().get(word)) is not None:
-        raise UsageError(f"no Python at {path!r}: mend PYTHONS")
-    if (direct := _program(named().get(word, word))) is not None:
-        return direct
-    known = found() if NAME.fullmatch(word) else []
+    if (path := broken_names().get(word)) is not None:
+        raise UsageError(f"no Python at {path!r}: fix PYTHONS")
+    if (program := _program(user_paths().get(word, word))) is not None:
+        return program
+    known = find_all() if NAME.fullmatch(word) else []
     return next((python.path for python in known if python.name == word), None)
 
 
 def _program(word: str) -> str | None:
-    direct = shutil.which(Path(word).expanduser())
-    # a venv's python is a link that must not be resolved
-    return None if direct is None else str(Path(direct).absolute())
+    program = shutil.which(Path(word).expanduser())
+    # do not resolve links: a venv's python is one
+    return None if program is None else str(Path(program).absolute())
 
 
-def misnamed() -> dict[str, str]:
-    """Give the names in PYTHONS at whose path no Python answers, with these paths."""
-    programs = {name: _program(path) or path for name, path in named().items()}
-    return {name: path for name, path in programs.items() if _asked(path) is None}
+def broken_names() -> dict[str, str]:
+    """Return the names and paths in PYTHONS whose path is not a working interpreter."""
+    programs = {name: _program(path) or path for name, path in user_paths().items()}
+    return {name: path for name, path in programs.items() if _probe(path) is None}
 
 
-def named() -> dict[str, str]:
-    """Give the paths that PYTHONS names, by name: 3.14=/path/of/python+3.14t=/path/of/another."""
+def user_paths() -> dict[str, str]:
+    """Return the paths in PYTHONS by name; it reads 3.14=/path/of/python+3.14t=/path/of/another."""
     words = [word for word in os.environ.get("PYTHONS", "").split("+") if word]
     pairs = [word.partition("=") for word in words]
     if not all(name and path for name, _, path in pairs):
-        raise UsageError("PYTHONS is written 3.14=/path/of/python+3.14t=/path/of/another")
+        raise UsageError("PYTHONS must have the form 3.14=/path/of/python+3.14t=/path/of/another")
     return {name: path for name, _, path in pairs}
 
 
-def found() -> list[Python]:
-    """Ask every interpreter there is for its version, newest first; the first of a name counts.
+def find_all() -> list[Python]:
+    """Return all interpreters, newest first; of several with one name, the first in `_paths`.
 
-    A name that PYTHONS has for what is no Python stands for no other one.
+    A name whose path in PYTHONS is broken is not used for another interpreter.
     """
     by_name: dict[str, Python] = {}
     for source, path in _paths():
-        facts = _asked(path)
-        if facts is None or tuple(facts["version"]) < LEAST:
+        facts = _probe(path)
+        if facts is None or tuple(facts["version"]) < OLDEST:
             continue
         major, minor, micro = facts["version"]
         name = f"{major}.{minor}{'t' if facts['free_threaded'] else ''}"
         version = f"{major}.{minor}.{micro}"
         by_name.setdefault(name, Python(name, path, source, version, facts["gil_enabled"]))
-    here = [python for name, python in by_name.items() if name not in misnamed()]
-    return sorted(here, key=lambda p: [int(n) for n in p.version.split(".")])[::-1]
+    usable = [python for name, python in by_name.items() if name not in broken_names()]
+    return sorted(usable, key=lambda p: [int(n) for n in p.version.split(".")])[::-1]
 
 
 def _paths() -> Iterator[tuple[str, str]]:
-    """Give where interpreters are, those the user named first."""
+    """Return the source and path of each interpreter, those that the user named first."""
     yield "this one", sys.executable
-    for path in filter(None, map(_program, named().values())):
+    for path in filter(None, map(_program, user_paths().values())):
         yield "PYTHONS", path
-    for place in os.environ.get("PATH", "").split(os.pathsep):
-        for program in sorted(Path(place).glob("python3*")):
+    for folder_name in os.environ.get("PATH", "").split(os.pathsep):
+        for program in sorted(Path(folder_name).glob("python3*")):
             if VERSION.fullmatch(program.name):
                 yield "PATH", str(program)
     pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
     uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", "~/.local/share/uv/python")).expanduser()
     for source, folders in (
-        (".pythons", OWN.glob("*/bin")),
+        (".pythons", FOLDER.glob("*/bin")),
         ("pyenv", pyenv.glob("versions/*/bin")),
         ("uv", uv.glob("*/bin")),
     ):
@@ -157,13 +157,13 @@ def _paths() -> Iterator[tuple[str, str]]:
 
 
 @functools.cache
-def _asked(path: str) -> dict[str, Any] | None:
-    """Ask an interpreter what it is; None when it does not answer."""
+def _probe(path: str) -> dict[str, Any] | None:
+    """Run an interpreter and return its facts; None if it fails."""
     try:
-        said = subprocess.run(
-            [path, "-I", "-c", ASK], capture_output=True, text=True, timeout=10, check=True
+        process = subprocess.run(
+            [path, "-I", "-c", PROBE], capture_output=True, text=True, timeout=10, check=True
         )
-        facts: dict[str, Any] = json.loads(said.stdout)
+        facts: dict[str, Any] = json.loads(process.stdout)
     except (OSError, subprocess.SubprocessError, ValueError):
         return None
     return facts

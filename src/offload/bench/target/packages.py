@@ -1,4 +1,4 @@
-"""The packages that servers need in another interpreter, installed beside it on demand."""
+"""Install the packages that servers need in another interpreter."""
 
 from __future__ import annotations
 
@@ -13,22 +13,22 @@ from offload.bench.target import interpreters
 from offload.errors import MachineError
 from offload.registry import places, requirements
 
-# What servers and tasks import, beside what single servers name in their NEEDS.
+# Packages for all servers and tasks; NEEDS of a server adds its own.
 ALWAYS = ("tornado", "requests", "lxml", "feedparser", "tenacity", "cryptography")
-# Whose sources take minutes to build: only as wheels, or not at all.
-COMPILED = "lxml,cryptography,granian,uvloop,httptools"
-PATIENCE = 600.0  # s for one package
-_failed: dict[str, set[str]] = {}  # by interpreter; another command tries them again
-PIP = (24, 1)  # older ones give a free-threaded build the wheels of the one with the GIL
+# Installed only as wheels, because a build from source takes minutes.
+ONLY_WHEELS = "lxml,cryptography,granian,uvloop,httptools"
+INSTALL_TIMEOUT = 600.0  # s for one package
+_failed: dict[str, set[str]] = {}  # by interpreter; the next command retries them
+OLDEST_PIP = (24, 1)  # an older pip installs wheels for the GIL in a free-threaded build
 
 
 def environment(python: str, needs: Sequence[str] = ()) -> dict[str, str]:
-    """Give what an interpreter must find in its environment so that servers start in it.
+    """Return a PYTHONPATH with which servers start in an interpreter.
 
-    Only our own packages when it has Tornado itself, and what else a server `needs` by name.
-    Otherwise the packages are installed into a folder of its own under .pythons; those that cannot
-    be installed are left out, and who needs one says so; the next command tries them again. Raise
-    MachineError when nothing can be installed.
+    If it has Tornado and the packages in `needs`, only `offload` and `pipepool` are added. Else
+    the packages are installed into the interpreter's own folder under .pythons. Packages that
+    cannot be installed are reported and skipped; a server that needs one does not start. The next
+    command retries them. Raise MachineError if Tornado cannot be installed.
     """
     if python == sys.executable:
         return places.import_path()
@@ -36,14 +36,14 @@ def environment(python: str, needs: Sequence[str] = ()) -> dict[str, str]:
     if _has(python, ("tornado", *needs)):
         return ours
     folder = _folder(python)
-    installed = folder / "installed"
-    known = installed.read_text().splitlines() if installed.exists() else []
+    listing = folder / "installed"
+    known = listing.read_text().splitlines() if listing.exists() else []
     failed = _failed.setdefault(python, set())
     lines = requirements.lines_for(ALWAYS) + requirements.lines_for(needs)
     if missing := [line for line in lines if line not in known and line not in failed]:
-        had = _install(python, folder, missing)
-        installed.write_text("\n".join([*known, *had]))
-        failed.update(set(missing) - set(had))
+        installed = _install(python, folder, missing)
+        listing.write_text("\n".join([*known, *installed]))
+        failed.update(set(missing) - set(installed))
     return {"PYTHONPATH": f"{ours['PYTHONPATH']}:{folder}"}
 
 
@@ -52,48 +52,50 @@ def _has(python: str, names: Sequence[str]) -> bool:
 
 
 def _folder(python: str) -> Path:
-    mark = hashlib.sha256(
+    digest = hashlib.sha256(
         "\n".join([python, *requirements.lines_for(ALWAYS)]).encode()
     ).hexdigest()[:8]
-    return interpreters.OWN / f"packages-{Path(python).name}-{mark}"
+    return interpreters.FOLDER / f"packages-{Path(python).name}-{digest}"
 
 
 def _install(python: str, folder: Path, packages: Sequence[str]) -> list[str]:
-    """Install packages one by one; return those that could be installed."""
+    """Install packages one by one; return the successful ones."""
     print(f"installing {len(packages)} packages for {python}", file=sys.stderr)
-    had = [package for package in packages if _succeeds(_pip(python, folder, package), PATIENCE)]
+    installed = [
+        package for package in packages if _succeeds(_pip(python, folder, package), INSTALL_TIMEOUT)
+    ]
     tornado = requirements.lines_for(ALWAYS[:1])[0]
-    if tornado in packages and tornado not in had:
-        words = " ".join(_pip(python, folder, tornado))
-        raise MachineError(f"{tornado} cannot be installed for {python}: {words}")
-    if left := [package for package in packages if package not in had]:
-        print(f"cannot be installed for {python}: {', '.join(left)}", file=sys.stderr)
-    return had
+    if tornado in packages and tornado not in installed:
+        command = " ".join(_pip(python, folder, tornado))
+        raise MachineError(f"{tornado} cannot be installed for {python}: {command}")
+    if failed := [package for package in packages if package not in installed]:
+        print(f"cannot be installed for {python}: {', '.join(failed)}", file=sys.stderr)
+    return installed
 
 
 def _pip(python: str, folder: Path, package: str) -> list[str]:
-    """Run a pip of ours with the other interpreter, which may have none of its own."""
+    """Return a command that runs our pip for another interpreter, which may have no pip."""
     pip = [*_our_pip(), "--python", python, "install", "--quiet"]
-    how = ["--disable-pip-version-check", "--only-binary", COMPILED, "--target", str(folder)]
-    return [*pip, *how, "--upgrade", package]
+    options = ["--disable-pip-version-check", "--only-binary", ONLY_WHEELS, "--target", str(folder)]
+    return [*pip, *options, "--upgrade", package]
 
 
 def _our_pip() -> list[str]:
-    """Give the words for our pip, or for a newer one under .pythons where ours is too old."""
+    """Return the command of our pip, or of a newer one under .pythons if ours is too old."""
     ours = [sys.executable, "-m", "pip"]
-    if tuple(map(int, version("pip").split(".")[:2])) >= PIP:
+    if tuple(map(int, version("pip").split(".")[:2])) >= OLDEST_PIP:
         return ours
-    folder = interpreters.OWN / "pip"
+    folder = interpreters.FOLDER / "pip"
     if not folder.exists():
-        newer = f"pip>={'.'.join(map(str, PIP))}"
-        words = [*ours, "install", "--quiet", "--target", str(folder), newer]
-        if not _succeeds(words, PATIENCE):
-            raise MachineError(f"no newer pip to be had: {' '.join(words)}")
+        newer = f"pip>={'.'.join(map(str, OLDEST_PIP))}"
+        argv = [*ours, "install", "--quiet", "--target", str(folder), newer]
+        if not _succeeds(argv, INSTALL_TIMEOUT):
+            raise MachineError(f"a newer pip cannot be installed: {' '.join(argv)}")
     return [sys.executable, str(folder / "pip")]
 
 
-def _succeeds(words: list[str], seconds: float) -> bool:
+def _succeeds(argv: list[str], timeout_s: float) -> bool:
     try:
-        return subprocess.run(words, capture_output=True, timeout=seconds).returncode == 0
+        return subprocess.run(argv, capture_output=True, timeout=timeout_s).returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False

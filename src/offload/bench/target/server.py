@@ -1,4 +1,4 @@
-"""The server under test: started in a process group of its own, ready, and stopped to the last."""
+"""Start and stop the server under test, in its own process group."""
 
 from __future__ import annotations
 
@@ -19,18 +19,18 @@ from offload.errors import MachineError, UsageError
 from offload.registry import catalog
 from offload.suites import Case
 
-ABANDONED = 0.6  # s for a drain that nobody waits for; a second signal must not come sooner
-STOP = 12.0  # s for the drain: the server gives itself 10
-KILL = 1.0  # s for what the server left, and after SIGKILL
+SHORT_DRAIN = 0.6  # s for a drain without waiting users; a second signal must not be sent earlier
+DRAIN = 12.0  # s for the drain: the server's own limit is 10
+REAP = 1.0  # s for processes that the server left behind, and after SIGKILL
 POLL = 0.005  # s
 
 
 @dataclass
 class Server:
-    """A running server: `facts` is its ready line, `ending` its last one, both as it said them.
+    """A running server: `facts` is its ready line, `ending` its last line.
 
-    After `stop`, `cpu_s` is the CPU time of the server and of all its descendants in seconds, and
-    `left` says that some of them had to be killed.
+    After `stop`, `cpu_s` is the CPU time of the server and of all its descendants in seconds.
+    `left` is True if some of them had to be killed.
     """
 
     process: subprocess.Popen[bytes]
@@ -42,14 +42,14 @@ class Server:
 
     @property
     def url(self) -> str:
-        """The address of its task."""
+        """The URL of its task."""
         return f"http://127.0.0.1:{self.facts['port']}/"
 
 
 def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:
-    """Give the words and the additional environment that start a case's server on `port`.
+    """Return the command and the additional environment that start a case's server on `port`.
 
-    Raises UsageError for a setting the server does not take, or an interpreter that is not there.
+    Raise UsageError for an unknown setting or interpreter.
     """
     server = catalog.find_server(case.server)
     for key in case.settings:
@@ -66,29 +66,29 @@ def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:
 
 
 def start(case: Case, environment: Mapping[str, str]) -> Server:
-    """Start a case's server on a free port, and give it when it is ready; `stop` must follow.
+    """Start a case's server on a free port and wait until it is ready; the caller must `stop` it.
 
-    Raises StartError, or what the server itself said, in one line.
+    Raise StartError, or the error that the server reported.
     """
-    words, settings = command(case, port=0)
-    settings |= packages.environment(words[0], catalog.find_server(case.server).needs)
+    argv, settings = command(case, port=0)
+    settings |= packages.environment(argv[0], catalog.find_server(case.server).needs)
     with tempfile.TemporaryFile() as log:
-        server = _popen(words, {**environment, **settings}, log)
+        server = _popen(argv, {**environment, **settings}, log)
         try:
-            server.facts = handshake.facts(server.process.pid, server.pipe, case, log)
+            server.facts = handshake.read_ready_line(server.process.pid, server.pipe, case, log)
         except BaseException:
             stop(server)
             raise
         return server
 
 
-def _popen(words: list[str], environment: Mapping[str, str], log: IO[bytes]) -> Server:
+def _popen(argv: list[str], environment: Mapping[str, str], log: IO[bytes]) -> Server:
     reading, writing = os.pipe()
-    asked = {"SERVER_READY_FD": str(writing), "SERVER_DIES_WITH": str(os.getpid())}
+    pipe_settings = {"SERVER_READY_FD": str(writing), "SERVER_DIES_WITH": str(os.getpid())}
     try:
         process = subprocess.Popen(
-            words,
-            env={**os.environ, **environment, **asked},
+            argv,
+            env={**os.environ, **environment, **pipe_settings},
             pass_fds=(writing,),
             start_new_session=True,
             stdin=subprocess.DEVNULL,
@@ -97,36 +97,36 @@ def _popen(words: list[str], environment: Mapping[str, str], log: IO[bytes]) -> 
         )
     except OSError as error:
         os.close(reading)
-        raise MachineError(f"{words[0]} does not start: {error.strerror}") from error
+        raise MachineError(f"{argv[0]} does not start: {error.strerror}") from error
     finally:
         os.close(writing)
     return Server(process, reading)
 
 
-def stop(server: Server, drain: float = STOP) -> None:
-    """Drain by SIGTERM to the server alone, then kill and reap what is left of its group.
+def stop(server: Server, drain: float = DRAIN) -> None:
+    """Drain by SIGTERM to the server only, then kill and reap the rest of its process group.
 
-    After `drain` seconds a second signal ends the server at once, without its last line.
+    After `drain` seconds a second signal stops the server immediately, without its last line.
     """
     if server.process.returncode is None:
         server.process.send_signal(signal.SIGTERM)
-    if not _reaped(server, drain) and server.process.returncode is None:
+    if not _reap(server, drain) and server.process.returncode is None:
         server.process.send_signal(signal.SIGTERM)
-    if not _reaped(server, KILL):  # at once when nothing is left
+    if not _reap(server, REAP):  # True immediately if no process is left
         server.left = True
         with suppress(ProcessLookupError):
             os.killpg(server.process.pid, signal.SIGKILL)
-        _reaped(server, KILL)
+        _reap(server, REAP)
     with suppress(TimeoutError):
         for line in read_lines(server.pipe, deadline=time.monotonic()):
             server.ending = line
     os.close(server.pipe)
 
 
-def _reaped(server: Server, seconds: float) -> bool:
-    """Reap the server and every orphan of its group, adding up their CPU; False if some live on."""
+def _reap(server: Server, timeout_s: float) -> bool:
+    """Reap the server and the orphans of its group, and add their CPU time; False on timeout."""
     group = server.process.pid
-    until = time.monotonic() + seconds
+    until = time.monotonic() + timeout_s
     while time.monotonic() < until:
         try:
             pid, status, usage = os.wait4(-group, os.WNOHANG)
@@ -138,5 +138,5 @@ def _reaped(server: Server, seconds: float) -> bool:
         server.cpu_s += usage.ru_utime + usage.ru_stime
         if pid == group:
             server.process.returncode = os.waitstatus_to_exitcode(status)
-            until = min(until, time.monotonic() + KILL)
+            until = min(until, time.monotonic() + REAP)
     return False

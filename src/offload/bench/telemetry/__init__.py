@@ -1,1 +1,1 @@
-"""Telemetry: what is read of a server and of the machine from outside, while a load runs."""
+"""Telemetry: sample a server's resources, its GIL and the machine from outside, under load."""

@@ -1,4 +1,4 @@
-"""Connections: how many of those that a load keeps each process of a server has."""
+"""Count the kept connections of each process of a server."""
 
 from __future__ import annotations
 
@@ -8,33 +8,34 @@ from pathlib import Path
 
 import psutil
 
-ESTABLISHED, LISTENING = "01", "0A"  # as /proc/net/tcp has them
+ESTABLISHED, LISTENING = "01", "0A"  # states in /proc/net/tcp
 TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 
 
 def count_connections(processes: Sequence[psutil.Process], port: int) -> tuple[int, ...] | None:
-    """Count the established connections of each process that takes some on `port`, most first.
+    """Return the number of established connections on `port` per accepting process, descending.
 
-    That is one that has some, or that listens without a child that does: a parent often keeps the
-    port for its workers. None when there is no connection, or where the system does not tell.
+    A process accepts if it has connections, or if it listens and no child of it listens: a parent
+    often only holds the port open for its workers. None if there is no connection, or if the
+    system does not report them.
     """
     inodes = _inodes(port)
     sockets = {p.pid: _sockets(p.pid) for p in processes}
     counts = {pid: len(own & inodes[ESTABLISHED]) for pid, own in sockets.items()}
     listening = {pid for pid, own in sockets.items() if own & inodes[LISTENING]}
     parents = _parents(p for p in processes if p.pid in listening)
-    taking = [n for pid, n in counts.items() if n or pid in listening - parents]
-    return tuple(sorted(taking, reverse=True)) if any(taking) else None
+    accepting = [n for pid, n in counts.items() if n or pid in listening - parents]
+    return tuple(sorted(accepting, reverse=True)) if any(accepting) else None
 
 
 def _inodes(port: int) -> dict[str, set[str]]:
-    """Give the sockets at a local port by their state; thousands of others may be waiting."""
+    """Return the sockets on a local port by their state."""
     found: dict[str, set[str]] = {ESTABLISHED: set(), LISTENING: set()}
     end = f":{port:04X}"
     for table in TABLES:
         with suppress(OSError):  # no Linux, or no IPv6
             for line in Path(table).read_text().splitlines():
-                if end in line:
+                if end in line:  # a fast test first: there may be thousands of lines
                     words = line.split()
                     if words[1].endswith(end) and words[3] in found:
                         found[words[3]].add(f"socket:[{words[9]}]")
@@ -43,7 +44,7 @@ def _inodes(port: int) -> dict[str, set[str]]:
 
 def _sockets(pid: int) -> set[str]:
     found = set()
-    with suppress(OSError):  # it ended, or is not ours
+    with suppress(OSError):  # the process ended, or belongs to another user
         for entry in Path(f"/proc/{pid}/fd").iterdir():
             with suppress(OSError):
                 found.add(str(entry.readlink()))

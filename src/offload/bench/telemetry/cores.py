@@ -11,7 +11,7 @@ OWN = Path("/proc/self/cgroup")
 
 
 def available() -> int:
-    """Return the number of CPUs that may be used at once, at least 1.
+    """Return the number of CPUs that can be used concurrently, at least 1.
 
     A quota of 1.5 CPUs (`docker run --cpus=1.5`) counts as 2.
     """
@@ -21,7 +21,7 @@ def available() -> int:
 
 
 def cgroup_quota(own: Path, root: Path) -> float | None:
-    """Return the smallest quota, in CPUs, of this process's groups and those above; None without.
+    """Return the smallest quota, in CPUs, of this process's groups and their parents, or None.
 
     `cpu.max` of version 2, `cpu.cfs_quota_us` of version 1:
     https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files

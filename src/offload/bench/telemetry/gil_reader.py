@@ -1,4 +1,4 @@
-"""GIL words of other processes: which a server tells of, and how they are read from outside."""
+"""Read the GIL state of other processes at the addresses that a server reported."""
 
 from __future__ import annotations
 
@@ -8,67 +8,70 @@ import os
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-SILENT = "this server does not tell where its GIL is"
+NOT_REPORTED = "this server does not report the address of its GIL"
 REASONS = {
-    errno.EPERM: "the kernel lets only a parent read a server's GIL (kernel.yama.ptrace_scope)",
-    errno.ESRCH: "a process of the server is gone",
-    errno.EFAULT: "a server's GIL is no longer where it was",
+    errno.EPERM: "only a parent may read a server's GIL (kernel.yama.ptrace_scope)",
+    errno.ESRCH: "a process of the server has ended",
+    errno.EFAULT: "a server's GIL is no longer at its address",
     errno.ENOSYS: "the kernel has no process_vm_readv",
 }
 
 
 @dataclass(frozen=True)
-class Word:
-    """Where a process has `locked`, an int32, and the count of its switches 8 bytes on."""
+class GilAddress:
+    """The address of `locked`, an int32, in a process; the switch count is 8 bytes after it."""
 
     pid: int
     address: int
 
 
 class Unavailable(Exception):
-    """A GIL cannot be read; one line says why."""
+    """A GIL cannot be read; the message is the reason in one line."""
 
 
-def told(facts: Mapping[str, object]) -> tuple[Word, ...]:
-    """Give the words of the GILs that a server's tasks need: its workers', else its own.
+def gil_addresses(facts: Mapping[str, object]) -> tuple[GilAddress, ...]:
+    """Return the addresses of the GILs that run a server's tasks: its workers', else its own.
 
-    Raises Unavailable with the reason the server gave.
+    Raise Unavailable with the reason that the server reported.
     """
     workers = facts.get("worker_gil_words")
-    return tuple(_word(said) for said in (workers if isinstance(workers, list) else [facts]))
+    return tuple(
+        _gil_address(process) for process in (workers if isinstance(workers, list) else [facts])
+    )
 
 
-def _word(said: Mapping[str, object]) -> Word:
-    word = said.get("gil_word")
+def _gil_address(process: Mapping[str, object]) -> GilAddress:
+    word = process.get("gil_word")
     if not isinstance(word, dict):
-        raise Unavailable(str(said.get("gil_word_why") or SILENT))
-    return Word(int(word["pid"]), int(word["address"]))
+        raise Unavailable(str(process.get("gil_word_why") or NOT_REPORTED))
+    return GilAddress(int(word["pid"]), int(word["address"]))
 
 
 class Reader:
-    """Read all words at once, some 2 us each; raises Unavailable when one cannot be read."""
+    """Read the state of all GILs, about 2 us each; raise Unavailable if one cannot be read."""
 
-    def __init__(self, words: Sequence[Word]) -> None:
-        library = ctypes.PyDLL(None, use_errno=True)  # not CDLL: for 1 us none waits for the GIL
+    def __init__(self, gils: Sequence[GilAddress]) -> None:
+        # Not CDLL: a call of 1 us need not release our GIL.
+        library = ctypes.PyDLL(None, use_errno=True)
         try:
             self._call = library["process_vm_readv"]
         except AttributeError:
-            raise Unavailable("process_vm_readv is only in Linux") from None
+            raise Unavailable("process_vm_readv exists only on Linux") from None
         self._call.restype = ctypes.c_ssize_t
-        self._values = (ctypes.c_uint64 * (2 * len(words)))()
-        begin = ctypes.addressof(self._values)
+        self._values = (ctypes.c_uint64 * (2 * len(gils)))()
+        start = ctypes.addressof(self._values)
         one, none = ctypes.c_ulong(1), ctypes.c_ulong(0)
-        self._pieces = [
-            (_Piece(begin + SIZE * place, SIZE), _Piece(word.address, SIZE))
-            for place, word in enumerate(words)
+        self._buffers = [
+            (_Iovec(start + SIZE * index, SIZE), _Iovec(gil.address, SIZE))
+            for index, gil in enumerate(gils)
         ]
         self._arguments = [
-            (ctypes.c_int(word.pid), ctypes.byref(here), one, ctypes.byref(there), one, none)
-            for word, (here, there) in zip(words, self._pieces, strict=True)
+            (ctypes.c_int(gil.pid), ctypes.byref(here), one, ctypes.byref(there), one, none)
+            for gil, (here, there) in zip(gils, self._buffers, strict=True)
         ]
 
     def read(self) -> tuple[int, int]:
-        """Give how many of the GILs are locked now, and how often they were switched so far."""
+        """Return the number of GILs that are locked now, and their total switches so far."""
         for arguments in self._arguments:
             if self._call(*arguments) != SIZE:
                 number = ctypes.get_errno()
@@ -83,5 +86,5 @@ class Reader:
 SIZE = 16
 
 
-class _Piece(ctypes.Structure):
-    _fields_ = (("begin", ctypes.c_void_p), ("size", ctypes.c_size_t))
+class _Iovec(ctypes.Structure):
+    _fields_ = (("base", ctypes.c_void_p), ("size", ctypes.c_size_t))

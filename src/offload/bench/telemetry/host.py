@@ -1,4 +1,4 @@
-"""The machine a run was measured on, as far as it tells; None is unknown."""
+"""Facts about this machine: CPU, kernel, virtualisation, packages; None means unknown."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ PACKAGES = ("tornado", "fabric", "requests", "lxml", "feedparser", "psutil", "ht
 
 @functools.cache
 def environment() -> dict[str, object]:
-    """Name the CPU, kernel, virtualisation, Python and packages of this machine."""
+    """Return the CPU, kernel, virtualisation, Python and packages of this machine."""
     return {
         "cpu": _cpu(),
         "cores": cores.available(),
@@ -32,20 +32,20 @@ def environment() -> dict[str, object]:
 
 
 def sentence(facts: dict[str, object]) -> str:
-    """Put an environment into one line for the head of a table."""
+    """Return an environment as one line for the head of a table."""
     cpu = facts["cpu"] or "unknown CPU"
     guest = f", {facts['virtualisation']} guest" if facts["virtualisation"] else ""
     return f"{cpu}, {facts['cores']} cores{guest}, {facts['kernel']}, Python {facts['python']}"
 
 
-def of_pools(workers: int) -> str:
-    """Put this machine, today and the size of all pools into one line."""
+def pool_conditions(workers: int) -> str:
+    """Return the date, this machine and the size of all pools as one line."""
     today = datetime.now(UTC).date().isoformat()
     return f"Measured {today} on {sentence(environment())}; {workers} workers a pool."
 
 
 def load_average() -> tuple[float, float, float]:
-    """Give the load averages: context, never a gate, since they lag a minute."""
+    """Return the load averages: for information only, because they lag by a minute."""
     return os.getloadavg()
 
 
@@ -57,7 +57,7 @@ def _cpu() -> str | None:
 
 
 def _virtualisation() -> str | None:
-    """Name the hypervisor by its product name, or say that there is one."""
+    """Return the product name of the hypervisor, "virtual machine" if unknown, None without one."""
     if not any(
         "hypervisor" in line for line in _lines("/proc/cpuinfo") if line.startswith("flags")
     ):

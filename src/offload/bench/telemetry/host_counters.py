@@ -1,19 +1,19 @@
-"""The machine's own counters: what all its processes used together, as Linux tells."""
+"""Counters of the machine: the resources that all its processes used (Linux)."""
 
 from __future__ import annotations
 
 import os
 from pathlib import Path
 
-TICK = os.sysconf("SC_CLK_TCK")  # of /proc/stat, in Hz
+TICK = os.sysconf("SC_CLK_TCK")  # Hz, the unit of /proc/stat
 
 
-def used() -> dict[str, float | None]:
-    """Give what was used up since boot, each growing only; None where it is not told.
+def read() -> dict[str, float | None]:
+    """Return counters since boot; None if the system does not report one.
 
-    `busy_s` is CPU time of all cores together, `steal_s` what the hypervisor kept, `pressure_s`
-    the time in which some thread waited for a CPU (PSI), `overflows` the connections that full
-    listen queues dropped.
+    `busy_s` is the CPU time of all cores together, `steal_s` the time taken by the hypervisor,
+    `pressure_s` the time in which at least one thread waited for a CPU (PSI), `overflows` the
+    number of connections that were dropped by full listen queues.
     """
     return {**_stat(), "pressure_s": _pressure_s(), "overflows": _overflows()}
 

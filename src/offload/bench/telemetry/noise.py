@@ -1,4 +1,4 @@
-"""The noise of the machine now: what others take from it, and how late a timer is."""
+"""Measure the machine's current noise: CPU use of others, and the delay of timers."""
 
 from __future__ import annotations
 
@@ -8,18 +8,19 @@ from dataclasses import dataclass
 import psutil
 
 from offload.bench.telemetry import host_counters
-from offload.bench.telemetry.counters import Series
+from offload.bench.telemetry.counters import CounterSeries
 
-WATCHED = 1.0  # s
-TIMER = 0.01  # s that each sleep asks for
+DURATION = 1.0  # s
+SLEEP = 0.01  # s requested by each sleep
 
 
 @dataclass(frozen=True)
 class Noise:
-    """Shares from 0 to 1 of the machine's CPU, or of the time; `timer_late_ms` by its p99.
+    """Shares from 0 to 1, and `timer_late_ms`, the p99 of the timer delay.
 
-    `others_cpu` went to other processes, `steal` to other guests of the hypervisor; `pressure` is
-    the time in which some thread waited for a CPU. None is not known.
+    `others_cpu` is the share of the machine's CPU that other processes used, `steal` the share
+    that other guests of the hypervisor used. `pressure` is the share of time in which at least
+    one thread waited for a CPU. None means unknown.
     """
 
     others_cpu: float | None
@@ -28,19 +29,19 @@ class Noise:
     timer_late_ms: float
 
 
-def listen() -> Noise:
-    """Watch the machine for a second while nothing of ours runs."""
-    series = Series()
+def measure() -> Noise:
+    """Measure for one second; the caller runs nothing else meanwhile."""
+    series = CounterSeries()
     late: list[float] = []
-    series.add(time.monotonic(), {**host_counters.used(), "own_s": time.process_time()})
-    until = time.monotonic() + WATCHED
-    while (began := time.monotonic()) < until:
-        time.sleep(TIMER)  # this is what is measured
-        late.append((time.monotonic() - began - TIMER) * 1000)
-    series.add(time.monotonic(), {**host_counters.used(), "own_s": time.process_time()})
+    series.add(time.monotonic(), {**host_counters.read(), "own_s": time.process_time()})
+    until = time.monotonic() + DURATION
+    while (start := time.monotonic()) < until:
+        time.sleep(SLEEP)  # the measured operation
+        late.append((time.monotonic() - start - SLEEP) * 1000)
+    series.add(time.monotonic(), {**host_counters.read(), "own_s": time.process_time()})
     cores = psutil.cpu_count() or 1
-    busy, own = series.growth("busy_s"), series.growth("own_s") or 0.0
-    steal, pressure = series.growth("steal_s"), series.growth("pressure_s")
+    busy, own = series.increase("busy_s"), series.increase("own_s") or 0.0
+    steal, pressure = series.increase("steal_s"), series.increase("pressure_s")
     seconds = series.seconds
     return Noise(
         None if busy is None else round(max(0.0, busy - own) / (seconds * cores), 4),

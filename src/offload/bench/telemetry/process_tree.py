@@ -1,4 +1,4 @@
-"""The tree of a process: itself, all below it, and orphans of its group that the bench adopted."""
+"""Resources of a process tree: a process, its descendants, and adopted orphans of its group."""
 
 from __future__ import annotations
 
@@ -14,73 +14,74 @@ from offload.errors import StartError
 MIB = 1024 * 1024
 
 
-class Tree:
-    """The processes under a root, as they were at the last `refresh`.
+class ProcessTree:
+    """The processes of a tree at the last `refresh`.
 
-    Raises StartError when the root has ended already.
+    Raise StartError if the root has ended.
     """
 
     def __init__(self, pid: int) -> None:
         try:
             self.root = psutil.Process(pid)
         except psutil.NoSuchProcess:
-            raise StartError(f"the server (pid {pid}) ended before it was loaded") from None
+            raise StartError(f"the server (pid {pid}) ended before the load started") from None
         self.members: list[psutil.Process] = [self.root]
         self.refresh()
 
     def refresh(self) -> None:
-        """List the members anew, which costs some 5 ms."""
-        below: list[psutil.Process] = []
+        """Update `members`; takes about 5 ms."""
+        descendants: list[psutil.Process] = []
         with suppress(psutil.NoSuchProcess):
-            below = self.root.children(recursive=True)
-        adopted = [child for child in psutil.Process().children() if self._is_of_group(child)]
-        self.members = [self.root, *{child.pid: child for child in (*below, *adopted)}.values()]
+            descendants = self.root.children(recursive=True)
+        adopted = [child for child in psutil.Process().children() if self._is_in_group(child)]
+        others = {child.pid: child for child in (*descendants, *adopted)}
+        self.members = [self.root, *others.values()]
 
-    def used(self) -> dict[str, float | None]:
-        """Give what was used up so far, each growing only.
+    def counters(self) -> dict[str, float | None]:
+        """Return counters of resources used so far.
 
-        `cpu_s` is user and system time with that of children that ended and were waited for;
-        `queued_s` the time that threads which still live waited for a CPU (Linux schedstat).
+        `cpu_s` is user and system time, including children that ended and were reaped.
+        `queued_s` is the time in which running threads waited for a CPU (Linux schedstat).
         """
         return {
-            "cpu_s": self._each(lambda p: sum(p.cpu_times()[:4])),
-            "switches_voluntary": self._each(lambda p: p.num_ctx_switches().voluntary),
-            "switches_involuntary": self._each(lambda p: p.num_ctx_switches().involuntary),
-            "queued_s": self._each(_queued_s),
+            "cpu_s": self._total(lambda p: sum(p.cpu_times()[:4])),
+            "switches_voluntary": self._total(lambda p: p.num_ctx_switches().voluntary),
+            "switches_involuntary": self._total(lambda p: p.num_ctx_switches().involuntary),
+            "queued_s": self._total(_queued_s),
         }
 
-    def held(self) -> dict[str, float | None]:
-        """Count the processes, threads and descriptors that are there now."""
+    def sizes(self) -> dict[str, float | None]:
+        """Return the current numbers of processes, threads and file descriptors."""
         return {
             "processes": float(len(self.members)),
-            "threads": self._each(lambda p: p.num_threads()),
-            "fds": self._each(lambda p: p.num_fds()),
+            "threads": self._total(lambda p: p.num_threads()),
+            "fds": self._total(lambda p: p.num_fds()),
         }
 
     def memory(self) -> dict[str, float | None]:
-        """Sum the memory in MiB; a page that n processes share counts 1/n in each one's PSS."""
+        """Return the total memory in MiB; PSS counts a page shared by n processes as 1/n each."""
         sizes = [size for p in self.members if (size := _memory(p)) is not None]
         return {
             f"memory_{kind}_mib": _mib(getattr(size, kind, None) for size in sizes)
             for kind in ("pss", "uss", "rss")
         }
 
-    def _each(self, ask: Callable[[psutil.Process], float | None]) -> float | None:
-        """Sum one figure over the members that live; None when one does not tell."""
+    def _total(self, read: Callable[[psutil.Process], float | None]) -> float | None:
+        """Return the sum of one value over running members; None if it is unknown for one."""
         total = 0.0
         for process in self.members:
             try:
-                value = ask(process)
-            except psutil.NoSuchProcess:  # ended, and its parent has what it used
+                value = read(process)
+            except psutil.NoSuchProcess:  # ended: its usage counts in its parent
                 continue
-            except (psutil.Error, AttributeError):  # not ours, or not told by this system
+            except (psutil.Error, AttributeError):  # another user's process, or unsupported here
                 return None
             if value is None:
                 return None
             total += value
         return total
 
-    def _is_of_group(self, child: psutil.Process) -> bool:
+    def _is_in_group(self, child: psutil.Process) -> bool:
         try:
             return child.pid != self.root.pid and os.getpgid(child.pid) == self.root.pid
         except ProcessLookupError:

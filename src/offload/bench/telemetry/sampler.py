@@ -1,4 +1,4 @@
-"""Resources of a server, sampled from outside while a load runs."""
+"""Sample the resources of a server from outside while a load runs."""
 
 from __future__ import annotations
 
@@ -10,49 +10,49 @@ import psutil
 
 from offload.bench.records.record import HostUse, Memory, Resources
 from offload.bench.telemetry import connections, host_counters
-from offload.bench.telemetry.counters import Series
-from offload.bench.telemetry.process_tree import Tree
+from offload.bench.telemetry.counters import CounterSeries
+from offload.bench.telemetry.process_tree import ProcessTree
 from offload.errors import StartError
 
-EVERY = 0.1  # s between two readings of the counters, some 0.3 ms each
-SELDOM = 10  # readings for one of memory, connections and the tree's members, some 6 ms
+EVERY = 0.1  # s between two readings of the counters; each takes about 0.3 ms
+SLOW_EVERY = 10  # counter readings per reading of memory, connections and members (6 ms)
 
 
-class Watch:
-    """Read a server's counters ten times a second, and its memory once, until `__exit__`.
+class ResourceSampler:
+    """Read a server's counters ten times per second, and its memory once, until `__exit__`.
 
-    Of a server whose `pid` is None only the machine's own counts are known. `port` is the server's
-    where its kept connections are to be counted.
+    Without a `pid` only the machine's own counters are read. With a `port` the server's kept
+    connections on it are counted.
     """
 
     def __init__(
         self, pid: int | None, upstream: int | None = None, port: int | None = None
     ) -> None:
-        self._tree = None if pid is None else Tree(pid)
+        self._tree = None if pid is None else ProcessTree(pid)
         self._upstream = _tree_of(upstream)
         self._port = port
         self._connections: tuple[int, ...] = ()
-        self._series = Series()
+        self._series = CounterSeries()
         self._peaks: dict[str, float] = {}
-        self._over = threading.Event()
-        self._thread = threading.Thread(target=self._read_until_over, daemon=True)
+        self._stopped = threading.Event()
+        self._thread = threading.Thread(target=self._read_until_stopped, daemon=True)
 
-    def __enter__(self) -> Watch:
+    def __enter__(self) -> ResourceSampler:
         self._read()
         self._thread.start()
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._over.set()
+        self._stopped.set()
         self._thread.join()
         self._read()
-        self._weigh()
+        self._read_memory()
 
     def between(self, began: float | None, ended: float | None) -> Resources:
-        """Give the resources of a window of time.monotonic(); of all that was watched for None."""
+        """Return the resources in a window of time.monotonic(); None means all readings."""
         window = None if began is None or ended is None else (began, ended)
         seconds = self._series.seconds if window is None else window[1] - window[0]
-        grown = {key: self._series.growth(key, window) for key in _KEYS}
+        increases = {key: self._series.increase(key, window) for key in _KEYS}
         return Resources(
             memory=Memory(
                 pss_mib=self._peaks.get("memory_pss_mib"),
@@ -62,56 +62,56 @@ class Watch:
             processes=_whole(self._peaks.get("processes")),
             threads=_whole(self._peaks.get("threads")),
             fds=_whole(self._peaks.get("fds")),
-            cpu_s=_rounded(grown["cpu_s"]),
-            queued_s=_rounded(grown["queued_s"]),
-            switches_voluntary=_whole(grown["switches_voluntary"]),
-            switches_involuntary=_whole(grown["switches_involuntary"]),
+            cpu_s=_rounded(increases["cpu_s"]),
+            queued_s=_rounded(increases["queued_s"]),
+            switches_voluntary=_whole(increases["switches_voluntary"]),
+            switches_involuntary=_whole(increases["switches_involuntary"]),
             connections=self._connections or None,
-            listen_overflows=_whole(self._series.growth("overflows")),
+            listen_overflows=_whole(self._series.increase("overflows")),
             host=HostUse(
-                busy_s=_rounded(grown["busy_s"]),
-                own_cpu_s=_rounded(grown["own_s"]),
-                steal=_share(grown["steal_s"], seconds * (psutil.cpu_count() or 1)),
-                cpu_pressure=_share(grown["pressure_s"], seconds),
+                busy_s=_rounded(increases["busy_s"]),
+                own_cpu_s=_rounded(increases["own_s"]),
+                steal=_share(increases["steal_s"], seconds * (psutil.cpu_count() or 1)),
+                cpu_pressure=_share(increases["pressure_s"], seconds),
             ),
         )
 
-    def _read_until_over(self) -> None:
+    def _read_until_stopped(self) -> None:
         count = 0
-        while not self._over.wait(EVERY):
+        while not self._stopped.wait(EVERY):
             count += 1
             self._read()
-            if count % SELDOM == 0:
-                self._weigh()
-            if count % SELDOM == SELDOM // 2:
-                self._count()
+            if count % SLOW_EVERY == 0:
+                self._read_memory()
+            if count % SLOW_EVERY == SLOW_EVERY // 2:
+                self._count_connections()
 
     def _read(self) -> None:
-        reading = host_counters.used()
+        reading = host_counters.read()
         own: float | None = time.process_time()
         if self._upstream is not None:
-            used = self._upstream.used()["cpu_s"]
+            used = self._upstream.counters()["cpu_s"]
             own = None if used is None or own is None else own + used
         reading["own_s"] = own
         if self._tree is not None:
-            reading |= self._tree.used()
-            self._peak(self._tree.held())
+            reading |= self._tree.counters()
+            self._update_peaks(self._tree.sizes())
         self._series.add(time.monotonic(), reading)
 
-    def _weigh(self) -> None:
+    def _read_memory(self) -> None:
         for tree in (self._tree, self._upstream):
             if tree is not None:
                 tree.refresh()
         if self._tree is not None:
-            self._peak(self._tree.memory())
+            self._update_peaks(self._tree.memory())
 
-    def _count(self) -> None:
+    def _count_connections(self) -> None:
         if self._tree is not None and self._port is not None:
             counts = connections.count_connections(self._tree.members, self._port) or ()
             self._connections = max(self._connections, counts, key=sum)
 
-    def _peak(self, found: Mapping[str, float | None]) -> None:
-        for key, value in found.items():
+    def _update_peaks(self, values: Mapping[str, float | None]) -> None:
+        for key, value in values.items():
             if value is not None:
                 self._peaks[key] = max(value, self._peaks.get(key, value))
 
@@ -128,10 +128,10 @@ _KEYS = (
 )
 
 
-def _tree_of(upstream: int | None) -> Tree | None:
+def _tree_of(upstream: int | None) -> ProcessTree | None:
     try:
-        return None if upstream is None else Tree(upstream)
-    except StartError:  # the tasks will fail and say so
+        return None if upstream is None else ProcessTree(upstream)
+    except StartError:  # the tasks will fail and report it
         return None
 
 

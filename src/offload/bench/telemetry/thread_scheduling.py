@@ -1,4 +1,4 @@
-"""The time slice that a thread asks the scheduler for: a short one is begun soon, and on time."""
+"""Request a short time slice for a thread: it then runs soon after it wakes up."""
 
 from __future__ import annotations
 
@@ -7,22 +7,22 @@ import os
 import platform
 import struct
 
-SHORT = 100_000  # ns, the least there is; the default is some 3 ms
-NUMBERS = {"x86_64": 314, "aarch64": 274, "riscv64": 274}  # of the call sched_setattr
+SHORT = 100_000  # ns, the minimum; the default is about 3 ms
+NUMBERS = {"x86_64": 314, "aarch64": 274, "riscv64": 274}  # of the system call sched_setattr
 ATTRIBUTES = struct.Struct("=IIQiIQQQ")  # size, policy, flags, nice, priority, slice, 0, 0
 
 
-def ask_for_short() -> bool:
-    """Let this thread interrupt others at once when it wakes up; False where that is not to be had.
+def request_short_slice() -> bool:
+    """Let this thread preempt others when it wakes up; return False if that is unsupported.
 
-    It needs no rights. Linux has it since 6.12, older ones take the call and go on as before.
+    No privileges are needed. Linux supports it since 6.12; older kernels ignore the request.
     """
     number = NUMBERS.get(platform.machine())
     if number is None or not hasattr(os, "sched_getscheduler"):
         return False
     if os.sched_getscheduler(0) != os.SCHED_OTHER:
-        return False  # the user has chosen what is to be
+        return False  # the user chose another policy
     nice = os.getpriority(os.PRIO_PROCESS, 0)
-    wanted = ATTRIBUTES.pack(ATTRIBUTES.size, os.SCHED_OTHER, 0, nice, 0, SHORT, 0, 0)
+    attributes = ATTRIBUTES.pack(ATTRIBUTES.size, os.SCHED_OTHER, 0, nice, 0, SHORT, 0, 0)
     call = ctypes.CDLL(None).syscall
-    return bool(call(ctypes.c_long(number), 0, ctypes.c_char_p(wanted), 0) == 0)
+    return bool(call(ctypes.c_long(number), 0, ctypes.c_char_p(attributes), 0) == 0)

@@ -10,7 +10,7 @@ from typing import Any
 from offload.bench.records.record import CaseFacts, Record, ServerFacts, Trial
 from offload.bench.target import server
 from offload.bench.telemetry.host import environment
-from offload.errors import Mendable
+from offload.errors import UserError
 from offload.flags import Flag, Problem
 from offload.suites import Case
 from offload.upstream import Upstream
@@ -68,7 +68,7 @@ def server_facts(facts: Facts) -> ServerFacts:
     )
 
 
-def unavailable(made: Trial, case: CaseFacts, settings: Facts, error: Mendable) -> Record:
+def unavailable(made: Trial, case: CaseFacts, settings: Facts, error: UserError) -> Record:
     """Build the record of a case that could not be measured."""
     return Record(
         made,

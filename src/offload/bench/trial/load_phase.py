@@ -22,9 +22,9 @@ from offload.bench.records.record import (
     Tasks,
 )
 from offload.bench.stats import operational_laws
-from offload.bench.telemetry.gil_sampler import Meter
+from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.telemetry.host import load_average
-from offload.bench.telemetry.sampler import Watch
+from offload.bench.telemetry.sampler import ResourceSampler
 from offload.bench.trial.builder import GIL
 from offload.bench.trial.warmup import get
 from offload.errors import StartError
@@ -158,13 +158,13 @@ def _tasks(inside: Facts) -> Tasks:
 
 def _watched(
     load: Load, driver: str, facts: Facts | None, upstream: Upstream | None
-) -> tuple[LoadRun, Watch, Meter, int | None]:
+) -> tuple[LoadRun, ResourceSampler, GilSampler, int | None]:
     """Run the load once; return it with the server's counters and the upstream's requests."""
     tries = _tries(upstream)
     pid = None if facts is None else int(str(facts["pid"]))
     below = None if upstream is None else upstream.pid
     port = urlsplit(load.url).port if load.keep_alive else None
-    with Watch(pid, below, port) as watch, Meter(facts or {}) as gil:
+    with ResourceSampler(pid, below, port) as watch, GilSampler(facts or {}) as gil:
         ran = loads.run(load, driver)
     return ran, watch, gil, _growth(tries, _tries(upstream))
 

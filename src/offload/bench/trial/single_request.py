@@ -12,7 +12,7 @@ from urllib.parse import urljoin
 from offload import loads
 from offload.bench.records.record import Baseline, CaseFacts
 from offload.bench.stats import gil
-from offload.bench.telemetry.gil_sampler import NO_SAMPLE, Meter, Utilisation
+from offload.bench.telemetry.gil_sampler import NO_SAMPLE, GilSampler, Utilisation
 from offload.bench.trial import workload
 from offload.bench.trial.warmup import get
 from offload.errors import StartError
@@ -55,7 +55,7 @@ def fly(load: Load, facts: Mapping[str, object], alone_s: float) -> SingleReques
     """
     count = max(2, math.ceil(SECONDS / max(alone_s, 1e-4)))
     began = time.monotonic()
-    with Meter(facts, EVERY) as meter:
+    with GilSampler(facts, EVERY) as meter:
         loads.run(replace(load, requests=count), "builtin")
     try:
         window = f"from={began:.6f}&to={time.monotonic():.6f}"

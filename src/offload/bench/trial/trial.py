@@ -33,7 +33,7 @@ from offload.bench.trial import (
 from offload.bench.trial.load_phase import Loaded
 from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.warmup import TIMES, prime
-from offload.errors import Mendable
+from offload.errors import UserError
 from offload.flags import Flag
 from offload.registry import catalog
 from offload.suites import Case
@@ -78,7 +78,7 @@ def visit(
     case_facts = builder.case_facts(case, upstream)
     try:
         record = _measured(case, case_facts, driver, made, upstream, phases, gil)
-    except Mendable as error:
+    except UserError as error:
         record = builder.unavailable(made, case_facts, case.settings, error)
     return replace(record, trial=replace(made, phases=phases.seconds))
 
@@ -124,7 +124,7 @@ def _measured(
             loaded = load_phase.run(case_facts, load, driver, running.facts, upstream)
     finally:
         with phases.of("stop", 1.0):
-            server.stop(running, server.ABANDONED)
+            server.stop(running, server.SHORT_DRAIN)
     facts = replace(facts, interpreter={**facts.interpreter, **loaded.gil_state})
     facts, left = builder.ended(facts, running)
     record = built(made, case_facts, facts, before, alone, loaded, doubts)

@@ -13,7 +13,7 @@ import uvloop
 from hypercorn.asyncio import serve as run
 from hypercorn.config import Config
 
-from offload.errors import Mendable
+from offload.errors import UserError
 from offload.serving.lifecycle import ports, readiness
 from offload.serving.lifecycle.stop_signal import DRAIN, stop
 
@@ -44,7 +44,7 @@ class _Serving:
     def __init__(self, application: Asgi, listening: socket.socket) -> None:
         self._application, self._listening = application, listening
         self._started = self._busy = 0
-        self.error: Mendable | None = None
+        self.error: UserError | None = None
 
     async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
         if scope["type"] == "lifespan":
@@ -64,7 +64,7 @@ class _Serving:
         stop.set_callback(lambda: loop.call_soon_threadsafe(stopped.set))
         try:
             readiness.announce(self._listening.getsockname()[1])
-        except Mendable as error:  # raised here it would be part of an exception group
+        except UserError as error:  # raised here it would be part of an exception group
             self.error = error
             return
         await stopped.wait()

@@ -13,7 +13,7 @@ from typing import Any
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
-from offload.errors import Mendable, StartError
+from offload.errors import StartError, UserError
 from offload.serving.lifecycle import ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
@@ -78,7 +78,7 @@ def _bound(port: int, backlog: int) -> Iterator[socket.socket]:
 class _Server(uvicorn.Server):
     """A uvicorn server that announces readiness and drains on this project's stop signals."""
 
-    error: Mendable | None = None
+    error: UserError | None = None
     within: AbstractAsyncContextManager[object]
 
     async def serve(self, sockets: list[socket.socket] | None = None) -> None:
@@ -91,7 +91,7 @@ class _Server(uvicorn.Server):
         stop.set_callback(self._stop)
         try:
             readiness.announce(sockets[0].getsockname()[1])
-        except Mendable as error:  # raised here uvicorn would print it as a traceback
+        except UserError as error:  # raised here uvicorn would print it as a traceback
             self.error, self.should_exit = error, True
 
     @contextlib.contextmanager

@@ -8,7 +8,7 @@ import sys
 from pathlib import Path
 
 from offload import files
-from offload.errors import Mendable, StorageError
+from offload.errors import StorageError, UserError
 from offload.serving.metrics import gil_state, loop_lag, probe
 
 
@@ -33,7 +33,7 @@ def announce(port: int) -> None:
         print(f"{facts['server']} serves {facts['task']} at {url} ({shown})", file=sys.stderr)
 
 
-def fail(error: Mendable) -> None:
+def fail(error: UserError) -> None:
     """Report why the server does not start."""
     _send({"error": error.what, "remedy": error.remedy, "exit_code": error.exit_code})
     print(f"error: {error}", file=sys.stderr)

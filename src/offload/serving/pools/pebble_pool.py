@@ -11,7 +11,7 @@ from typing import Any, TypeVar
 
 import pebble
 
-from offload.errors import Mendable
+from offload.errors import UserError
 from offload.serving.pools import pool_workers
 
 T = TypeVar("T")
@@ -40,7 +40,7 @@ class Pool:
         """Start every worker, or end the process: pebble does not wait for its workers to start."""
         try:
             pool_workers.start(_View(self._pool), self._workers, task)
-        except Mendable as error:
+        except UserError as error:
             pool_workers.abort_start(error)
 
     async def run(self, function: Callable[..., T], /, *args: object, idempotent: bool) -> T:

@@ -6,7 +6,7 @@ import asyncio
 import signal
 
 from offload import tasks
-from offload.errors import Mendable, StartError
+from offload.errors import StartError, UserError
 from offload.serving.metrics import gil_address, gil_state, probe
 from offload.serving.pools import pool_workers
 from offload.serving.pools.pool_workers import DEADLINE, SIGNALS, abort_start
@@ -25,7 +25,7 @@ class Pool(PipePool):
             what = f"the workers were not ready within {DEADLINE:.0f} s"
             abort_start(StartError(f"{what}: check what the task's import waits for"))
         except (BrokenWorker, OSError) as error:
-            if isinstance(error.__cause__, Mendable):
+            if isinstance(error.__cause__, UserError):
                 raise error.__cause__ from None
             raise StartError(f"the workers do not start ({error}): use fewer, workers=1") from error
         probe.facts["worker_pids"] = sorted(self.stats().pids)

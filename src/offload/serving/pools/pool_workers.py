@@ -21,7 +21,7 @@ from multiprocessing import connection
 from typing import NoReturn, Protocol
 
 from offload import tasks
-from offload.errors import Mendable, StartError
+from offload.errors import StartError, UserError
 from offload.serving.lifecycle import readiness
 from offload.serving.lifecycle.stop_signal import exit_now
 from offload.serving.metrics import gil_address, gil_state, probe
@@ -130,11 +130,11 @@ def handshake(task: str) -> WorkerReport:
     return os.getpid(), (gil_state.interpreter(), gil_state.now(), _gil_facts)
 
 
-def _error(raised: list[BaseException | None]) -> Mendable | None:
+def _error(raised: list[BaseException | None]) -> UserError | None:
     """Return the most informative of the workers' errors, None if there is none."""
     errors = [error for error in raised if error is not None]
     for error in errors:
-        if isinstance(error, Mendable):
+        if isinstance(error, UserError):
             return error
     if any(isinstance(error, BrokenProcessPool) for error in errors):
         return StartError("a worker process died while starting: see its output above")
@@ -146,7 +146,7 @@ def may_run_twice(task: str, idempotent: str) -> bool:
     return idempotent == "yes" or (not idempotent and ":" not in task)
 
 
-def abort_start(error: Mendable) -> NoReturn:
+def abort_start(error: UserError) -> NoReturn:
     """Report the error and end the process: the executor would wait for missing workers."""
     readiness.fail(error)
     exit_now(error.exit_code)

@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from contextlib import suppress
 from typing import TypeVar
 
-from offload.errors import Mendable
+from offload.errors import UserError
 from offload.serving.metrics import probe
 from offload.serving.pools import pool_workers
 
@@ -109,7 +109,7 @@ class Pool:
                     )
                     async with asyncio.timeout(pool_workers.DEADLINE):
                         reports = await asyncio.gather(*map(asyncio.wrap_future, handshakes))
-                except (BrokenProcessPool, OSError, EOFError, TimeoutError, Mendable):
+                except (BrokenProcessPool, OSError, EOFError, TimeoutError, UserError):
                     continue
                 pool_workers.record_reports(reports)
                 probe.facts["rebuilt"] = int(str(probe.facts.get("rebuilt", 0))) + 1

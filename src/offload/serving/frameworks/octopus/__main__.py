@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 import time
 
-from offload.errors import Mendable
+from offload.errors import UserError
 from offload.serving.frameworks.octopus import database
 
 
@@ -18,7 +18,7 @@ def main(arguments: list[str]) -> int:
             return 0
         started = time.monotonic()
         digest = database.build(rows)
-    except Mendable as error:
+    except UserError as error:
         print(f"error: {error}", file=sys.stderr)
         return error.exit_code
     elapsed_s = time.monotonic() - started
