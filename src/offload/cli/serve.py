@@ -30,6 +30,7 @@ def run_server(
     processes: str = "",
     threads: str = "",
     mode: str = "",
+    idempotent: str = "",
 ) -> None:
     """Serve a task with a server until Ctrl-C: fab run_server:3,network_sync.
 
@@ -40,6 +41,8 @@ def run_server(
     workers       workers of the pool; default: 4
     backlog       length of the listen queue; default: 5 for sync, 1024 for the others
     start_method  start method of processes: forkserver (default), spawn or fork
+    idempotent    of processes, pipes and pebble: yes if a task may run again after its worker died,
+                  no if not; default: yes for our tasks, no for your own
     python        interpreter of the server: a path, a name on PATH or a name from fab pythons such
                   as 3.14; 3.13t-gil and 3.13t-nogil set the GIL of 3.13t; default: this one
     path          a folder from which your own task imports
@@ -61,6 +64,7 @@ def run_server(
                 "mode": mode,
                 "backlog": backlog,
                 "start_method": start_method,
+                "idempotent": idempotent,
             },
             python=python or None,
             path=arguments.folder("path", path),
@@ -114,6 +118,8 @@ def _case(
     for key, maximum in limits.items():
         if key in chosen:
             chosen[key] = arguments.whole_number(key, settings[key], 1, maximum)
+    if settings["idempotent"]:
+        arguments.one_of("idempotent", settings["idempotent"], "yes", "no")
     if settings["start_method"]:
         arguments.one_of("start_method", settings["start_method"], "forkserver", "spawn", "fork")
     name = catalog.find_server(server).name
