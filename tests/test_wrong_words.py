@@ -88,4 +88,4 @@ def test_it_is_so_where_a_user_types_it(words: str) -> None:
 def test_idempotent_is_yes_or_no() -> None:
     said = fab_here("run_server:4,noop_sync,idempotent=perhaps")
     assert (said.returncode, said.stderr.count("\n")) == (2, 1)
-    assert "idempotent='perhaps'" in said.stderr
+    assert "no 'perhaps' in idempotent=: choose from yes, no" in said.stderr
