@@ -109,6 +109,18 @@ def test_ctrl_c_interrupts_the_code_of_an_argument_that_submit_pickles() -> None
         assert scheduler.accounting.pending == 0
 
 
+def test_ctrl_c_interrupts_the_code_of_an_argument_without_a_module_name() -> None:
+    names: dict[str, Any] = {"__name__": None, "run": HangsWhenPickled.__reduce__}
+    exec("class Nameless:\n    def __reduce__(self): return run(self)", names)
+    with PipeExecutor(1) as executor:
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
+        scheduler = executor._engine._scheduler
+        assert scheduler is not None
+        assert wait_until(lambda: scheduler.can_send_at_once)
+        with pytest.raises(KeyboardInterrupt):
+            executor.submit(calls.same, names["Nameless"]())
+
+
 class Stop(Exception):
     """What a signal handler of the application raises."""
 

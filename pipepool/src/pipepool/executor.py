@@ -394,9 +394,14 @@ class _DeferredCtrlC:
 def _is_code_of_argument(frame: FrameType | None) -> bool:
     """Whether a frame is of other modules' code, which the pickling of an argument called."""
     caller = frame
-    while caller is not None and not caller.f_globals.get("__name__", "").startswith("pipepool."):
+    while caller is not None and not _module_name(caller).startswith("pipepool."):
         caller = caller.f_back
     return caller is not None and caller is not frame and caller.f_code is _PICKLE
+
+
+def _module_name(frame: FrameType) -> str:
+    name = frame.f_globals.get("__name__")  # any object, such as None in code that exec runs
+    return name if type(name) is str else ""
 
 
 def _has_failed_with(future: Future[Any], error: BaseException) -> bool:
