@@ -121,6 +121,18 @@ def test_ctrl_c_interrupts_the_code_of_an_argument_without_a_module_name() -> No
             executor.submit(calls.same, names["Nameless"]())
 
 
+def test_ctrl_c_is_raised_in_submit_also_if_the_loop_checks_the_threads_of_its_callers() -> None:
+    with PipeExecutor(1) as executor:
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
+        engine = executor._engine
+        assert engine._loop is not None
+        engine._loop.set_debug(True)
+        assert wait_until(lambda: engine._scheduler and engine._scheduler.can_send_at_once)
+        with pytest.raises(KeyboardInterrupt):
+            executor.submit(calls.same, HangsWhenPickled())
+        assert executor.submit(calls.add, 2).result(LIMIT) == 2
+
+
 class Stop(Exception):
     """What a signal handler of the application raises."""
 

@@ -196,9 +196,9 @@ class Scheduler:
             task.future.cancel()
         self.accounting.fail(task, error)
         if is_ctrl_c:
-            if not self._flush_is_scheduled:  # the tasks behind it are not sent yet
-                self._flush_is_scheduled = True
-                in_empty_context(self._loop.call_soon, self.flush)
+            if self.queue and not self._flush_is_scheduled:  # the tasks behind it are not sent yet
+                self._flush_is_scheduled = True  # an executor's caller has a thread of its own
+                in_empty_context(self._loop.call_soon_threadsafe, self.flush)
             raise error
 
     def _least_busy(self, function: Function) -> WorkerConnection | None:
