@@ -295,7 +295,7 @@ class WorkerManager:
         for task in held:  # before any of them is retried, with another sequence number
             if connection.has_started(task):
                 connection.crashed.append(task)
-            elif task.sequence <= connection.last_sent:
+            elif task.sequence <= connection.last_sent and not connection.is_killed_for_task:
                 waiting.append(task)
             else:
                 unsent.append(task)
