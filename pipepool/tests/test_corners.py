@@ -184,6 +184,25 @@ def test_a_child_that_a_task_forked_ends_as_a_process_does(
     assert "worker.py" not in err
 
 
+def test_a_child_that_a_closed_stream_forked_is_no_worker() -> None:
+    async def test(pool: PipePool) -> None:
+        [pid] = pool.stats().pids
+        async with contextlib.aclosing(pool.stream(calls.count_and_fork, limit=2)) as items:
+            assert await anext(items) == 0
+        assert [await pool.run(calls.pid) for _ in range(20)] == [pid] * 20
+
+    in_pool(test, 1)
+
+
+def test_a_child_that_the_pickling_of_a_result_forked_is_no_worker() -> None:
+    async def test(pool: PipePool) -> None:
+        [pid] = pool.stats().pids
+        assert await pool.run(calls.forks_when_pickled) == 0
+        assert [await pool.run(calls.pid) for _ in range(20)] == [pid] * 20
+
+    in_pool(test, 1)
+
+
 def test_a_child_that_an_initializer_forked_is_no_worker() -> None:
     async def test(pool: PipePool) -> None:
         assert pool.initializer_results() == [*pool.stats().pids]

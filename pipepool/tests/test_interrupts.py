@@ -109,6 +109,56 @@ def test_ctrl_c_interrupts_the_code_of_an_argument_that_submit_pickles() -> None
         assert scheduler.accounting.pending == 0
 
 
+def test_ctrl_c_interrupts_the_code_of_an_argument_without_a_module_name() -> None:
+    names: dict[str, Any] = {"__name__": None, "run": HangsWhenPickled.__reduce__}
+    exec("class Nameless:\n    def __reduce__(self): return run(self)", names)
+    with PipeExecutor(1) as executor:
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
+        scheduler = executor._engine._scheduler
+        assert scheduler is not None
+        assert wait_until(lambda: scheduler.can_send_at_once)
+        with pytest.raises(KeyboardInterrupt):
+            executor.submit(calls.same, names["Nameless"]())
+
+
+def test_ctrl_c_is_raised_in_submit_also_if_the_loop_checks_the_threads_of_its_callers() -> None:
+    with PipeExecutor(1) as executor:
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
+        engine = executor._engine
+        assert engine._loop is not None
+        engine._loop.set_debug(True)
+        assert wait_until(lambda: engine._scheduler and engine._scheduler.can_send_at_once)
+        with pytest.raises(KeyboardInterrupt):
+            executor.submit(calls.same, HangsWhenPickled())
+        assert executor.submit(calls.add, 2).result(LIMIT) == 2
+
+
+class Stop(Exception):
+    """What a signal handler of the application raises."""
+
+
+@pytest.mark.parametrize("kind", [SystemExit, Stop])
+def test_submit_raises_what_a_signal_handler_raised_in_the_code_of_an_argument(
+    kind: type[BaseException],
+) -> None:
+    def handle(*_: object) -> None:
+        raise kind(3)
+
+    with PipeExecutor(1) as executor:
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
+        scheduler = executor._engine._scheduler
+        assert scheduler is not None
+        assert wait_until(lambda: scheduler.can_send_at_once)
+        before = signal.signal(signal.SIGINT, handle)
+        try:
+            with pytest.raises(kind):
+                executor.submit(calls.same, HangsWhenPickled())
+        finally:
+            signal.signal(signal.SIGINT, before)
+        assert executor.submit(calls.add, 2).result(LIMIT) == 2
+        assert scheduler.accounting.pending == 0
+
+
 ROUNDS = """
 import os, random, signal, sys, threading, time
 from pipepool import PipeExecutor

@@ -83,6 +83,21 @@ def test_a_kill_waits_for_the_results_of_tasks_before(monkeypatch: pytest.Monkey
     in_pool(test, 1)
 
 
+def test_kills_of_the_tasks_before_do_not_fail_a_task(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(scheduler, "STUCK", 10**15)  # so that no task is revoked before
+
+    async def test(pool: PipePool) -> None:
+        assume_short(pool._scheduler, calls.sleep, calls.add)
+        first = asyncio.ensure_future(pool.run(calls.add, 1))  # sent alone
+        long = [asyncio.ensure_future(pool.run(calls.sleep, 20, timeout=0.05)) for _ in range(4)]
+        behind = asyncio.ensure_future(pool.run(calls.add, 2))
+        outcomes = await asyncio.gather(*long, return_exceptions=True)
+        assert [type(each) for each in outcomes] == [TimeoutError] * 4
+        assert (await first, await behind) == (1, 2)
+
+    in_pool(test, 1)
+
+
 def test_a_kill_does_not_wait_for_results_that_do_not_come() -> None:
     async def test(pool: PipePool) -> None:
         assume_short(pool._scheduler, calls.add, calls.sleep_without_signals)

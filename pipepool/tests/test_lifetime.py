@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import os
+import select
 import signal
 import subprocess
 import sys
@@ -200,6 +201,25 @@ def test_a_pool_starts_with_the_workers_that_are_ready_within_start_timeout(
 
     settings = {"initializer": calls.sleep_unless_first, "initargs": (str(tmp_path / "one"), 60)}
     in_pool(test, 2, start_timeout=3, **settings)  # type: ignore[arg-type]
+
+
+def test_a_pool_starts_although_its_loop_was_blocked_for_longer_than_start_timeout() -> None:
+    async def body() -> None:
+        pool = PipePool(1, start_timeout=2)
+        starting = asyncio.ensure_future(pool.start())
+        began = time.monotonic()
+        await asyncio.sleep(0)
+        assert pool._scheduler is not None
+        control = pool._scheduler.manager._fork_server._control
+        assert select.select([control], [], [], LIMIT)[0]  # the fork server is ready
+        time.sleep(max(0.0, began + 2.1 - time.monotonic()))
+        try:
+            await starting
+            assert await pool.run(calls.add, 1) == 1
+        finally:
+            await pool.close()
+
+    asyncio.run(asyncio.wait_for(body(), LIMIT))
 
 
 def test_a_replacement_whose_initializer_hangs_is_killed_after_start_timeout(

@@ -227,9 +227,11 @@ class _Engine:
 
     def submit(self, call: Call) -> Future[Any]:
         """Submit a call; raise RuntimeError after `finish`, BrokenWorker without workers."""
-        with _DeferredCtrlC():
+        with _DeferredCtrlC() as ctrl_c:
             if not self._submit_at_once(call):
                 self._hand_over(call)
+        if ctrl_c.error is not None and _has_failed_with(call[0], ctrl_c.error):
+            raise ctrl_c.error  # such as SystemExit: Python delivers a signal once
         return call[0]
 
     def _hand_over(self, call: Call) -> None:
@@ -360,19 +362,25 @@ class _DeferredCtrlC:
     raises fails its own call only.
     """
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> _DeferredCtrlC:
         self._handler: Any = None
         self._is_pending = False
+        self.error: BaseException | None = None  # what the handler raised in code of an argument
         if threading.get_ident() == threading.main_thread().ident:
             handler = _signal.getsignal(signal.SIGINT)
             if callable(handler):
                 with contextlib.suppress(ValueError):  # a subinterpreter receives no signals
                     _signal.signal(signal.SIGINT, self._defer)
                     self._handler = handler
+        return self
 
     def _defer(self, number: int, frame: FrameType | None) -> None:
         if _is_code_of_argument(frame):
-            self._handler(number, frame)
+            try:
+                self._handler(number, frame)
+            except BaseException as error:
+                self.error = error
+                raise
         else:
             self._is_pending = True
 
@@ -386,9 +394,22 @@ class _DeferredCtrlC:
 def _is_code_of_argument(frame: FrameType | None) -> bool:
     """Whether a frame is of other modules' code, which the pickling of an argument called."""
     caller = frame
-    while caller is not None and not caller.f_globals.get("__name__", "").startswith("pipepool."):
+    while caller is not None and not _module_name(caller).startswith("pipepool."):
         caller = caller.f_back
     return caller is not None and caller is not frame and caller.f_code is _PICKLE
+
+
+def _module_name(frame: FrameType) -> str:
+    name = frame.f_globals.get("__name__")  # any object, such as None in code that exec runs
+    return name if type(name) is str else ""
+
+
+def _has_failed_with(future: Future[Any], error: BaseException) -> bool:
+    """Whether a future has failed with an exception, or with another one that wraps it."""
+    if not future.done() or future.cancelled():
+        return False
+    failure = future.exception()
+    return failure is not None and (failure is error or failure.__cause__ is error)
 
 
 class _YieldingSelector(selectors.DefaultSelector):

@@ -82,6 +82,7 @@ class ForkServerClient:
         self._unsent: deque[tuple[bytes, list[int]]] = deque()  # it owns the descriptors
         self._data = b""
         self._is_closing = False
+        self.ready_at = 0.0  # loop time at which it was ready, and waiting requests were sent
         self.ended = loop.create_future()
         first = pickle.dumps((_preparation(), list(preload), grace))
         self._control, theirs = socket.socketpair()
@@ -185,6 +186,7 @@ class ForkServerClient:
     def _handle_report(self, report: bytes, token: int, number: int, text: bytes) -> None:
         if report == READY:
             waiting, self._waiting = self._waiting or [], None
+            self.ready_at = self._loop.time()
             for each in waiting:
                 self.fork(*each)
             if token > 1:  # in a callback of its own, because a warning may be an error

@@ -196,9 +196,9 @@ class Scheduler:
             task.future.cancel()
         self.accounting.fail(task, error)
         if is_ctrl_c:
-            if not self._flush_is_scheduled:  # the tasks behind it are not sent yet
-                self._flush_is_scheduled = True
-                in_empty_context(self._loop.call_soon, self.flush)
+            if self.queue and not self._flush_is_scheduled:  # the tasks behind it are not sent yet
+                self._flush_is_scheduled = True  # an executor's caller has a thread of its own
+                in_empty_context(self._loop.call_soon_threadsafe, self.flush)
             raise error
 
     def _least_busy(self, function: Function) -> WorkerConnection | None:
@@ -411,6 +411,7 @@ class Scheduler:
             del connection.tasks[task.sequence]
             self.running -= 1
             self.accounting.drop(task)
+            connection.is_killed_for_task = True  # each such kill ends a task: they are bounded
             self.manager.kill(connection)
 
     def _put_back(self, tasks: list[Task]) -> None:
@@ -432,7 +433,10 @@ class Scheduler:
         self.flush()
 
     def never_started(self, tasks: list[Task], unsent: list[Task]) -> None:
-        """Requeue the tasks that a dead worker had not started, and those that never reached it."""
+        """Requeue the tasks that a dead worker had not started.
+
+        `unsent` are those that cannot have ended it, such as those that never reached it.
+        """
         for task in tasks:
             task.deaths += 1
             if task.deaths >= MOST_DEATHS:  # loading it may be what ends the workers

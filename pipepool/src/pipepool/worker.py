@@ -186,6 +186,7 @@ class _Worker:
                 self._decoder.discard(kind, payload)
                 continue
             answer = self._run_entry(sequence, number, kind, payload, blob)
+            self._end_copy()  # forked while its arguments were loaded or its result was pickled
             now = monotonic_ns()
             status[shared_memory.ENDED] = sequence
             if not out:
@@ -226,6 +227,7 @@ class _Worker:
                 self._end_copy()
                 return self._encoder.encode(result)
             call = self._decoder.decode(kind, payload, blob)
+            self._end_copy()
             return self._encoder.encode(self._call(sequence, number, *call))
         except BaseException as error:  # noqa: BLE001 - it is passed to the caller
             self._is_in_task = False
@@ -285,6 +287,7 @@ class _Worker:
                 raise BrokenPipeError
         status, end = self._status, object()
         iterator = iter(items)
+        self._end_copy()
         try:
             while sequence not in self._stopped and status[shared_memory.STOPPED] != sequence:
                 if not credit:
@@ -297,6 +300,7 @@ class _Worker:
                 if item is end:
                     return
                 entry = (sequence, ITEM, self._encoder.encode(item), 0)
+                self._end_copy()
                 self._encoder.entries.append(entry)
                 self._send()
                 credit -= 1

@@ -230,6 +230,7 @@ class WorkerConnection:
         self.load = 0.0
         self.sequence = self.last_sent = 0
         self.is_killed = False  # by the pool
+        self.is_killed_for_task = False  # to end the task that it ran
         self.is_reported = False  # its death
         self.start_timer: asyncio.TimerHandle | None = None  # of start_timeout
         self.has_backlog = False  # bytes that the socket has not taken yet

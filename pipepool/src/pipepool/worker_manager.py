@@ -20,6 +20,7 @@ PAUSE = 0.1  # s before the second retry of a worker or fork server that failed 
 LONGEST_PAUSE = 5.0  # s; the pause doubles with each further failure
 SLOW_START = 10.0  # s after which a start without a ready worker is logged
 RETIRING_TIMEOUT = 10.0  # s for a retired worker to end, with its finalizer, before it is killed
+READ_TIME = 0.01  # s in which the loop reads what arrived before a start timed out
 STATUS_TIMEOUT = 1.0  # s to wait for the exit status after a worker closed its socket
 
 log = logging.getLogger("pipepool")
@@ -136,12 +137,31 @@ class WorkerManager:
             )
             connection.set_up(setup)
             if self._config.start_timeout is not None:
-                connection.start_timer = in_empty_context(
-                    self._loop.call_later,
-                    self._config.start_timeout,
-                    self._start_timed_out,
-                    connection,
-                )
+                began = self._loop.time()
+                self._check_start_later(connection, self._config.start_timeout, began)
+
+    def _check_start_later(
+        self, connection: WorkerConnection, seconds: float, began: float, is_last: bool = False
+    ) -> None:
+        connection.start_timer = in_empty_context(
+            self._loop.call_later, seconds, self._check_start, connection, began, is_last
+        )
+
+    def _check_start(self, connection: WorkerConnection, began: float, is_last: bool) -> None:
+        """Check whether the time for a start is over that began at `began`.
+
+        The import of the fork server and the start of the worker have `start_timeout` each. If the
+        loop was blocked, their reports are read before the last check.
+        """
+        assert self._config.start_timeout is not None
+        requested = max(began, self._fork_server.ready_at)
+        left = requested + self._config.start_timeout - self._loop.time()
+        if left > 0:
+            self._check_start_later(connection, left, began)
+        elif not is_last:
+            self._check_start_later(connection, READ_TIME, began, is_last=True)
+        else:
+            self._start_timed_out(connection)
 
     def _start_timed_out(self, connection: WorkerConnection) -> None:
         """Fail if no worker was ever ready; else start without this one, and retry it."""
@@ -295,7 +315,7 @@ class WorkerManager:
         for task in held:  # before any of them is retried, with another sequence number
             if connection.has_started(task):
                 connection.crashed.append(task)
-            elif task.sequence <= connection.last_sent:
+            elif task.sequence <= connection.last_sent and not connection.is_killed_for_task:
                 waiting.append(task)
             else:
                 unsent.append(task)

@@ -494,3 +494,24 @@ def fork_and_end(how: str) -> int:
     if how == "raise":
         raise ValueError('"of the child"')
     return 0
+
+
+class ForksWhenPickled:
+    """A value that forks while it is pickled, and waits for the child."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        fork_and_return()
+        return int, ()
+
+
+def forks_when_pickled() -> ForksWhenPickled:
+    """Return such a value."""
+    return ForksWhenPickled()
+
+
+def count_and_fork() -> Iterator[int]:
+    """Yield numbers; when the consumer leaves, fork and wait for the child."""
+    try:
+        yield from itertools.count()
+    finally:
+        fork_and_return()
