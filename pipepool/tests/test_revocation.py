@@ -106,7 +106,7 @@ def test_tasks_that_are_revoked_too_late_stay_with_the_worker(
 
 
 async def revoke_tasks(pool: PipePool, folder: Path) -> None:
-    """Have a worker's tasks revoked, and wait until it reported that it skipped them."""
+    """Revoke a worker's tasks, and wait until it has reported that it skipped them."""
     tasks = Calls(pool, folder, 0.5, 20)
     await asyncio.gather(*tasks.short)
     assert not tasks.long.done()

@@ -14,7 +14,6 @@ import pytest
 
 from offload import loads
 from offload.bench.target import server
-from offload.bench.trial import builder
 from offload.bench.trial.load_phase import run
 from offload.loads import h2load
 from offload.suites import granian
@@ -43,13 +42,12 @@ def test_granian_serves_h2load_as_much_when_it_is_watched() -> None:
     try:
         url = f"{running.url}bytes/{granian.SMALL}"
         load = loads.Load(url, CASE.users, SECONDS, keep_alive=True, processes=CASE.clients)
-        case = builder.case_facts(CASE, None)
         alone(load)  # warm
         pairs = []
         for place in range(PAIRS):
             if place % 2:
                 other = alone(load)
-            watched = run(case, load, "h2load", running.facts, None).result.rate or 0.0
+            watched = run(load, "h2load", running.facts, None).result.rate or 0.0
             if not place % 2:
                 other = alone(load)
             pairs.append((watched, other))

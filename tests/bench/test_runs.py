@@ -68,4 +68,8 @@ def test_resume_finds_the_newest_run_that_is_unfinished() -> None:
         folder = journal.RESULTS / name
         folder.mkdir()
         plan.save(plan.Plan("measure", (), seed=1, driver=None), folder)
+    comparison = journal.new_run("compare")  # later than the others, and without a plan
+    machine = {"cpu": "a CPU"}
+    journal.append(comparison, new_record(CASES[0], comparison.name, None, environment=machine))
+    assert (comparison / plan.FILE).is_file()
     assert runs.newest_unfinished() == interrupted

@@ -235,7 +235,7 @@ class _Engine:
         return call[0]
 
     def _hand_over(self, call: Call) -> None:
-        """Have the loop's thread submit a call."""
+        """Submit a call in the loop's thread."""
         with self._lock:
             broken = self._broken or (self._scheduler and self._scheduler.broken)
             if self._is_finishing:

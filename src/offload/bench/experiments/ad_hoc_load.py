@@ -88,6 +88,6 @@ def _loaded(
         think_s=load.think,
     )
     made = builder.trial(journal.LASTING)
-    loaded = load_phase.run(case, load, driver, facts, known)
-    server = replace(server, interpreter={**server.interpreter, **loaded.gil_state})
+    loaded = load_phase.run(load, driver, facts, known)
+    server = builder.with_gil(server, loaded.gil_state)
     return built(made, case, server, before, SingleRequest(), loaded)

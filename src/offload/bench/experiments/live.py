@@ -1,11 +1,10 @@
-"""A live server: started, asked for its first answers, and loaded by slices in turn with others."""
+"""A live server: started, warmed up, and loaded in slices that alternate with other servers."""
 
 from __future__ import annotations
 
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
-from urllib.parse import urljoin
 
 from offload import upstream
 from offload.bench.records.record import PAIR, Baseline, CaseFacts, Record, ServerFacts, Trial
@@ -34,13 +33,12 @@ class Live:
     def slice(self, number: int, seed: int, seconds: float, order: int | None = None) -> Record:
         """Load it for at least `seconds`, and until every user has a response."""
         made = replace(self.made, round=number, seed=seed, order=order)
-        url = urljoin(self.running.url, workload.request(self.case).path)
+        url = workload.url(self.running.url, self.case)
         serial = bool(self.running.facts.get("serial"))
         window = workload.window(url, self.case, self.facts, self.baseline, serial)
         load = replace(window, seconds=seconds, cycles=1.0, completions=workload.FEW)
-        loaded = load_phase.run(self.case, load, "builtin", self.running.facts, self.upstream)
-        state = {**self.facts.interpreter, **loaded.gil_state}
-        facts = replace(self.facts, interpreter=state)
+        loaded = load_phase.run(load, "builtin", self.running.facts, self.upstream)
+        facts = builder.with_gil(self.facts, loaded.gil_state)
         alone = SingleRequest()
         return built(made, self.case, facts, self.baseline, alone, loaded, self.doubts)
 
@@ -57,6 +55,5 @@ def live(case: Case, run: str, suite: str) -> Iterator[Live]:
         made = builder.trial(run, kind=PAIR, suite=suite)
         case_facts = builder.case_facts(case, held)
         facts = builder.server_facts(running.facts)
-        url = urljoin(running.url, workload.request(case_facts).path)
-        before, doubts = baseline(made, case_facts, url)
+        before, doubts = baseline(made, case_facts, workload.url(running.url, case_facts))
         yield Live(running, made, case_facts, facts, before, doubts, held)

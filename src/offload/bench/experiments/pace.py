@@ -1,4 +1,4 @@
-"""The pace of a comparison on stderr: how long it takes at most, and to its next look."""
+"""The progress of a comparison on stderr: its maximum length, and the time to its next analysis."""
 
 from __future__ import annotations
 
@@ -12,11 +12,11 @@ from offload.bench.stats.paired_test import Verdict
 from offload.bench.trial import workload
 from offload.suites import Case
 
-AROUND = 1.0  # s of a slice beside its load: the start of its tool, and what is asked afterwards
+AROUND = 1.0  # s of a slice beside its load: the start of its tool, and the requests after it
 
 
 class Pace:
-    """Tell of `pairs`, which grow, of two cases."""
+    """Print how many `pairs` of two cases there are; the caller adds to them."""
 
     def __init__(self, one: Case, other: Case, pairs: Sequence[object]) -> None:
         self._one, self._other = one.name, other.name
@@ -25,7 +25,7 @@ class Pace:
         self._began = self._at = time.monotonic()  # of these pairs, and of the last one's end
 
     def begin(self, look: int, most: int, servers: Sequence[Live], slice_s: float) -> None:
-        """Begin the pairs up to a look, of at most so many; say how long, before the first."""
+        """Start the pairs up to the next analysis; before the first, print the maximum length."""
         self._look, self._done, self._seen = look, len(self._pairs), len(self._pairs)
         self._began = self._at = time.monotonic()
         cycles = [workload.cycle_s(one.case, one.facts, one.baseline) for one in servers]
@@ -36,7 +36,7 @@ class Pace:
             print(f"{names}: at most {most} pairs, about {long}", file=sys.stderr, flush=True)
 
     def line(self) -> str:
-        """Say how many pairs there are, and what is left to the look."""
+        """Return how many pairs there are, and the time left to the next analysis."""
         now = time.monotonic()
         if len(self._pairs) > self._seen:
             self._seen, self._at = len(self._pairs), now
@@ -45,7 +45,7 @@ class Pace:
         return f"{len(self._pairs)} pairs; {duration(left)} to the look at {self._look}"
 
     def tell(self, found: Verdict) -> None:
-        """Say what a look found."""
+        """Print the result of an analysis."""
         if found.ratio is not None and found.low is not None and found.high is not None:
             times = f"{found.ratio:.3f} ({found.low:.3f} to {found.high:.3f}) times {self._one}"
             words = f"{found.pairs} pairs: {self._other} is {times}: {found.outcome}"

@@ -1,7 +1,7 @@
-"""A comparison: two cases on live servers, loaded in turn by slices, until a verdict is reached.
+"""A comparison: two cases on live servers, loaded in alternating slices until there is a verdict.
 
-Pairs of slices that follow each other see the same machine; whatever disturbs both cancels out.
-After each look both servers are started afresh, so that no one start decides.
+The two slices of a pair follow each other, so that a disturbance of both cancels out. After each
+analysis both servers are restarted, so that no single start decides.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ LOST = 3  # pairs without two rates, after which a comparison is given up
 
 @dataclass(frozen=True)
 class Comparison:
-    """What the pairs say of `other` against `one`: a ratio above 1 means that `other` is faster."""
+    """The result of `other` against `one`: a ratio above 1 means that `other` is faster."""
 
     one: Case
     other: Case
@@ -48,10 +48,10 @@ def compare(one: Case, other: Case, is_quick: bool = False) -> Comparison:
 
 @contextmanager
 def run_of(name: str, *cases: Case) -> Iterator[Path]:
-    """Give a folder for a run of cases, which is gone if it ends without a record.
+    """Create the folder of a run of cases; remove it if the run ends without a record.
 
-    Raises what says that a case cannot be started, before there is a folder; what goes wrong later
-    says where the records are that were made before.
+    Raise UserError for a case that cannot be started before there is a folder; a later error names
+    the folder of the records so far.
     """
     for case in cases:
         server.command(case, port=0)
@@ -110,7 +110,7 @@ def pairs_of(
 
 
 def _pair(both: Sequence[Live], number: int, seed: int, is_turned: bool) -> tuple[Record, Record]:
-    """Load both once, in either order; give the records in the order of the cases."""
+    """Load both once, in either order; return the records in the order of the cases."""
     one, other = both
     if is_turned:
         second = other.slice(number, seed, SLICE, order=1)

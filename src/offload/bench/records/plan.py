@@ -56,6 +56,17 @@ def save(plan: Plan, folder: Path) -> None:
         raise StorageError(f"{path}: {error.strerror}: fix its rights or space") from error
 
 
+def exists(folder: Path) -> bool:
+    """Whether a run has a plan: comparisons and load tests keep only their machines in run.json.
+
+    A file that cannot be read counts as a plan, so that `load` reports why.
+    """
+    try:
+        return "cases" in json.loads((folder / FILE).read_bytes())
+    except (OSError, ValueError, TypeError):
+        return True
+
+
 def load(folder: Path) -> Plan:
     """Read the plan of a run; raise StorageError when there is none that can be read."""
     path = folder / FILE

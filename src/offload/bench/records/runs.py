@@ -48,7 +48,9 @@ def newest_unfinished() -> Path:
     """Find the newest run whose plan has trials left; raise StorageError when there is none."""
     planned = (path.parent for path in journal.RESULTS.glob(f"*/{plan.FILE}"))
     for folder in sorted(planned, key=lambda path: path.name, reverse=True):
-        if not journal.is_example(folder) and schedule.due(plan.load(folder), _records(folder)):
+        if journal.is_example(folder) or not plan.exists(folder):
+            continue
+        if schedule.due(plan.load(folder), _records(folder)):
             return folder
     raise StorageError(
         f"no unfinished run in {journal.RESULTS}: start one by fab run_all_load_tests"

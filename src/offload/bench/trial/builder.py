@@ -79,13 +79,14 @@ def unavailable(made: Trial, case: CaseFacts, settings: Facts, error: UserError)
     )
 
 
+def with_gil(facts: ServerFacts, state: Facts) -> ServerFacts:
+    """Add the state of the GIL after a load: an import may have changed it."""
+    return replace(facts, interpreter={**facts.interpreter, **state})
+
+
 def ended(facts: ServerFacts, running: server.Server) -> tuple[ServerFacts, tuple[Flag, ...]]:
     """Add what is known when a server is gone: its whole CPU time, and its GIL at the end."""
     left = Flag("left", "processes were left after the stop and were killed")
     gil = {key: running.ending[key] for key in GIL if running.ending.get(key) is not None}
-    complete = replace(
-        facts,
-        life_cpu_s=round(running.cpu_s, 6),
-        interpreter={**facts.interpreter, **gil},
-    )
+    complete = replace(with_gil(facts, gil), life_cpu_s=round(running.cpu_s, 6))
     return complete, (left,) if running.left else ()

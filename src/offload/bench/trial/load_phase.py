@@ -12,7 +12,6 @@ import psutil
 
 from offload import loads
 from offload.bench.records.record import (
-    CaseFacts,
     GilFacts,
     LoadFacts,
     Resources,
@@ -50,9 +49,7 @@ class Loaded:
     problem: Problem | None
 
 
-def run(
-    case: CaseFacts, load: Load, driver: str, facts: Facts | None, upstream: Upstream | None
-) -> Loaded:
+def run(load: Load, driver: str, facts: Facts | None, upstream: Upstream | None) -> Loaded:
     """Run `load` with `driver` while watching a server.
 
     `facts` are what the server reported when it was ready; None for a server that is not ours,
@@ -79,7 +76,7 @@ def run(
     )
     return Loaded(
         tool,
-        _result(case, load, measured, tries),
+        _result(load, measured, tries),
         _resources(watch.between(*window), measured, tool),
         _tasks(inside),
         GilFacts(
@@ -94,7 +91,7 @@ def run(
     )
 
 
-def _result(case: CaseFacts, load: Load, measured: LoadResult, tries: int | None) -> Result:
+def _result(load: Load, measured: LoadResult, tries: int | None) -> Result:
     return Result(
         elapsed_s=measured.elapsed_s,
         offered=measured.offered,

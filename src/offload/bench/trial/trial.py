@@ -6,7 +6,6 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
-from urllib.parse import urljoin
 
 from offload import loads
 from offload.bench.records.record import (
@@ -99,7 +98,7 @@ def _measured(
         running = server.start(case, variables)
     try:
         facts = builder.server_facts(running.facts)
-        url = urljoin(running.url, workload.request(case_facts).path)
+        url = workload.url(running.url, case_facts)
         with phases.of("prime", 1.0):
             before, doubts = baseline(made, case_facts, url)
         alone = SingleRequest()
@@ -121,12 +120,11 @@ def _measured(
             if warmed.problem:
                 doubts += (Flag("warm-up", warmed.problem),)
         with phases.of("load", expected):
-            loaded = load_phase.run(case_facts, load, driver, running.facts, upstream)
+            loaded = load_phase.run(load, driver, running.facts, upstream)
     finally:
         with phases.of("stop", 1.0):
             server.stop(running, server.SHORT_DRAIN)
-    facts = replace(facts, interpreter={**facts.interpreter, **loaded.gil_state})
-    facts, left = builder.ended(facts, running)
+    facts, left = builder.ended(builder.with_gil(facts, loaded.gil_state), running)
     record = built(made, case_facts, facts, before, alone, loaded, doubts)
     return replace(record, flags=record.flags + left)
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import replace
 from typing import Any
+from urllib.parse import urljoin
 
 from offload.bench.records.record import Baseline, CaseFacts, ServerFacts
 from offload.bench.stats.estimate import SLOW
@@ -22,6 +23,11 @@ def request(case: CaseFacts) -> Request:
     """Return what users of a case send."""
     given: Mapping[str, Any] = case.request or {}
     return Request(**given)
+
+
+def url(server: str, case: CaseFacts) -> str:
+    """Return the URL that users of a case send their request to."""
+    return urljoin(server, request(case).path)
 
 
 def window(url: str, case: CaseFacts, server: ServerFacts, before: Baseline, serial: bool) -> Load:
