@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -10,7 +11,7 @@ from hatchling.metadata.plugin.interface import MetadataHookInterface
 
 
 class Dependencies(MetadataHookInterface):
-    """Reads them when a wheel or an editable installation is built."""
+    """Read the dependencies when a wheel or an editable installation is built."""
 
     def update(self, metadata: dict[str, Any]) -> None:
         """Add the dependencies to the metadata of the project."""
@@ -18,11 +19,9 @@ class Dependencies(MetadataHookInterface):
         pool = (root / "pipepool" / "src" / "pipepool" / "__init__.py").read_text()
         version = re.search(r'__version__ = "(.+)"', pool)
         assert version is not None, "pipepool has a version"
-        needed = _lines(root / "requirements.txt")
+        sys.path.insert(0, str(root / "src"))
+        from offload.registry.requirements import lines
+
+        needed = lines(root / "requirements.txt")
         metadata["dependencies"] = [*needed, f"pipepool>={version[1]}"]
-        metadata["optional-dependencies"] = {"suites": _lines(root / "requirements-suites.txt")}
-
-
-def _lines(file: Path) -> list[str]:
-    lines = (line.partition("#")[0].strip() for line in file.read_text().splitlines())
-    return [line for line in lines if line]
+        metadata["optional-dependencies"] = {"suites": lines(root / "requirements-suites.txt")}
