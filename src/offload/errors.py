@@ -60,3 +60,9 @@ class StorageError(UserError):
     """Records could not be read or saved."""
 
     exit_code = 6
+
+
+class DisturbedError(UserError):
+    """Other processes disturbed a measurement so much that it has no verdict."""
+
+    exit_code = 7

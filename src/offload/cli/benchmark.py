@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-
 from invoke import Context
 
 from offload.cli import arguments, command
-from offload.cli.plan_run import continue_run, show, start_run, suite_plan
+from offload.cli.plan_run import (
+    continue_run,
+    show,
+    start_run,
+    suite_plan,
+    with_pythons,
+)
 from offload.errors import RunError, UsageError
 from offload.registry import catalog
 
@@ -23,7 +27,7 @@ def run_all_load_tests(
 ) -> None:
     """Measure every row of the main benchmark and write results/results.txt.
 
-    quick   only the 14 published rows, at most 7 visits and one run of 6 s each
+    quick   only the 14 published rows, at most 7 rounds and one run of 4 s each: 5 minutes
     driver  load tool of the long runs; default: the published tool if installed, else builtin
     rows    published, later, crowd, gil or all; default: all, with quick published
     target  half-width of the intervals in percent; default: 2, with quick 5
@@ -46,7 +50,7 @@ def run_suite(
     """Measure every row of a suite: fab run_suite:tornado.
 
     suite   a name from fab list, or all, to run them one after another
-    quick   at most 7 visits and one run of 6 s each
+    quick   at most 7 rounds and one run of 4 s each
     driver  load tool of the long runs; default: the published tool if installed, else builtin
     rows    a group of its rows; default: all, with quick those that its claims use
     target  half-width of the intervals in percent; default: 2, with quick 5
@@ -68,7 +72,7 @@ def run_suite(
 
 @command("Measure")
 def resume(context: Context, run: str = "", format: str = "text") -> None:  # noqa: A002
-    """Continue an interrupted run; finished visits are not repeated.
+    """Continue an interrupted run; finished rounds are not repeated.
 
     run     its folder in results/; default: the newest
     format  text (default) or json
@@ -95,9 +99,6 @@ def _suite(
     if pythons:
         from offload.bench.target import interpreters
 
-        installed = interpreters.filter_installed(pythons.split("+"))
-        unique = {case.key: case for case in (replace(c, python=None) for c in plan.cases)}
-        cases = (replace(case, python=python) for case in unique.values() for python in installed)
-        plan = replace(plan, cases=tuple(cases))
+        plan = with_pythons(plan, interpreters.filter_installed(pythons.split("+")))
     _, records = start_run(plan)
     show(records, style)

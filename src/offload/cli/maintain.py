@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from invoke import Context
 
 from offload.cli import arguments, command
+from offload.cli.plan_run import start_run
 from offload.errors import GateError, RunError
 
 if TYPE_CHECKING:
@@ -106,11 +107,12 @@ def _over_http(quick: bool, workers: int, form: str) -> tuple[str, object]:
 def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
     """Measure the servers that use the pools; return results, and why others have none."""
     from offload.bench.experiments import hops
+    from offload.bench.records.run_records import RunRecords
 
-    measured = hops.measure_servers(quick, workers, _print_progress)
-    if measured.records:
-        print(f"records: {measured.folder}", file=sys.stderr)
-    return hops.summarize(measured.records), hops.left_out(measured)
+    folder, records = start_run(hops.servers_plan(quick, workers))
+    print(f"records: {folder}", file=sys.stderr)
+    windows = RunRecords(records).windows()
+    return hops.summarize(windows), hops.left_out(windows)
 
 
 @command("Maintain")

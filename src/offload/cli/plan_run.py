@@ -1,4 +1,4 @@
-"""Run a plan: update results.txt after each visit, and print the tables at the end."""
+"""Run a plan: update results.txt after each round, and print the tables at the end."""
 
 from __future__ import annotations
 
@@ -14,11 +14,15 @@ from invoke import Exit
 from offload import loads
 from offload.errors import RunError, StartError, UsageError, UserError
 from offload.registry import catalog
+from offload.suites._claim import MEMORY
 
 if TYPE_CHECKING:
+    from offload.bench.records.blocks import Block
     from offload.bench.records.plan import Plan
     from offload.bench.records.record import Record
-    from offload.suites import Case
+    from offload.suites import Case, Claim
+
+BUDGET_A_ROW = {True: 17.5, False: 80.0}  # s, by quick
 
 
 def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float | None) -> Plan:
@@ -46,7 +50,29 @@ def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float
         is_quick,
         target,
         missing=None if driver else loads.missing(tool),
+        blocks=_blocks(cases, module.CLAIMS, is_quick),
+        budget_s=BUDGET_A_ROW[is_quick] * len(cases),
     )
+
+
+def with_pythons(plan: Plan, pythons: Sequence[str]) -> Plan:
+    """Return a plan that measures every case in each of the interpreters."""
+    unique = {case.key: case for case in (replace(c, python=None) for c in plan.cases)}
+    cases = tuple(replace(case, python=python) for case in unique.values() for python in pythons)
+    budget_s = BUDGET_A_ROW[plan.quick] * len(cases)
+    return replace(plan, cases=cases, blocks=_blocks(cases, (), plan.quick), budget_s=budget_s)
+
+
+def _blocks(cases: Sequence[Case], claims: Sequence[Claim], is_quick: bool) -> tuple[Block, ...]:
+    from offload.bench.records import blocks
+
+    pairs = [(claim.one, claim.other) for claim in claims]
+    if is_quick:
+        pairs = [(one.quick(), other.quick()) for one, other in pairs]
+    alone = [
+        case for claim in claims if claim.figure == MEMORY for case in (claim.one, claim.other)
+    ]
+    return blocks.form(cases, pairs, [case.quick() if is_quick else case for case in alone])
 
 
 def start_run(plan: Plan) -> tuple[Path, list[Record]]:
@@ -75,15 +101,16 @@ def start_run(plan: Plan) -> tuple[Path, list[Record]]:
     plans.save(plan, folder)
     rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
     reason = f" ({plan.missing})" if plan.missing else ""
-    long = f" and one long run each with {plan.driver}{reason}" if plan.driver else ""
-    shortest, longest = (duration(expected_s(plan, n)) for n in (None, plan.design.last))
-    takes = f"{shortest} or more, {longest} if all visits are needed, and longer on a busy machine"
-    print(f"{rows}: visits with builtin{long}: {takes}; results in {folder}", file=sys.stderr)
+    long = f", then a longer run of each with {plan.driver}{reason}" if plan.driver else ""
+    counts = plan.design.counts[0], plan.design.last
+    shortest, longest = (duration(expected_s(plan, rounds)) for rounds in counts)
+    rounds = f"rounds of short loads by builtin{long}"
+    print(f"{rows}: {rounds}: {shortest} to {longest}; results in {folder}", file=sys.stderr)
     return folder, continue_run(plan, folder)
 
 
 def continue_run(plan: Plan, folder: Path) -> list[Record]:
-    """Run the visits of a plan that its folder does not have yet; return all records."""
+    """Measure what a plan wants and its folder lacks; return all records."""
     from offload.bench.experiments.run import run
     from offload.bench.records import journal
     from offload.reports import publish
@@ -95,7 +122,7 @@ def continue_run(plan: Plan, folder: Path) -> list[Record]:
     except KeyboardInterrupt:
         raise Exit(f"interrupted: {_resume_hint(folder)}", code=130) from None
     except UserError as error:
-        if not journal.count(folder):  # no visit was finished
+        if not journal.count(folder):  # no round was finished
             raise
         raise type(error)(f"{error}; {_resume_hint(folder)}") from error
     return records or journal.read(folder)
@@ -104,14 +131,13 @@ def continue_run(plan: Plan, folder: Path) -> list[Record]:
 def _resume_hint(folder: Path) -> str:
     from offload.bench.records import journal
 
-    return (
-        f"{journal.count(folder)} finished visits are kept: continue with fab resume:{folder.name}"
-    )
+    kept = f"{journal.count(folder)} finished loads are kept"
+    return f"{kept}: continue with fab resume:{folder.name}"
 
 
 @contextmanager
 def start_errors_as_run_errors() -> Iterator[None]:
-    """Convert StartError to RunError: the run has no figures, as in the visits of a plan."""
+    """Convert StartError to RunError: the run has no figures, as in the rows of a table."""
     try:
         yield
     except StartError as error:

@@ -7,8 +7,8 @@ import sys
 from invoke import Context
 
 from offload.cli import arguments, command
-from offload.cli.plan_run import show, start_errors_as_run_errors, start_run, with_load
-from offload.errors import UsageError
+from offload.cli.plan_run import show, start_run, with_load
+from offload.errors import DisturbedError, UsageError
 
 
 @command("Measure")
@@ -28,12 +28,12 @@ def measure(
                 default: 25
     keep_alive  yes: keep connections open; default: a new connection for each request
     target      half-width of the interval in percent; default: 2, with quick 5
-    quick       at most 7 visits instead of 20
+    quick       at most 7 rounds instead of 40
     format      text (default) or json
 
     The exit code is 5 if a server does not start or a task fails.
     """
-    from offload.bench.records import plan
+    from offload.bench.records import blocks, plan
     from offload.suites import _case_syntax
 
     arguments.one_of("format", format, "text", "json")
@@ -41,7 +41,9 @@ def measure(
     cases = with_load(
         [_case_syntax.case(case)], arguments.whole_number("users", users, 1, 20_000), keep_alive
     )
-    _, records = start_run(plan.Plan("measure", cases, plan.new_seed(), None, quick, share))
+    only = (blocks.Block((0,)),)
+    seed = plan.new_seed()
+    _, records = start_run(plan.Plan("measure", cases, seed, None, quick, share, blocks=only))
     show(records, format)
 
 
@@ -65,7 +67,8 @@ def compare(
     quick       ignore differences below 5 % instead of 2 %
     format      text (default) or json
 
-    The exit code is 5 if a server does not start or a task fails.
+    The exit code is 5 if a server does not start or a task fails, and 7 if other processes
+    disturbed the measurement.
     """
     from offload.bench.experiments import paired
     from offload.reports import comparison
@@ -78,9 +81,11 @@ def compare(
     )
     user_count = arguments.whole_number("users", users, 1, 20_000)
     pair = with_load([first, second], user_count, keep_alive)
-    with start_errors_as_run_errors():
-        found = paired.compare(pair[0], pair[1], quick)
-    print(comparison.as_json(found) if format == "json" else comparison.text(found))
+    folder, records = start_run(paired.comparison_plan("compare", pair[0], pair[1], quick))
+    result = paired.evaluate(pair[0], pair[1], records, folder)
+    print(comparison.as_json(result) if format == "json" else comparison.text(result))
+    if result.found.disturbed is not None:
+        raise DisturbedError("no verdict", result.found.disturbed.remedy)
 
 
 @command("Measure")
@@ -101,7 +106,7 @@ def scale(
     format      text (default) or json
     """
     from offload.bench.experiments import sweep
-    from offload.bench.records import plan
+    from offload.bench.records import blocks, plan
     from offload.bench.stats import scaling
     from offload.reports import scaling_table
     from offload.suites import _case_syntax
@@ -116,6 +121,8 @@ def scale(
     cases = sweep.cases(one, over, numbers)
     if few := scaling.too_few(numbers):
         print(f"rates only, no model: {few}", file=sys.stderr)
-    _, records = start_run(plan.Plan("scale", cases, plan.new_seed(), None, quick=True))
+    one_block = (blocks.Block(tuple(range(len(cases)))),)
+    seed = plan.new_seed()
+    _, records = start_run(plan.Plan("scale", cases, seed, None, True, blocks=one_block))
     found = sweep.fit(records, over)
     print(scaling_table.as_json(found) if format == "json" else scaling_table.text(found))

@@ -7,7 +7,7 @@ import sys
 from invoke import Context
 
 from offload.cli import arguments, command
-from offload.cli.plan_run import start_errors_as_run_errors
+from offload.cli.plan_run import start_errors_as_run_errors, start_run
 from offload.errors import StorageError, UsageError
 from offload.registry import catalog
 
@@ -52,7 +52,7 @@ def gil(
 
     The exit code is 5 if the task fails.
     """
-    from offload.bench.experiments import gil_cost
+    from offload.bench.experiments import gil_cost, paired
     from offload.reports.gil import cost as cost_report
     from offload.suites import Case
 
@@ -72,10 +72,11 @@ def gil(
         )
         for server in ("threads", "processes")
     )
+    folder, records = start_run(paired.comparison_plan("gil", threads, processes, is_quick=True))
+    print("direct calls, one thread, all threads, all processes: some 10 s", file=sys.stderr)
     with start_errors_as_run_errors():
-        found = gil_cost.measure_gil_cost(
-            threads, processes, lambda message: print(message, file=sys.stderr)
-        )
+        direct = gil_cost.measure_direct(threads, count)
+    found = gil_cost.evaluate(threads, processes, records, folder, direct)
     print(cost_report.as_json(found) if format == "json" else cost_report.text(found))
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from functools import cached_property
 
 from offload.bench.records import capacity, rate
-from offload.bench.records.record import PAIR, TEST, VISIT, Record
+from offload.bench.records.record import TEST, WINDOW, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import operational_laws
 from offload.bench.stats.estimate import Estimate
@@ -23,13 +23,13 @@ SATURATED = 0.98  # requests in flight (Little's law) as a share of the slots: a
 
 @dataclass(frozen=True)
 class Row:
-    """One case: its `visits`, one per round, and its newest `long` run; either may be missing.
+    """One case: its `windows`, two per round of its block, and its newest `long` run.
 
-    Rates are in requests/s, times in seconds, memory in MiB; availability is a share. Unknown
-    values are None.
+    Either may be missing. Rates are in requests/s, times in seconds, memory in MiB; availability is
+    a share. Unknown values are None.
     """
 
-    visits: tuple[Record, ...]
+    windows: tuple[Record, ...]
     long: Record | None
 
     @property
@@ -41,7 +41,7 @@ class Row:
     @property
     def records(self) -> list[Record]:
         """All records of the case, the long run first."""
-        return [*([self.long] if self.long else []), *self.visits]
+        return [*([self.long] if self.long else []), *self.windows]
 
     @property
     def problem(self) -> Problem | None:
@@ -50,12 +50,12 @@ class Row:
 
     @cached_property
     def estimate(self) -> Estimate | None:
-        """The rate estimated from the visits; None without visits."""
-        return rate.of_visits(self.visits) if self.visits else None
+        """The rate estimated from the windows; None without windows."""
+        return rate.of_windows(self.windows) if self.windows else None
 
     @property
     def rate(self) -> float | None:
-        """The rate estimated from the visits, or without visits that of the long run."""
+        """The rate estimated from the windows, or without windows that of the long run."""
         if self.estimate is not None and self.estimate.value is not None:
             return self.estimate.value
         return self.long.result.rate if self.long else None
@@ -88,10 +88,10 @@ class Row:
 
     @property
     def response_mean_s(self) -> float | None:
-        """The mean response time of all requests of the visits, else of the long run."""
+        """The mean response time of all requests of the windows, else of the long run."""
         known = [
             (r.result.response.mean_s, r.result.completed)
-            for r in self.visits
+            for r in self.windows
             if r.result.response.mean_s
         ]
         weight = sum(count or 0 for _, count in known)
@@ -130,7 +130,7 @@ class Row:
 
     @property
     def loop_lag_p99_ms(self) -> float | None:
-        """The delay of the server's event loop under load: the median of the visits' p99."""
+        """The delay of the server's event loop under load: the median of the windows' p99."""
         return self._median(lambda record: record.tasks.loop_lag_p99_ms)
 
     @property
@@ -200,6 +200,6 @@ def rows(records: Sequence[Record]) -> list[Row]:
 
 
 def _row(own: Sequence[Record]) -> Row:
-    others = [r for r in own if r.trial.kind not in (VISIT, PAIR)]
+    others = [r for r in own if r.trial.kind != WINDOW]
     known = [r for r in others if r.problem is None]
-    return Row(tuple(RunRecords(own).visits()), next(iter((known or others)[-1:]), None))
+    return Row(tuple(RunRecords(own).windows()), next(iter((known or others)[-1:]), None))

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from offload.bench.records.comparison import rate_of
 from offload.bench.records.record import Record
+from offload.bench.records.run_records import by_round
 from offload.bench.stats import outliers, sequential
 from offload.bench.stats.estimate import Estimate
 from offload.flags import Flag
@@ -46,15 +48,15 @@ def _derived(row: Row) -> Iterator[str]:
     estimate = row.estimate
     if estimate is not None and not estimate.resolved:
         yield f"unresolved: {_unresolved(row, estimate)}"
-    for index in outliers.outliers([record.result.rate for record in row.visits]):
-        visit = row.visits[index]
-        gave = f"round {visit.trial.round} gave {visit.result.rate:.2f}/s"
-        yield f"outlier: {gave}, far from the other visits"
+    rounds = by_round(row.windows, rate_of)
+    for index in outliers.outliers([*rounds.values()]):
+        number, rate = [*rounds][index][2], [*rounds.values()][index]
+        yield f"outlier: round {number} gave {rate:.2f}/s, far from the others"
     if row.long is not None and row.long.result.rate and estimate is not None and estimate.value:
         apart = row.long.result.rate / estimate.value - 1
         if not -TOOL_DIFFERENCE - _ab_loss(row.long) <= apart <= TOOL_DIFFERENCE:
             yield (
-                f"tools: {row.long.load.driver}'s one run is {apart:+.1%} from the visits by "
+                f"tools: {row.long.load.driver}'s one run is {apart:+.1%} from the rounds by "
                 "builtin: see its own output"
             )
     if row.ceiling is not None and _is_above_ceiling(row, row.ceiling.rate):
@@ -78,7 +80,7 @@ def _is_above_ceiling(row: Row, ceiling: float) -> bool:
 
 def _unresolved(row: Row, estimate: Estimate) -> str:
     width = "" if estimate.half_width is None else f" +-{estimate.half_width:.1%}"
-    design = sequential.QUICK if row.first.trial.quick else sequential.NORMAL
+    design = sequential.design(row.first.trial.quick)
     if estimate.n < design.counts[0]:
-        return f"{estimate.n} of {design.counts[0]} visits or more{width}: fab resume goes on"
-    return f"{estimate.n} visits gave no narrower interval{width}: try a quieter time"
+        return f"{estimate.n} of {design.counts[0]} rounds or more{width}: fab resume goes on"
+    return f"{estimate.n} rounds gave no narrower interval{width}: try a quieter time"

@@ -22,7 +22,7 @@ __all__ = [
     "from_values",
 ]
 
-QUICK_S = 6.0  # duration of the long run with quick; the short runs give the interval
+QUICK_S = 4.0  # duration of the long run with quick; the short runs give the interval
 
 
 @dataclass(frozen=True)
@@ -91,7 +91,7 @@ class Case:
         return f"fab run_server:{','.join(arguments)}"
 
     def quick(self) -> Case:
-        """Shorten the long run to 6 s, and reduce the users to 2 on a server without workers.
+        """Shorten the long run to 4 s, and reduce the users to 2 on a server without workers.
 
         There each user waits for all others, so that the warm-up of 25 users would take most of the
         time. A case with `in_quick` keeps its users unless that changes them.

@@ -6,9 +6,12 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from offload.bench.claims import validity
-from offload.bench.records.record import PAIR, VISIT, Record
-from offload.bench.records.run_records import RunRecords, pairs_by_round
-from offload.bench.stats import paired_test, replication, sequential
+from offload.bench.records import comparison
+from offload.bench.records.comparison import Comparison
+from offload.bench.records.record import LONG, WINDOW, Record
+from offload.bench.records.run_records import RunRecords
+from offload.bench.stats import paired_test, replication
+from offload.bench.stats.paired_test import DISTURBED
 from offload.bench.stats.replication import NOT_COMPARABLE, UNRESOLVED
 from offload.registry import catalog
 from offload.suites import Case, Claim
@@ -50,9 +53,11 @@ def evaluate_claim(
     `cases` are all cases of the suite; a claim about any other case is reported as unresolved.
     """
     one, other = (_case_records(case, records or ()) for case in (claim.one, claim.other))
-    found = _ratio(claim, one, other)
+    compared = _compare(claim, one, other)
+    found = compared.verdict
     missing = _missing(claim, one, other) if records is not None else "not measured here yet"
-    verdict, reason = _verdict(claim, one, other, found, _unknown(suite, claim, cases) or missing)
+    missing = _unknown(suite, claim, cases) or missing
+    verdict, reason = _verdict(claim, one, other, compared, missing)
     warnings: list[str] = []
     if found.ratio is not None:
         warnings = [*validity.validity_warnings(one), *validity.validity_warnings(other)]
@@ -74,19 +79,22 @@ def evaluate_claim(
 
 def _case_records(case: Case, records: Sequence[Record]) -> list[Record]:
     """Return the records of a case or its quick variant: the last one of each round."""
-    own = RunRecords(records).of_case(case.key, case.quick().key).last_attempts()
-    return [record for record in own if record.trial.kind != PAIR]
+    return RunRecords(records).of_case(case.key, case.quick().key).last_attempts()
 
 
-def _ratio(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> paired_test.Verdict:
-    """Compare the visits in pairs by round; without visits, compare the two long runs."""
-    visits = [[r for r in own if r.trial.kind == VISIT] for own in (one, other)]
-    pairs = pairs_by_round(visits[0], visits[1], lambda record: _figure(claim, record))
-    if not pairs:
-        longs = [[v for r in own if (v := _figure(claim, r))] for own in (one, other)]
-        pairs = [(longs[0][0], longs[1][0])] if all(longs) else []
-    is_quick = any(r.trial.quick for r in one)
-    return paired_test.compare(pairs, (sequential.QUICK if is_quick else sequential.NORMAL).level)
+def _compare(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> Comparison:
+    """Compare the windows of two cases; without windows, their long runs."""
+    windows = [[r for r in own if r.trial.kind == WINDOW] for own in (one, other)]
+    figure = comparison.rate_of if claim.figure == RATE else lambda record: _figure(claim, record)
+    found = comparison.compare(windows[0], windows[1], figure)
+    if found.verdict.pairs:
+        return found
+    longs = [
+        [v for r in own if r.trial.kind == LONG and (v := _figure(claim, r))]
+        for own in (one, other)
+    ]
+    pairs = [(longs[0][-1], longs[1][-1])] if all(longs) else []
+    return Comparison(paired_test.compare(pairs))
 
 
 def _figure(claim: Claim, record: Record) -> float | None:
@@ -97,7 +105,7 @@ def _verdict(
     claim: Claim,
     one: Sequence[Record],
     other: Sequence[Record],
-    found: paired_test.Verdict,
+    compared: Comparison,
     missing: str | None,
 ) -> tuple[str, str]:
     if claim.work is not None:
@@ -106,16 +114,24 @@ def _verdict(
         return UNRESOLVED, missing
     if claim.differs is None and (difference := _difference(one, other)):
         return NOT_COMPARABLE, difference
+    return _replication(claim, one, other, compared)
+
+
+def _replication(
+    claim: Claim, one: Sequence[Record], other: Sequence[Record], compared: Comparison
+) -> tuple[str, str]:
+    found = compared.verdict
     if found.low is None or found.high is None:
         return UNRESOLVED, "one run of each gives no interval"
-    if bound := [r for r in (*one, *other) if _is_client_bound(r)]:
-        return (
-            UNRESOLVED,
-            f"{bound[0].load.driver} was what bound the rate of {bound[0].case.server}",
-        )
-    comparison = (claim.ratio, claim.alike, found.low, found.high)
-    verdict = replication.classify_replication(*comparison)
-    return verdict, replication.explain_replication(verdict, *comparison)
+    if compared.disturbed is not None:
+        return DISTURBED, str(compared.disturbed)
+    for own in (one, other):
+        if comparison.is_client_bound([r for r in own if r.trial.kind == WINDOW]):
+            tool = own[-1].load.driver
+            return UNRESOLVED, f"{tool} was what limited the rate of {own[-1].case.server}"
+    values = (claim.ratio, claim.alike, found.low, found.high)
+    verdict = replication.classify_replication(*values)
+    return verdict, replication.explain_replication(verdict, *values)
 
 
 def _unknown(suite: str, claim: Claim, cases: Sequence[Case] | None) -> str | None:
@@ -157,7 +173,3 @@ def _difference(one: Sequence[Record], other: Sequence[Record]) -> str | None:
 
 def _is_stable(record: Record) -> bool:
     return bool(catalog.find_task(record.case.task).constants.get("STABLE", True))
-
-
-def _is_client_bound(record: Record) -> bool:
-    return record.trial.kind == VISIT and any(f.kind == "client-bound" for f in record.flags)

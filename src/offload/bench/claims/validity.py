@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from offload.bench.records import capacity
-from offload.bench.records.record import VISIT, Record
+from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats import operational_laws
 
 ABOVE = 1.02  # factor: a higher rate exceeds its ceiling
@@ -26,7 +26,7 @@ def validity_warnings(own: Sequence[Record]) -> list[str]:
     )  # the least disturbed
     for record in own:
         if (
-            record.trial.kind != VISIT
+            record.trial.kind != WINDOW
             or not record.result.rate
             or record.result.little_ratio is None
         ):

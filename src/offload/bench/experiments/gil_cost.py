@@ -1,42 +1,38 @@
-"""What the GIL costs one task: a visit with the meter, direct calls, and pairs over HTTP."""
+"""What the GIL costs one task: threads and processes in a block, and by direct calls."""
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
+from pathlib import Path
 
 from offload import upstream
 from offload.bench.experiments import paired
 from offload.bench.experiments.direct_calls import direct
-from offload.bench.experiments.paired import Comparison
+from offload.bench.experiments.paired import ComparedCases
 from offload.bench.experiments.speed_up import SpeedUp, speed_ups
-from offload.bench.records import gil, journal
+from offload.bench.records import gil
 from offload.bench.records.gil import Gil
-from offload.bench.records.record import VISIT, Record
+from offload.bench.records.record import Record
+from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.gil import cost
-from offload.bench.trial import builder
-from offload.bench.trial.trial import visit
 from offload.errors import RunError
 from offload.registry import catalog
 from offload.suites import Case
-from offload.upstream import Upstream
-
-PAIRS = 10  # at most: C is a figure with an interval, and no verdict that must be reached
-Tell = Callable[[str], object]
 
 
 @dataclass(frozen=True)
 class GilCost:
-    """What was found of one task: `gil` by the meter and the clocks of a `visit` to threads.
+    """What was found of one task: `gil` by the meter and the clocks of a `window` of threads.
 
     `threads` and `processes` are what workers do by direct calls, and `cost_direct` is 1 - threads
     / processes of them. `compared` has the pairs of threads and processes over HTTP.
     """
 
-    visit: Record
+    window: Record
     gil: Gil
-    compared: Comparison
+    compared: ComparedCases
     threads: SpeedUp
     processes: SpeedUp
 
@@ -48,44 +44,39 @@ class GilCost:
     @property
     def cost(self) -> tuple[float | None, float | None, float | None]:
         """C over HTTP with its interval: 1 - 1 / (processes : threads)."""
-        found = self.compared.verdict
+        found = self.compared.found.verdict
         value, low, high = (_lost(ratio) for ratio in (found.ratio, found.low, found.high))
         return value, low, high
 
 
-def measure_gil_cost(threads: Case, processes: Case, tell: Tell) -> GilCost:
-    """Measure what the GIL costs the task of two cases that differ in their server alone.
-
-    All records are of one run. Raises RunError when the visit has no figures, and what starting a
-    server raises.
-    """
-    workers = int(str(threads.settings["workers"]))
+def measure_direct(threads: Case, workers: int) -> dict[str, SpeedUp]:
+    """Measure threads and processes of a task by direct calls, without HTTP."""
     with ExitStack() as stack:
-        folder = stack.enter_context(paired.run_of("gil", threads, processes))
-        held = None
+        environment: dict[str, str] = {}
         if catalog.find_task(threads.task).needs_upstream:
-            held = stack.enter_context(upstream.hold()).upstream
-        tell("a visit to threads, with the meter: some 6 s")
-        record = _visit(threads, folder.name, held)
-        if (
-            record.problem is None or record.result.completed
-        ):  # else its problem is all there is to keep
-            journal.append(folder, record)
-        if record.problem is not None:
-            raise RunError(str(record.problem))
-        tell("direct calls, one thread, all threads, all processes: some 10 s")
-        environment = {} if held is None else held.environment()
+            environment = stack.enter_context(upstream.hold()).upstream.environment()
         calls = direct(threads.task, workers, threads.python, threads.path, environment)
-        found = speed_ups(stack.enter_context(calls), workers, ("threads", "processes"))
-        tell("pairs of threads and processes over HTTP")
-        compared = paired.pairs_of(threads, processes, folder, is_quick=True, most=PAIRS)
-    return GilCost(record, gil.gil_figures(record), compared, found["threads"], found["processes"])
+        return speed_ups(stack.enter_context(calls), workers, ("threads", "processes"))
 
 
-def _visit(case: Case, run: str, held: Upstream | None) -> Record:
-    # round 0, for those from 1 on are of the pairs
-    made = builder.trial(run, kind=VISIT, suite="gil", round=0)
-    return visit(case, "builtin", made, held, lambda *_: None, gil=True)
+def evaluate(
+    threads: Case,
+    processes: Case,
+    records: Sequence[Record],
+    folder: Path,
+    direct_calls: Mapping[str, SpeedUp],
+) -> GilCost:
+    """Return what the GIL costs, by the records of a run of the two cases and by direct calls.
+
+    Raises RunError when one of them has no rate.
+    """
+    compared = paired.evaluate(threads, processes, records, folder)
+    measured = [r for r in RunRecords(records).at(0).windows() if r.trial.round == 1]
+    if not measured or not measured[-1].result.completed:
+        raise RunError(f"{threads.name}: the first round has no figures; records: {folder}")
+    window = measured[-1]
+    figures = gil.gil_figures(window)
+    return GilCost(window, figures, compared, direct_calls["threads"], direct_calls["processes"])
 
 
 def _lost(ratio: float | None) -> float | None:

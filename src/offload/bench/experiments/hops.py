@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import statistics
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from offload.bench.experiments import interleaved
-from offload.bench.experiments.interleaved import InTurn
+from offload.bench.records import plan
+from offload.bench.records.blocks import Block
+from offload.bench.records.comparison import rate_of
+from offload.bench.records.plan import Plan
 from offload.bench.records.record import Record
+from offload.bench.records.run_records import Round, by_round
 from offload.bench.stats import ratio, student_t
 from offload.bench.stats.ratio import Interval
 from offload.bench.trial import flags
@@ -19,8 +22,9 @@ DIRECT, THREADS, STANDARD = "loop", "threads", "processes"  # DIRECT answers wit
 SERVERS = (DIRECT, THREADS, STANDARD, "pipes", "pebble", "anyio_threads", "interpreters")
 PEERS = ("starlette_threads", "gunicorn_gthread", "granian_wsgi")  # whose HTTP is another
 TASK, USERS, SUITE = "noop_sync", 64, "executors"
-SLICE = {False: 1.0, True: 0.5}  # s of each server in a round; with quick
 BUDGET = {False: 300.0, True: 80.0}  # s of all rounds, with their starts; with quick
+
+Rounds = Mapping[Round, tuple[float, float]]  # rate in requests a second, CPU of one in us
 
 
 @dataclass(frozen=True)
@@ -43,33 +47,33 @@ class Hop:
     client_bound: bool
 
 
-def measure_servers(quick: bool, workers: int, tell: Callable[[str], object]) -> InTurn:
-    """Load every installed server, interleaved."""
-    cases = [_case(server, workers) for server in (*SERVERS, *PEERS)]
-    return interleaved.measure_interleaved(cases, SUITE, SLICE[quick], BUDGET[quick], tell)
+def servers_plan(is_quick: bool, workers: int) -> Plan:
+    """Return the plan of a run of all servers in one block, for as long as there is time."""
+    cases = tuple(_case(server, workers) for server in (*SERVERS, *PEERS))
+    blocks = (Block(tuple(range(len(cases)))),)
+    seed = plan.new_seed()
+    return Plan(SUITE, cases, seed, None, is_quick, blocks=blocks, budget_s=BUDGET[is_quick])
 
 
 def summarize(records: Sequence[Record]) -> list[Hop]:
     """Summarize the rounds by server; without a direct response the added CPU is unknown."""
-    rounds: dict[str, dict[int, Record]] = {}
-    for record in records:
-        if (
-            record.result.rate
-            and record.resources.cpu_ms_per_request
-            and record.trial.round is not None
-        ):
-            rounds.setdefault(record.case.server, {})[record.trial.round] = record
-    return [_hop(server, rounds) for server in (*SERVERS, *PEERS) if server in rounds]
+    rounds: dict[str, Rounds] = {}
+    for name in (*SERVERS, *PEERS):
+        own = [record for record in records if record.case.server == name]
+        rates, cpu = by_round(own, rate_of), by_round(own, _cpu_ms)
+        if known := {which: (rates[which], 1000 * cpu[which]) for which in rates if which in cpu}:
+            rounds[name] = known
+    return [_hop(name, rounds, records) for name in rounds]
 
 
-def left_out(measured: InTurn) -> dict[str, str]:
-    """Return by server why it has no figures, in all rounds or from some round on."""
-    known = {hop.server for hop in summarize(measured.records)}
-    without = {
-        r.case.server: str(r.problem) for r in measured.records if r.case.server not in known
+def left_out(records: Sequence[Record]) -> dict[str, str]:
+    """Return by server why it has no figures."""
+    known = {hop.server for hop in summarize(records)}
+    return {
+        r.case.server: f"{r.case.server}: {r.problem or 'no request was completed'}"
+        for r in records
+        if r.case.server not in known
     }
-    why = {name: f"{name}: {said or 'no request was completed'}" for name, said in without.items()}
-    return why | measured.missing
 
 
 def _case(server: str, workers: int) -> Case:
@@ -78,31 +82,34 @@ def _case(server: str, workers: int) -> Case:
     return Case(server, TASK, users=USERS, keep_alive=True, settings=settings)
 
 
-def _hop(server: str, rounds: Mapping[str, Mapping[int, Record]]) -> Hop:
+def _hop(server: str, rounds: Mapping[str, Rounds], records: Sequence[Record]) -> Hop:
     own, direct = rounds[server], rounds.get(DIRECT, {})
     added = {} if server in (DIRECT, *PEERS) else _added(own, direct)
     threads = _added(rounds.get(THREADS, {}), direct)
     both = [(threads[n], added[n]) for n in added if n in threads and server != THREADS]
+    windows = [record for record in records if record.case.server == server]
     return Hop(
         server,
         len(own),
-        statistics.geometric_mean(_rate(r) for r in own.values()),
-        statistics.fmean(_cpu_us(r) for r in own.values()),
+        statistics.geometric_mean(rate for rate, _ in own.values()),
+        statistics.fmean(cpu_us for _, cpu_us in own.values()),
         _mean([*added.values()]),
         ratio.ratio_of_means(both),
         None if server == STANDARD else _times(own, rounds.get(STANDARD, {})),
-        any("client-bound" in flags.kinds(r) for r in own.values()),
+        any("client-bound" in flags.kinds(record) for record in windows),
     )
 
 
-def _added(own: Mapping[int, Record], direct: Mapping[int, Record]) -> dict[int, float]:
+def _added(own: Rounds, direct: Rounds) -> dict[Round, float]:
     """Return by round how much more CPU a request takes than a direct response, in us."""
-    return {n: _cpu_us(own[n]) - _cpu_us(direct[n]) for n in own if n in direct}
+    return {which: own[which][1] - direct[which][1] for which in own if which in direct}
 
 
-def _times(own: Mapping[int, Record], other: Mapping[int, Record]) -> Interval | None:
+def _times(own: Rounds, other: Rounds) -> Interval | None:
     """Return the ratio of its rate to another's of the same round."""
-    return ratio.geometric_mean_ratio([(_rate(other[n]), _rate(own[n])) for n in own if n in other])
+    return ratio.geometric_mean_ratio(
+        [(other[which][0], own[which][0]) for which in own if which in other]
+    )
 
 
 def _mean(values: Sequence[float]) -> Interval | None:
@@ -111,9 +118,5 @@ def _mean(values: Sequence[float]) -> Interval | None:
     return (statistics.fmean(values), *student_t.mean_interval(values))
 
 
-def _rate(record: Record) -> float:
-    return record.result.rate or 0.0
-
-
-def _cpu_us(record: Record) -> float:
-    return 1000 * (record.resources.cpu_ms_per_request or 0.0)
+def _cpu_ms(record: Record) -> float | None:
+    return record.resources.cpu_ms_per_request

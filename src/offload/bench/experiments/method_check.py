@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offload import prctl
+from offload.bench.experiments.block import measure_round
 from offload.bench.experiments.progress import duration
 from offload.bench.records import journal, rate
-from offload.bench.records.record import VISIT, Record
+from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats import resampling, sequential
 from offload.bench.stats.resampling import ResamplingResult
 from offload.bench.trial import builder
-from offload.bench.trial.trial import visit
 from offload.suites import Case
 
 ACCURATE = Case("threads", "sleep_short_sync")  # its own clocks give the true rate of the pool
@@ -45,9 +45,9 @@ def measure_visits(visits: int) -> Path:
     cases = [ACCURATE] * ACCURATE_VISITS + [VARIED] * visits
     started = time.monotonic()
     for number, case in enumerate(cases, start=1):
-        made = builder.trial(folder.name, kind=VISIT, suite="check_method", round=number)
-        record = visit(case, "builtin", made, None, lambda *_: None)
-        journal.append(folder, record)
+        made = builder.trial(folder.name, kind=WINDOW, suite="check_method", round=number)
+        records = measure_round({0: case}, made, None, lambda *_: None, with_gil=False)
+        journal.append(folder, *records)
         if number % 10 == 0:
             left = (time.monotonic() - started) / number * (len(cases) - number)
             print(f"{number} of {len(cases)} visits, {duration(left)} left", file=sys.stderr)
@@ -79,7 +79,7 @@ def truth(record: Record) -> float | None:
 
 
 def _accuracy(records: Sequence[Record]) -> CheckResult:
-    found = rate.of_visits(records)
+    found = rate.of_windows(records)
     known = [true for r in records if (true := truth(r)) is not None]
     required = f"within {MAX_ERROR:.0%} of slots / mean slot time in the server"
     if found.value is None or not known:

@@ -1,30 +1,34 @@
-"""A run: every visit that is due, one at a time, each on disk before the next starts."""
+"""A run: every round and long run that is due, each on disk before the next starts."""
 
 from __future__ import annotations
 
 import fcntl
 import os
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from offload import prctl, upstream
+from offload.bench.experiments.block import measure_round
 from offload.bench.experiments.progress import Progress
 from offload.bench.records import journal, schedule
 from offload.bench.records.plan import Plan
-from offload.bench.records.record import VISIT, Record
-from offload.bench.records.schedule import Due
+from offload.bench.records.record import LONG, WINDOW, Record, Trial
+from offload.bench.records.schedule import Round
 from offload.bench.trial import builder, flags
-from offload.bench.trial.trial import visit
+from offload.bench.trial.trial import long_run
 from offload.errors import RunError, UserError
 from offload.registry import catalog
 from offload.suites import Case
 from offload.upstream import Upstream
 
+Held = Upstream | UserError | None
+
 
 def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
-    """Make all visits of a plan that its folder lacks; yield all records after each visit.
+    """Measure all that a plan wants and its folder lacks; yield all records after each step.
 
     Raises RunError when another process works on the same run.
     """
@@ -32,58 +36,92 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
     records = journal.read(folder) if (folder / journal.FILE).exists() else []
     with ExitStack() as stack:
         stack.enter_context(_alone(folder))
-        todo = schedule.due(plan, records)
-        if not todo:
+        if not schedule.due(plan, records) and not schedule.long_runs_due(plan, records):
             return
         held = _hold(stack) if _any_needs(plan.cases) else None
-        progress = stack.enter_context(Progress(plan, todo, records))
-        while todo:
-            for place, due in enumerate(todo):
-                progress.begin(due, todo[place:])
-                needs = catalog.find_task(due.case.task).needs_upstream
-                for record in _made(plan, folder, due, held if needs else None, records, progress):
-                    journal.append(folder, record)
-                    records.append(record)
-                    progress.done(record)
-                yield records
-            todo = schedule.due(plan, records)
+        progress = stack.enter_context(Progress(plan, records))
+        running = Running(plan, folder, held, records, progress)
+        for _ in running.rounds():
+            yield records
+        for _ in running.long_runs():
+            yield records
 
 
-def _made(
-    plan: Plan,
-    folder: Path,
-    due: Due,
-    needed: Upstream | UserError | None,
-    earlier: Sequence[Record],
-    progress: Progress,
-) -> Iterator[Record]:
-    """Make one visit, and retry it once if its flags are a reason to."""
-    driver = "builtin" if due.kind == VISIT else plan.driver or "builtin"
-    for attempt in (1, 2):
-        known = None if isinstance(needed, UserError) else needed
-        made = builder.trial(
-            folder.name,
-            kind=due.kind,
+@dataclass(frozen=True)
+class Running:
+    """A run under way; each step adds to `records`."""
+
+    plan: Plan
+    folder: Path
+    held: Held
+    records: list[Record]
+    progress: Progress
+
+    def rounds(self) -> Iterator[None]:
+        """Measure the rounds that are due, as far as they fit into the time."""
+        ends = time.monotonic() + (self.progress.left_for_rounds_s() or 0.0)
+        is_limited = self.plan.budget_s is not None
+        left_out: set[Round] = set()
+        while todo := schedule.due(self.plan, self.records, left_out):
+            for each in todo:
+                expected_s = self.progress.round_s(each.block)
+                if is_limited and time.monotonic() + expected_s > ends:
+                    left_out.add(each)
+                    continue
+                self._measure(each)
+                yield
+
+    def long_runs(self) -> Iterator[None]:
+        """Make the long runs of all cases that lack theirs."""
+        for place in schedule.long_runs_due(self.plan, self.records):
+            case = self.plan.cases[place]
+            self.progress.begin("long run", case.name)
+            needs = catalog.find_task(case.task).needs_upstream
+            known = self.held if needs and isinstance(self.held, Upstream) else None
+            driver = self.plan.driver or "builtin"
+            record = long_run(
+                case, driver, self._trial(LONG, place=place), known, self.progress.phase
+            )
+            self._keep([record])
+            yield
+
+    def _measure(self, due: Round) -> None:
+        """Measure one round, and retry it once if its flags are a reason to."""
+        places = schedule.places_of(self.plan, due.block, self.records)
+        cases = {place: self.plan.cases[place] for place in places}
+        for attempt in (1, 2):
+            self.progress.begin(f"round {due.number}", self.plan.title(due.block))
+            made = self._trial(WINDOW, block=due.block, round=due.number, attempt=attempt)
+            found = measure_round(cases, made, self.held, self.progress.phase, due.number == 1)
+            reasons = [reason for r in found for reason in flags.reasons(r, self.records)]
+            self._keep(found)
+            if not reasons:
+                return
+            self.progress.again(sorted({*reasons}))
+
+    def _keep(self, found: Sequence[Record]) -> None:
+        kept = []
+        for record in found:
+            more = (
+                *flags.of_tool(record, self.plan.missing),
+                *flags.of_bodies(record, self.records),
+            )
+            kept.append(replace(record, flags=record.flags + more))
+        journal.append(self.folder, *kept)
+        self.records.extend(kept)
+        self.progress.done(kept)
+
+    def _trial(self, kind: str, **known: int) -> Trial:
+        plan = self.plan
+        return builder.trial(
+            self.folder.name,
+            kind=kind,
             suite=plan.suite,
             seed=plan.seed,
-            round=due.round,
-            order=due.order,
-            attempt=attempt,
             quick=plan.quick,
             target=plan.target,
+            **known,
         )
-        if isinstance(needed, UserError):
-            facts = builder.case_facts(due.case, None)
-            record = builder.unavailable(made, facts, due.case.settings, needed)
-        else:
-            record = visit(due.case, driver, made, known, progress.phase, gil=due.round == 1)
-        doubts = (*flags.of_tool(record, plan.missing), *flags.of_bodies(record, earlier))
-        record = replace(record, flags=record.flags + doubts)
-        yield record
-        reasons = flags.reasons(record, earlier) if due.kind == VISIT else []
-        if not reasons:
-            return
-        progress.again(reasons)
 
 
 @contextmanager
@@ -102,7 +140,7 @@ def _alone(folder: Path) -> Iterator[None]:
 
 
 def _hold(stack: ExitStack) -> Upstream | UserError:
-    """Start the upstream, or say why the rows that need it have no figures."""
+    """Start the upstream, or return why the rows that need it have no figures."""
     try:
         return stack.enter_context(upstream.hold()).upstream
     except UserError as error:

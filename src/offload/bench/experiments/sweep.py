@@ -41,14 +41,14 @@ def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
 
 
 def fit(records: Sequence[Record], over: str) -> Sweep:
-    """Fit the rates of a sweep's visits; raise RunError when there are none."""
+    """Fit the rates of a sweep; raise RunError when there are none."""
     found: dict[int, list[Record]] = {}
-    for record in RunRecords(records).visits():
+    for record in RunRecords(records).windows():
         number = record.server.workers if over == WORKERS else record.case.users
         if number is not None:
             found.setdefault(number, []).append(record)
-    points = tuple((number, rate.of_visits(visits)) for number, visits in sorted(found.items()))
+    points = tuple((number, rate.of_windows(windows)) for number, windows in sorted(found.items()))
     known = [(float(number), e.value) for number, e in points if e.value is not None]
     if not known:
-        raise RunError("no visit of the sweep has a rate: fab report says why")
+        raise RunError("no window of the sweep has a rate: fab report says why")
     return Sweep(over, points, scaling.choose(known), tuple(records))

@@ -55,18 +55,17 @@ def check_writable() -> None:
         raise _unusable(RESULTS, error) from error
 
 
-def append(folder: Path, record: Record) -> None:
-    """Add one record, durably: one write to an O_APPEND descriptor, then fsync.
+def append(folder: Path, *records: Record) -> None:
+    """Add records, durably and together: one write to an O_APPEND descriptor, then fsync.
 
-    The machine that it was measured on is added to run.json, unless it stands there.
+    The machine that they were measured on is added to run.json, unless it stands there.
     """
     path = folder / FILE
     try:
-        name = machines.keep(folder, record.environment) if record.environment else None
-        record = replaced(record, trial=replaced(record.trial, machine=name))
+        lines = [to_line(_with_machine(folder, record)) for record in records]
         descriptor = os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT, 0o644)
         try:
-            _write(descriptor, path, to_line(record).encode() + b"\n")
+            _write(descriptor, path, "".join(f"{line}\n" for line in lines).encode())
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
@@ -136,6 +135,11 @@ def replace(path: Path, text: str) -> None:
         files.replace(path, text.encode())
     except OSError as error:
         raise _unusable(path, error) from error
+
+
+def _with_machine(folder: Path, record: Record) -> Record:
+    name = machines.keep(folder, record.environment) if record.environment else None
+    return replaced(record, trial=replaced(record.trial, machine=name))
 
 
 def _write(descriptor: int, path: Path, data: bytes) -> None:

@@ -10,6 +10,7 @@ from pathlib import Path
 
 from offload import files
 from offload.bench.records import machines
+from offload.bench.records.blocks import Block
 from offload.bench.stats import sequential
 from offload.errors import StorageError
 from offload.suites import Case, from_values
@@ -21,9 +22,12 @@ FILE = machines.FILE
 class Plan:
     """What a run measures: `cases` in the order of the table, in rounds whose order is of `seed`.
 
-    Each case has one long run with `driver`, unless it is None, and visits with `builtin` until
-    its rate is known to `target`, a share (None: 2 %, 5 % for quick and for slow cases). `missing`
-    says why `driver` is not the published tool, None when it is, or when the user chose it.
+    The cases of each of `blocks` are loaded side by side with `builtin`, round after round, until
+    the ratios of its pairs have verdicts, or without pairs until its rates are known to `target`, a
+    share (None: 2 %, 5 % for quick and for slow cases). No round is begun that does not end within
+    `budget_s` seconds of measuring (None: unlimited). Then each case has one long run with
+    `driver`, unless it is None. `missing` says why `driver` is not the published tool, None when it
+    is, or when the user chose it.
     """
 
     suite: str
@@ -33,17 +37,25 @@ class Plan:
     quick: bool = False
     target: float | None = None
     missing: str | None = None
+    blocks: tuple[Block, ...] = ()
+    budget_s: float | None = None
 
     @property
     def design(self) -> sequential.SequentialDesign:
-        """The numbers of visits at which the rate is analysed, and may be resolved."""
-        return sequential.QUICK if self.quick else sequential.NORMAL
+        """The numbers of rounds after which a block is analysed, and may be finished."""
+        return sequential.design(self.quick)
 
-    def order(self, round: int) -> list[Case]:  # noqa: A002 - the method's own word
-        """Return the cases in the order of one round: always the same for the same seed."""
-        cases = list(self.cases)
-        random.Random(f"{self.seed}-{round}").shuffle(cases)  # noqa: S311 - no secret
-        return cases
+    def cases_of(self, block: int) -> tuple[Case, ...]:
+        """Return the cases of a block, by its number."""
+        return tuple(self.cases[place] for place in self.blocks[block].cases)
+
+    def title(self, block: int) -> str:
+        """Return a short name of a block: what its cases have in common."""
+        cases = self.cases_of(block)
+        if len(cases) == 1:
+            return cases[0].name
+        tasks = list(dict.fromkeys(case.task for case in cases))
+        return f"{len(cases)} servers with {tasks[0]}{', ...' if tasks[1:] else ''}"
 
 
 def save(plan: Plan, folder: Path) -> None:
@@ -74,11 +86,16 @@ def load(folder: Path) -> Plan:
         values = json.loads(path.read_bytes())
         values.pop(machines.KEY, None)
         cases = tuple(from_values(case) for case in values.pop("cases"))
-        return Plan(cases=cases, **values)
+        blocks = tuple(_block(**block) for block in values.pop("blocks"))
+        return Plan(cases=cases, blocks=blocks, **values)
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}: this run cannot go on") from error
     except (ValueError, TypeError, KeyError) as error:
         raise StorageError(f"{path} is no plan of a run: {error}") from error
+
+
+def _block(cases: Sequence[int], pairs: Sequence[Sequence[int]]) -> Block:
+    return Block(tuple(cases), tuple((one, other) for one, other in pairs))
 
 
 def new_seed() -> int:

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from offload.flags import LOAD, Flag, Problem
 
 SCHEMA = 3
-VISIT, LONG, TEST, PAIR = "visit", "long", "test", "pair"
+WINDOW, LONG, TEST = "window", "long", "test"
 Facts = Mapping[str, object]
 
 
@@ -20,17 +20,19 @@ Facts = Mapping[str, object]
 class Trial:
     """When and why a trial was made.
 
-    Its `kind` is "visit", one of several by builtin in rounds whose order is of `seed`; "long", one
-    contiguous run of the published tool; "test", of a server that a user started; or "pair", a
-    slice of a comparison. `attempt` 2 is the automatic retry of a flagged visit: only the last
-    attempt counts. `quick` and `target` are its plan's. `phases` are seconds by phase. `machine`
-    names the machine among those of run.json.
+    Its `kind` is "window", one of several short loads by builtin in a `round` of a `block` (their
+    `order` follows from `seed`); "long", one contiguous run of the published tool; or "test", of a
+    server that a user started. `place` is that of the case in the plan. `attempt` 2 is the retry of
+    a flagged round: only the last attempt counts. `quick` and `target` are its plan's. `phases` are
+    seconds by phase. `machine` names the machine among those of run.json.
     """
 
     run: str
     utc: str
     kind: str = TEST
     suite: str | None = None
+    block: int | None = None
+    place: int | None = None
     round: int | None = None
     order: int | None = None
     seed: int | None = None
@@ -177,6 +179,7 @@ class HostUse:
     """What the machine did in the window: `busy_s` of all its CPUs, `own_cpu_s` of the bench.
 
     `others_cpu` is the share of its CPU that other processes took, `steal` the hypervisor's.
+    `python_s` and `memory_s` are its speed just before: the times of two fixed pieces of work.
     """
 
     busy_s: float | None = None
@@ -185,6 +188,8 @@ class HostUse:
     steal: float | None = None
     cpu_pressure: float | None = None
     load_average: tuple[float, ...] = ()
+    python_s: float | None = None
+    memory_s: float | None = None
 
 
 @dataclass(frozen=True)

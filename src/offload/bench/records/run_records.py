@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
-from offload.bench.records.record import PAIR, TEST, VISIT, Record
+from offload.bench.records.record import TEST, WINDOW, Record
 
 Value = Callable[[Record], float | None]
+Round = tuple[str, int | None, int | None]  # run, block, number
 
 
 @dataclass(frozen=True)
@@ -20,30 +22,45 @@ class RunRecords:
         """Return the records of one case, under any of its keys."""
         return RunRecords([record for record in self.records if record.key in keys])
 
+    def at(self, place: int) -> RunRecords:
+        """Return the records of the case at a place of the plan."""
+        return RunRecords([record for record in self.records if record.trial.place == place])
+
     def last_attempts(self) -> list[Record]:
-        """Return the last record of each trial: a retry replaces the attempt before it.
+        """Return the records without those that a retry of their round replaced."""
+        trials = [record.trial for record in self.records]
+        rounds = [
+            (record.key, trial.place, trial.run, trial.kind, trial.block, trial.round)
+            for record, trial in zip(self.records, trials, strict=True)
+        ]
+        last = dict(zip(rounds, (trial.attempt for trial in trials), strict=True))
+        return [
+            record
+            for record, key in zip(self.records, rounds, strict=True)
+            if record.trial.kind == TEST or record.trial.attempt == last[key]
+        ]
 
-        Manual load tests are trials of their own.
-        """
-        last: dict[tuple[object, ...], Record] = {}
-        for number, record in enumerate(self.records):
+    def windows(self) -> list[Record]:
+        """Return the last attempts of windows."""
+        return [record for record in self.last_attempts() if record.trial.kind == WINDOW]
+
+
+def by_round(windows: Sequence[Record], value: Value) -> Mapping[Round, float]:
+    """Return the geometric mean of a value over the windows of one case in each round.
+
+    Rounds in which no window has the value are left out, and so are values that are 0.
+    """
+    known: dict[Round, list[float]] = {}
+    for record in windows:
+        if found := value(record):
             trial = record.trial
-            which = number if trial.kind == TEST else trial.round
-            last[record.key, trial.run, trial.kind, which] = record
-        return list(last.values())
-
-    def visits(self) -> list[Record]:
-        """Return the last attempts of visits, and the slices of comparisons."""
-        return [r for r in self.last_attempts() if r.trial.kind in (VISIT, PAIR)]
+            known.setdefault((trial.run, trial.block, trial.round), []).append(found)
+    return {which: statistics.geometric_mean(values) for which, values in known.items()}
 
 
 def pairs_by_round(
     one: Sequence[Record], other: Sequence[Record], value: Value
 ) -> list[tuple[float, float]]:
-    """Return the values of two cases' trials of the same run and round, where both have one."""
-    others = {(r.trial.run, r.trial.round): found for r in other if (found := value(r))}
-    return [
-        (found, others[r.trial.run, r.trial.round])
-        for r in one
-        if (r.trial.run, r.trial.round) in others and (found := value(r))
-    ]
+    """Return the values of two cases in each round of one block in which both have one."""
+    first, second = by_round(one, value), by_round(other, value)
+    return [(found, second[which]) for which, found in first.items() if which in second]

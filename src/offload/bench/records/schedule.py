@@ -1,78 +1,122 @@
-"""The schedule: which visit is next, as it follows from a plan and the records so far.
+"""The schedule: which rounds are due, as it follows from a plan and the records so far.
 
-First every case has its long run, in the order of the table. Then every round visits each case
-once, in an order of its own, until the case is known well enough.
+The rounds of all blocks up to the next analysis are shuffled, so that none has the quietest time
+for itself. Each block goes on until it is finished; then every case has its long run.
 """
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import random
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from offload.bench.records import rate
+from offload.bench.records import comparison, rate
 from offload.bench.records.plan import Plan
-from offload.bench.records.record import LONG, VISIT, Record
+from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
-from offload.bench.stats.estimate import SLOW, Estimate
-from offload.suites import Case
+from offload.bench.stats.estimate import SLOW
+from offload.bench.stats.paired_test import UNRESOLVED
 
-ENOUGH = 60.0  # s of load, counted or not, after which a case stays unresolved
+ENOUGH = 60.0  # s of windows of one case, after which its block stays unresolved
 ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests a second
-ENOUGH_QUICK = 10.0  # the same with quick
-HOPELESS = 2  # records without a rate in a row, after which a case is not tried again
+HOPELESS = 2  # rounds without a rate, after which a case is not tried again
 
 
 @dataclass(frozen=True)
-class Due:
-    """A visit that is due: its `kind`, its `round` (0 for long runs) and `order` within it."""
+class Round:
+    """A round that is due: the number of its block, and its own, from 1."""
 
-    kind: str
-    round: int
-    order: int
-    case: Case
+    block: int
+    number: int
 
 
-def due(plan: Plan, records: Sequence[Record]) -> list[Due]:
-    """Return the visits that are still due in the first round that is not finished.
+def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -> list[Round]:
+    """Return the rounds that are due before the next analysis of any block, in their order.
 
-    Call it again when they are done: whether there is another round depends on their rates.
+    Call it again when they are done: whether there are more depends on their figures. Rounds that
+    are `left_out` are not due.
     """
-    made = {(record.trial.kind, record.trial.round, record.key) for record in records}
-    for number in range(plan.design.last + 1):
-        kind = VISIT if number else LONG
-        cases = plan.order(number) if number else plan.cases if plan.driver else ()
-        todo = [
-            Due(kind, number, order, case)
-            for order, case in enumerate(cases, start=1)
-            if (kind, number, case.key) not in made
-            and not is_finished(plan, before(records, case, number))
-        ]
-        if todo:
-            return todo
+    made = {(record.trial.block, record.trial.round) for record in records}
+    made |= {(each.block, each.number) for each in left_out}
+    for count in plan.design.counts:
+        numbers = {
+            block: [n for n in range(1, count + 1) if (block, n) not in made]
+            for block in range(len(plan.blocks))
+            if not is_finished(plan, block, records)
+        }
+        if any(numbers.values()):
+            return _shuffled(numbers, f"{plan.seed}-{count}")
     return []
 
 
-def before(records: Sequence[Record], case: Case, number: int) -> list[Record]:
-    """Return a case's last attempts of the rounds before `number`."""
-    own = RunRecords(records).of_case(case.key).last_attempts()
-    return [record for record in own if (record.trial.round or 0) < number]
+def long_runs_due(plan: Plan, records: Sequence[Record]) -> list[int]:
+    """Return the places of the cases that lack their long run, in the order of the table.
+
+    A case that could not be measured at all has none.
+    """
+    if plan.driver is None:
+        return []
+    done = {
+        record.trial.place
+        for record in records
+        if record.trial.kind == LONG or record.is_unavailable
+    }
+    return [place for place in range(len(plan.cases)) if place not in done]
 
 
-def is_finished(plan: Plan, own: Sequence[Record]) -> bool:
-    """Whether a case needs no further visit, by its records so far."""
-    visits = [record for record in own if record.trial.kind == VISIT]
-    if len(own) >= HOPELESS and all(record.result.rate is None for record in own[-HOPELESS:]):
+def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
+    """Whether a block needs no further round, by its records so far."""
+    own = [record for record in records if record.trial.block == number]
+    rounds = len({record.trial.round for record in own})
+    block = plan.blocks[number]
+    windows = {place: RunRecords(own).at(place).windows() for place in block.cases}
+    lost = {place for place, found in windows.items() if _is_hopeless(found)}
+    pairs = [pair for pair in block.pairs if not lost & {*pair}]
+    if lost == {*block.cases} or (block.pairs and not pairs):
         return True
-    if plan.driver is not None and own and own[0].is_unavailable:
+    if not plan.design.is_analysis(rounds):
+        return False
+    if any(_has_enough(windows[place]) for place in block.cases):
         return True
-    found = rate.of_visits(visits)
-    if found.resolved:
-        return True
-    loaded_s = sum(record.trial.phases.get("load", 0.0) for record in visits)
-    return found.n >= plan.design.counts[0] and loaded_s >= _enough_s(plan, found)
+    if block.pairs:
+        verdicts = [comparison.compare(windows[a], windows[b]).verdict for a, b in pairs]
+        is_known = all(verdict.outcome != UNRESOLVED for verdict in verdicts)
+        return is_known and (plan.target is None or _are_resolved(windows.values()))
+    if len(block.cases) > 1 and plan.budget_s is not None:
+        return False  # it has rounds for as long as there is time
+    return _are_resolved(found for place, found in windows.items() if place not in lost)
 
 
-def _enough_s(plan: Plan, found: Estimate) -> float:
-    if plan.quick:
-        return ENOUGH_QUICK
-    return ENOUGH_SLOW if found.value is not None and found.value < SLOW else ENOUGH
+def places_of(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
+    """Return the places of the cases of a block, without those that are not tried again."""
+    own = RunRecords([record for record in records if record.trial.block == number])
+    cases = plan.blocks[number].cases
+    return [place for place in cases if not _is_hopeless(own.at(place).windows())]
+
+
+def _are_resolved(all_windows: Iterable[Sequence[Record]]) -> bool:
+    return all(rate.of_windows(windows).resolved for windows in all_windows)
+
+
+def _is_hopeless(windows: Sequence[Record]) -> bool:
+    """Whether a case has had no rate in its last rounds."""
+    rounds: dict[int | None, bool] = {}
+    for record in windows:
+        known = rounds.get(record.trial.round, False)
+        rounds[record.trial.round] = known or bool(record.result.rate)
+    last = [*rounds.values()][-HOPELESS:]
+    return len(last) == HOPELESS and not any(last)
+
+
+def _has_enough(windows: Sequence[Record]) -> bool:
+    loaded_s = sum(record.trial.phases.get("load", 0.0) for record in windows)
+    found = rate.of_windows(windows).value
+    return loaded_s >= (ENOUGH_SLOW if found is not None and found < SLOW else ENOUGH)
+
+
+def _shuffled(numbers: Mapping[int, Sequence[int]], seed: str) -> list[Round]:
+    """Shuffle the rounds of blocks; those of one block keep their order."""
+    blocks = [block for block, own in numbers.items() for _ in own]
+    random.Random(seed).shuffle(blocks)  # noqa: S311 - no secret
+    following = {block: iter(own) for block, own in numbers.items()}
+    return [Round(block, next(following[block])) for block in blocks]

@@ -11,15 +11,16 @@ from offload.bench.stats import sequential, student_t
 
 EFFECT = 0.02  # the smallest difference that matters, as a share; 0.05 with `quick`
 FASTER, SLOWER, SAME, TINY, UNRESOLVED = "faster", "slower", "same", "tiny", "unresolved"
+DISTURBED = "disturbed"  # no verdict, whatever the pairs say: set by who knows the conditions
 
 
 @dataclass(frozen=True)
 class Verdict:
     """The comparison of B with A. Ratios are B over A: above 1, B is faster than A.
 
-    `outcome` is FASTER, SLOWER, SAME, TINY or UNRESOLVED. `low` and `high` are the ends of the
-    confidence interval of `ratio`, and `p` is the two-sided p value of this analysis alone. `sd` is
-    the standard deviation of the pairs' log-ratios, which is about a share. `more_pairs` estimates
+    `outcome` is FASTER, SLOWER, SAME, TINY, UNRESOLVED or DISTURBED. `low` and `high` are the ends
+    of the confidence interval of `ratio`, and `p` is the two-sided p value of this analysis alone.
+    `sd` is the standard deviation of the pairs' log-ratios, about a share. `more_pairs` estimates
     how many further pairs give an outcome: at least 1 if unresolved, else 0. Fields that need two
     pairs are None with fewer.
     """
@@ -36,12 +37,12 @@ class Verdict:
 
 def compare(
     pairs: Sequence[tuple[float, float]],
-    alpha: float = sequential.PAIRS.level,
+    alpha: float = sequential.NORMAL.level,
     effect: float = EFFECT,
 ) -> Verdict:
     """Compare the rates (A, B) of `pairs`, in the same unit.
 
-    Call this only at the counts of `sequential.PAIRS`: more analyses raise the error rate.
+    Call this only at the counts of `sequential.NORMAL`: more analyses raise the error rate.
     `effect` is a share, and its range is from 1 / (1 + effect) to 1 + effect. The outcome is the
     first that applies:
     faster, slower: the interval excludes 1, and the ratio is outside the range;
@@ -78,7 +79,7 @@ def additional_pairs(sd: float, done: int, effect: float = EFFECT) -> int:
     return max(1, math.ceil((2.1 * sd / effect) ** 2) - done)
 
 
-def holm(p_values: Sequence[float], alpha: float = sequential.PAIRS.level) -> list[bool]:
+def holm(p_values: Sequence[float], alpha: float = sequential.NORMAL.level) -> list[bool]:
     """Return which hypotheses Holm's method rejects, with a family-wise error rate of `alpha`.
 
     The default is the level of one analysis, which is 5 % over all analyses, as in `compare`. Use
@@ -94,7 +95,7 @@ def holm(p_values: Sequence[float], alpha: float = sequential.PAIRS.level) -> li
 
 
 def adjust_verdicts(
-    verdicts: Sequence[Verdict], alpha: float = sequential.PAIRS.level, effect: float = EFFECT
+    verdicts: Sequence[Verdict], alpha: float = sequential.NORMAL.level, effect: float = EFFECT
 ) -> list[Verdict]:
     """Return the verdicts of one table, in their order, corrected by `holm` for multiple testing.
 

@@ -84,7 +84,7 @@ def aa_test(
     rng = rng or random.Random(0)  # noqa: S311
     hits = 0
     for _ in range(comparisons):
-        drawn = _resample(pairs, rng, sequential.PAIRS.last)
+        drawn = _resample(pairs, rng, sequential.NORMAL.last)
         drawn = [(b, a) if rng.random() < 0.5 else (a, b) for a, b in drawn]
         hits += _final_outcome(drawn, effect) in (paired_test.FASTER, paired_test.SLOWER)
     low, high = student_t.binomial_interval(hits, comparisons)
@@ -132,8 +132,8 @@ def _final_estimate(
 def _final_outcome(pairs: Pairs, effect: float = paired_test.EFFECT) -> str:
     """Return the outcome at which a comparison stops."""
     outcome = paired_test.UNRESOLVED
-    for n in (count for count in sequential.PAIRS.counts if count <= len(pairs)):
-        outcome = paired_test.compare(pairs[:n], sequential.PAIRS.level, effect).outcome
+    for n in (count for count in sequential.NORMAL.counts if count <= len(pairs)):
+        outcome = paired_test.compare(pairs[:n], sequential.NORMAL.level, effect).outcome
         if outcome != paired_test.UNRESOLVED:
             break
     return outcome

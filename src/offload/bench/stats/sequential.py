@@ -4,12 +4,11 @@ Repeated analyses that stop at the first significant result have a higher error 
 them. Pocock 1977, Group sequential methods in the design and analysis of clinical trials, uses the
 same smaller level at every analysis, so that the overall error rate is 5 %.
 
-The levels of NORMAL and QUICK are solved for their unequal spacing with the recursive integration
-of Armitage, McPherson and Rowe 1969, Repeated significance tests on accumulating data;
-tests/stats/test_looks.py repeats this. PAIRS has the published level for four equal steps. The
-theory assumes a known variance; with t at these few degrees of freedom the overall error rate is
-5.5 % (NORMAL), 5.6 % (QUICK) and 6.0 % (PAIRS) [10^6 simulated runs each]. The final interval of a
-run misses the truth less often: in 1.6-4.2 % of runs, for visits that vary by 0.3-8 %.
+The level of QUICK is solved for its unequal spacing with the recursive integration of Armitage,
+McPherson and Rowe 1969, Repeated significance tests on accumulating data; tests/stats/test_looks.py
+repeats this. NORMAL has the published level for four equal steps. The theory assumes a known
+variance; with t at these few degrees of freedom the overall error rate is 6.0 % (NORMAL) and 5.6 %
+(QUICK) [10^6 simulated runs each].
 """
 
 from __future__ import annotations
@@ -45,6 +44,10 @@ class SequentialDesign:
         return n in self.counts
 
 
-NORMAL = SequentialDesign((5, 7, 10, 14, 20), 0.0162)  # visits of a case
-QUICK = SequentialDesign((3, 5, 7), 0.0234)  # visits of a case, with `quick`
-PAIRS = SequentialDesign((5, 10, 20, 40), 0.0182)  # pairs of two cases
+NORMAL = SequentialDesign((5, 10, 20, 40), 0.0182)  # rounds of a block
+QUICK = SequentialDesign((3, 5, 7), 0.0234)  # rounds of a block, with `quick`
+
+
+def design(is_quick: bool) -> SequentialDesign:
+    """Return the design of a run."""
+    return QUICK if is_quick else NORMAL

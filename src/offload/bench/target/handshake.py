@@ -13,13 +13,16 @@ from offload.errors import MachineError, StartError, UsageError, UserError
 from offload.flags import CANNOT_LOAD
 from offload.suites import Case
 
-READY = 12.0  # s from the start to the ready line, 10 of them for workers to import the task
+READY = 10.0  # s for a server and its workers to import the task
+REPORT = 2.0  # s more until its own error must have come
 UNANNOUNCED = "it listens but did not report it: call readiness.announce(port)"
 
 
-def read_ready_line(pid: int, pipe: int, case: Case, log: IO[bytes]) -> dict[str, object]:
+def read_ready_line(
+    pid: int, pipe: int, case: Case, log: IO[bytes], ready_s: float
+) -> dict[str, object]:
     """Wait for a server's ready line and return it; raise the server's own error or StartError."""
-    deadline = time.monotonic() + READY
+    deadline = time.monotonic() + ready_s + REPORT
     is_late = False
     try:
         for line in read_lines(pipe, deadline):
@@ -28,7 +31,7 @@ def read_ready_line(pid: int, pipe: int, case: Case, log: IO[bytes]) -> dict[str
             return line
     except TimeoutError:
         is_late = True
-    what = f"was not ready within {READY:.0f} s" if is_late else "ended before it was ready"
+    what = f"was not ready within {ready_s:.0f} s" if is_late else "ended before it was ready"
     log.seek(0)
     output = log.read().decode(errors="replace").strip().splitlines() or ["no output"]
     why = UNANNOUNCED if is_late and _listens(pid) else output[-1]

@@ -35,10 +35,13 @@ class Server:
 
     process: subprocess.Popen[bytes]
     pipe: int
+    log: IO[bytes]
+    ready_s: float
     facts: dict[str, object] = field(default_factory=dict)
     ending: dict[str, object] = field(default_factory=dict)
     cpu_s: float = 0.0
     left: bool = False
+    is_stopping: bool = False
 
     @property
     def url(self) -> str:
@@ -70,19 +73,33 @@ def start(case: Case, environment: Mapping[str, str]) -> Server:
 
     Raise StartError, or the error that the server reported.
     """
+    server = launch(case, environment)
+    try:
+        await_ready(server, case)
+    except BaseException:
+        stop(server)
+        raise
+    return server
+
+
+def launch(case: Case, environment: Mapping[str, str], ready_s: float = handshake.READY) -> Server:
+    """Start a case's server, which has `ready_s` seconds to become ready; see `await_ready`."""
     argv, settings = command(case, port=0)
     settings |= packages.environment(argv[0], catalog.find_server(case.server).needs)
-    with tempfile.TemporaryFile() as log:
-        server = _popen(argv, {**environment, **settings}, log)
-        try:
-            server.facts = handshake.read_ready_line(server.process.pid, server.pipe, case, log)
-        except BaseException:
-            stop(server)
-            raise
-        return server
+    settings["SERVER_READY_S"] = str(ready_s)
+    return _popen(argv, {**environment, **settings}, ready_s)
 
 
-def _popen(argv: list[str], environment: Mapping[str, str], log: IO[bytes]) -> Server:
+def await_ready(server: Server, case: Case) -> None:
+    """Wait until a server that was launched is ready; raise StartError or the server's error."""
+    with server.log as log:
+        server.facts = handshake.read_ready_line(
+            server.process.pid, server.pipe, case, log, server.ready_s
+        )
+
+
+def _popen(argv: list[str], environment: Mapping[str, str], ready_s: float) -> Server:
+    log = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the server is ready, or stopped
     reading, writing = os.pipe()
     pipe_settings = {"SERVER_READY_FD": str(writing), "SERVER_DIES_WITH": str(os.getpid())}
     try:
@@ -97,19 +114,26 @@ def _popen(argv: list[str], environment: Mapping[str, str], log: IO[bytes]) -> S
         )
     except OSError as error:
         os.close(reading)
+        log.close()
         raise MachineError(f"{argv[0]} does not start: {error.strerror}") from error
     finally:
         os.close(writing)
-    return Server(process, reading)
+    return Server(process, reading, log, ready_s)
+
+
+def request_stop(server: Server) -> None:
+    """Drain by SIGTERM to the server only; the caller must `stop` it."""
+    if server.process.returncode is None and not server.is_stopping:
+        server.process.send_signal(signal.SIGTERM)
+    server.is_stopping = True
 
 
 def stop(server: Server, drain: float = DRAIN) -> None:
-    """Drain by SIGTERM to the server only, then kill and reap the rest of its process group.
+    """Request the stop, then kill and reap the rest of the server's process group.
 
     After `drain` seconds a second signal stops the server immediately, without its last line.
     """
-    if server.process.returncode is None:
-        server.process.send_signal(signal.SIGTERM)
+    request_stop(server)
     if not _reap(server, drain) and server.process.returncode is None:
         server.process.send_signal(signal.SIGTERM)
     if not _reap(server, REAP):  # True immediately if no process is left
@@ -121,6 +145,7 @@ def stop(server: Server, drain: float = DRAIN) -> None:
         for line in read_lines(server.pipe, deadline=time.monotonic()):
             server.ending = line
     os.close(server.pipe)
+    server.log.close()
 
 
 def _reap(server: Server, timeout_s: float) -> bool:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 import psutil
 
@@ -21,15 +21,14 @@ SLOW_EVERY = 10  # counter readings per reading of memory, connections and membe
 class ResourceSampler:
     """Read a server's counters ten times per second, and its memory once, until `__exit__`.
 
-    Without a `pid` only the machine's own counters are read. With a `port` the server's kept
-    connections on it are counted.
+    Without a `pid` only the machine's own counters are read. The CPU time of `ours`, the pids of
+    the upstream and of idle servers, is added to this process's own. With a `port` the server's
+    kept connections on it are counted.
     """
 
-    def __init__(
-        self, pid: int | None, upstream: int | None = None, port: int | None = None
-    ) -> None:
+    def __init__(self, pid: int | None, ours: Sequence[int] = (), port: int | None = None) -> None:
         self._tree = None if pid is None else ProcessTree(pid)
-        self._upstream = _tree_of(upstream)
+        self._ours = [tree for each in ours if (tree := _tree_of(each)) is not None]
         self._port = port
         self._connections: tuple[int, ...] = ()
         self._series = CounterSeries()
@@ -88,21 +87,19 @@ class ResourceSampler:
 
     def _read(self) -> None:
         reading = host_counters.read()
-        own: float | None = time.process_time()
-        if self._upstream is not None:
-            used = self._upstream.counters()["cpu_s"]
-            own = None if used is None or own is None else own + used
-        reading["own_s"] = own
+        used = [tree.counters()["cpu_s"] for tree in self._ours]
+        known = [seconds for seconds in used if seconds is not None]
+        reading["own_s"] = time.process_time() + sum(known) if len(known) == len(used) else None
         if self._tree is not None:
             reading |= self._tree.counters()
             self._update_peaks(self._tree.sizes())
         self._series.add(time.monotonic(), reading)
 
     def _read_memory(self) -> None:
-        for tree in (self._tree, self._upstream):
-            if tree is not None:
-                tree.refresh()
+        for tree in self._ours:
+            tree.refresh()
         if self._tree is not None:
+            self._tree.refresh()
             self._update_peaks(self._tree.memory())
 
     def _count_connections(self) -> None:
@@ -128,10 +125,10 @@ _KEYS = (
 )
 
 
-def _tree_of(upstream: int | None) -> ProcessTree | None:
+def _tree_of(pid: int) -> ProcessTree | None:
     try:
-        return None if upstream is None else ProcessTree(upstream)
-    except StartError:  # the tasks will fail and report it
+        return ProcessTree(pid)
+    except StartError:  # it ended: an upstream's tasks will fail and report it
         return None
 
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 from urllib.parse import urljoin, urlsplit
@@ -49,16 +49,22 @@ class Loaded:
     problem: Problem | None
 
 
-def run(load: Load, driver: str, facts: Facts | None, upstream: Upstream | None) -> Loaded:
+def run(
+    load: Load,
+    driver: str,
+    facts: Facts | None,
+    upstream: Upstream | None,
+    neighbours: Sequence[int] = (),
+) -> Loaded:
     """Run `load` with `driver` while watching a server.
 
     `facts` are what the server reported when it was ready; None for a server that is not ours,
-    whose resources are unknown.
+    whose resources are unknown. `neighbours` are the pids of idle servers that are ours, too.
     """
-    ran, watch, meter, tries = _watched(load, driver, facts, upstream)
+    ran, watch, meter, tries = _watched(load, driver, facts, upstream, neighbours)
     flags: tuple[Flag, ...] = ()
     if ran.hung:  # siege does, about once in 22 short runs
-        ran, watch, meter, tries = _watched(load, driver, facts, upstream)
+        ran, watch, meter, tries = _watched(load, driver, facts, upstream, neighbours)
         flags = (Flag("hung", f"{driver} was killed and run again"),)
     measured = ran.result
     window = (measured.window_began, measured.window_ended)
@@ -154,14 +160,18 @@ def _tasks(inside: Facts) -> Tasks:
 
 
 def _watched(
-    load: Load, driver: str, facts: Facts | None, upstream: Upstream | None
+    load: Load,
+    driver: str,
+    facts: Facts | None,
+    upstream: Upstream | None,
+    neighbours: Sequence[int],
 ) -> tuple[LoadRun, ResourceSampler, GilSampler, int | None]:
     """Run the load once; return it with the server's counters and the upstream's requests."""
     tries = _tries(upstream)
     pid = None if facts is None else int(str(facts["pid"]))
-    below = None if upstream is None else upstream.pid
+    ours = [*neighbours, *([] if upstream is None else [upstream.pid])]
     port = urlsplit(load.url).port if load.keep_alive else None
-    with ResourceSampler(pid, below, port) as watch, GilSampler(facts or {}) as gil:
+    with ResourceSampler(pid, ours, port) as watch, GilSampler(facts or {}) as gil:
         ran = loads.run(load, driver)
     return ran, watch, gil, _growth(tries, _tries(upstream))
 

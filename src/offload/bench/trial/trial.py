@@ -1,4 +1,4 @@
-"""A trial: one fresh server of a case, loaded once, and the record of it."""
+"""A trial: the parts of every measurement, and the long run of one fresh server."""
 
 from __future__ import annotations
 
@@ -9,7 +9,6 @@ from dataclasses import dataclass, field, replace
 
 from offload import loads
 from offload.bench.records.record import (
-    VISIT,
     Baseline,
     CaseFacts,
     GilFacts,
@@ -25,7 +24,6 @@ from offload.bench.trial import (
     flags,
     load_phase,
     response_content,
-    single_request,
     stall,
     workload,
 )
@@ -38,7 +36,7 @@ from offload.registry import catalog
 from offload.suites import Case
 from offload.upstream import Upstream
 
-AGAIN = 2  # first requests of a visit, whose case had more of them in its long run
+AGAIN = 2  # first requests after the first round of a block, which had more of them
 Report = Callable[[str, float], object]
 
 
@@ -60,80 +58,60 @@ class Phases:
             self.seconds[name] = round(time.monotonic() - start, 3)
 
 
-def visit(
-    case: Case,
-    driver: str,
-    made: Trial,
-    upstream: Upstream | None,
-    report: Report,
-    gil: bool = False,
+def long_run(
+    case: Case, driver: str, made: Trial, upstream: Upstream | None, report: Report
 ) -> Record:
-    """Start, prime, warm, measure and stop a server; what goes wrong is the record's `problem`.
+    """Load a fresh server of a case once, with the published tool and for as long as it did.
 
-    With `gil` the record also has a task's GIL-hold fraction and its clocks alone, for which some
-    0.6 s of one user come first.
+    What goes wrong is the record's `problem`.
     """
     phases = Phases(report)
     case_facts = builder.case_facts(case, upstream)
     try:
-        record = _measured(case, case_facts, driver, made, upstream, phases, gil)
+        record = _loaded(case, case_facts, driver, made, upstream, phases)
     except UserError as error:
         record = builder.unavailable(made, case_facts, case.settings, error)
     return replace(record, trial=replace(made, phases=phases.seconds))
 
 
-def _measured(
+def _loaded(
     case: Case,
     case_facts: CaseFacts,
     driver: str,
     made: Trial,
     upstream: Upstream | None,
     phases: Phases,
-    gil: bool,
 ) -> Record:
-    variables = {} if upstream is None else upstream.environment()
-    if gil:
-        variables = {**variables, "SERVER_QUEUE_CLOCK": "1"}
     with phases.of("start", 1.0):
-        running = server.start(case, variables)
+        running = server.start(case, {} if upstream is None else upstream.environment())
     try:
         facts = builder.server_facts(running.facts)
         url = workload.url(running.url, case_facts)
         with phases.of("prime", 1.0):
             before, doubts = baseline(made, case_facts, url)
-        alone = SingleRequest()
-        if gil:
-            with phases.of("alone", single_request.SECONDS):
-                alone = single_request.measured(url, case_facts, running.facts, before)
-        if made.kind == VISIT:
-            load = workload.window(
-                url, case_facts, facts, before, bool(running.facts.get("serial"))
-            )
-            expected = load.warm + 3 * workload.cycle_s(case_facts, facts, before)
-        else:
-            load = workload.long(url, case_facts)
-            cycle_s = workload.cycle_s(case_facts, facts, before)
-            with phases.of("warm", cycle_s):
-                warm_up = workload.warm_up(url, case_facts, facts)
-                warmed = loads.run(warm_up, "builtin").result
-            expected = load.seconds or cycle_s * (load.requests or 0) / load.users
-            if warmed.problem:
-                doubts += (Flag("warm-up", warmed.problem),)
-        with phases.of("load", expected):
+        cycle_s = workload.cycle_s(case_facts, facts, before)
+        with phases.of("warm", cycle_s):
+            warmed = loads.run(workload.warm_up(url, case_facts, facts), "builtin").result
+        if warmed.problem:
+            doubts += (Flag("warm-up", warmed.problem),)
+        load = workload.long(url, case_facts)
+        with phases.of("load", load.seconds or cycle_s * (load.requests or 0) / load.users):
             loaded = load_phase.run(load, driver, running.facts, upstream)
     finally:
         with phases.of("stop", 1.0):
             server.stop(running, server.SHORT_DRAIN)
     facts, left = builder.ended(builder.with_gil(facts, loaded.gil_state), running)
-    record = built(made, case_facts, facts, before, alone, loaded, doubts)
+    record = built(made, case_facts, facts, before, SingleRequest(), loaded, doubts)
     return replace(record, flags=record.flags + left)
 
 
 def baseline(made: Trial, case: CaseFacts, url: str) -> tuple[Baseline, tuple[Flag, ...]]:
     """Send a fresh server its first requests; raise StartError unless it answers them well."""
     request = workload.request(case)
-    primed = prime(url, AGAIN if made.round else TIMES, request)
-    kept_s = stall.kept_s(url, primed.alone_s, request) if case.keep_alive else None
+    is_again = (made.round or 0) > 1
+    primed = prime(url, AGAIN if is_again else TIMES, request)
+    needs_kept = case.keep_alive and not is_again
+    kept_s = stall.kept_s(url, primed.alone_s, request) if needs_kept else None
     doubts: tuple[Flag, ...] = ()
     if not primed.stable and catalog.find_task(case.task).constants.get("STABLE", True):
         remedy = "set STABLE = False in the task's file if they should"

@@ -9,14 +9,16 @@ from urllib.parse import urljoin
 
 from offload.bench.records.record import Baseline, CaseFacts, ServerFacts
 from offload.bench.stats.estimate import SLOW
+from offload.bench.target.server import Server
 from offload.loads import Load
 from offload.suites import Request
 
 WARM = 0.5  # s of load, at least, that are not counted
-WINDOW = 1.5  # minimum, in s: more restarts narrow the interval more than longer windows do
+WINDOW = 1.5  # s, at least: more restarts narrow the interval more than longer windows do
 CYCLES = 2.0  # responses per user in a window, at least
+SHORT_WARM, SHORT_WINDOW = 0.3, 0.5  # the same beside other servers, whose ratio matters
 TINY = 1e-9  # s
-MANY, FEW = 20, 5  # responses in a window, at least; FEW below SLOW requests a second
+MANY, FEW = 20, 5  # responses in a window, at least; FEW beside others, or below SLOW a second
 
 
 def request(case: CaseFacts) -> Request:
@@ -30,21 +32,32 @@ def url(server: str, case: CaseFacts) -> str:
     return urljoin(server, request(case).path)
 
 
-def window(url: str, case: CaseFacts, server: ServerFacts, before: Baseline, serial: bool) -> Load:
+def window(
+    url: str,
+    case: CaseFacts,
+    server: ServerFacts,
+    before: Baseline,
+    running: Server,
+    is_beside_others: bool,
+) -> Load:
     """Return a load with a warm-up and a window of at least two responses per user.
 
+    Beside other servers of a block the window is shorter, for what matters there is the ratio.
     Serial servers: stop each user after its response, so that no backlog remains.
     """
     is_slow = case.users / max(cycle_s(case, server, before), TINY) < SLOW
-    return replace(
+    lasting = replace(
         load(url, case),
         seconds=WINDOW,
         warm=WARM,
         cycles=CYCLES,
         completions=FEW if is_slow else MANY,
         waits=not is_crowded(case, server),
-        refills=not serial,
+        refills=not running.facts.get("serial"),
     )
+    if not is_beside_others:
+        return lasting
+    return replace(lasting, seconds=SHORT_WINDOW, warm=SHORT_WARM, cycles=0.0, completions=FEW)
 
 
 def long(url: str, case: CaseFacts) -> Load:

@@ -26,9 +26,10 @@ REASONS_FOR_THREADS = {  # by the outcome of the pairs
 
 def sentences(result: GilCost) -> Iterator[str]:
     """Yield the conclusions from the figures, one sentence each."""
-    figures, visit, outcome = result.gil, result.visit, result.compared.verdict.outcome
-    delay = _loop_delay(visit)
-    if _has_no_gil(visit):
+    figures, window = result.gil, result.window
+    outcome = result.compared.found.verdict.outcome
+    delay = _loop_delay(window)
+    if _has_no_gil(window):
         yield from _free_threaded_advice(result)
     elif (finding := _reason_for_threads(outcome, figures.hold)) is None:
         yield _without_threads(result)
@@ -40,26 +41,26 @@ def sentences(result: GilCost) -> Iterator[str]:
         yield f"{finding}, but the task {delay}, which only a move out of the loop's process fixes."
     else:
         yield f"{finding}, but the task {delay}: move it out of the loop's process."
-    if delay is None and _is_late(visit):
+    if delay is None and _is_late(window):
         yield "The event loop was delayed, probably by a lack of CPU, not by the GIL."
     is_inflated = figures.inflation is not None and figures.inflation > HIGH_INFLATION
     if is_inflated or result.threads.switches > MANY_SWITCHES:
         yield "The threads slow each other down: several may be slower than one."
 
 
-def _has_no_gil(visit: Record) -> bool:
-    return visit.server.interpreter.get("gil_enabled") is False
+def _has_no_gil(window: Record) -> bool:
+    return window.server.interpreter.get("gil_enabled") is False
 
 
 def _free_threaded_advice(result: GilCost) -> Iterator[str]:
     """Yield the conclusions for a Python without a GIL, which cannot show the cost of the GIL."""
-    major, minor, *_ = str(result.visit.server.interpreter.get("python")).split(".")
+    major, minor, *_ = str(result.window.server.interpreter.get("python")).split(".")
     with_one = f"python={major}.{minor}t-gil"
     yield (
         "This Python has no GIL: threads use all cores. To measure the cost of a GIL, use another, "
         f"such as {with_one}."
     )
-    if result.compared.verdict.outcome == paired_test.FASTER:
+    if result.compared.found.verdict.outcome == paired_test.FASTER:
         yield f"{_slower_without_gil(result)}."
 
 
@@ -68,20 +69,20 @@ def _slower_without_gil(result: GilCost) -> str:
     return f"The rate in threads is {share:.0%} lower than in processes, but not because of the GIL"
 
 
-def _loop_delay(visit: Record) -> str | None:
+def _loop_delay(window: Record) -> str | None:
     """Return that the task delays the event loop, and whether C code is the cause; else None."""
-    rho, hold_s = visit.gil.utilisation.value, visit.gil.hold_p75_s
-    if _has_no_gil(visit):
+    rho, hold_s = window.gil.utilisation.value, window.gil.hold_p75_s
+    if _has_no_gil(window):
         return None
-    is_requested = (visit.tasks.slots or 1) > 1 and (rho or 0.0) >= SATURATED
+    is_requested = (window.tasks.slots or 1) > 1 and (rho or 0.0) >= SATURATED
     if hold_s is not None and hold_s > LONG_HOLD_S + (0.0 if is_requested else NO_WAITER_S):
         return "keeps the event loop waiting in calls that do not release the GIL"
     is_free = rho is not None and rho < LOW_UTILISATION and (hold_s or 0.0) <= LONG_HOLD_S
-    return "keeps the event loop waiting" if _is_late(visit) and not is_free else None
+    return "keeps the event loop waiting" if _is_late(window) and not is_free else None
 
 
-def _is_late(visit: Record) -> bool:
-    return visit.tasks.loop_lag_p99_ms is not None and visit.tasks.loop_lag_p99_ms > LATE_MS
+def _is_late(window: Record) -> bool:
+    return window.tasks.loop_lag_p99_ms is not None and window.tasks.loop_lag_p99_ms > LATE_MS
 
 
 def _reason_for_threads(outcome: str, hold: float | None) -> str | None:
@@ -94,13 +95,13 @@ def _reason_for_threads(outcome: str, hold: float | None) -> str | None:
 def _without_threads(result: GilCost) -> str:
     """Return the conclusion from the pairs or h if these are no reason to use threads."""
     hold, (cost, *_) = result.gil.hold, result.cost
-    if result.compared.verdict.outcome == paired_test.FASTER:
+    if result.compared.found.verdict.outcome == paired_test.FASTER:
         if hold is not None and hold < LOW_HOLD and cost is not None and cost < LOW_COST:
             return f"{_slower_without_gil(result)}, which the task hardly holds."
         return "Threads lose: use processes, interpreters or a free-threaded build."
     if hold is None:
         return "The pairs are unresolved, and h is unknown."
-    cores = result.visit.environment.get("cores")
+    cores = result.window.environment.get("cores")
     if isinstance(cores, int) and hold > 1 / cores:
         return (
             f"The pairs are unresolved, but the task holds the GIL for more than 1/{cores} of its "

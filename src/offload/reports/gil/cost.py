@@ -12,13 +12,13 @@ from offload.reports.gil import advice
 
 def text(result: GilCost) -> str:
     """Render the figures, and the advice below them."""
-    figures, visit = result.gil, result.visit
+    figures, window = result.gil, result.window
     cost, low, high = result.cost
-    hold_ms = None if visit.gil.hold_p75_s is None else 1000 * visit.gil.hold_p75_s
-    workers, threads = _count(visit, "worker"), _count(visit, "thread")
-    processes = _count(visit, "process", "es")
-    head = f"{visit.case.task}, {workers}, Python {provenance.python_name(visit)}"
-    if (importer := provenance.gil_enabled_by(visit)) is not None:
+    hold_ms = None if window.gil.hold_p75_s is None else 1000 * window.gil.hold_p75_s
+    workers, threads = _count(window, "worker"), _count(window, "thread")
+    processes = _count(window, "process", "es")
+    head = f"{window.case.task}, {workers}, Python {provenance.python_name(window)}"
+    if (importer := provenance.gil_enabled_by(window)) is not None:
         head += f": {importer} turned the GIL on"
     lines = [
         ("h", _share(figures.hold), "share of a task alone in which the GIL is held"),
@@ -31,7 +31,7 @@ def text(result: GilCost) -> str:
         ("switches", _number(result.threads.switches), "context switches per call in threads"),
         (
             "loop lag",
-            _milliseconds(visit.tasks.loop_lag_p99_ms),
+            _milliseconds(window.tasks.loop_lag_p99_ms),
             "p99 of the event loop with threads under load",
         ),
         ("C", _interval(cost, low, high), "1 - threads / processes, rates over HTTP"),
@@ -42,7 +42,7 @@ def text(result: GilCost) -> str:
     unknown = [
         name for name, value in (("h", figures.hold), ("rho", figures.utilisation)) if value is None
     ]
-    why = f"\nunknown: {' and '.join(unknown)}: {visit.gil.why}" if unknown else ""
+    why = f"\nunknown: {' and '.join(unknown)}: {window.gil.why}" if unknown else ""
     advice_text = " ".join(advice.sentences(result))
     last = "\n".join([advice_text, *_flags(result), f"records: {result.compared.folder}"])
     return f"{head}\n\n{table}{why}\n\n{last}"
@@ -50,12 +50,12 @@ def text(result: GilCost) -> str:
 
 def as_json(result: GilCost) -> str:
     """Return the figures as a JSON object; unknown values are null."""
-    figures, visit = result.gil, result.visit
+    figures, window = result.gil, result.window
     cost, low, high = result.cost
     return json.dumps(
         {
-            "task": visit.case.task,
-            "workers": visit.tasks.slots,
+            "task": window.case.task,
+            "workers": window.tasks.slots,
             "h": figures.hold,
             "rho": figures.utilisation,
             "gamma": figures.wait_share,
@@ -64,14 +64,14 @@ def as_json(result: GilCost) -> str:
             "s_processes": result.processes.ratio,
             "switches": result.threads.switches,
             "gil_switches": figures.switches,
-            "hold_p75_s": visit.gil.hold_p75_s,
+            "hold_p75_s": window.gil.hold_p75_s,
             "cost": cost,
             "cost_low": low,
             "cost_high": high,
             "cost_direct": result.cost_direct,
-            "loop_lag_p99_ms": visit.tasks.loop_lag_p99_ms,
-            "unavailable": visit.gil.why,
-            "interpreter": dict(visit.server.interpreter),
+            "loop_lag_p99_ms": window.tasks.loop_lag_p99_ms,
+            "unavailable": window.gil.why,
+            "interpreter": dict(window.server.interpreter),
             "follows": list(advice.sentences(result)),
             "flags": _flags(result),
         },
@@ -80,12 +80,12 @@ def as_json(result: GilCost) -> str:
 
 
 def _flags(result: GilCost) -> list[str]:
-    """Return the warnings on the visit and the pairs."""
-    return warnings.count_flags([result.visit, *result.compared.records], "records")
+    """Return the warnings on the windows."""
+    return warnings.count_flags(result.compared.records, "records")
 
 
-def _count(visit: Record, noun: str, ending: str = "s") -> str:
-    return f"{visit.tasks.slots} {noun}{'' if visit.tasks.slots == 1 else ending}"
+def _count(window: Record, noun: str, ending: str = "s") -> str:
+    return f"{window.tasks.slots} {noun}{'' if window.tasks.slots == 1 else ending}"
 
 
 def _share(value: float | None) -> str:

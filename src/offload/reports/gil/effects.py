@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from tabulate import tabulate
 
+from offload.bench.records import comparison
 from offload.bench.records.capacity import SHORT
+from offload.bench.records.comparison import Comparison
 from offload.bench.records.record import TEST, Record
-from offload.bench.records.run_records import pairs_by_round
-from offload.bench.stats import gil, operational_laws, paired_test, sequential
+from offload.bench.stats import gil, operational_laws, paired_test
 from offload.bench.stats.paired_test import Verdict
 from offload.reports import provenance
 from offload.reports.rows import Row
@@ -31,20 +32,25 @@ HEAD = (
 
 @dataclass(frozen=True)
 class Effect:
-    """One task in `threads` and in `processes`, with the verdict on their visits, paired by round.
+    """One task in `threads` and in `processes`, `compared` in the rounds of their block.
 
-    `pool` is the highest rate in requests/s that the workers allow. Without visits, the verdict
-    compares one run of each and has no interval.
+    `pool` is the highest rate in requests/s that the workers allow. Without rounds the comparison
+    is of one run of each and has no interval.
     """
 
     threads: Row
     processes: Row
-    verdict: Verdict
+    compared: Comparison
     pool: float | None
 
     @property
+    def verdict(self) -> Verdict:
+        """The verdict at the level of one comparison."""
+        return self.compared.verdict
+
+    @property
     def ratio(self) -> float:
-        """The rate in processes over the rate in threads, paired by round if possible."""
+        """The rate in processes over the rate in threads, from the rounds if there are some."""
         return self.verdict.ratio or 0.0
 
     @property
@@ -54,13 +60,15 @@ class Effect:
 
     @property
     def reading(self) -> str:
-        """The conclusion in a few words, if the visits support one."""
+        """The conclusion in a few words, if the rounds support one."""
         lower = min(self.threads.rate or 0.0, self.processes.rate or 0.0)
         if self.pool and lower >= AT_CEILING * self.pool:
             return f"the pool of {self.threads.first.server.workers} is the limit, not the GIL"
         if self.verdict.low is None:
             return "once: no verdict"
         outcome = self.verdict.outcome
+        if outcome == paired_test.DISTURBED:
+            return f"disturbed: {self.compared.disturbed}"
         if outcome == paired_test.FASTER:
             return "processes are faster"
         if outcome == paired_test.SLOWER:
@@ -76,13 +84,7 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
         for (server, *load), threads in newest.items()
         if server == "threads" and ("processes", *load) in newest
     ]
-    verdicts = paired_test.adjust_verdicts(
-        [_verdict(*pair) for pair in pairs], sequential.NORMAL.level
-    )
-    found = [
-        Effect(*pair, verdict, _pool(pair[0]))
-        for pair, verdict in zip(pairs, verdicts, strict=True)
-    ]
+    found = [Effect(*pair, _compare(*pair), _pool(pair[0])) for pair in pairs]
     return sorted(found, key=lambda effect: -effect.ratio)
 
 
@@ -137,10 +139,10 @@ def _comparison_key(r: Record) -> tuple[object, ...]:
     return (r.case.server, *load, *provenance.provenance_of(r))
 
 
-def _verdict(threads: Row, processes: Row) -> Verdict:
-    """Compare visits paired by round; a ratio of one run each has no interval."""
-    pairs = pairs_by_round(threads.visits, processes.visits, lambda record: record.result.rate)
-    if len(pairs) > 1:
-        return paired_test.compare(pairs, sequential.NORMAL.level)
+def _compare(threads: Row, processes: Row) -> Comparison:
+    """Compare the windows by round; a ratio of one run each has no interval."""
+    found = comparison.compare(threads.windows, processes.windows)
+    if found.verdict.pairs:
+        return found
     ratio = (processes.rate or 0.0) / (threads.rate or 1.0)
-    return Verdict(paired_test.UNRESOLVED, ratio, None, None, len(pairs), None, None)
+    return Comparison(Verdict(paired_test.UNRESOLVED, ratio, None, None, 0, None, None))

@@ -19,7 +19,6 @@ from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
 
 QUIET = 0.05  # s without a new request until connections are closed; a guess
-READY = 10.0  # s for all workers to import the application
 
 
 def serve(
@@ -122,8 +121,10 @@ class _Supervisor(Multiprocess):
     def init_processes(self) -> None:
         super().init_processes()
         for process in self.processes:
-            if not process.wait_until_ready(READY):
+            if not process.wait_until_ready(readiness.LIMIT):
                 self.terminate_all()
-                raise StartError(f"a worker was not ready within {READY:.0f} s: see its output")
+                raise StartError(
+                    f"a worker was not ready within {readiness.LIMIT:.0f} s: see its output"
+                )
         probe.facts["worker_pids"] = sorted(process.pid or 0 for process in self.processes)
         readiness.announce(self.sockets[0].getsockname()[1])

@@ -19,7 +19,6 @@ from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
 from offload.serving.pools import pool_workers
 
-READY = 10.0  # s until all processes serve
 PAUSE = 0.05  # s before a dead process is replaced, so that failing starts use no CPU
 
 
@@ -53,11 +52,11 @@ class _Parent:
 
     def wait_until_ready(self) -> None:
         """Wait until all children serve; raise StartError."""
-        until = time.monotonic() + READY
+        until = time.monotonic() + readiness.LIMIT
         for _ in range(len(self._pids)):
             timeout = max(0.0, until - time.monotonic())
             if not select.select([self._ready_reader], [], [], timeout)[0]:
-                raise StartError(f"the processes were not ready within {READY:.0f} s")
+                raise StartError(f"the processes were not ready within {readiness.LIMIT:.0f} s")
             os.read(self._ready_reader, 1)
 
     def wait(self) -> None:

@@ -11,6 +11,8 @@ from offload import files
 from offload.errors import StorageError, UserError
 from offload.serving.metrics import gil_state, loop_lag, probe
 
+LIMIT = float(os.environ.get("SERVER_READY_S", "10"))  # s until all workers have started
+
 
 def announce(port: int) -> None:
     """Report that the server listens on `port`, with the facts of `probe`.

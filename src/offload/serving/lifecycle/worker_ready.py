@@ -15,7 +15,6 @@ from offload.errors import StartError
 from offload.serving.lifecycle import readiness
 from offload.serving.lifecycle.stop_signal import exit_now
 
-READY = 10.0  # s until all processes have loaded the application
 POLL = 0.005  # s: external servers do not report when their last worker has started
 FOLDER, TASK = "SERVER_BEGUN", "SERVER_TASK"
 
@@ -36,11 +35,11 @@ def report() -> str:
 
 
 def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: int) -> None:
-    until = time.monotonic() + READY
+    until = time.monotonic() + readiness.LIMIT
     with folder:
         while len([*Path(folder.name).iterdir()]) < processes or not _listens(port):
             if time.monotonic() > until:
-                what = f"the server's processes were not ready within {READY:.0f} s"
+                what = f"the server's processes were not ready within {readiness.LIMIT:.0f} s"
                 readiness.fail(StartError(what))
                 folder.cleanup()
                 exit_now(4)
@@ -49,6 +48,9 @@ def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: in
 
 
 def _listens(port: int) -> bool:
-    with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), READY):
+    with (
+        contextlib.suppress(OSError),
+        socket.create_connection(("127.0.0.1", port), readiness.LIMIT),
+    ):
         return True
     return False

@@ -1,0 +1,189 @@
+"""One round of a block: its servers start together, are loaded one after the other, and stop.
+
+    start all -> first requests to each -> windows: A B C, C B A -> stop all -> records
+
+The windows follow each other in a random order and then in its reverse, so that whatever changes
+on the machine meanwhile affects all cases alike. Every round has fresh servers, so that no single
+start decides. Idle servers use no CPU.
+"""
+
+from __future__ import annotations
+
+import random
+import time
+from collections.abc import Mapping, Sequence
+from contextlib import ExitStack
+from dataclasses import dataclass, replace
+
+from offload.bench.records.record import (
+    Baseline,
+    CaseFacts,
+    Memory,
+    Record,
+    ServerFacts,
+    Trial,
+)
+from offload.bench.target import handshake, server
+from offload.bench.target.server import Server
+from offload.bench.telemetry import machine_speed
+from offload.bench.trial import builder, load_phase, single_request, workload
+from offload.bench.trial.single_request import SingleRequest
+from offload.bench.trial.trial import Phases, Report, baseline, built
+from offload.errors import UserError
+from offload.flags import Flag
+from offload.registry import catalog
+from offload.suites import Case
+from offload.upstream import Upstream
+
+READY_A_WORKER = 0.5  # s that each worker of the block adds to the time to become ready
+WORKERS = 4  # of a server that does not say
+
+
+@dataclass(frozen=True)
+class Started:
+    """A case of the round and its server; the server may not be ready yet."""
+
+    place: int
+    case: Case
+    facts: CaseFacts
+    upstream: Upstream | None
+    running: Server
+
+    def unavailable(self, made: Trial, error: UserError) -> Record:
+        """Return the record of a case that could not be measured."""
+        made = replace(made, place=self.place)
+        return builder.unavailable(made, self.facts, self.case.settings, error)
+
+
+@dataclass(frozen=True)
+class Primed:
+    """A server that has answered its first requests."""
+
+    started: Started
+    url: str
+    facts: ServerFacts
+    before: Baseline
+    alone: SingleRequest
+    flags: tuple[Flag, ...]
+
+    def window(self, made: Trial, neighbours: Sequence[int]) -> Record:
+        """Load it once; `neighbours` are the pids of the other servers of the block."""
+        speed = machine_speed.measure()
+        case, running = self.started.facts, self.started.running
+        load = workload.window(self.url, case, self.facts, self.before, running, bool(neighbours))
+        started = time.monotonic()
+        loaded = load_phase.run(load, "builtin", running.facts, self.started.upstream, neighbours)
+        load_s = round(time.monotonic() - started, 3)
+        made = replace(made, place=self.started.place, phases={"load": load_s})
+        facts = builder.with_gil(self.facts, loaded.gil_state)
+        resources = loaded.resources
+        host = replace(resources.host, python_s=speed.python_s, memory_s=speed.memory_s)
+        memory = Memory() if neighbours else resources.memory  # neighbours share its pages
+        loaded = replace(loaded, resources=replace(resources, host=host, memory=memory))
+        return built(made, case, facts, self.before, self.alone, loaded, self.flags)
+
+
+def measure_round(
+    cases: Mapping[int, Case],
+    made: Trial,
+    upstream: Upstream | UserError | None,
+    report: Report,
+    with_gil: bool,
+) -> list[Record]:
+    """Measure one round of a block; return the records of its windows, in the order of the cases.
+
+    `cases` are by their places in the plan, which the records have too. A case
+    that could not be measured has one record with its problem.
+    """
+    phases = Phases(report)
+    records: dict[int, list[Record]] = {}
+    with ExitStack() as stack:
+        with phases.of("start", 1.0):
+            servers = _started(stack, cases, made, upstream, with_gil, records)
+        members: dict[int, Primed] = {}
+        with phases.of("prime", float(len(servers))):
+            for place, started in servers.items():
+                try:
+                    members[place] = _primed(started, made, with_gil)
+                except UserError as error:
+                    records[place] = [started.unavailable(made, error)]
+        for number, place in enumerate(_order(members, made), start=1):
+            pids = [m.started.running.process.pid for p, m in members.items() if p != place]
+            with phases.of("load", workload.WINDOW):
+                record = members[place].window(replace(made, order=number), pids)
+            records.setdefault(place, []).append(record)
+        with phases.of("stop", 1.0):
+            for started in servers.values():
+                server.request_stop(started.running)
+            stack.close()
+    return [
+        _complete(record, servers[place].running if place in members else None, phases)
+        for place in cases
+        for record in records[place]
+    ]
+
+
+def _started(
+    stack: ExitStack,
+    cases: Mapping[int, Case],
+    made: Trial,
+    upstream: Upstream | UserError | None,
+    with_gil: bool,
+    records: dict[int, list[Record]],
+) -> dict[int, Started]:
+    """Launch the servers of all cases, then wait for each; add the records of those that fail."""
+    workers = [case.settings.get("workers", WORKERS) for case in cases.values()]
+    ready_s = handshake.READY + READY_A_WORKER * sum(int(str(count)) for count in workers)
+    servers: dict[int, Started] = {}
+    for place, case in cases.items():
+        needed = upstream if catalog.find_task(case.task).needs_upstream else None
+        known = None if isinstance(needed, UserError) else needed
+        facts = builder.case_facts(case, known)
+        try:
+            if isinstance(needed, UserError):
+                raise needed
+            variables = {} if known is None else dict(known.environment())
+            if with_gil:
+                variables["SERVER_QUEUE_CLOCK"] = "1"
+            running = server.launch(case, variables, ready_s)
+        except UserError as error:
+            records[place] = [
+                builder.unavailable(replace(made, place=place), facts, case.settings, error)
+            ]
+            continue
+        stack.callback(server.stop, running, server.SHORT_DRAIN)
+        servers[place] = Started(place, case, facts, known, running)
+    for place, started in [*servers.items()]:
+        try:
+            server.await_ready(started.running, started.case)
+        except UserError as error:
+            records[place] = [servers.pop(place).unavailable(made, error)]
+    return servers
+
+
+def _primed(started: Started, made: Trial, with_gil: bool) -> Primed:
+    """Send a server its first requests; with the GIL meter then some by one user."""
+    url = workload.url(started.running.url, started.facts)
+    before, flags = baseline(made, started.facts, url)
+    alone = SingleRequest()
+    if with_gil:
+        alone = single_request.measured(url, started.facts, started.running.facts, before)
+    facts = builder.server_facts(started.running.facts)
+    return Primed(started, url, facts, before, alone, flags)
+
+
+def _order(members: Mapping[int, Primed], made: Trial) -> list[int]:
+    """Return a random order and its reverse; a single case has one window."""
+    rng = random.Random(f"{made.seed}-{made.block}-{made.round}")  # noqa: S311 - no secret
+    order = rng.sample([*members], len(members))
+    return order + order[::-1] if len(order) > 1 else order
+
+
+def _complete(record: Record, stopped: Server | None, phases: Phases) -> Record:
+    """Add what is known at the end of the round: the server's ending and the common phases."""
+    common = {name: seconds for name, seconds in phases.seconds.items() if name != "load"}
+    trial = replace(record.trial, phases={**common, **record.trial.phases})
+    if stopped is None:
+        return replace(record, trial=trial)
+    facts, left = builder.ended(record.server, stopped)
+    return replace(record, trial=trial, server=facts, flags=record.flags + left)

@@ -1,0 +1,94 @@
+"""Blocks: the cases of a plan that are compared, which are started together."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from offload.suites import Case
+
+MOST = 8  # servers at once: more of them fill the memory of a small machine
+Pair = tuple[int, int]
+
+
+@dataclass(frozen=True)
+class Block:
+    """The `cases` of one block and the `pairs` whose ratios are wanted, as places in the plan.
+
+    The ratio of a pair is its second case over its first. A block without pairs measures rates.
+    """
+
+    cases: tuple[int, ...]
+    pairs: tuple[Pair, ...] = ()
+
+
+def form(
+    cases: Sequence[Case],
+    pairs: Iterable[tuple[Case, Case]] = (),
+    alone: Iterable[Case] = (),
+) -> tuple[Block, ...]:
+    """Divide cases into blocks, in the order of their first cases.
+
+    Cases of the same task and request belong together, and so do the cases of a wanted pair, which
+    are ignored unless both are among `cases`. A group of more than MOST is divided into blocks that
+    share its first case; a pair whose cases are then apart gets a block of its own. Each case that
+    is wanted `alone`, for its memory, has one more block of its own.
+    """
+    places = {_identity(case): place for place, case in enumerate(cases)}
+    keys = [(places.get(_identity(one)), places.get(_identity(other))) for one, other in pairs]
+    wanted = [(a, b) for a, b in keys if a is not None and b is not None and a != b]
+    wanted = list(dict.fromkeys([*wanted, *_executors(cases)]))
+    groups = _groups(cases, wanted)
+    blocks = [block for group in groups for block in _blocks(group, wanted)]
+    own = dict.fromkeys(places.get(_identity(case)) for case in alone)
+    return (*blocks, *(Block((place,)) for place in own if place is not None))
+
+
+def _executors(cases: Sequence[Case]) -> list[Pair]:
+    """Return the pairs of threads and processes with the same task, load and settings."""
+    threads = {_load(case): n for n, case in enumerate(cases) if case.server == "threads"}
+    return [
+        (threads[_load(case)], n)
+        for n, case in enumerate(cases)
+        if case.server == "processes" and _load(case) in threads
+    ]
+
+
+def _groups(cases: Sequence[Case], pairs: Sequence[Pair]) -> list[list[int]]:
+    """Return the places of cases that belong together, directly or through others."""
+    first: dict[tuple[object, ...], int] = {}
+    same_work = [(first.setdefault(_work(case), n), n) for n, case in enumerate(cases)]
+    group_of = [*range(len(cases))]
+    for one, other in (*same_work, *pairs):
+        low, high = sorted((group_of[one], group_of[other]))
+        group_of = [low if group == high else group for group in group_of]
+    groups: dict[int, list[int]] = {}
+    for place, group in enumerate(group_of):
+        groups.setdefault(group, []).append(place)
+    return [*groups.values()]
+
+
+def _blocks(group: Sequence[int], wanted: Sequence[Pair]) -> list[Block]:
+    first, *rest = group
+    parts = [group]
+    if len(group) > MOST:
+        parts = [[first, *rest[n : n + MOST - 1]] for n in range(0, len(rest), MOST - 1)]
+    own = [pair for pair in wanted if pair[0] in group]
+    together = [pair for pair in own if any({*pair} <= {*part} for part in parts)]
+    blocks = [
+        Block(tuple(part), tuple(pair for pair in together if {*pair} <= {*part})) for part in parts
+    ]
+    return blocks + [Block(pair, (pair,)) for pair in own if pair not in together]
+
+
+def _work(case: Case) -> tuple[object, ...]:
+    return (case.task, case.path, str(case.request))
+
+
+def _load(case: Case) -> tuple[object, ...]:
+    settings = tuple(sorted((key, str(value)) for key, value in case.settings.items()))
+    return (_work(case), case.users, case.keep_alive, case.python, settings)
+
+
+def _identity(case: Case) -> tuple[object, ...]:
+    return (*case.key, case.clients)

@@ -1,0 +1,96 @@
+"""The comparison of two cases, from the windows of the rounds that they have in common."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from offload.bench.records.record import Record
+from offload.bench.records.run_records import Value, pairs_by_round
+from offload.bench.stats import paired_test, sequential
+from offload.bench.stats.paired_test import DISTURBED, FASTER, SAME, SLOWER, UNRESOLVED, Verdict
+from offload.flags import Flag
+
+EFFECT, ROUGH = paired_test.EFFECT, 0.05  # the smallest difference that matters; ROUGH with quick
+MAX_OTHERS = 1 / 3  # of the machine's CPU, in half of the windows
+MAX_STEAL = 0.05  # of the machine's CPU, in half of the windows
+MAX_APART = 0.10  # of the machine's CPU, between the means of the two cases
+CLIENT_BOUND = "client-bound"
+
+
+@dataclass(frozen=True)
+class Comparison:
+    """The verdict on a case `other` against a case `one`.
+
+    `disturbed` says what makes the measurement invalid, None if nothing does. With `at_least` the
+    load tool limited the faster case: the true difference is as large, or larger.
+    """
+
+    verdict: Verdict
+    disturbed: Flag | None = None
+    at_least: bool = False
+
+
+def rate_of(record: Record) -> float | None:
+    """Return the rate of a window, in requests a second."""
+    return record.result.rate
+
+
+def compare(one: Sequence[Record], other: Sequence[Record], value: Value = rate_of) -> Comparison:
+    """Compare a value of the windows of two cases, paired by round, at the level of their run."""
+    is_quick = any(record.trial.quick for record in one)
+    found = paired_test.compare(
+        pairs_by_round(one, other, value),
+        sequential.design(is_quick).level,
+        ROUGH if is_quick else EFFECT,
+    )
+    if flag := disturbance(one, other):
+        return Comparison(replace(found, outcome=DISTURBED), flag)
+    if value is not rate_of:
+        return Comparison(found)
+    bound = is_client_bound(one), is_client_bound(other)
+    if found.outcome == SAME and any(bound):
+        return Comparison(replace(found, outcome=UNRESOLVED))
+    if found.outcome in (FASTER, SLOWER):
+        faster, slower = bound[::-1] if found.outcome == FASTER else bound
+        if slower:  # its true rate is unknown
+            return Comparison(replace(found, outcome=UNRESOLVED))
+        return Comparison(found, at_least=faster)
+    return Comparison(found)
+
+
+def disturbance(one: Sequence[Record], other: Sequence[Record]) -> Flag | None:
+    """Return what disturbed the windows of two cases so much that they cannot be compared."""
+    windows = [*one, *other]
+    remedy = "end the other processes, or measure at a quieter time"
+    others, steal = ([_share(r, name) for r in windows] for name in ("others_cpu", "steal"))
+    if _in_half(others, MAX_OTHERS):
+        used = f"other processes used {statistics.median(others):.0%} of the machine's CPU"
+        return Flag("disturbed", used, remedy)
+    if _in_half(steal, MAX_STEAL):
+        kept = f"the hypervisor kept {statistics.median(steal):.0%} of the machine's CPU"
+        return Flag("disturbed", kept, "measure at a quieter time")
+    means = [
+        statistics.fmean([_share(r, "others_cpu") for r in own] or [0]) for own in (one, other)
+    ]
+    if abs(means[0] - means[1]) > MAX_APART:
+        shares = (
+            f"{means[0]:.0%} of the machine's CPU during one case, {means[1]:.0%} during the other"
+        )
+        return Flag("disturbed", f"other processes used {shares}", remedy)
+    return None
+
+
+def _share(record: Record, name: str) -> float:
+    return getattr(record.resources.host, name) or 0.0
+
+
+def _in_half(shares: Sequence[float], limit: float) -> bool:
+    return bool(shares) and sum(share > limit for share in shares) >= len(shares) / 2
+
+
+def is_client_bound(windows: Sequence[Record]) -> bool:
+    """Whether the load tool limited the rate in half of the windows."""
+    bound = sum(any(flag.kind == CLIENT_BOUND for flag in r.flags) for r in windows)
+    return bool(windows) and bound >= len(windows) / 2
