@@ -65,7 +65,7 @@ def _rate(load: Load, facts: dict[str, object] | None) -> float:
     why = None if meter is None else meter.between(None, None).why
     if why is not None and not why.endswith(TOO_LATE):  # late samples are samples, too
         sys.exit(f"the meter read nothing: {why}")
-    return ran.result.rate or sys.exit(f"no rate: {ran.result.problem}")
+    return ran.result.figures.rate or sys.exit(f"no rate: {ran.result.problem}")
 
 
 def _ratio_text(pairs: list[tuple[float, float]]) -> str:

@@ -77,7 +77,7 @@ def test_a_tool_that_hangs_is_killed_and_its_words_are_kept(
     ran = loads.run(LOAD, "siege")
     assert (ran.hung, ran.driver_cpu_s, ran.output) == (True, None, "deaf")
     assert "hung" in (ran.result.problem or "")
-    assert (ran.result.rate, begun.read_text()) == (None, "x")
+    assert (ran.result.figures.rate, begun.read_text()) == (None, "x")
 
 
 @pytest.mark.server

@@ -1,4 +1,4 @@
-"""The load a tool generates and the result it reports: the same two records for every driver."""
+"""Loads: what a load tool sends, and what it measured: the same records for every driver."""
 
 from __future__ import annotations
 
@@ -6,7 +6,21 @@ import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from offload.flags import Flag
+from offload.loads._result import Figures, LoadResult, LoadRun, Response
+
+__all__ = [
+    "Command",
+    "Figures",
+    "Load",
+    "LoadResult",
+    "LoadRun",
+    "Response",
+    "check",
+    "default_driver",
+    "missing",
+    "run",
+    "version",
+]
 
 
 @dataclass(frozen=True)
@@ -70,71 +84,6 @@ class Command:
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
-
-
-@dataclass(frozen=True)
-class LoadResult:
-    """What a load tool result. None means unknown; 0 is a counted zero.
-
-    `completed` counts responses with a status below 400; `failed` counts the others by kind:
-    refused, reset, timeout, tls, 4xx, 5xx, unfinished (no response when the time was up), other.
-    `availability` is completed / finished requests, 0 to 1; unfinished requests are in neither.
-    Times are in seconds, `rate` in completed requests per second; `rate_how` and `response_how`
-    name the methods that gave rate and mean. Percentiles are of single requests; `histogram`
-    counts them in mergeable buckets (`histogram.py`), with an error of at most 1 %. `notes`
-    report where the tool deviated from the load.
-
-    The window lasts from `window_began` to `window_ended`, in seconds of CLOCK_MONOTONIC.
-    `rate_quantum` is the relative quantization error of the rate, since requests are whole: no
-    interval is narrower. `in_flight` is the mean number of concurrent requests. In an open loop
-    `offered` requests were scheduled within the window, and the other figures describe these
-    requests; `late_*` is the delay with which the tool itself sent them. `driver_busy` is the
-    share of one core that the busiest load process used within the window.
-    """
-
-    elapsed_s: float | None = None
-    offered: int | None = None
-    completed: int | None = None
-    failed: Mapping[str, int | None] = field(default_factory=dict)
-    availability: float | None = None
-    rate: float | None = None
-    rate_how: str | None = None
-    rate_quantum: float | None = None
-    in_flight: float | None = None
-    window_s: float | None = None
-    window_began: float | None = None
-    window_ended: float | None = None
-    response_mean_s: float | None = None
-    response_how: str | None = None
-    response_p50_s: float | None = None
-    response_p90_s: float | None = None
-    response_p95_s: float | None = None
-    response_p99_s: float | None = None
-    response_p999_s: float | None = None
-    response_max_s: float | None = None
-    histogram: Mapping[str, int] | None = None
-    late_p99_s: float | None = None
-    late_max_s: float | None = None
-    driver_busy: float | None = None
-    problem: str | None = None
-    notes: tuple[Flag, ...] = ()
-
-
-@dataclass(frozen=True)
-class LoadRun:
-    """A finished run of a load tool: the tool, its result, its raw output and its CPU time.
-
-    `driver_cpu_s` is its CPU time in seconds. A tool that `hung` was killed and has no figures.
-    """
-
-    driver: str
-    version: str | None
-    argv: tuple[str, ...]
-    result: LoadResult
-    driver_cpu_s: float | None
-    output: str
-    model: str = "closed"
-    hung: bool = False
 
 
 def run(load: Load, driver: str) -> LoadRun:

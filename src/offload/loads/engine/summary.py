@@ -12,7 +12,7 @@ from operator import sub
 from typing import Any
 
 from offload.flags import Flag
-from offload.loads import Load, LoadResult
+from offload.loads import Figures, Load, LoadResult, Response
 from offload.loads.engine import rates
 from offload.loads.engine.histogram import histogram
 from offload.loads.engine.phases import has_window
@@ -49,25 +49,25 @@ def window(load: Load, state: SharedState, parts: Sequence[Samples]) -> Window:
 def summary(load: Load, window: Window, parts: Sequence[Samples]) -> LoadResult:
     """Summarize the samples of a load's processes within its window."""
     times, failed = _count(load, window, parts)
-    ordered = sorted(times)
+    ordered, late = sorted(times), _delays(window, parts)
     finished = len(times) + failed.total() - failed["unfinished"]
-    return LoadResult(
+    figures = Figures(
         elapsed_s=round(window.length, 6),
+        offered=len(late) if load.rate else None,
         completed=len(times),
         failed={kind: failed[kind] for kind in KINDS},
         availability=len(times) / finished if finished else None,
-        response_mean_s=round(math.fsum(times) / len(times), 6) if ordered else None,
-        response_how="per request" if ordered else None,
-        histogram=histogram(ordered) if ordered else None,
         window_s=round(window.length, 6),
         window_began=window.started,
         window_ended=window.ended,
+        response=_response(ordered, late),
+        **_rates(load, window, parts, len(times)),
+    )
+    return LoadResult(
+        figures,
         driver_busy=max((round(p.busy, 4) for p in parts if p.busy is not None), default=None),
         problem=next((part.problem for part in parts if part.problem), None),
         notes=_notes(load, window, len(times)),
-        **_rates(load, window, parts, len(times)),
-        **_quantiles(ordered),
-        **(_open_loop_figures(window, parts) if load.rate else {}),
     )
 
 
@@ -95,30 +95,34 @@ def _count(
     return times, failed
 
 
-def _open_loop_figures(window: Window, parts: Sequence[Samples]) -> dict[str, Any]:
-    late = sorted(
+def _delays(window: Window, parts: Sequence[Samples]) -> list[float]:
+    """Return the delays of an open loop's requests, in ascending order; a closed loop has none."""
+    return sorted(
         late
         for part in parts
         for at, late in zip(part.due, part.late, strict=True)
         if window.started <= at <= window.ended
     )
-    return {
-        "offered": len(late),
-        "late_p99_s": round(quantile(late, 0.99), 6) if late else None,
-        "late_max_s": round(late[-1], 6) if late else None,
-    }
+
+
+def _response(ordered: Sequence[float], late: Sequence[float]) -> Response:
+    lateness: dict[str, Any] = {}
+    if late:
+        lateness = {"late_p99_s": round(quantile(late, 0.99), 6), "late_max_s": round(late[-1], 6)}
+    if not ordered:
+        return Response(**lateness)
+    return Response(
+        mean_s=round(math.fsum(ordered) / len(ordered), 6),
+        how="per request",
+        histogram=histogram(ordered),
+        **{f"{name}_s": round(quantile(ordered, share), 6) for name, share in QUANTILES.items()},
+        **lateness,
+    )
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
     """Return the smallest sample that `share` of all do not exceed (nearest rank)."""
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
-
-
-def _quantiles(ordered: Sequence[float]) -> dict[str, Any]:
-    return {
-        f"response_{name}_s": round(quantile(ordered, share), 6) if ordered else None
-        for name, share in QUANTILES.items()
-    }
 
 
 def _rates(load: Load, window: Window, parts: Sequence[Samples], completed: int) -> dict[str, Any]:
