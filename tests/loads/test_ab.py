@@ -11,7 +11,7 @@ import pytest
 from offload import loads
 from offload.errors import MachineError, UsageError
 from offload.flags import Flag
-from offload.loads import Load, LoadResult
+from offload.loads import Arrivals, Load, LoadResult
 from offload.loads.ab import command, parse
 from tests.loads.conftest import Server
 
@@ -86,7 +86,7 @@ def test_amounts_that_were_changed_are_told() -> None:
 
 def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="ab has no open loop"):
-        loads.check(replace(LOAD, seconds=1.0, requests=None, rate=5.0), "ab")
+        loads.check(replace(LOAD, seconds=1.0, requests=None, arrivals=Arrivals(5.0)), "ab")
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(MachineError, match="apt install apache2-utils, or use driver=builtin"):
         loads.check(LOAD, "ab")

@@ -13,7 +13,7 @@ import trustme
 from offload.loads import Load
 from offload.loads.builtin import parse
 from offload.loads.engine.samples import Samples
-from offload.loads.engine.summary import Window, quantile, summary
+from offload.loads.engine.summary import CountedTime, quantile, summary
 from tests.loads.conftest import SLOT_S, Server, run_here
 from tests.waiting import wait_until
 
@@ -143,7 +143,7 @@ def test_quantiles_are_samples_by_nearest_rank() -> None:
 
 def test_a_load_without_answers_has_no_times_rather_than_zeros() -> None:
     seen = Samples(failed=[("5xx", 0.1, 0.2), ("5xx", 0.2, 0.3)])
-    measured = summary(Load("http://127.0.0.1/"), Window(0.0, 1.0, is_own=False), [seen])
+    measured = summary(Load("http://127.0.0.1/"), CountedTime(0.0, 1.0, is_own=False), [seen])
     assert (measured.figures.response.mean_s, measured.figures.response.p99_s) == (None, None)
     assert (measured.figures.rate, measured.figures.availability) == (0.0, 0.0)
 

@@ -11,7 +11,7 @@ import pytest
 from offload import loads
 from offload.errors import UsageError
 from offload.flags import Flag
-from offload.loads import Load, LoadResult
+from offload.loads import Arrivals, Load, LoadResult, Window
 from offload.loads.h2load import command, parse
 from tests.loads.conftest import Server
 
@@ -47,7 +47,7 @@ def test_a_good_run_is_read() -> None:
 
 
 def test_a_warm_up_is_not_in_the_duration() -> None:
-    measured = recorded("seconds", requests=None, seconds=2.0, warm=1.0)
+    measured = recorded("seconds", requests=None, seconds=2.0, window=Window(1.0))
     assert (measured.figures.elapsed_s, measured.figures.completed, measured.figures.rate) == (
         2.0,
         21,
@@ -88,7 +88,7 @@ def test_nothing_completed_in_time_has_no_times() -> None:
 
 
 def test_the_words_are_those_of_the_load() -> None:
-    argv = command(replace(LOAD, requests=None, seconds=1.5, warm=0.5, timeout=7)).argv
+    argv = command(replace(LOAD, requests=None, seconds=1.5, window=Window(0.5), timeout=7)).argv
     words = "-c 3 -t 1 -N 7s -D 1500ms --warm-up-time 500ms http://127.0.0.1/"
     assert argv == ("h2load", "--h1", *words.split())
 
@@ -104,7 +104,7 @@ def test_it_keeps_its_connections_and_has_no_open_loop() -> None:
     ):
         loads.check(replace(LOAD, keep_alive=False), "h2load")
     with pytest.raises(UsageError, match="h2load has no open loop: use driver=builtin"):
-        loads.check(replace(LOAD, requests=None, seconds=1.0, rate=5.0), "h2load")
+        loads.check(replace(LOAD, requests=None, seconds=1.0, arrivals=Arrivals(5.0)), "h2load")
 
 
 @installed
@@ -113,7 +113,7 @@ def test_it_keeps_its_connections_and_has_no_open_loop() -> None:
 def test_the_real_h2load_agrees_with_what_was_recorded(
     server: Server, amount: dict[str, float]
 ) -> None:
-    load = replace(LOAD, url=server.url("/"), warm=0.0, **amount)  # type: ignore[arg-type]
+    load = replace(LOAD, url=server.url("/"), **amount)  # type: ignore[arg-type]
     ran = loads.run(load, "h2load")
     assert ran.result.problem is None
     assert (ran.result.figures.completed or 0) >= 30

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from offload import loads
-from offload.loads import Load
+from offload.loads import Load, Window
 from offload.loads.engine import processes
 from offload.loads.engine.processes import divide
 from offload.loads.engine.shared_state import SharedState
@@ -34,7 +34,9 @@ def test_all_requests_are_asked_once(server: Server) -> None:
 
 
 def test_the_window_is_common_to_all(server: Server) -> None:
-    load = replace(LOAD, url=server.url("/pool"), users=9, seconds=1.5, requests=None, warm=0.1)
+    load = replace(
+        LOAD, url=server.url("/pool"), users=9, seconds=1.5, requests=None, window=Window(0.1)
+    )
     before = len(server.slots_s)
     measured = loads.run(load, "builtin").result
     assert measured.figures.rate == pytest.approx(server.pool_rate(before), rel=0.1)

@@ -9,13 +9,13 @@ from dataclasses import replace
 import pytest
 
 from offload import loads
-from offload.loads import Load, LoadResult
+from offload.loads import Load, LoadResult, Window
 from offload.loads.engine.closed_loop import ClosedLoop
 from offload.loads.engine.histogram import quantile
 from tests.loads.conftest import SLOT_S, Server, run_here
 
 pytestmark = pytest.mark.server
-LOAD = Load("", users=9, seconds=0.5, warm=0.1, timeout=5.0)
+LOAD = Load("", users=9, seconds=0.5, window=Window(0.1), timeout=5.0)
 
 
 def measured(server: Server, path: str, **more: object) -> LoadResult:
@@ -40,12 +40,14 @@ def test_the_warm_up_waits_for_every_user(server: Server) -> None:
 
 
 def test_cycles_and_completions_lengthen_the_window(server: Server) -> None:
-    assert (measured(server, "/pool", cycles=2).figures.completed or 0) >= 18
-    assert (measured(server, "/pool", completions=12).figures.completed or 0) >= 12
+    assert (measured(server, "/pool", window=Window(0.1, cycles=2)).figures.completed or 0) >= 18
+    assert (
+        measured(server, "/pool", window=Window(0.1, completions=12)).figures.completed or 0
+    ) >= 12
 
 
 def test_a_window_is_ended_by_its_cap_and_says_so(server: Server) -> None:
-    got = measured(server, "/pool", completions=1000, longest=1.0)
+    got = measured(server, "/pool", window=Window(0.1, completions=1000, longest=1.0))
     assert 0.99 < (got.figures.window_s or 0) < 10  # a thousand take 35 s
     assert str(got.notes[0]).startswith("window: ended after 1 s with ")
 
@@ -87,7 +89,7 @@ def test_nothing_is_left_unfinished(server: Server) -> None:
 
 
 def test_users_that_rest_after_the_window_leave_the_server_no_work(server: Server) -> None:
-    got = measured(server, "/pool", refills=False)
+    got = measured(server, "/pool", window=Window(0.1, refills=False))
     assert not server.is_busy  # as it is for 0.3 s and more behind users that went on asking
     assert got.figures.failed["unfinished"] == 0
 

@@ -12,9 +12,9 @@ from importlib.metadata import version as package_version
 from typing import Any
 
 from offload.flags import Flag
-from offload.loads import Command, Figures, Load, LoadResult, Response
+from offload.loads import Arrivals, Command, Figures, Load, LoadResult, Response, Window
 from offload.loads.engine.shared_state import SharedState
-from offload.loads.engine.summary import summary, window
+from offload.loads.engine.summary import counted_time, summary
 from offload.loads.engine.worker import work
 
 TOOL = None
@@ -53,7 +53,9 @@ def version() -> str:
 
 def main(arguments: list[str]) -> None:
     """Run the load given as JSON in the first argument, and print the result as JSON."""
-    load = Load(**json.loads(arguments[0]))
+    values = json.loads(arguments[0])
+    arrivals = values["arrivals"] and Arrivals(**values["arrivals"])
+    load = Load(**{**values, "window": Window(**values["window"]), "arrivals": arrivals})
     state = SharedState(load.processes)
     if load.processes == 1:
         parts = [work(load, load, state, 0)]
@@ -61,7 +63,7 @@ def main(arguments: list[str]) -> None:
         from offload.loads.engine import processes  # these imports take a tenth of the start
 
         parts = processes.run(load, state)
-    print(_json(asdict(summary(load, window(load, state, parts), parts))))
+    print(_json(asdict(summary(load, counted_time(load, state, parts), parts))))
 
 
 def _json(values: Mapping[str, Any], indent: str = "") -> str:

@@ -16,7 +16,7 @@ INSTALL = "sudo apt install nghttp2-client"
 MAX_USERS = 20_000
 ALWAYS_KEEP_ALIVE = True
 LACKS = {
-    "rate": "open loop",
+    "arrivals": "open loop",
     "each": "warm-up of its own",
     "cycles": "window of cycles",
     "completions": "window of completions",
@@ -47,7 +47,7 @@ def command(load: Load) -> Command:
         argv += ["-n", str(load.requests)]
     else:
         argv += ["-D", _ms(load.seconds or 0.0)]
-        argv += ["--warm-up-time", _ms(load.warm)] if load.warm else []
+        argv += ["--warm-up-time", _ms(load.window.warm)] if load.window.warm else []
     files = {}
     if load.body is not None:
         files["body"] = load.body

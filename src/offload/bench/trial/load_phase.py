@@ -169,7 +169,7 @@ def _little_ratio(measured: Figures, load: Load) -> float | None:
     cycles the mean of what ended within it is of an earlier time. A mean that was derived by that
     law cannot be checked by it.
     """
-    if load.rate is not None or load.think or measured.response.how == "Little's law":
+    if load.arrivals is not None or load.think or measured.response.how == "Little's law":
         return None
     if measured.in_flight is not None:
         return round(measured.in_flight / load.users, 4)

@@ -109,7 +109,7 @@ def _measured(
             load = workload.window(
                 url, case_facts, facts, before, bool(running.facts.get("serial"))
             )
-            expected = load.warm + 3 * workload.cycle_s(case_facts, facts, before)
+            expected = load.window.warm + 3 * workload.cycle_s(case_facts, facts, before)
         else:
             load = workload.long(url, case_facts)
             cycle_s = workload.cycle_s(case_facts, facts, before)

@@ -9,7 +9,7 @@ from urllib.parse import urljoin
 
 from offload.bench.records.record import Baseline, CaseFacts, ServerFacts
 from offload.bench.stats.estimate import SLOW
-from offload.loads import Load
+from offload.loads import Load, Window
 from offload.suites import Request
 
 WARM = 0.5  # s of load, at least, that are not counted
@@ -39,11 +39,13 @@ def window(url: str, case: CaseFacts, server: ServerFacts, before: Baseline, ser
     return replace(
         load(url, case),
         seconds=WINDOW,
-        warm=WARM,
-        cycles=CYCLES,
-        completions=FEW if is_slow else MANY,
-        waits=not is_crowded(case, server),
-        refills=not serial,
+        window=Window(
+            warm=WARM,
+            cycles=CYCLES,
+            completions=FEW if is_slow else MANY,
+            waits=not is_crowded(case, server),
+            refills=not serial,
+        ),
     )
 
 
