@@ -13,7 +13,7 @@ import trustme
 from offload.loads import Load
 from offload.loads.builtin import parse
 from offload.loads.engine.samples import Samples
-from offload.loads.engine.summary import Window, quantile, summary
+from offload.loads.engine.summary import CountedTime, quantile, summary
 from tests.loads.conftest import SLOT_S, Server, run_here
 from tests.waiting import wait_until
 
@@ -46,7 +46,7 @@ def asked(server: Server, path: str, **more: object) -> Load:
 
 def counted(load: Load) -> tuple[int | None, dict[str, int | None]]:
     measured = run_here(load)
-    return measured.completed, {kind: n for kind, n in measured.failed.items() if n}
+    return measured.figures.completed, {kind: n for kind, n in measured.figures.failed.items() if n}
 
 
 @pytest.mark.parametrize("keep_alive", [False, True])
@@ -79,16 +79,18 @@ def test_a_closed_port_is_refused_and_the_load_gives_up() -> None:
         closed.bind(("127.0.0.1", 0))
         load = Load(f"http://127.0.0.1:{closed.getsockname()[1]}/", users=2, seconds=20)
         measured = run_here(load)
-    assert measured.failed["refused"] == 1000
+    assert measured.figures.failed["refused"] == 1000
     assert "stopped after" in (measured.problem or "")
 
 
 def test_every_request_the_server_saw_is_in_the_sum(server: Server) -> None:
     before = server.requests["/pool"]
     measured = run_here(asked(server, "/pool", requests=None, seconds=1.0, users=9))
-    counted = (measured.completed or 0) + sum(n or 0 for n in measured.failed.values())
+    counted = (measured.figures.completed or 0) + sum(
+        n or 0 for n in measured.figures.failed.values()
+    )
     wait_until(lambda: server.requests["/pool"] - before == counted, 2)
-    cut_off = measured.failed["unfinished"] or 0  # perhaps before the server has read them
+    cut_off = measured.figures.failed["unfinished"] or 0  # perhaps before the server has read them
     assert counted - cut_off <= server.requests["/pool"] - before <= counted
 
 
@@ -106,20 +108,20 @@ def test_a_warm_up_ends_when_every_user_was_answered_and_leaves_nothing_in_fligh
 ) -> None:
     load = asked(server, "/pool", requests=None, seconds=0.1, each=1, users=9)
     measured = run_here(load)
-    assert measured.completed == 9
-    assert 3 * SLOT_S - 0.01 <= (measured.elapsed_s or 0) < 30 * SLOT_S
+    assert measured.figures.completed == 9
+    assert 3 * SLOT_S - 0.01 <= (measured.figures.elapsed_s or 0) < 30 * SLOT_S
 
 
 def test_the_rate_of_a_pool_is_slots_over_time(server: Server) -> None:
     before = len(server.slots_s)
-    rate = run_here(asked(server, "/pool", requests=None, seconds=1.5, users=8)).rate
+    rate = run_here(asked(server, "/pool", requests=None, seconds=1.5, users=8)).figures.rate
     assert rate == pytest.approx(server.pool_rate(before), rel=0.3)
 
 
 def test_users_think_before_they_ask_again(server: Server) -> None:
     measured = run_here(asked(server, "/", requests=30, think=0.1))
-    assert (measured.elapsed_s or 0) > 9 * 0.1 * 0.75  # 9 thoughts each, on average 0.1 s
-    assert (measured.response_p50_s or 1) < 0.05
+    assert (measured.figures.elapsed_s or 0) > 9 * 0.1 * 0.75  # 9 thoughts each, on average 0.1 s
+    assert (measured.figures.response.p50_s or 1) < 0.05
 
 
 def test_https_is_verified(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
@@ -141,9 +143,9 @@ def test_quantiles_are_samples_by_nearest_rank() -> None:
 
 def test_a_load_without_answers_has_no_times_rather_than_zeros() -> None:
     seen = Samples(failed=[("5xx", 0.1, 0.2), ("5xx", 0.2, 0.3)])
-    measured = summary(Load("http://127.0.0.1/"), Window(0.0, 1.0, is_own=False), [seen])
-    assert (measured.response_mean_s, measured.response_p99_s) == (None, None)
-    assert (measured.rate, measured.availability) == (0.0, 0.0)
+    measured = summary(Load("http://127.0.0.1/"), CountedTime(0.0, 1.0, is_own=False), [seen])
+    assert (measured.figures.response.mean_s, measured.figures.response.p99_s) == (None, None)
+    assert (measured.figures.rate, measured.figures.availability) == (0.0, 0.0)
 
 
 def test_no_result_is_a_problem_with_the_tools_last_words() -> None:

@@ -8,7 +8,7 @@ from dataclasses import replace
 import pytest
 
 from offload import loads
-from offload.loads import Load
+from offload.loads import Load, Window
 from offload.loads.engine import processes
 from offload.loads.engine.processes import divide
 from offload.loads.engine.shared_state import SharedState
@@ -28,23 +28,28 @@ def test_the_shares_add_up() -> None:
 def test_all_requests_are_asked_once(server: Server) -> None:
     before, connections = server.requests["/"], server.accepts["/"]
     measured = loads.run(replace(LOAD, url=server.url("/")), "builtin").result
-    assert measured.completed == server.requests["/"] - before == 100
-    assert sum((measured.histogram or {}).values()) == 100
+    assert measured.figures.completed == server.requests["/"] - before == 100
+    assert sum((measured.figures.response.histogram or {}).values()) == 100
     assert server.accepts["/"] - connections == 5
 
 
 def test_the_window_is_common_to_all(server: Server) -> None:
-    load = replace(LOAD, url=server.url("/pool"), users=9, seconds=1.5, requests=None, warm=0.1)
+    load = replace(
+        LOAD, url=server.url("/pool"), users=9, seconds=1.5, requests=None, window=Window(0.1)
+    )
     before = len(server.slots_s)
     measured = loads.run(load, "builtin").result
-    assert measured.rate == pytest.approx(server.pool_rate(before), rel=0.1)
-    assert (measured.failed["unfinished"], measured.window_s) == (0, pytest.approx(1.5, abs=0.5))
+    assert measured.figures.rate == pytest.approx(server.pool_rate(before), rel=0.1)
+    assert (measured.figures.failed["unfinished"], measured.figures.window_s) == (
+        0,
+        pytest.approx(1.5, abs=0.5),
+    )
 
 
 def test_one_that_gives_up_ends_them_all(server: Server) -> None:
     measured = loads.run(replace(LOAD, url=server.url("/reset"), requests=3000), "builtin").result
     assert "stopped after" in (measured.problem or "")
-    assert 1000 <= (measured.failed["reset"] or 0) < 3000
+    assert 1000 <= (measured.figures.failed["reset"] or 0) < 3000
 
 
 @pytest.mark.parametrize("dead", range(3))

@@ -9,7 +9,7 @@ import pytest
 
 from offload import loads
 from offload.errors import MachineError, UsageError
-from offload.loads import Command, Load, _run, siege
+from offload.loads import Arrivals, Command, Load, Window, _run, siege
 from tests.loads.conftest import Server
 
 HERE = "http://127.0.0.1/"
@@ -31,15 +31,19 @@ LOAD = Load("http://127.0.0.1:1/", users=1, seconds=0.1, timeout=0.1)
         (Load("http://127.0.0.1/", users=10**6), "builtin", "users: use fewer$"),
         (Load(HERE, seconds=None), "builtin", "no end"),
         (Load(HERE, seconds=float("nan")), "builtin", "seconds=nan"),
-        (Load(HERE, seconds=None, requests=5, warm=1.0), "builtin", "not requests="),
+        (Load(HERE, seconds=None, requests=5, window=Window(1.0)), "builtin", "not requests="),
         (Load(HERE, users=2, processes=3), "builtin", "more than 2 users"),
         (Load(HERE, method="HEAD"), "builtin", "choose from GET, POST"),
         (Load(HERE, ca="/nowhere"), "builtin", "is not a file"),
-        (Load(HERE, warm=1.0), "siege", "siege has no warm-up of its own: use driver=builtin"),
-        (Load(HERE, rate=5.0), "siege", "siege has no open loop: use driver=builtin"),
-        (Load(HERE, rate=0.0), "builtin", "rate=0.0: must be more than 0"),
-        (Load(HERE, rate=5.0, think=1.0), "builtin", "rate= is an open loop"),
-        (Load(HERE, rate=5.0, arrivals="even"), "builtin", "choose from uniform, poisson"),
+        (
+            Load(HERE, window=Window(1.0)),
+            "siege",
+            "siege has no warm-up of its own: use driver=builtin",
+        ),
+        (Load(HERE, arrivals=Arrivals(5.0)), "siege", "siege has no open loop: use driver=builtin"),
+        (Load(HERE, arrivals=Arrivals(0.0)), "builtin", "rate=0.0: must be more than 0"),
+        (Load(HERE, arrivals=Arrivals(5.0), think=1.0), "builtin", "rate= is an open loop"),
+        (Load(HERE, arrivals=Arrivals(5.0, "even")), "builtin", "choose from uniform, poisson"),
         (Load(HERE, think=1.0), "siege", "siege has no even think time"),
         (Load(HERE, method="PUT"), "siege", "siege cannot send PUT"),
     ],
@@ -77,7 +81,7 @@ def test_a_tool_that_hangs_is_killed_and_its_words_are_kept(
     ran = loads.run(LOAD, "siege")
     assert (ran.hung, ran.driver_cpu_s, ran.output) == (True, None, "deaf")
     assert "hung" in (ran.result.problem or "")
-    assert (ran.result.rate, begun.read_text()) == (None, "x")
+    assert (ran.result.figures.rate, begun.read_text()) == (None, "x")
 
 
 @pytest.mark.server

@@ -28,17 +28,21 @@ def recorded(name: str) -> LoadResult:
 
 def test_a_good_run_is_read() -> None:
     measured = recorded("good")
-    assert (measured.availability, measured.problem, measured.response_p99_s) == (1.0, None, None)
-    assert measured.response_how == "Little's law"
-    assert measured.elapsed_s == pytest.approx(1.0, abs=0.2)
-    assert (measured.completed or 0) > 1000
+    assert (measured.figures.availability, measured.problem, measured.figures.response.p99_s) == (
+        1.0,
+        None,
+        None,
+    )
+    assert measured.figures.response.how == "Little's law"
+    assert measured.figures.elapsed_s == pytest.approx(1.0, abs=0.2)
+    assert (measured.figures.completed or 0) > 1000
 
 
 @pytest.mark.parametrize(("name", "kind"), [("404", "other"), ("500", "other"), ("reset", "reset")])
 def test_a_failure_is_counted_and_has_no_times(name: str, kind: str) -> None:
     measured = recorded(name)
-    assert (measured.failed[kind] or 0) > 0
-    assert (measured.completed, measured.response_mean_s) == (0, None)
+    assert (measured.figures.failed[kind] or 0) > 0
+    assert (measured.figures.completed, measured.figures.response.mean_s) == (0, None)
 
 
 def test_no_connection_is_a_problem() -> None:
@@ -66,7 +70,7 @@ def test_a_real_server_gets_a_body_by_its_method(server: Server) -> None:
     body = '{"a": "\\"ü\\\\"}'
     load = replace(LOAD, url=server.url("/"), method="POST", body=body)
     ran = loads.run(load, "wrk")
-    assert (ran.result.problem, ran.result.availability) == (None, 1.0)
+    assert (ran.result.problem, ran.result.figures.availability) == (None, 1.0)
     assert (ran.version or "")[0].isdigit()
     assert set(server.bodies[before:]) == {body.encode()}
     assert b"application/json" in server.heads[-1]

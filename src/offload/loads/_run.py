@@ -49,7 +49,7 @@ def run(load: Load, name: str) -> LoadRun:
         result = LoadResult(problem=problem)
     else:
         result = check_figures(driver.parse(stdout, stderr, load), name)
-    model = "open" if load.rate else "closed"
+    model = "open" if load.arrivals else "closed"
     return LoadRun(name, version(driver), argv, result, cpu_s, output, model, hung=cpu_s is None)
 
 
@@ -98,11 +98,10 @@ def _deadline(load: Load) -> float:
         return WARM_UP + GRACE
     if load.seconds is None:
         return LONGEST
-    if load.rate or load.warm or load.cycles or load.completions:
-        window = (
-            max(load.seconds, load.longest) if load.cycles or load.completions else load.seconds
-        )
-        return max(load.warm, WARM_UP) + window + load.timeout + GRACE
+    if load.has_window:
+        window = load.window
+        longest = window.longest if window.responses(load.users) else 0.0
+        return max(window.warm, WARM_UP) + max(load.seconds, longest) + load.timeout + GRACE
     return load.seconds + load.timeout + GRACE
 
 

@@ -7,7 +7,7 @@ import math
 import re
 
 from offload.flags import Flag
-from offload.loads import Command, Load, LoadResult
+from offload.loads import Command, Figures, Load, LoadResult, Response
 from offload.loads._figures import is_figure
 from offload.loads._siege_config import config
 from offload.loads._validation import CLOSED_LOOP_ONLY
@@ -84,17 +84,18 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     finished = transactions + failures
     mean, how = _mean(report["response_time"], completed, failures, elapsed, load)
     aborted = failures >= MAX_FAILURES
+    longest = report["longest_transaction"] if completed else None
     return LoadResult(
-        elapsed_s=elapsed,
-        completed=completed,
-        failed=failed,
-        availability=completed / finished if finished else None,
-        rate=completed / elapsed if elapsed else None,
-        rate_how="count / elapsed",
-        rate_quantum=quantum_of_count(load.users, completed),
-        response_mean_s=mean,
-        response_how=how,
-        response_max_s=report["longest_transaction"] if completed else None,
+        Figures(
+            elapsed_s=elapsed,
+            completed=completed,
+            failed=failed,
+            availability=completed / finished if finished else None,
+            rate=completed / elapsed if elapsed else None,
+            rate_how="count / elapsed",
+            rate_quantum=quantum_of_count(load.users, completed),
+            response=Response(mean, how, max_s=longest),
+        ),
         problem=f"siege stopped after {failures} failures ({_worst(failed)})" if aborted else None,
         notes=_notes(load),
     )

@@ -6,7 +6,7 @@ import math
 import re
 
 from offload.flags import Flag
-from offload.loads import Command, Load, LoadResult
+from offload.loads import Command, Figures, Load, LoadResult, Response
 from offload.loads._figures import COUNT, NUMBER
 from offload.loads._validation import CLOSED_LOOP_ONLY
 from offload.loads.engine.body import content_type
@@ -56,23 +56,26 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     notes += [Flag("late", f"{late} responses took longer than the timeout")] if late else []
     is_clean = completed > 0 and ended == completed  # else failures also took users' time
     return LoadResult(
-        elapsed_s=elapsed,
-        completed=completed,
-        failed={
-            "refused": connect,
-            "reset": read + write,
-            "4xx": None if refused else 0,  # wrk does not distinguish them
-            "5xx": None if refused else 0,
-            "other": refused,
-            "unfinished": None,
-        },
-        availability=completed / ended if ended else None,
-        rate=completed / elapsed if elapsed else None,
-        rate_how="count / elapsed",
-        rate_quantum=quantum_of_count(load.users, completed),
-        window_s=elapsed,
-        response_mean_s=load.users * elapsed / completed if is_clean else None,
-        response_how="Little's law" if is_clean else None,
+        Figures(
+            elapsed_s=elapsed,
+            completed=completed,
+            failed={
+                "refused": connect,
+                "reset": read + write,
+                "4xx": None if refused else 0,  # wrk does not distinguish them
+                "5xx": None if refused else 0,
+                "other": refused,
+                "unfinished": None,
+            },
+            availability=completed / ended if ended else None,
+            rate=completed / elapsed if elapsed else None,
+            rate_how="count / elapsed",
+            rate_quantum=quantum_of_count(load.users, completed),
+            window_s=elapsed,
+            response=Response(load.users * elapsed / completed, "Little's law")
+            if is_clean
+            else Response(),
+        ),
         notes=tuple(notes),
     )
 

@@ -84,7 +84,7 @@ def _loaded(
         seconds=load.seconds,
         requests=load.requests,
         keep_alive=load.keep_alive,
-        asked_rate=load.rate,
+        asked_rate=None if load.arrivals is None else load.arrivals.rate,
         think_s=load.think,
     )
     made = builder.trial(journal.LASTING)

@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from offload.flags import LOAD, Flag, Problem
+from offload.loads import Figures
 
 SCHEMA = 3
 WINDOW, LONG, TEST = "window", "long", "test"
@@ -118,45 +119,15 @@ class LoadFacts:
 
 
 @dataclass(frozen=True)
-class Response:
-    """Response times of single requests in s, and how late an open loop sent them."""
-
-    mean_s: float | None = None
-    how: str | None = None
-    p50_s: float | None = None
-    p90_s: float | None = None
-    p95_s: float | None = None
-    p99_s: float | None = None
-    p999_s: float | None = None
-    max_s: float | None = None
-    histogram: Mapping[str, int] | None = None
-    late_p99_s: float | None = None
-    late_max_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Result:
-    """What the load tool counted in its window; see `loads.LoadResult`.
+class Result(Figures):
+    """The load tool's figures, and two ratios that the trial adds.
 
     `little_ratio` is rate x mean / users, `tries_per_request` counts what the retry tasks requested
     of the upstream.
     """
 
-    elapsed_s: float | None = None
-    offered: int | None = None
-    completed: int | None = None
-    failed: Mapping[str, int | None] = field(default_factory=dict)
-    availability: float | None = None
-    rate: float | None = None
-    rate_how: str | None = None
-    rate_quantum: float | None = None
-    in_flight: float | None = None
-    window_s: float | None = None
-    window_began: float | None = None
-    window_ended: float | None = None
     little_ratio: float | None = None
     tries_per_request: float | None = None
-    response: Response = Response()
 
     @property
     def failures(self) -> int | None:

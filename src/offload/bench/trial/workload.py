@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 from offload.bench.records.record import Baseline, CaseFacts, ServerFacts
 from offload.bench.stats.estimate import SLOW
 from offload.bench.target.server import Server
-from offload.loads import Load
+from offload.loads import Load, Window
 from offload.suites import Request
 
 WARM = 0.5  # s of load, at least, that are not counted
@@ -46,18 +46,16 @@ def window(
     Serial servers: stop each user after its response, so that no backlog remains.
     """
     is_slow = case.users / max(cycle_s(case, server, before), TINY) < SLOW
-    lasting = replace(
-        load(url, case),
-        seconds=WINDOW,
-        warm=WARM,
-        cycles=CYCLES,
-        completions=FEW if is_slow else MANY,
-        waits=not is_crowded(case, server),
-        refills=not running.facts.get("serial"),
-    )
-    if not is_beside_others:
-        return lasting
-    return replace(lasting, seconds=SHORT_WINDOW, warm=SHORT_WARM, cycles=0.0, completions=FEW)
+    always = {
+        "waits": not is_crowded(case, server),
+        "refills": not running.facts.get("serial"),
+    }
+    if is_beside_others:
+        short = Window(warm=SHORT_WARM, completions=FEW, **always)
+        return replace(load(url, case), seconds=SHORT_WINDOW, window=short)
+    completions = FEW if is_slow else MANY
+    lasting = Window(warm=WARM, cycles=CYCLES, completions=completions, **always)
+    return replace(load(url, case), seconds=WINDOW, window=lasting)
 
 
 def long(url: str, case: CaseFacts) -> Load:

@@ -20,15 +20,16 @@ def arrivals(whole: Load, seed: int, process: int, start: float) -> Iterator[flo
     All processes together send at `rate`: uniformly, each process sending every n-th request, or
     as a Poisson process, which is the sum of n independent ones of rate / n.
     """
-    assert whole.rate is not None
-    if whole.arrivals == "uniform":
+    assert whole.arrivals is not None
+    rate = whole.arrivals.rate
+    if whole.arrivals.process == "uniform":
         number = process
         while True:
-            yield start + number / whole.rate
+            yield start + number / rate
             number += whole.processes
     generator = random.Random(seed)  # noqa: S311 - repeatable arrivals
     while True:
-        start += generator.expovariate(whole.rate / whole.processes)
+        start += generator.expovariate(rate / whole.processes)
         yield start
 
 
