@@ -29,7 +29,7 @@ def run_all_load_tests(
 
     quick   only the 14 published rows, at most 7 rounds and one run of 4 s each: 5 minutes
     driver  load tool of the long runs; default: the published tool if installed, else builtin
-    rows    published, later, crowd, gil or all; default: all, with quick published
+    rows    published, latency, later, crowd, gil or all; default: all, with quick published
     target  half-width of the intervals in percent; default: 2, with quick 5
     format  text (default) or json
     """

@@ -65,6 +65,8 @@ class Running:
         while todo := schedule.due(self.plan, self.records, left_out):
             for each in todo:
                 expected_s = self.progress.round_s(each.block)
+                if not schedule.places_of(self.plan, each.block, self.records):
+                    continue  # none of its cases has had a rate
                 if is_limited and time.monotonic() + expected_s > ends:
                     left_out.add(each)
                     continue
