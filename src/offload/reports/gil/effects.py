@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from tabulate import tabulate
 
-from offload.bench.records.capacity import SHORT
+from offload.bench.records import capacity
 from offload.bench.records.record import TEST, Record
 from offload.bench.records.run_records import pairs_by_round
-from offload.bench.stats import gil, operational_laws, paired_test, sequential
+from offload.bench.stats import gil, paired_test, sequential
 from offload.bench.stats.paired_test import Verdict
 from offload.reports import provenance
 from offload.reports.rows import Row
@@ -80,7 +80,7 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
         [_verdict(*pair) for pair in pairs], sequential.NORMAL.level
     )
     found = [
-        Effect(*pair, verdict, _pool(pair[0]))
+        Effect(*pair, verdict, capacity.of_workers(pair[0].first, pair[0].records))
         for pair, verdict in zip(pairs, verdicts, strict=True)
     ]
     return sorted(found, key=lambda effect: -effect.ratio)
@@ -110,16 +110,6 @@ def _ratio(effect: Effect) -> str:
     low, high = effect.verdict.low, effect.verdict.high
     interval = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
     return f"{effect.ratio:.2f}x{interval}"
-
-
-def _pool(row: Row) -> float | None:
-    """Return the rate that the pool allows: workers / time of a single request without load."""
-    known = [r.baseline.alone_s for r in row.records if r.baseline.alone_s is not None]
-    alone_s = sorted(known)[len(known) // 2] if known else None
-    if alone_s is None or alone_s < SHORT:
-        return None
-    known_ceilings = operational_laws.ceilings(workers=row.first.server.workers, service_s=alone_s)
-    return known_ceilings[0].rate if known_ceilings else None
 
 
 def _comparison_key(r: Record) -> tuple[object, ...]:
