@@ -6,7 +6,6 @@ from collections.abc import Callable
 from contextlib import ExitStack
 from dataclasses import dataclass
 
-from offload import upstream
 from offload.bench.experiments import paired
 from offload.bench.experiments.direct_calls import direct
 from offload.bench.experiments.paired import Comparison
@@ -15,10 +14,10 @@ from offload.bench.records import gil, journal
 from offload.bench.records.gil import Gil
 from offload.bench.records.record import VISIT, Record
 from offload.bench.stats.gil import cost
+from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder
 from offload.bench.trial.trial import visit
 from offload.errors import RunError
-from offload.registry import catalog
 from offload.suites import Case
 from offload.upstream import Upstream
 
@@ -62,9 +61,7 @@ def measure_gil_cost(threads: Case, processes: Case, tell: Tell) -> GilCost:
     workers = int(str(threads.settings["workers"]))
     with ExitStack() as stack:
         folder = stack.enter_context(paired.run_of("gil", threads, processes))
-        held = None
-        if catalog.find_task(threads.task).needs_upstream:
-            held = stack.enter_context(upstream.hold()).upstream
+        held = stack.enter_context(hold_for(threads))
         tell("a visit to threads, with the meter: some 6 s")
         record = _visit(threads, folder.name, held)
         if (

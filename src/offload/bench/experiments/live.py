@@ -6,14 +6,13 @@ from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 
-from offload import upstream
 from offload.bench.records.record import PAIR, Baseline, CaseFacts, Record, ServerFacts, Trial
 from offload.bench.target import server
+from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder, load_phase, workload
 from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.trial import baseline, built
 from offload.flags import Flag
-from offload.registry import catalog
 from offload.suites import Case
 from offload.upstream import Upstream
 
@@ -48,9 +47,7 @@ class Live:
 def live(case: Case, run: str, suite: str) -> Iterator[Live]:
     """Start a case's server for slices of a run, and stop it; raise what starting it raises."""
     with ExitStack() as stack:
-        held = None
-        if catalog.find_task(case.task).needs_upstream:
-            held = stack.enter_context(upstream.hold()).upstream
+        held = stack.enter_context(hold_for(case))
         running = server.start(case, {} if held is None else held.environment())
         stack.callback(server.stop, running, server.SHORT_DRAIN)
         made = builder.trial(run, kind=PAIR, suite=suite)

@@ -9,16 +9,16 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import replace
 from pathlib import Path
 
-from offload import prctl, upstream
+from offload import prctl
 from offload.bench.experiments.progress import Progress
 from offload.bench.records import journal, schedule
 from offload.bench.records.plan import Plan
 from offload.bench.records.record import VISIT, Record
 from offload.bench.records.schedule import Due
+from offload.bench.target.needed_upstream import hold_for, needs_upstream
 from offload.bench.trial import builder, flags
 from offload.bench.trial.trial import visit
 from offload.errors import RunError, UserError
-from offload.registry import catalog
 from offload.suites import Case
 from offload.upstream import Upstream
 
@@ -35,13 +35,13 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
         todo = schedule.due(plan, records)
         if not todo:
             return
-        held = _hold(stack) if _any_needs(plan.cases) else None
+        held = _hold(stack, plan.cases)
         progress = stack.enter_context(Progress(plan, todo, records))
         while todo:
             for place, due in enumerate(todo):
                 progress.begin(due, todo[place:])
-                needs = catalog.find_task(due.case.task).needs_upstream
-                for record in _made(plan, folder, due, held if needs else None, records, progress):
+                needed = held if needs_upstream(due.case) else None
+                for record in _made(plan, folder, due, needed, records, progress):
                     journal.append(folder, record)
                     records.append(record)
                     progress.done(record)
@@ -101,13 +101,9 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _hold(stack: ExitStack) -> Upstream | UserError:
-    """Start the upstream, or say why the rows that need it have no figures."""
+def _hold(stack: ExitStack, cases: Sequence[Case]) -> Upstream | UserError | None:
+    """Hold the upstream, or return the reason why the rows that need it have no figures."""
     try:
-        return stack.enter_context(upstream.hold()).upstream
+        return stack.enter_context(hold_for(*cases))
     except UserError as error:
         return error
-
-
-def _any_needs(cases: Sequence[Case]) -> bool:
-    return any(catalog.find_task(case.task).needs_upstream for case in cases)
