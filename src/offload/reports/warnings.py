@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from offload.bench.records import capacity
 from offload.bench.records.comparison import rate_of
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round
@@ -14,7 +15,6 @@ from offload.reports import provenance
 from offload.reports.rows import Row
 
 TOOL_DIFFERENCE = 0.03  # relative, between the rates of the published tool and of builtin
-ABOVE = 1.02  # factor: a higher rate exceeds its ceiling
 
 
 def row_warnings(row: Row) -> list[str]:
@@ -75,7 +75,7 @@ def _is_above_ceiling(row: Row, ceiling: float) -> bool:
     """Return whether the rate and its interval, if there is one, are above the ceiling."""
     estimate = row.estimate
     low = row.rate if estimate is None or estimate.low is None else estimate.low
-    return (row.rate or 0.0) > ABOVE * ceiling and (low or 0.0) > ceiling
+    return (row.rate or 0.0) > capacity.ABOVE * ceiling and (low or 0.0) > ceiling
 
 
 def _unresolved(row: Row, estimate: Estimate) -> str:

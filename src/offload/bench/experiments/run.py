@@ -10,17 +10,17 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from offload import prctl, upstream
+from offload import prctl
 from offload.bench.experiments.block import measure_round
 from offload.bench.experiments.progress import Progress
 from offload.bench.records import journal, schedule
 from offload.bench.records.plan import Plan
 from offload.bench.records.record import LONG, WINDOW, Record, Trial
 from offload.bench.records.schedule import Round
+from offload.bench.target.needed_upstream import hold_for, needs_upstream
 from offload.bench.trial import builder, flags
 from offload.bench.trial.trial import long_run
 from offload.errors import RunError, UserError
-from offload.registry import catalog
 from offload.suites import Case
 from offload.upstream import Upstream
 
@@ -38,7 +38,7 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
         stack.enter_context(_alone(folder))
         if not schedule.due(plan, records) and not schedule.long_runs_due(plan, records):
             return
-        held = _hold(stack) if _any_needs(plan.cases) else None
+        held = _hold(stack, plan.cases)
         progress = stack.enter_context(Progress(plan, records))
         running = Running(plan, folder, held, records, progress)
         for _ in running.rounds():
@@ -78,8 +78,8 @@ class Running:
         for place in schedule.long_runs_due(self.plan, self.records):
             case = self.plan.cases[place]
             self.progress.begin("long run", case.name)
-            needs = catalog.find_task(case.task).needs_upstream
-            known = self.held if needs and isinstance(self.held, Upstream) else None
+            held = self.held if needs_upstream(case) else None
+            known = None if isinstance(held, UserError) else held
             driver = self.plan.driver or "builtin"
             record = long_run(
                 case, driver, self._trial(LONG, place=place), known, self.progress.phase
@@ -141,13 +141,9 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _hold(stack: ExitStack) -> Upstream | UserError:
-    """Start the upstream, or return why the rows that need it have no figures."""
+def _hold(stack: ExitStack, cases: Sequence[Case]) -> Upstream | UserError | None:
+    """Hold the upstream, or return the reason why the rows that need it have no figures."""
     try:
-        return stack.enter_context(upstream.hold()).upstream
+        return stack.enter_context(hold_for(*cases))
     except UserError as error:
         return error
-
-
-def _any_needs(cases: Sequence[Case]) -> bool:
-    return any(catalog.find_task(case.task).needs_upstream for case in cases)

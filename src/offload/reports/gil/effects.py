@@ -7,11 +7,10 @@ from dataclasses import dataclass
 
 from tabulate import tabulate
 
-from offload.bench.records import comparison
-from offload.bench.records.capacity import SHORT
+from offload.bench.records import capacity, comparison
 from offload.bench.records.comparison import Comparison
 from offload.bench.records.record import TEST, Record
-from offload.bench.stats import gil, operational_laws, paired_test
+from offload.bench.stats import gil, paired_test
 from offload.bench.stats.paired_test import Verdict
 from offload.reports import provenance
 from offload.reports.rows import Row
@@ -84,7 +83,10 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
         for (server, *load), threads in newest.items()
         if server == "threads" and ("processes", *load) in newest
     ]
-    found = [Effect(*pair, _compare(*pair), _pool(pair[0])) for pair in pairs]
+    found = [
+        Effect(*pair, _compare(*pair), capacity.of_workers(pair[0].first, pair[0].records))
+        for pair in pairs
+    ]
     return sorted(found, key=lambda effect: -effect.ratio)
 
 
@@ -112,16 +114,6 @@ def _ratio(effect: Effect) -> str:
     low, high = effect.verdict.low, effect.verdict.high
     interval = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
     return f"{effect.ratio:.2f}x{interval}"
-
-
-def _pool(row: Row) -> float | None:
-    """Return the rate that the pool allows: workers / time of a single request without load."""
-    known = [r.baseline.alone_s for r in row.records if r.baseline.alone_s is not None]
-    alone_s = sorted(known)[len(known) // 2] if known else None
-    if alone_s is None or alone_s < SHORT:
-        return None
-    known_ceilings = operational_laws.ceilings(workers=row.first.server.workers, service_s=alone_s)
-    return known_ceilings[0].rate if known_ceilings else None
 
 
 def _comparison_key(r: Record) -> tuple[object, ...]:
