@@ -66,13 +66,12 @@ def with_pythons(plan: Plan, pythons: Sequence[str]) -> Plan:
 def _blocks(cases: Sequence[Case], claims: Sequence[Claim], is_quick: bool) -> tuple[Block, ...]:
     from offload.bench.records import blocks
 
-    pairs = [(claim.one, claim.other) for claim in claims]
-    if is_quick:
-        pairs = [(one.quick(), other.quick()) for one, other in pairs]
-    alone = [
-        case for claim in claims if claim.figure == MEMORY for case in (claim.one, claim.other)
-    ]
-    return blocks.form(cases, pairs, [case.quick() if is_quick else case for case in alone])
+    def pairs_of(by_memory: bool) -> list[tuple[Case, Case]]:
+        found = [claim for claim in claims if (claim.figure == MEMORY) == by_memory]
+        both = [(claim.one, claim.other) for claim in found]
+        return [(one.quick(), other.quick()) for one, other in both] if is_quick else both
+
+    return blocks.form(cases, pairs_of(by_memory=False), apart=pairs_of(by_memory=True))
 
 
 def start_run(plan: Plan) -> tuple[Path, list[Record]]:

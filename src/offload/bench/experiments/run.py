@@ -5,7 +5,7 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -94,12 +94,22 @@ class Running:
         for attempt in (1, 2):
             self.progress.begin(f"round {due.number}", self.plan.title(due.block))
             made = self._trial(WINDOW, block=due.block, round=due.number, attempt=attempt)
-            found = measure_round(cases, made, self.held, self.progress.phase, due.number == 1)
+            found = self._round(cases, made)
             reasons = [reason for r in found for reason in flags.reasons(r, self.records)]
             self._keep(found)
             if not reasons:
                 return
             self.progress.again(sorted({*reasons}))
+
+    def _round(self, cases: Mapping[int, Case], made: Trial) -> list[Record]:
+        is_apart = made.block is not None and self.plan.blocks[made.block].apart
+        parts = [{place: case} for place, case in cases.items()] if is_apart else [cases]
+        with_gil = made.round == 1
+        return [
+            record
+            for part in parts
+            for record in measure_round(part, made, self.held, self.progress.phase, with_gil)
+        ]
 
     def _keep(self, found: Sequence[Record]) -> None:
         kept = []

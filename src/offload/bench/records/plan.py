@@ -94,8 +94,8 @@ def load(folder: Path) -> Plan:
         raise StorageError(f"{path} is no plan of a run: {error}") from error
 
 
-def _block(cases: Sequence[int], pairs: Sequence[Sequence[int]]) -> Block:
-    return Block(tuple(cases), tuple((one, other) for one, other in pairs))
+def _block(cases: Sequence[int], pairs: Sequence[Sequence[int]], apart: bool) -> Block:
+    return Block(tuple(cases), tuple((one, other) for one, other in pairs), apart)
 
 
 def new_seed() -> int:

@@ -76,7 +76,7 @@ def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
         return True
     if not plan.design.is_analysis(rounds):
         return False
-    if any(_has_enough(windows[place]) for place in block.cases):
+    if block.apart or any(_has_enough(windows[place]) for place in block.cases):
         return True
     if block.pairs:
         verdicts = [comparison.compare(windows[a], windows[b]).verdict for a, b in pairs]
