@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipepool import PipePool, QueueFull, protocol, scheduler
+from pipepool import BrokenWorker, PipePool, QueueFull, protocol, scheduler
 from pipepool.exceptions import RemoteError, RemoteTraceback
 from pipepool.protocol import load_exception
 from pipepool.scheduler import BUDGET, Accounting, Queue
@@ -23,7 +23,7 @@ from pipepool.worker_connection import DEFAULTS, Function, Functions, Options, T
 from pool_tests import calls
 from pool_tests.helpers import examples, in_pool, wait_for
 
-STEP = st.sampled_from(["add", "put_back", "pop", "forget", "head", "clear"])
+STEP = st.sampled_from(["add", "put_back", "pop", "forget", "head"])
 
 
 def task(future: Any = None, **options: Any) -> Task:
@@ -51,9 +51,6 @@ def test_a_queue_is_a_list_sorted_by_age_without_ended_tasks(steps: list[tuple[s
             taken.append(model.pop(0))
             assert queue.head() is taken[-1]
             queue.pop()
-        elif step == "clear":
-            assert queue.clear() == model
-            model.clear()
         assert queue.head() is (model[0] if model else None)
         assert (len(queue), list(queue), bool(queue)) == (len(model), model, bool(model))
 
@@ -340,6 +337,35 @@ def test_a_metrics_callback_sees_the_counts_of_the_moment() -> None:
 
     pools: list[PipePool] = []
     in_pool(test, 1, metrics=lambda _: running.append(pools[0].stats().running))
+
+
+def test_stats_count_each_task_once_at_any_moment() -> None:
+    """After a timeout its task is in `failed` only; in `close(0)` the sum does not change."""
+    sums: list[int] = []
+    waiting: list[tuple[int, int]] = []
+
+    def observe(_: object) -> None:
+        if pools:
+            stats = pools[0].stats()
+            sums.append(stats.queued + stats.running + stats.done + stats.failed + stats.cancelled)
+            waiting.append((stats.queued, stats.running))
+
+    async def test(pool: PipePool) -> None:
+        with pytest.raises(TimeoutError):
+            await pool.run(calls.sleep, 20, timeout=0.05)
+        stats = pool.stats()
+        assert (stats.queued, stats.running, stats.failed) == (0, 0, 1)
+        tasks = [asyncio.ensure_future(pool.run(calls.sleep, 20)) for _ in range(4)]
+        await wait_for(lambda: (pool.stats().queued, pool.stats().running) == (2, 2))
+        pools.append(pool)
+        await pool.close(0)
+        assert sums == [5] * 4
+        assert waiting == [(1, 2), (0, 2), (0, 1), (0, 0)]
+        await asyncio.wait(tasks)
+        assert all(isinstance(each.exception(), BrokenWorker) for each in tasks)
+
+    pools: list[PipePool] = []
+    in_pool(test, 2, metrics=observe)
 
 
 def test_an_unexpected_result_loses_no_other_result_of_its_frame() -> None:

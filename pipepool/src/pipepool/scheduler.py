@@ -85,7 +85,7 @@ class Scheduler:
         self._flush_is_scheduled = self._check_is_scheduled = False
         self.queue = Queue()
         self.accounting = Accounting(loop, config.metrics)
-        self.running = 0  # tasks that some worker holds
+        self.running = 0  # tasks that some worker holds, also those that have timed out
         self.waiting_for_start = 0  # callers of the pool's `start`
         self._next_search = 0  # ns: when the queue may be searched for cancelled tasks again
         self.was_start_reported = False  # a call of `start` has returned
@@ -472,7 +472,8 @@ class Scheduler:
     def fail_all(self, why: str) -> None:
         """Fail every queued task, and reject new ones."""
         self.broken = self.broken or why
-        for task in self.queue.clear():
+        while (task := self.queue.head()) is not None:
+            self.queue.pop()
             self._notify(task)
             self.accounting.fail(task, BrokenWorker(why))
 
@@ -653,13 +654,6 @@ class Queue:
             self._tasks.clear()
             self._tasks.extend(remaining)
             self._ended = 0
-
-    def clear(self) -> list[Task]:
-        """Remove and return all tasks."""
-        tasks = list(self)
-        self._tasks.clear()
-        self._ended = 0
-        return tasks
 
 
 class Accounting:
