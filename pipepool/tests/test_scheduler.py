@@ -15,13 +15,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipepool import BrokenWorker, PipePool, QueueFull, protocol, scheduler
+from pipepool import BrokenWorker, PipeExecutor, PipePool, QueueFull, protocol
 from pipepool.exceptions import RemoteError, RemoteTraceback
 from pipepool.protocol import load_exception
 from pipepool.scheduler import BUDGET, Accounting, Queue
 from pipepool.worker_connection import DEFAULTS, Function, Functions, Options, Task
 from pool_tests import calls
-from pool_tests.helpers import examples, in_pool, wait_for
+from pool_tests.helpers import LIMIT, examples, in_pool, wait_for, wait_until
 
 STEP = st.sampled_from(["add", "put_back", "pop", "forget", "head"])
 
@@ -415,29 +415,47 @@ def test_a_rejected_task_does_not_search_the_queue_without_need(
 
     def search(queue: Queue) -> Iterator[Task]:
         searches.append(1)
-        now[0] += 1000
         return (each for each in queue._tasks if not each.is_ended)
 
-    async def test(pool: PipePool) -> None:
-        assert pool._scheduler is not None
-        busy = [asyncio.ensure_future(pool.run(calls.sleep, 0.5)) for _ in range(4)]
-        await wait_for(lambda: pool.stats().queued == 3)
+    with PipeExecutor(1, max_queue=3) as executor:
+        tasks = [executor.submit(calls.sleep, 0.5)]
+        assert wait_until(tasks[0].running)
+        tasks += [executor.submit(calls.add, 1) for _ in range(3)]
         monkeypatch.setattr(Queue, "__iter__", search)
         for _ in range(10):
-            with pytest.raises(QueueFull):
-                await pool.run(calls.add, 1)
-        assert not searches  # the futures of a PipePool leave the queue by themselves
-        monkeypatch.setattr(pool._scheduler, "_claim", lambda future: not future.cancelled())
-        monkeypatch.setattr(scheduler, "monotonic_ns", lambda: now[0])
-        for _ in range(30):
-            now[0] += 1000
-            with pytest.raises(QueueFull):
-                await pool.run(calls.add, 1)
-        assert 3 <= len(searches) <= 6  # in a tenth of the time
+            assert isinstance(executor.submit(calls.add, 1).exception(LIMIT), QueueFull)
+        assert not searches
+        assert tasks[2].cancel()
+        last = executor.submit(calls.add, 1)  # in the place of the cancelled one
+        for _ in range(10):
+            assert isinstance(executor.submit(calls.add, 1).exception(LIMIT), QueueFull)
+        assert len(searches) == 1
         monkeypatch.undo()
-        await asyncio.gather(*busy)
+        assert last.result(LIMIT) == 1
 
-    now = [10**18]
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_cancelled_calls_of_an_executor_leave_room_at_once(first: int) -> None:
+    with PipeExecutor(1, max_queue=1000) as executor:
+        tasks = [executor.submit(calls.sleep, 0.5)]
+        assert wait_until(tasks[0].running)
+        tasks += [executor.submit(calls.add, 1) for _ in range(1000)]
+        for _ in range(3):
+            assert isinstance(executor.submit(calls.add, 1).exception(LIMIT), QueueFull)
+        assert all(each.cancel() for each in tasks[first:])  # with 2 the oldest still waits
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
+
+
+def test_cancelled_calls_of_a_pool_leave_room_at_once() -> None:
+    async def test(pool: PipePool) -> None:
+        tasks = [asyncio.ensure_future(pool.run(calls.sleep, 0.2)) for _ in range(4)]
+        await wait_for(lambda: pool.stats().queued == 3)
+        for each in tasks[1:]:
+            each.cancel()
+        assert await pool.run(calls.add, 1) == 1  # in the same iteration of the loop
+        assert pool.stats().cancelled == 3
+        await tasks[0]
+
     in_pool(test, 1, max_queue=3)
 
 

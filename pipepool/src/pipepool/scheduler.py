@@ -87,7 +87,7 @@ class Scheduler:
         self.accounting = Accounting(loop, config.metrics)
         self.running = 0  # tasks that some worker holds, also those that have timed out
         self.waiting_for_start = 0  # callers of the pool's `start`
-        self._next_search = 0  # ns: when the queue may be searched for cancelled tasks again
+        self._cancellations = Cancellations()
         self.was_start_reported = False  # a call of `start` has returned
         self.broken: str | None = None  # why no worker can be started, for good
         self.manager = WorkerManager(loop, config, self)
@@ -123,13 +123,11 @@ class Scheduler:
             args, kwargs = (*function.args, *args), {**function.keywords, **kwargs}
             function = function.func
         known = self._functions.get(function)
-        if self._max_queue is not None and len(self.queue) >= self._max_queue:
-            self.flush()
-            has_room = self.manager.idle or self._least_busy(known) is not None
+        if self._max_queue is not None:
             if len(self.queue) >= self._max_queue:
-                self._drop_cancelled()
-            if len(self.queue) >= self._max_queue and (self.queue or not has_room):
-                raise QueueFull(f"{len(self.queue)} tasks wait already: retry later")
+                self._make_room(known, self._max_queue)
+            if self._claim is not None:
+                future.add_done_callback(self._cancellations.note)
         task = Task(known, args, kwargs, future, options, variables, credit)
         self.accounting.submitted += 1  # before: Ctrl-C may come after any call, such as the next
         self.queue.append(task)
@@ -141,6 +139,15 @@ class Scheduler:
             self._flush_is_scheduled = True
             self._loop.call_soon(self.flush)
         return task
+
+    def _make_room(self, function: Function, max_queue: int) -> None:
+        """Before a call is queued: send and drop what can be; raise QueueFull if none has room."""
+        self.flush()
+        has_room = self.manager.idle or self._least_busy(function) is not None
+        if len(self.queue) >= max_queue:
+            self._drop_cancelled()
+        if len(self.queue) >= max_queue and (self.queue or not has_room):
+            raise QueueFull(f"{len(self.queue)} tasks wait already: retry later")
 
     def flush(self) -> None:
         """Assign queued tasks to workers, oldest first."""
@@ -346,19 +353,23 @@ class Scheduler:
             self._stop(task)
 
     def _drop_cancelled(self) -> None:
-        """Drop the queued tasks of an executor whose futures were cancelled.
+        """Drop queued tasks whose futures were cancelled.
 
-        The search may use a tenth of the time: calls that are rejected must be cheap.
+        An executor's queue is searched only after a cancellation: calls that are rejected must be
+        cheap. A pool's callers drop their tasks in the next iteration of the loop; until then only
+        those are dropped here that have no waiting task before them.
         """
-        began = monotonic_ns()
-        if self._claim is None or began < self._next_search:
-            return
-        for task in [each for each in self.queue if each.future.cancelled()]:
-            self._notify(task)
-            self.queue.exclude(task)
-            self.accounting.drop(task)
-        now = monotonic_ns()
-        self._next_search = now + 9 * (now - began)
+        while (task := self.queue.head()) is not None and task.future.cancelled():
+            self._drop_queued(task)
+        if self._cancellations.were_noted:
+            self._cancellations.were_noted = False  # before the search: others may come meanwhile
+            for task in [each for each in self.queue if each.future.cancelled()]:
+                self._drop_queued(task)
+
+    def _drop_queued(self, task: Task) -> None:
+        self._notify(task)
+        self.queue.exclude(task)
+        self.accounting.drop(task)
 
     def cancel_queued(self) -> None:
         """Cancel the queued tasks, except the oldest one per worker that is starting."""
@@ -654,6 +665,18 @@ class Queue:
             self._tasks.clear()
             self._tasks.extend(remaining)
             self._ended = 0
+
+
+class Cancellations:
+    """Notes that a future was cancelled; it is an object of its own, as done futures keep it."""
+
+    def __init__(self) -> None:
+        self.were_noted = False
+
+    def note(self, future: Any) -> None:
+        """Handle the end of a future, in any thread."""
+        if future.cancelled():
+            self.were_noted = True
 
 
 class Accounting:
