@@ -15,7 +15,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipepool import BrokenWorker, PipeExecutor, PipePool, QueueFull, protocol
+from pipepool import BrokenWorker, PipeExecutor, PipePool, QueueFull, protocol, scheduler
 from pipepool.exceptions import RemoteError, RemoteTraceback
 from pipepool.protocol import load_exception
 from pipepool.scheduler import BUDGET, Accounting, Queue
@@ -263,6 +263,48 @@ def test_a_timeout_counts_from_the_start_of_the_task_and_not_from_sending_it() -
         os.kill(pid, signal.SIGCONT)
         assert await future == 3
         assert (pool.stats().killed, pool.stats().restarts) == (0, 0)
+
+    in_pool(test, 1)
+
+
+@pytest.mark.parametrize(
+    ("timeout", "queue_timeout"),
+    [(None, 0.0), (None, 0.1), (0.01, 3.0), (0.3, 0.5), (0.9, 0.1), (0.9, None), (5.0, None)],
+)
+def test_a_task_that_a_stopped_worker_does_not_start_fails_2_s_after_its_limit(
+    timeout: float | None, queue_timeout: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checks run on a clock that is set to the time of the next check."""
+    limits = [each for each in (timeout, queue_timeout) if each is not None]
+    delays: list[tuple[float, int]] = []
+
+    async def test(pool: PipePool) -> None:
+        engine = pool._scheduler
+        assert engine is not None
+        [connection] = engine.manager.open
+        assert connection.pid is not None
+        os.kill(connection.pid, signal.SIGSTOP)
+        monkeypatch.setattr(
+            engine, "_check_later", lambda _, seconds, seen=-1: delays.append((seconds, seen))
+        )
+        future = asyncio.ensure_future(
+            pool.run(calls.add, 1, timeout=timeout, queue_timeout=queue_timeout)
+        )
+        await wait_for(lambda: delays)
+        [task] = connection.tasks.values()
+        now = task.sent
+        monkeypatch.setattr(scheduler, "monotonic_ns", lambda: now)
+        for _ in range(500):
+            seconds, seen = delays.pop()
+            now += int(seconds * 1e9) + 1000
+            engine._check_times(task, seen)
+            if task.is_ended:
+                break
+        monkeypatch.undo()
+        assert (now - task.sent) / 1e9 <= min(limits) + 2.001  # s
+        with pytest.raises(TimeoutError, match="did not start the task"):
+            await future
+        await wait_for(lambda: pool.stats().restarts == 1)
 
     in_pool(test, 1)
 

@@ -521,7 +521,7 @@ class Scheduler:
         `transferred` is the value of `connection.transferred` at the check before, -1 at the first.
         """
         connection, sequence = task.connection, task.sequence
-        timeout, queue_timeout = task.options.timeout, task.options.queue_timeout
+        timeout = task.options.timeout
         if connection is None or task.is_ended:
             return
         running = connection.running()
@@ -532,12 +532,12 @@ class Scheduler:
         limit = timeout if connection.has_started(task) else _start_limit(task.options)
         if limit is None:
             return
+        left = max(limit, 0.0) + START_GRACE - (monotonic_ns() - task.sent) / 1e9
         if running is None and connection.tasks.get(sequence) is task:
             connection.read()
             if connection.tasks.get(sequence) is not task:  # it has ended, or waits once more
                 return
-            waited = (monotonic_ns() - task.sent) / 1e9
-            if waited > max(limit, 0.0) + START_GRACE:
+            if left <= 0:
                 if connection.transferred == transferred:
                     what = "return the result" if connection.has_started(task) else "start the task"
                     error = TimeoutError(f"the worker did not {what} within {limit:g} s")
@@ -546,9 +546,11 @@ class Scheduler:
                 else:  # the arguments or the result are still being transferred
                     self._check_later(task, START_GRACE, connection.transferred)
                 return
-        if timeout is None or (queue_timeout is not None and timeout > START_GRACE):
-            self._check_later(task, START_GRACE)
-        else:
+        if left <= 0:  # other tasks run before it
+            left = START_GRACE
+        if timeout is None or left < timeout:
+            self._check_later(task, left)
+        else:  # it may start now, and end too late before the next check
             self._end_or_check_later(task, timeout, 0.0)
 
     def _end_or_check_later(self, task: Task, timeout: float, ran: float) -> None:
