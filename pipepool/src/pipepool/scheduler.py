@@ -43,7 +43,7 @@ STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
 STUCK_CHECK = 0.01  # s between two checks for such a task
 START_GRACE = 1.0  # s beyond its limit in which a task must start; then without any transfer
 VISIBLE = 0.002  # s after which a write to the status block is visible to the other process
-FLUSH_TIMEOUT = 0.1  # s that a kill waits for the results of tasks before
+FLUSH_TIMEOUT = 1.0  # s that a kill waits for the results of tasks before; long: CPUs may be busy
 MOST_DEATHS = 3  # a task fails after this many workers died before they started it
 
 Outcome = Literal["done", "failed", "cancelled"]
