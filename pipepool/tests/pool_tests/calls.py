@@ -534,6 +534,12 @@ def slow_to_pickle(seconds: float) -> Slow | None:
     return Slow(to_pickle=seconds) if seconds else None
 
 
+def slow_result(path: str, number: int, seconds: float) -> Slow:
+    """Append the number to a file, and return a value that takes so long to be pickled."""
+    note(path, str(number))
+    return Slow(to_pickle=seconds)
+
+
 class SlowError(Exception):
     """An exception that takes 10 s to be pickled."""
 
