@@ -6,9 +6,9 @@ import json
 from pathlib import Path
 
 import pytest
+from offload.bench.experiments.interleaved import InTurn
 
 from offload.bench.experiments import hops
-from offload.bench.experiments.interleaved import InTurn
 from offload.bench.records.record import PAIR, Record
 from offload.reports import hops as report
 from tests.records import changed, record_of

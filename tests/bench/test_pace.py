@@ -5,8 +5,8 @@ from __future__ import annotations
 from unittest.mock import Mock
 
 import pytest
-
 from offload.bench.experiments.pace import Pace
+
 from offload.bench.records.record import Baseline
 from offload.suites import Case
 from tests.reports.test_gil_cost import RECORD
