@@ -55,7 +55,7 @@ def run_suite(
     """
     if not suite:
         known = ", ".join(catalog.suites())
-        raise UsageError(f"no suite given: use fab run_suite:NAME with one of {known}, or all")
+        raise UsageError("no suite given", f"use fab run_suite:NAME with one of {known}, or all")
     failed: list[str] = []
     for name in [*catalog.suites()] if suite == "all" else [suite]:
         try:

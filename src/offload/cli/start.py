@@ -33,7 +33,7 @@ def doctor(context: Context) -> None:
         found.append(finding)
         print(f"{finding.level:7}  {finding.name:16}  {finding.message}")
     if wrong := [finding.name for finding in found if finding.level == doctors.WRONG]:
-        raise MachineError(f"a run would not be valid now: see {', '.join(wrong)}")
+        raise MachineError("a run would not be valid now", f"see {', '.join(wrong)}")
 
 
 @command("Start here")

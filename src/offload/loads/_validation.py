@@ -37,21 +37,21 @@ def check_numbers(load: Load) -> None:
             rule = "must be at least 1" if name == "users" else "must be more than 0"
             raise UsageError(f"{name}={value}: {rule}")
     if load.seconds is None and load.requests is None and load.each is None:
-        raise UsageError("the load has no end: set seconds= or requests=")
+        raise UsageError("the load has no end", "set seconds= or requests=")
     if (load.requests or load.each) and any(settings[name] for name in OF_WINDOW):
         raise UsageError("a window with a warm-up needs seconds=, not requests=")
     if load.arrivals is not None:
         if load.requests or load.each or load.window.cycles or load.think:
-            raise UsageError("rate= is an open loop: use seconds=, without cycles= or think=")
+            raise UsageError("rate= is an open loop", "use seconds=, without cycles= or think=")
         if load.arrivals.process not in ARRIVALS:
             known = ", ".join(ARRIVALS)
-            raise UsageError(f"arrivals={load.arrivals.process!r}: choose from {known}")
+            raise UsageError(f"arrivals={load.arrivals.process!r}", f"choose from {known}")
     if load.processes > load.users:
         raise UsageError(f"processes={load.processes}: more than {load.users} users")
     if load.method not in METHODS:
-        raise UsageError(f"method={load.method!r}: choose from {', '.join(METHODS)}")
+        raise UsageError(f"method={load.method!r}", f"choose from {', '.join(METHODS)}")
     if load.ca is not None and not Path(load.ca).is_file():
-        raise UsageError(f"ca={load.ca!r} is not a file: name a CA certificate")
+        raise UsageError(f"ca={load.ca!r} is not a file", "name a CA certificate")
 
 
 def check_ability(load: Load, driver: ModuleType, name: str) -> None:
@@ -65,12 +65,12 @@ def check_ability(load: Load, driver: ModuleType, name: str) -> None:
     settings, defaults = _settings(load), _settings(Load(load.url))
     for field, feature in lacks.items():
         if settings[field] != defaults[field]:
-            raise UsageError(f"{name} has no {feature}: use driver=builtin")
+            raise UsageError(f"{name} has no {feature}", "use driver=builtin")
     if load.method not in getattr(driver, "METHODS", METHODS):
-        raise UsageError(f"{name} cannot send {load.method}: use driver=builtin")
+        raise UsageError(f"{name} cannot send {load.method}", "use driver=builtin")
     if getattr(driver, "ALWAYS_KEEP_ALIVE", False) and not load.keep_alive:
         raise UsageError(
-            f"{name} always keeps connections alive: use keep_alive=yes, or driver=builtin"
+            f"{name} always keeps connections alive", "use keep_alive=yes, or driver=builtin"
         )
 
 

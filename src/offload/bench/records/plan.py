@@ -53,7 +53,7 @@ def save(plan: Plan, folder: Path) -> None:
         values = {**asdict(plan), machines.KEY: machines.read(folder)}
         files.replace(path, json.dumps(values, indent=1).encode() + b"\n")
     except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}: fix its rights or space") from error
+        raise StorageError(f"{path}: {error.strerror}", "fix its rights or space") from error
 
 
 def exists(folder: Path) -> bool:

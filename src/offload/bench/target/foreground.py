@@ -44,5 +44,5 @@ def check_port(port: int) -> None:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 fix = f"stop the process that listens there, or use port={port + 1}"
-                raise MachineError(f"port {port} is busy: {fix}") from error
-            raise MachineError(f"port {port}: {error.strerror}: choose another port") from error
+                raise MachineError(f"port {port} is busy", fix) from error
+            raise MachineError(f"port {port}: {error.strerror}", "choose another port") from error

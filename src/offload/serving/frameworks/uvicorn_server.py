@@ -124,6 +124,6 @@ class _Supervisor(Multiprocess):
         for process in self.processes:
             if not process.wait_until_ready(READY):
                 self.terminate_all()
-                raise StartError(f"a worker was not ready within {READY:.0f} s: see its output")
+                raise StartError(f"a worker was not ready within {READY:.0f} s", "see its output")
         probe.facts["worker_pids"] = sorted(process.pid or 0 for process in self.processes)
         readiness.announce(self.sockets[0].getsockname()[1])
