@@ -40,7 +40,11 @@ main.main(["prefork", "noop_sync", "0"])
 
 def test_a_forked_process_whose_parent_is_gone_does_not_serve() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-c", KILLED_AT_FORK], cwd=ROOT, stderr=subprocess.PIPE, text=True
+        [sys.executable, "-c", KILLED_AT_FORK],
+        cwd=ROOT,
+        env={**os.environ, "SERVER_PROCESSES": "1"},
+        stderr=subprocess.PIPE,
+        text=True,
     )
     orphan = int(read_line(process.stderr))
     try:
