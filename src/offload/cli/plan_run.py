@@ -101,8 +101,7 @@ def start_run(plan: Plan) -> tuple[Path, list[Record]]:
     rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
     reason = f" ({plan.missing})" if plan.missing else ""
     long = f", then a longer run of each with {plan.driver}{reason}" if plan.driver else ""
-    counts = plan.design.counts[0], plan.design.last
-    shortest, longest = (duration(expected_s(plan, rounds)) for rounds in counts)
+    shortest, longest = (duration(expected_s(plan, n)) for n in (plan.counts[0], plan.counts[-1]))
     rounds = f"rounds of short loads by builtin{long}"
     print(f"{rows}: {rounds}: {shortest} to {longest}; results in {folder}", file=sys.stderr)
     return folder, continue_run(plan, folder)
