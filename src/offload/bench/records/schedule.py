@@ -38,11 +38,10 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     """
     made = {(record.trial.block, record.trial.round) for record in records}
     made |= {(each.block, each.number) for each in left_out}
+    blocks = [n for n in range(len(plan.blocks)) if not is_finished(plan, n, records)]
     for count in plan.design.counts:
         numbers = {
-            block: [n for n in range(1, count + 1) if (block, n) not in made]
-            for block in range(len(plan.blocks))
-            if not is_finished(plan, block, records)
+            block: [n for n in range(1, count + 1) if (block, n) not in made] for block in blocks
         }
         if any(numbers.values()):
             return _shuffled(numbers, f"{plan.seed}-{count}")
@@ -56,11 +55,10 @@ def long_runs_due(plan: Plan, records: Sequence[Record]) -> list[int]:
     """
     if plan.driver is None:
         return []
-    done = {
-        record.trial.place
-        for record in records
-        if record.trial.kind == LONG or record.is_unavailable
-    }
+    done = {record.trial.place for record in records if record.trial.kind == LONG}
+    unavailable = {record.trial.place for record in records if record.is_unavailable}
+    measured = {record.trial.place for record in records if record.result.rate}
+    done |= unavailable - measured
     return [place for place in range(len(plan.cases)) if place not in done]
 
 
@@ -69,14 +67,14 @@ def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     own = [record for record in records if record.trial.block == number]
     rounds = len({record.trial.round for record in own})
     block = plan.blocks[number]
-    windows = {place: RunRecords(own).at(place).windows() for place in block.cases}
-    lost = {place for place, found in windows.items() if _is_hopeless(found)}
-    pairs = [pair for pair in block.pairs if not lost & {*pair}]
-    if lost == {*block.cases} or (block.pairs and not pairs):
+    all_windows = {place: RunRecords(own).at(place).windows() for place in block.cases}
+    windows = {place: found for place, found in all_windows.items() if not _is_hopeless(found)}
+    pairs = [pair for pair in block.pairs if {*pair} <= {*windows}]
+    if not windows or (block.pairs and not pairs):
         return True
     if not plan.design.is_analysis(rounds):
         return False
-    if any(_has_enough(windows[place]) for place in block.cases):
+    if any(_has_enough(found) for found in windows.values()):
         return True
     if block.pairs:
         verdicts = [comparison.compare(windows[a], windows[b]).verdict for a, b in pairs]
@@ -84,7 +82,7 @@ def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
         return is_known and (plan.target is None or _are_resolved(windows.values()))
     if len(block.cases) > 1 and plan.budget_s is not None:
         return False  # it has rounds for as long as there is time
-    return _are_resolved(found for place, found in windows.items() if place not in lost)
+    return _are_resolved(windows.values())
 
 
 def places_of(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
