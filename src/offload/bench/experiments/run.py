@@ -13,7 +13,7 @@ from pathlib import Path
 from offload import prctl
 from offload.bench.experiments.block import measure_round
 from offload.bench.experiments.progress import Progress
-from offload.bench.records import journal, schedule
+from offload.bench.records import journal, schedule, time_budget
 from offload.bench.records.plan import Plan
 from offload.bench.records.record import LONG, WINDOW, Record, Trial
 from offload.bench.records.schedule import Round
@@ -36,7 +36,7 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
     records = journal.read(folder) if (folder / journal.FILE).exists() else []
     with ExitStack() as stack:
         stack.enter_context(_alone(folder))
-        if not schedule.due(plan, records) and not schedule.long_runs_due(plan, records):
+        if not time_budget.has_more(plan, records):
             return
         held = _hold(stack, plan.cases)
         progress = stack.enter_context(Progress(plan, records))
@@ -59,15 +59,15 @@ class Running:
 
     def rounds(self) -> Iterator[None]:
         """Measure the rounds that are due, as far as they fit into the time."""
-        ends = time.monotonic() + (self.progress.left_for_rounds_s() or 0.0)
-        is_limited = self.plan.budget_s is not None
+        left_s = time_budget.left_for_rounds_s(self.plan, self.records)
+        ends = None if left_s is None else time.monotonic() + left_s
         left_out: set[Round] = set()
         while todo := schedule.due(self.plan, self.records, left_out):
             for each in todo:
-                expected_s = self.progress.round_s(each.block)
-                if not schedule.places_of(self.plan, each.block, self.records):
-                    continue  # none of its cases has had a rate
-                if is_limited and time.monotonic() + expected_s > ends:
+                if schedule.is_finished(self.plan, each.block, self.records):
+                    continue  # its cases have had no rate
+                expected_s = time_budget.round_times(self.plan, self.records)[each.block]
+                if ends is not None and time.monotonic() + expected_s > ends:
                     left_out.add(each)
                     continue
                 self._measure(each)

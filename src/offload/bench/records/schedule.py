@@ -38,11 +38,10 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     """
     made = {(record.trial.block, record.trial.round) for record in records}
     made |= {(each.block, each.number) for each in left_out}
+    blocks = [n for n in range(len(plan.blocks)) if not is_finished(plan, n, records)]
     for count in plan.counts:
         numbers = {
-            block: [n for n in range(1, count + 1) if (block, n) not in made]
-            for block in range(len(plan.blocks))
-            if not is_finished(plan, block, records)
+            block: [n for n in range(1, count + 1) if (block, n) not in made] for block in blocks
         }
         if any(numbers.values()):
             return _shuffled(numbers, f"{plan.seed}-{count}")
@@ -56,11 +55,10 @@ def long_runs_due(plan: Plan, records: Sequence[Record]) -> list[int]:
     """
     if plan.driver is None:
         return []
-    done = {
-        record.trial.place
-        for record in records
-        if record.trial.kind == LONG or record.is_unavailable
-    }
+    done = {record.trial.place for record in records if record.trial.kind == LONG}
+    unavailable = {record.trial.place for record in records if record.is_unavailable}
+    measured = {record.trial.place for record in records if record.result.rate}
+    done |= unavailable - measured
     return [place for place in range(len(plan.cases)) if place not in done]
 
 
