@@ -63,12 +63,14 @@ class Figures:
 class LoadResult:
     """What a driver parsed from its tool's output.
 
-    `driver_busy` is the share of one core that the busiest load process used within the window.
+    `driver_busy` is the share of one core that the busiest load process used within the window,
+    `driver_cpu_s` the CPU time in s that all its processes used there; None if it reports neither.
     `notes` report where the tool deviated from the load.
     """
 
     figures: Figures = Figures()
     driver_busy: float | None = None
+    driver_cpu_s: float | None = None
     problem: str | None = None
     notes: tuple[Flag, ...] = ()
 
@@ -77,7 +79,8 @@ class LoadResult:
 class LoadRun:
     """A finished run of a load tool: the tool, its result, its raw output and its CPU time.
 
-    `driver_cpu_s` is its CPU time in seconds. A tool that `hung` was killed and has no figures.
+    `driver_cpu_s` is the CPU time in seconds of all its processes, within the window if the tool
+    reports that. A tool that `hung` was killed and has no figures.
     """
 
     driver: str

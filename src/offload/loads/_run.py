@@ -50,7 +50,8 @@ def run(load: Load, name: str) -> LoadRun:
     else:
         result = check_figures(driver.parse(stdout, stderr, load), name)
     model = "open" if load.arrivals else "closed"
-    return LoadRun(name, version(driver), argv, result, cpu_s, output, model, hung=cpu_s is None)
+    used_s = cpu_s if result.driver_cpu_s is None else result.driver_cpu_s
+    return LoadRun(name, version(driver), argv, result, used_s, output, model, hung=cpu_s is None)
 
 
 def _wait_for_exit(

@@ -106,7 +106,10 @@ class Baseline:
 
 @dataclass(frozen=True)
 class LoadFacts:
-    """The load tool: its `model` is "closed" or "open", `busy` its share of one core."""
+    """The load tool: its `model` is "closed" or "open", `busy` its share of one core.
+
+    `cpu_s` is the CPU time of all its processes, within the window if the tool reports that.
+    """
 
     url: str | None = None
     driver: str | None = None

@@ -161,10 +161,7 @@ def _reported(facts: Facts | None, url: str, began: float | None, ended: float |
 
 def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:
     """Return the share of the machine's CPU that other processes took during the load."""
-    driver_s = tool.cpu_s
-    if tool.busy is not None:  # it has a window
-        driver_s = tool.busy * elapsed_s
-    parts = (used.host.busy_s, used.cpu_s, used.host.own_cpu_s, driver_s)
+    parts = (used.host.busy_s, used.cpu_s, used.host.own_cpu_s, tool.cpu_s)
     cores = psutil.cpu_count()
     if None in parts or elapsed_s < SHORT or not cores:
         return None

@@ -62,9 +62,11 @@ def summary(load: Load, window: CountedTime, parts: Sequence[Samples]) -> LoadRe
         response=_response(ordered, late),
         **_rates(load, window, parts, len(times)),
     )
+    busy = [part.busy for part in parts if part.busy is not None]
     return LoadResult(
         figures,
-        driver_busy=max((round(p.busy, 4) for p in parts if p.busy is not None), default=None),
+        driver_busy=round(max(busy), 4) if busy else None,
+        driver_cpu_s=round(sum(busy) * window.length, 6) if len(busy) == len(parts) else None,
         problem=next((part.problem for part in parts if part.problem), None),
         notes=_notes(load, window, len(times)),
     )
