@@ -91,8 +91,10 @@ class Command:
     """How a driver is started: arguments, extra environment, files to write in its own folder.
 
     `{folder}` in `argv` and `environment` is replaced by that folder, which is removed at the end.
+    `threads` is how many of its threads or processes can use a core each; None is one per user.
     """
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    threads: int | None = None

@@ -80,7 +80,8 @@ class LoadRun:
     """A finished run of a load tool: the tool, its result, its raw output and its CPU time.
 
     `driver_cpu_s` is the CPU time in seconds of all its processes, within the window if the tool
-    reports that. A tool that `hung` was killed and has no figures.
+    reports that. `driver_busy` is the share of the CPU that its threads could use which it used;
+    None for a short load. A tool that `hung` was killed and has no figures.
     """
 
     driver: str
@@ -91,3 +92,4 @@ class LoadRun:
     output: str
     model: str = "closed"
     hung: bool = False
+    driver_busy: float | None = None

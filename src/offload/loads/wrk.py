@@ -36,7 +36,7 @@ def command(load: Load) -> Command:
     if load.method != "GET" or load.body is not None:
         files["request.lua"] = _script(load)
         argv += ["-s", "{folder}/request.lua"]
-    return Command((*argv, load.url), files=files)
+    return Command((*argv, load.url), files=files, threads=load.processes)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:

@@ -106,9 +106,10 @@ class Baseline:
 
 @dataclass(frozen=True)
 class LoadFacts:
-    """The load tool: its `model` is "closed" or "open", `busy` its share of one core.
+    """The load tool: its `model` is "closed" or "open".
 
     `cpu_s` is the CPU time of all its processes, within the window if the tool reports that.
+    `busy` is the share of the CPU that its threads could use which it used.
     """
 
     url: str | None = None

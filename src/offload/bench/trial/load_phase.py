@@ -76,7 +76,7 @@ def run(
         ran.argv,
         ran.model,
         ran.driver_cpu_s,
-        ran.result.driver_busy,
+        ran.driver_busy,
         ran.output,
     )
     return Loaded(
