@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+from array import array
 from dataclasses import replace
 from pathlib import Path
 
@@ -146,6 +147,31 @@ def test_a_load_without_answers_has_no_times_rather_than_zeros() -> None:
     measured = summary(Load("http://127.0.0.1/"), CountedTime(0.0, 1.0, is_own=False), [seen])
     assert (measured.figures.response.mean_s, measured.figures.response.p99_s) == (None, None)
     assert (measured.figures.rate, measured.figures.availability) == (0.0, 0.0)
+
+
+def test_a_request_that_timed_out_belongs_in_the_quantiles() -> None:
+    """97 requests of 1 s and 3 without an answer in 30 s: the p99 is at least 30 s, not 1 s."""
+    times = array("d", range(97))
+    seen = Samples(
+        started=times,
+        sent=times,
+        ended=array("d", (t + 1.0 for t in times)),
+        failed=[("timeout", 10.0, 40.02)] * 3 + [("5xx", 10.0, 10.1)],
+    )
+    window = CountedTime(0.0, 100.0, is_own=False)
+    response = summary(Load("http://127.0.0.1/"), window, [seen]).figures.response
+    assert (response.p50_s, response.p95_s, response.p99_s, response.max_s) == (1.0, 1.0, 30, 30)
+    assert (response.mean_s, response.at_least_s) == (1.0, 30.0)  # the mean is of the answers
+    assert sum((response.histogram or {}).values()) == 100
+    seen.failed.clear()
+    response = summary(Load("http://127.0.0.1/"), window, [seen]).figures.response
+    assert (response.p99_s, response.at_least_s) == (1.0, None)
+
+
+def test_a_load_of_timeouts_alone_has_quantiles_and_no_mean(server: Server) -> None:
+    load = asked(server, "/hang", requests=None, seconds=1.5, timeout=1.0)
+    response = run_here(load).figures.response
+    assert (response.mean_s, response.p50_s, response.at_least_s) == (None, 1.0, 1.0)
 
 
 def test_no_result_is_a_problem_with_the_tools_last_words() -> None:

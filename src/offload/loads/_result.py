@@ -14,6 +14,10 @@ class Response:
 
     `histogram` counts the times in mergeable buckets (`histogram.py`), with an error of at most
     1 %. `late_*` is the delay with which an open loop itself sent its requests.
+
+    The mean is that of completed requests. The quantiles and the histogram also count each request
+    that timed out, with its timeout. Then `at_least_s` is the timeout, and quantiles of that value
+    or more are lower bounds.
     """
 
     mean_s: float | None = None
@@ -25,6 +29,7 @@ class Response:
     p999_s: float | None = None
     max_s: float | None = None
     histogram: Mapping[str, int] | None = None
+    at_least_s: float | None = None
     late_p99_s: float | None = None
     late_max_s: float | None = None
 

@@ -48,7 +48,7 @@ def counted_time(load: Load, state: SharedState, parts: Sequence[Samples]) -> Co
 def summary(load: Load, window: CountedTime, parts: Sequence[Samples]) -> LoadResult:
     """Summarize the samples of a load's processes within its window."""
     times, failed = _count(load, window, parts)
-    ordered, late = sorted(times), _delays(window, parts)
+    late = _delays(window, parts)
     finished = len(times) + failed.total() - failed["unfinished"]
     figures = Figures(
         elapsed_s=round(window.length, 6),
@@ -59,7 +59,7 @@ def summary(load: Load, window: CountedTime, parts: Sequence[Samples]) -> LoadRe
         window_s=round(window.length, 6),
         window_began=window.started,
         window_ended=window.ended,
-        response=_response(ordered, late),
+        response=_response(times, [load.timeout] * failed["timeout"], late),
         **_rates(load, window, parts, len(times)),
     )
     busy = [part.busy for part in parts if part.busy is not None]
@@ -106,19 +106,19 @@ def _delays(window: CountedTime, parts: Sequence[Samples]) -> list[float]:
     )
 
 
-def _response(ordered: Sequence[float], late: Sequence[float]) -> Response:
-    lateness: dict[str, Any] = {}
+def _response(times: Sequence[float], timeouts: Sequence[float], late: Sequence[float]) -> Response:
+    """Return the mean of `times`, and the quantiles of these and of the `timeouts`."""
+    found: dict[str, Any] = {}
     if late:
-        lateness = {"late_p99_s": round(quantile(late, 0.99), 6), "late_max_s": round(late[-1], 6)}
-    if not ordered:
-        return Response(**lateness)
-    return Response(
-        mean_s=round(math.fsum(ordered) / len(ordered), 6),
-        how="per request",
-        histogram=histogram(ordered),
-        **{f"{name}_s": round(quantile(ordered, share), 6) for name, share in QUANTILES.items()},
-        **lateness,
-    )
+        found |= {"late_p99_s": round(quantile(late, 0.99), 6), "late_max_s": round(late[-1], 6)}
+    if times:
+        found |= {"mean_s": round(math.fsum(times) / len(times), 6), "how": "per request"}
+    if timeouts:
+        found["at_least_s"] = round(min(timeouts), 6)
+    if ordered := sorted([*times, *timeouts]):
+        found["histogram"] = histogram(ordered)
+        found |= {f"{name}_s": round(quantile(ordered, q), 6) for name, q in QUANTILES.items()}
+    return Response(**found)
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
