@@ -13,7 +13,10 @@ class Response:
     """Response times of single requests in seconds; `how` names the method that gave the mean.
 
     `histogram` counts the times in mergeable buckets (`histogram.py`), with an error of at most
-    1 %. `late_*` is the delay with which an open loop itself sent its requests.
+    1 %.
+
+    Of an open loop, `late_*` is the tool's delay in handling an arrival, and `waited_*` is how long
+    requests then waited for one of its connections. The response times include both.
 
     The mean is that of completed requests. The quantiles and the histogram also count each request
     that timed out, with its timeout. Then `at_least_s` is the timeout, and quantiles of that value
@@ -32,6 +35,8 @@ class Response:
     at_least_s: float | None = None
     late_p99_s: float | None = None
     late_max_s: float | None = None
+    waited_p99_s: float | None = None
+    waited_max_s: float | None = None
 
 
 @dataclass(frozen=True)
