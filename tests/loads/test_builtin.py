@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
 from array import array
 from dataclasses import replace
 from pathlib import Path
@@ -13,6 +14,7 @@ import trustme
 
 from offload.loads import Load
 from offload.loads.builtin import parse
+from offload.loads.engine.closed_loop import ClosedLoop
 from offload.loads.engine.samples import Samples
 from offload.loads.engine.summary import CountedTime, quantile, summary
 from tests.loads.conftest import SLOT_S, Server, run_here
@@ -80,8 +82,30 @@ def test_a_closed_port_is_refused_and_the_load_gives_up() -> None:
         closed.bind(("127.0.0.1", 0))
         load = Load(f"http://127.0.0.1:{closed.getsockname()[1]}/", users=2, seconds=20)
         measured = run_here(load)
-    assert measured.figures.failed["refused"] == 1000
-    assert "stopped after" in (measured.problem or "")
+    refused = measured.figures.failed["refused"] or 0
+    assert refused >= 1000
+    assert measured.problem == f"builtin stopped after {refused} consecutive failures (refused)"
+    assert 2.0 <= (measured.figures.elapsed_s or 0) < 15
+
+
+def test_a_server_that_refuses_for_a_moment_does_not_end_the_load() -> None:
+    with socket.socket() as late:
+        late.bind(("127.0.0.1", 0))
+        threading.Timer(0.6, late.listen).start()  # until then it refuses
+        load = Load(f"http://127.0.0.1:{late.getsockname()[1]}/", users=2, seconds=1.0)
+        measured = run_here(load)
+    assert (measured.figures.failed["refused"] or 0) > 1000
+    assert measured.problem is None
+
+
+@pytest.mark.parametrize(("users", "failures"), [(2, 1000), (1000, 4000)])
+def test_a_batch_of_all_users_that_fails_does_not_end_the_load(users: int, failures: int) -> None:
+    clients = ClosedLoop(Load("http://127.0.0.1/", users=users))
+    for number in range(1, failures):
+        clients.fail("refused", 0.0, 10.0 * number / failures)
+    assert not clients.stopped
+    clients.fail("refused", 0.0, 10.0)
+    assert clients.stopped
 
 
 def test_every_request_the_server_saw_is_in_the_sum(server: Server) -> None:
