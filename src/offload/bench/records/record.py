@@ -173,6 +173,8 @@ class Resources:
 
     `cpu_s` is user and system time, `queued_s` what its threads waited for a CPU. `connections`
     counts those the load kept, by process of the server that has some, most first.
+    `listen_overflows` counts the connections that the server's listen queue dropped, or where that
+    is unknown, those of the machine.
     """
 
     cpu_s: float | None = None

@@ -141,8 +141,8 @@ def _watched(
     tries = _tries(upstream)
     pid = None if facts is None else int(str(facts["pid"]))
     ours = [*neighbours, *([] if upstream is None else [upstream.pid])]
-    port = urlsplit(load.url).port if load.keep_alive else None
-    with ResourceSampler(pid, ours, port) as watch, GilSampler(facts or {}) as gil:
+    sampler = ResourceSampler(pid, ours, urlsplit(load.url).port, load.keep_alive)
+    with sampler as watch, GilSampler(facts or {}) as gil:
         ran = loads.run(load, driver)
     return ran, watch, gil, _growth(tries, _tries(upstream))
 
