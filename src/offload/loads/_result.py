@@ -44,7 +44,8 @@ class Figures:
     """What a load tool counted in its window. None means unknown; 0 is a counted zero.
 
     `completed` counts responses with a status below 400; `failed` counts the others by kind:
-    refused, reset, timeout, tls, 4xx, 5xx, unfinished (no response when the time was up), other.
+    refused, reset, timeout, tls, 4xx, 5xx, body (not the expected one), unfinished (no response
+    when the time was up), other.
     `availability` is completed / finished requests, 0 to 1; unfinished requests are in neither.
     `rate` is in completed requests per second, and `rate_how` names the method that gave it.
     `rate_quantum` is the relative quantization error of the rate, since requests are whole: no

@@ -94,13 +94,15 @@ class Baseline:
 
     `alone_s` is the median response time of one request at a time, and `kept_s` that on one kept
     connection, without its first request. `body_bytes` counts the first response's body, and
-    `content` is the part of it that its suite compares.
+    `content` is the part of it that its suite compares. With `is_stable` every
+    response under load must have the first one's body.
     """
 
     alone_s: float | None = None
     kept_s: float | None = None
     body_sha256: str | None = None
     body_bytes: int | None = None
+    is_stable: bool | None = None
     content: str | None = None
 
 

@@ -62,7 +62,7 @@ def of_tool(record: Record, missing: str | None) -> tuple[Flag, ...]:
 def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[Flag, ...]:
     """Return a flag for each server of the same task that answered other bytes."""
     case = record.case
-    if not catalog.find_task(case.task).constants.get("STABLE", True):
+    if not catalog.has_constant_bodies(case.task):
         return ()
     alike = [r for r in earlier if (r.case.task, r.case.request) == (case.task, case.request)]
     others = {r.case.server for r in alike if _differ(r, record)}
@@ -97,6 +97,10 @@ def _doubts(record: Record) -> Iterator[Flag]:
         yield Flag("overflows", dropped, remedy)
     if record.result.failures:
         yield Flag("failures", f"{record.result.failures} requests failed")
+    if changed := record.result.failed.get("body"):
+        remedy = "set STABLE = False in the task's file if they should"
+        seen = f"{changed} responses under load had another body than the first one"
+        yield Flag("bodies", seen, remedy)
     if None not in (record.baseline.kept_s, record.baseline.alone_s) and _stall_s(record) >= STALL:
         more = f"{_stall_s(record) * 1000:.0f} ms more a request on a kept connection"
         remedy = "set TCP_NODELAY in the server; for uvicorn with workers, name its loop"

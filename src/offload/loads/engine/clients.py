@@ -8,6 +8,7 @@ import resource
 from time import monotonic
 
 from offload.loads import Load
+from offload.loads.engine.checked_connection import CheckedConnection, ExpectedBody
 from offload.loads.engine.connection import Connection
 from offload.loads.engine.samples import Samples
 from offload.loads.engine.target import Target, target
@@ -28,6 +29,8 @@ class Clients:
         self.samples = Samples()
         self.target: Target = target(load)
         self.connections: list[Connection] = []
+        sha256 = load.response_sha256
+        self._expected = None if sha256 is None else ExpectedBody(sha256)
         self.stopped = False
         self._stop = asyncio.Event()
         self._failures_in_sequence = 0
@@ -43,6 +46,12 @@ class Clients:
     def next(self, connection: Connection, now: float) -> None:
         """Decide what a connection does after its request has ended."""
         raise NotImplementedError
+
+    def new_connection(self) -> Connection:
+        """Return a connection, which checks bodies if the load expects one."""
+        if self._expected is None:
+            return Connection(self)
+        return CheckedConnection(self, self._expected)
 
     def stop_sending(self) -> None:
         """Start no more requests (closed loop only)."""

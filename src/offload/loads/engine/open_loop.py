@@ -69,7 +69,7 @@ class OpenLoop(Clients):
         if self._idle:
             self._idle.pop().send(started)
         elif len(self.connections) < self.load.users:
-            self.connections.append(Connection(self))
+            self.connections.append(self.new_connection())
             self.connections[-1].send(started)
         else:
             self._waiting.append(len(self.samples.due) - 1)

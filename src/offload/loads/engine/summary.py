@@ -19,7 +19,7 @@ from offload.loads.engine.samples import Samples
 from offload.loads.engine.shared_state import LOAD_START, WINDOW_END, WINDOW_START, SharedState
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
-KINDS = ("refused", "reset", "timeout", "tls", "4xx", "5xx", "other", "unfinished")
+KINDS = ("refused", "reset", "timeout", "tls", "4xx", "5xx", "body", "other", "unfinished")
 
 
 @dataclass(frozen=True)
