@@ -115,6 +115,13 @@ def test_every_setting_that_matters_is_in_its_own_file() -> None:
     assert made.argv[:6] == ("siege", "-R", "{folder}/siege.conf", "-b", "-c", "3")
 
 
+def test_a_batch_of_all_users_that_fails_does_not_end_it() -> None:
+    made = command(replace(LOAD, users=1000))
+    assert "failures = 4000" in made.files["siege.conf"].splitlines()
+    out, err = ((DATA / f"refused.{end}").read_text() for end in ("out", "err"))
+    assert parse(out, err, replace(LOAD, users=1000)).problem is None  # after 258 it went on
+
+
 def test_requests_are_shared_among_the_users() -> None:
     assert command(replace(LOAD, seconds=None, requests=100)).argv[-3:-1] == ("-r", "34")
 

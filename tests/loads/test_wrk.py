@@ -10,6 +10,7 @@ import pytest
 
 from offload import loads
 from offload.errors import UsageError
+from offload.flags import Flag
 from offload.loads import Load, LoadResult
 from offload.loads.wrk import command, parse
 from tests.loads.conftest import Server
@@ -56,6 +57,29 @@ def test_the_words_are_those_of_the_load() -> None:
     posted = command(replace(LOAD, method="POST", body="a"))
     assert posted.argv[-3:] == ("-s", "{folder}/request.lua", LOAD.url)
     assert posted.files["request.lua"].splitlines()[1] == 'wrk.body = "\\097"'
+
+
+def test_connections_that_threads_cannot_divide_are_left_out() -> None:
+    """wrk divides connections by threads in integers: each of 2 threads opens 1 of 3."""
+    load = replace(LOAD, processes=2)
+    assert command(load).argv[:5] == ("wrk", "-t", "2", "-c", "2")
+    out = (DATA / "good.out").read_text()
+    found, all_three = parse(out, "", load), recorded("good")
+    assert found.notes == (Flag("users", "2 sent requests instead of 3"),)
+    assert all_three.notes == ()
+    for name in ("rate_quantum", "response"):
+        assert getattr(found.figures, name) != getattr(all_three.figures, name)
+    figures = found.figures
+    assert figures.response.mean_s == pytest.approx(2 / (figures.rate or 0))
+    assert figures.rate_quantum == pytest.approx(2 / (figures.completed or 0))
+
+
+@installed
+@pytest.mark.suites
+def test_it_opens_as_many_connections_as_it_says(server: Server) -> None:
+    before = server.accepts["/"]
+    loads.run(replace(LOAD, url=server.url("/"), users=5, processes=2), "wrk")
+    assert server.accepts["/"] - before == 4
 
 
 def test_what_it_cannot_do_is_refused() -> None:

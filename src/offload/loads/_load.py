@@ -60,7 +60,8 @@ class Load:
     `ca` is a CA certificate file that https trusts in addition to the system's; the default is
     UPSTREAM_CA. A user pauses `think` seconds on average before each further request, uniformly
     from 0.5 to 1.5 times that. `seed` repeats these pauses and poisson arrivals. The users are
-    divided among `processes`.
+    divided among `processes`. A response whose body has another SHA-256 than `response_sha256`
+    fails; only `builtin` checks that.
     """
 
     url: str
@@ -76,6 +77,7 @@ class Load:
     think: float = 0.0
     seed: int = 0
     processes: int = 1
+    response_sha256: str | None = None
     window: Window = Window()
     arrivals: Arrivals | None = None
 
@@ -91,8 +93,10 @@ class Command:
     """How a driver is started: arguments, extra environment, files to write in its own folder.
 
     `{folder}` in `argv` and `environment` is replaced by that folder, which is removed at the end.
+    `threads` is how many of its threads or processes can use a core each; None is one per user.
     """
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    threads: int | None = None

@@ -50,7 +50,7 @@ def command(load: Load) -> Command:
         files["body"] = load.body or ""
         argv += ["-p" if load.method == "POST" else "-u", "{folder}/body"]
         argv += ["-T", content_type(load.body or "")]
-    return Command((*argv, load.url), files=files)
+    return Command((*argv, load.url), files=files, threads=1)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:

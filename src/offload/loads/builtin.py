@@ -25,7 +25,8 @@ NESTED = ("figures", "response")  # in a result
 
 def command(load: Load) -> Command:
     """Run this module as a program, so that the load has its own process."""
-    return Command((sys.executable, "-P", "-m", __name__, json.dumps(asdict(load))))
+    argv = (sys.executable, "-P", "-m", __name__, json.dumps(asdict(load)))
+    return Command(argv, threads=load.processes)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:

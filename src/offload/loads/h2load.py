@@ -41,7 +41,8 @@ def command(load: Load) -> Command:
     `-N` limits how long a connection may be idle: for one request that is its timeout.
     """
     users = _users(load)
-    argv = ["h2load", "--h1", "-c", str(users), "-t", str(min(load.processes, users))]
+    threads = min(load.processes, users)
+    argv = ["h2load", "--h1", "-c", str(users), "-t", str(threads)]
     argv += ["-N", f"{math.ceil(load.timeout)}s"]
     if load.requests is not None:
         argv += ["-n", str(load.requests)]
@@ -54,7 +55,7 @@ def command(load: Load) -> Command:
         argv += ["-d", "{folder}/body", "-H", f"content-type: {content_type(load.body)}"]
     if load.method != "GET":
         argv += ["-H", f":method: {load.method}"]
-    return Command((*argv, load.url), files=files)
+    return Command((*argv, load.url), files=files, threads=threads)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:

@@ -44,7 +44,8 @@ def command(load: Load) -> Command:
         "timeout": load.timeout,
     }
     user = Path(__file__).with_name("_locust_user.py").read_text()
-    return Command(tuple(argv), {"LOCUST_ASKED": json.dumps(request)}, {"user.py": user})
+    environment = {"LOCUST_ASKED": json.dumps(request)}
+    return Command(tuple(argv), environment, {"user.py": user}, threads=load.processes)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:

@@ -117,6 +117,11 @@ def find_task(word: str) -> Entry:
     return Entry(f"{path}:{user_task['function']}", path, "a user's own function", {}, {})
 
 
+def has_constant_bodies(task: str) -> bool:
+    """Whether all responses of a task are to be equal: unless its file has `STABLE = False`."""
+    return bool(find_task(task).constants.get("STABLE", True))
+
+
 def unknown(what: str, word: str, choices: list[str], listing: str = "fab list") -> UsageError:
     """Return the error for an unknown name, with the most similar of the choices.
 

@@ -52,15 +52,15 @@ def window(
     }
     if is_beside_others:
         short = Window(warm=SHORT_WARM, completions=FEW, **always)
-        return replace(load(url, case), seconds=SHORT_WINDOW, window=short)
+        return replace(load(url, case, before), seconds=SHORT_WINDOW, window=short)
     completions = FEW if is_slow else MANY
     lasting = Window(warm=WARM, cycles=CYCLES, completions=completions, **always)
-    return replace(load(url, case), seconds=WINDOW, window=lasting)
+    return replace(load(url, case, before), seconds=WINDOW, window=lasting)
 
 
-def long(url: str, case: CaseFacts) -> Load:
+def long(url: str, case: CaseFacts, before: Baseline) -> Load:
     """Return a long run: so many seconds, or so many requests."""
-    return replace(load(url, case), seconds=case.seconds, requests=case.requests)
+    return replace(load(url, case, before), seconds=case.seconds, requests=case.requests)
 
 
 def warm_up(url: str, case: CaseFacts, server: ServerFacts) -> Load:
@@ -89,8 +89,11 @@ def is_crowded(case: CaseFacts, server: ServerFacts) -> bool:
     return isinstance(backlog, int) and case.users > backlog
 
 
-def load(url: str, case: CaseFacts) -> Load:
-    """Return a load of a case's users, who send its request to a URL."""
+def load(url: str, case: CaseFacts, before: Baseline = Baseline()) -> Load:  # noqa: B008 - frozen
+    """Return a load of a case's users, who send its request to a URL.
+
+    Every response must have the first one's body if the task's bodies do not change.
+    """
     sent = request(case)
     return Load(
         url,
@@ -99,4 +102,5 @@ def load(url: str, case: CaseFacts) -> Load:
         method=sent.method,
         body=sent.body,
         processes=case.clients,
+        response_sha256=before.body_sha256 if before.is_stable else None,
     )
