@@ -116,8 +116,8 @@ def newest() -> Path:
 
 
 def is_example(folder: Path) -> bool:
-    """Whether a run is one of the repository's own: `example`, or `example-` and a suite."""
-    return folder.name.partition("-")[0] == "example"
+    """Whether a run is one of the repository's own: `example`, `example-SUITE`, `reference-...`."""
+    return folder.name.partition("-")[0] in ("example", "reference")
 
 
 def named(run: str) -> Path:
