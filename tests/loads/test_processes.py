@@ -52,7 +52,7 @@ def test_one_that_gives_up_ends_them_all(server: Server) -> None:
     load = replace(LOAD, url=server.url("/reset"), requests=None, seconds=30.0)
     measured = loads.run(load, "builtin").result
     assert "stopped after" in (measured.problem or "")
-    assert 1000 <= (measured.figures.failed["reset"] or 0)
+    assert (measured.figures.failed["reset"] or 0) >= 1000
     assert (measured.figures.elapsed_s or 0) < 25
 
 
