@@ -11,7 +11,7 @@ import pytest
 
 from offload import loads
 from offload.errors import MachineError, UsageError
-from offload.loads import Arrivals, Command, Figures, Load, LoadResult, Window, _run, siege
+from offload.loads import Arrivals, Command, Figures, Load, LoadResult, Message, Window, _run, siege
 from tests.loads.conftest import Server
 
 HERE = "http://127.0.0.1/"
@@ -35,7 +35,7 @@ LOAD = Load("http://127.0.0.1:1/", users=1, seconds=0.1, timeout=0.1)
         (Load(HERE, seconds=float("nan")), "builtin", "seconds=nan"),
         (Load(HERE, seconds=None, requests=5, window=Window(1.0)), "builtin", "not requests="),
         (Load(HERE, users=2, processes=3), "builtin", "more than 2 users"),
-        (Load(HERE, method="HEAD"), "builtin", "choose from GET, POST"),
+        (Load(HERE, message=Message("HEAD")), "builtin", "choose from GET, POST"),
         (Load(HERE, ca="/nowhere"), "builtin", "is not a file"),
         (
             Load(HERE, window=Window(1.0)),
@@ -47,7 +47,7 @@ LOAD = Load("http://127.0.0.1:1/", users=1, seconds=0.1, timeout=0.1)
         (Load(HERE, arrivals=Arrivals(5.0), think=1.0), "builtin", "rate= is an open loop"),
         (Load(HERE, arrivals=Arrivals(5.0, "even")), "builtin", "choose from uniform, poisson"),
         (Load(HERE, think=1.0), "siege", "siege has no even think time"),
-        (Load(HERE, method="PUT"), "siege", "siege cannot send PUT"),
+        (Load(HERE, message=Message("PUT")), "siege", "siege cannot send PUT"),
     ],
 )
 def test_what_cannot_be_run_is_refused(load: Load, driver: str, message: str) -> None:

@@ -11,7 +11,7 @@ import pytest
 
 from offload import loads
 from offload.flags import Flag
-from offload.loads import Load
+from offload.loads import Load, Message
 from offload.loads.siege import command, parse
 from tests.loads.conftest import Server
 
@@ -144,7 +144,9 @@ def test_the_real_siege_agrees_with_what_was_recorded(
 @pytest.mark.parametrize("body", ['{"a b": "\u00fc"}', "a=1 2&b=x"])
 def test_a_body_is_posted_as_it_is(server: Server, driver: str, body: str) -> None:
     before = len(server.bodies)
-    load = replace(LOAD, url=server.url("/"), seconds=None, requests=6, method="POST", body=body)
+    load = replace(
+        LOAD, url=server.url("/"), seconds=None, requests=6, message=Message("POST", body)
+    )
     assert loads.run(load, driver).result.figures.completed == 6
     assert server.bodies[before:] == [body.encode()] * 6
     said = b"json" if body[0] == "{" else b"x-www-form-urlencoded"

@@ -11,7 +11,7 @@ import pytest
 from offload import loads
 from offload.errors import UsageError
 from offload.flags import Flag
-from offload.loads import Load, LoadResult
+from offload.loads import Load, LoadResult, Message
 from offload.loads.wrk import command, parse
 from tests.loads.conftest import Server
 
@@ -54,7 +54,7 @@ def test_no_connection_is_a_problem() -> None:
 def test_the_words_are_those_of_the_load() -> None:
     asked = command(replace(LOAD, seconds=1.5, timeout=7))
     assert " ".join(asked.argv) == f"wrk -t 1 -c 3 -d 2s --timeout 7s {LOAD.url}"
-    posted = command(replace(LOAD, method="POST", body="a"))
+    posted = command(replace(LOAD, message=Message("POST", "a")))
     assert posted.argv[-3:] == ("-s", "{folder}/request.lua", LOAD.url)
     assert posted.files["request.lua"].splitlines()[1] == 'wrk.body = "\\097"'
 
@@ -92,7 +92,7 @@ def test_what_it_cannot_do_is_refused() -> None:
 def test_a_real_server_gets_a_body_by_its_method(server: Server) -> None:
     before = len(server.bodies)
     body = '{"a": "\\"ü\\\\"}'
-    load = replace(LOAD, url=server.url("/"), method="POST", body=body)
+    load = replace(LOAD, url=server.url("/"), message=Message("POST", body))
     ran = loads.run(load, "wrk")
     assert (ran.result.problem, ran.result.figures.availability) == (None, 1.0)
     assert (ran.version or "")[0].isdigit()

@@ -91,7 +91,7 @@ def start_run(plan: Plan) -> tuple[Path, list[Record]]:
             case.users,
             case.seconds,
             keep_alive=case.keep_alive,
-            method=method,
+            message=loads.Message(method),
             processes=case.clients,
         )
         for driver in {"builtin", plan.driver or "builtin"}:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import importlib
 
-from offload.loads._load import Arrivals, Command, Load, Window
+from offload.loads._load import Arrivals, Command, Load, Message, Window
 from offload.loads._result import Figures, LoadResult, LoadRun, Response
 
 __all__ = [
@@ -14,6 +14,7 @@ __all__ = [
     "Load",
     "LoadResult",
     "LoadRun",
+    "Message",
     "Response",
     "Window",
     "check",

@@ -47,6 +47,14 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
+class Message:
+    """What every request of a load sends in addition to its URL."""
+
+    method: str = "GET"
+    body: str | None = None
+
+
+@dataclass(frozen=True)
 class Load:
     """A load: it lasts `seconds`, or `requests` in total, or `each` requests per user.
 
@@ -71,8 +79,7 @@ class Load:
     each: int | None = None
     keep_alive: bool = False
     timeout: float = 30.0
-    method: str = "GET"
-    body: str | None = None
+    message: Message = Message()
     ca: str | None = None
     think: float = 0.0
     seed: int = 0

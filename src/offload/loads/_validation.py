@@ -48,8 +48,8 @@ def check_numbers(load: Load) -> None:
             raise UsageError(f"arrivals={load.arrivals.process!r}", f"choose from {known}")
     if load.processes > load.users:
         raise UsageError(f"processes={load.processes}: more than {load.users} users")
-    if load.method not in METHODS:
-        raise UsageError(f"method={load.method!r}", f"choose from {', '.join(METHODS)}")
+    if load.message.method not in METHODS:
+        raise UsageError(f"method={load.message.method!r}", f"choose from {', '.join(METHODS)}")
     if load.ca is not None and not Path(load.ca).is_file():
         raise UsageError(f"ca={load.ca!r} is not a file", "name a CA certificate")
 
@@ -66,8 +66,8 @@ def check_ability(load: Load, driver: ModuleType, name: str) -> None:
     for field, feature in lacks.items():
         if settings[field] != defaults[field]:
             raise UsageError(f"{name} has no {feature}", "use driver=builtin")
-    if load.method not in getattr(driver, "METHODS", METHODS):
-        raise UsageError(f"{name} cannot send {load.method}", "use driver=builtin")
+    if load.message.method not in getattr(driver, "METHODS", METHODS):
+        raise UsageError(f"{name} cannot send {load.message.method}", "use driver=builtin")
     if getattr(driver, "ALWAYS_KEEP_ALIVE", False) and not load.keep_alive:
         raise UsageError(
             f"{name} always keeps connections alive", "use keep_alive=yes, or driver=builtin"
@@ -75,6 +75,6 @@ def check_ability(load: Load, driver: ModuleType, name: str) -> None:
 
 
 def _settings(load: Load) -> dict[str, Any]:
-    """Return the fields of a load, its window and its arrivals by name."""
+    """Return the fields of a load, its message, its window and its arrivals by name."""
     rate = {} if load.arrivals is None else {"rate": load.arrivals.rate}
-    return {**vars(load), **vars(load.window), **rate}
+    return {**vars(load), **vars(load.message), **vars(load.window), **rate}

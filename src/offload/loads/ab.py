@@ -46,10 +46,10 @@ def command(load: Load) -> Command:
         argv += ["-t", str(math.ceil(load.seconds or 0)), "-n", str(MAX_REQUESTS)]
     argv += ["-k"] if load.keep_alive else []
     files = {}
-    if load.method in ("POST", "PUT"):
-        files["body"] = load.body or ""
-        argv += ["-p" if load.method == "POST" else "-u", "{folder}/body"]
-        argv += ["-T", content_type(load.body or "")]
+    if load.message.method in ("POST", "PUT"):
+        files["body"] = load.message.body or ""
+        argv += ["-p" if load.message.method == "POST" else "-u", "{folder}/body"]
+        argv += ["-T", content_type(load.message.body or "")]
     return Command((*argv, load.url), files=files, threads=1)
 
 

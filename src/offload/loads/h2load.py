@@ -50,11 +50,11 @@ def command(load: Load) -> Command:
         argv += ["-D", _ms(load.seconds or 0.0)]
         argv += ["--warm-up-time", _ms(load.window.warm)] if load.window.warm else []
     files = {}
-    if load.body is not None:
-        files["body"] = load.body
-        argv += ["-d", "{folder}/body", "-H", f"content-type: {content_type(load.body)}"]
-    if load.method != "GET":
-        argv += ["-H", f":method: {load.method}"]
+    if load.message.body is not None:
+        files["body"] = load.message.body
+        argv += ["-d", "{folder}/body", "-H", f"content-type: {content_type(load.message.body)}"]
+    if load.message.method != "GET":
+        argv += ["-H", f":method: {load.message.method}"]
     return Command((*argv, load.url), files=files, threads=threads)
 
 

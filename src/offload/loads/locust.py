@@ -35,11 +35,11 @@ def command(load: Load) -> Command:
     argv += ["--json", "--only-summary", "--loglevel", "ERROR", "-u", users, "-r", users]
     argv += ["-t", f"{math.ceil(load.seconds or 0)}s"]
     argv += ["--processes", str(load.processes)] if load.processes > 1 else []
-    headers = {} if load.body is None else {"Content-Type": content_type(load.body)}
+    headers = {} if load.message.body is None else {"Content-Type": content_type(load.message.body)}
     request = {
         "url": load.url,
-        "method": load.method,
-        "body": load.body,
+        "method": load.message.method,
+        "body": load.message.body,
         "headers": headers,
         "timeout": load.timeout,
     }

@@ -59,9 +59,9 @@ def command(load: Load) -> Command:
     )
     files = {"siege.conf": config(load, MAX_USERS, _max_failures(load)), ".siege/cookies.txt": ""}
     url = load.url
-    if load.method == "POST":
-        argv = (*argv, "--content-type", content_type(load.body or ""))
-        files["body"] = load.body or ""
+    if load.message.method == "POST":
+        argv = (*argv, "--content-type", content_type(load.message.body or ""))
+        files["body"] = load.message.body or ""
         url = f"{load.url} POST <{{folder}}/body"
     return Command((*argv, url), environment={"HOME": "{folder}"}, files=files)
 

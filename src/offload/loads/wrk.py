@@ -33,7 +33,7 @@ def command(load: Load) -> Command:
     argv = ["wrk", "-t", str(load.processes), "-c", str(_users(load))]
     argv += ["-d", f"{math.ceil(load.seconds or 0)}s", "--timeout", f"{math.ceil(load.timeout)}s"]
     files = {}
-    if load.method != "GET" or load.body is not None:
+    if load.message.method != "GET" or load.message.body is not None:
         files["request.lua"] = _script(load)
         argv += ["-s", "{folder}/request.lua"]
     return Command((*argv, load.url), files=files, threads=load.processes)
@@ -90,10 +90,10 @@ def _users(load: Load) -> int:
 
 def _script(load: Load) -> str:
     """Return a Lua script of the request; strings are escaped byte by byte."""
-    lines = [f"wrk.method = {_lua(load.method)}"]
-    if load.body is not None:
-        lines += [f"wrk.body = {_lua(load.body)}"]
-        lines += [f'wrk.headers["Content-Type"] = {_lua(content_type(load.body))}']
+    lines = [f"wrk.method = {_lua(load.message.method)}"]
+    if load.message.body is not None:
+        lines += [f"wrk.body = {_lua(load.message.body)}"]
+        lines += [f'wrk.headers["Content-Type"] = {_lua(content_type(load.message.body))}']
     return "\n".join([*lines, ""])
 
 

@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 from offload.bench.records.record import Baseline, CaseFacts, ServerFacts
 from offload.bench.stats.estimate import SLOW
 from offload.bench.target.server import Server
-from offload.loads import Load, Window
+from offload.loads import Load, Message, Window
 from offload.suites import Request
 
 WARM = 0.5  # s of load, at least, that are not counted
@@ -99,8 +99,7 @@ def load(url: str, case: CaseFacts, before: Baseline = Baseline()) -> Load:  # n
         url,
         case.users,
         keep_alive=case.keep_alive,
-        method=sent.method,
-        body=sent.body,
+        message=Message(sent.method, sent.body),
         processes=case.clients,
         response_sha256=before.body_sha256 if before.is_stable else None,
     )
