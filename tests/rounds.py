@@ -7,12 +7,13 @@ from typing import Any
 from offload.bench.experiments.block import measure_round
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.trial import builder
+from offload.errors import UserError
 from offload.suites import Case
 from offload.upstream import Upstream
 
 
 def measure_cases(
-    *cases: Case, upstream: Upstream | None = None, with_gil: bool = False, **made: Any
+    *cases: Case, upstream: Upstream | UserError | None = None, with_gil: bool = False, **made: Any
 ) -> list[Record]:
     """Measure one round of a block of cases, whose places are 0, 1, ..."""
     trial = builder.trial("run", **{"kind": WINDOW, "block": 0, "round": 1, "seed": 1, **made})
