@@ -4,14 +4,16 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import pytest
 
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments import sweep
-from offload.bench.experiments.paired import Comparison
-from offload.bench.records.record import LONG, PAIR, TEST, VISIT
+from offload.bench.experiments.paired import ComparedCases
+from offload.bench.records.comparison import Comparison
+from offload.bench.records.record import LONG, TEST, WINDOW
 from offload.bench.stats import paired_test
 from offload.reports import comparison, json_rows, scaling_table, summary, warnings
 from offload.reports.claims import capacity_checks, verdicts
@@ -36,15 +38,17 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
-def compared_by(*rates: tuple[float, float], **changes: Any) -> Comparison:
-    pairs = [changed(RECORD, kind=PAIR, rate=rate, **changes) for pair in rates for rate in pair]
+def compared_by(*rates: tuple[float, float], **changes: Any) -> ComparedCases:
+    made = [changed(RECORD, kind=WINDOW, rate=rate, **changes) for both in rates for rate in both]
     cases = Case("threads", "noop_sync"), Case("processes", "noop_sync")
-    return Comparison(*cases, paired_test.compare(rates), tuple(pairs), Path("/a"))
+    found = Comparison(paired_test.compare(rates))
+    means = [geometric_mean(own) for own in zip(*rates, strict=True)] or [None, None]
+    return ComparedCases(*cases, found, (means[0], means[1]), tuple(made), Path("/a"))
 
 
 def swept(*points: tuple[int, float]) -> sweep.Sweep:
     made = [
-        changed(RECORD, id=str(workers), kind=VISIT, round=n, workers=workers, rate=rate * spread)
+        changed(RECORD, id=str(workers), kind=WINDOW, round=n, workers=workers, rate=rate * spread)
         for workers, rate in points
         for n, spread in enumerate((0.999, 1.001))
     ]
@@ -163,13 +167,13 @@ def test_json_has_each_figure_under_its_name() -> None:
     [found] = json.loads(json_rows.as_json([FULL, *visits(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)]))
     assert found.pop("rate") == pytest.approx(20.008)
     assert (found.pop("rate_low"), found.pop("rate_high")) == pytest.approx(
-        (19.9931, 20.0230), abs=1e-4
+        (19.9936, 20.0224), abs=1e-4
     )
     assert found.pop("reached") == pytest.approx(1.0004)
     assert found.pop("flags")[0].startswith("tools: siege's one run is -50.0%")
     assert found == {
         **{"server": "threads", "task": "xml", "command": "fab run_server:3,xml", "request": None},
-        **{"users": 25, "workers": 4, "driver": "builtin", "model": None, "visits": 5},
+        **{"users": 25, "workers": 4, "driver": "builtin", "model": None, "rounds": 5},
         **{"availability": 0.99, "resolved": True, "published_tool": "siege"},
         **{"published_rate": 10.0, "response_mean_s": 2.5, "response_p50_s": None},
         **{"response_p99_s": None, "memory_pss_mib": 40.25, "completed": 1800, "failed": 3},
@@ -184,7 +188,7 @@ def test_a_comparison_says_word_ratio_rates_and_records() -> None:
     found = compared_by((10.0, 12.0), (10.2, 12.0), (9.9, 11.9))
     assert comparison.text(found).splitlines() == [
         "faster: 4/noop_sync is faster than 3/noop_sync",
-        "ratio 1.193, 95 % interval 1.134 to 1.254, 3 pairs",
+        "ratio 1.193, 95 % interval 1.134 to 1.254, 3 rounds",
         "3/noop_sync: 10.03/s",
         "4/noop_sync: 11.97/s",
         "records: /a",
@@ -195,7 +199,7 @@ def test_a_comparison_says_word_ratio_rates_and_records() -> None:
     assert ratios == pytest.approx((1.1928, 1.1341, 1.2545), abs=1e-4)
     assert said == {
         **{"one": "3/noop_sync", "other": "4/noop_sync", "verdict": "faster", "pairs": 3},
-        **{"more_pairs": 0, "flags": [], "records": "/a"},
+        **{"more_pairs": 0, "flags": [], "records": "/a", "at_least": False, "disturbed": None},
     }
 
 
@@ -209,13 +213,12 @@ def test_a_comparison_without_pairs_has_no_ratio_and_no_rates() -> None:
 
 def test_a_comparison_that_is_open_says_how_many_pairs_would_settle_it() -> None:
     found = compared_by((10.0, 10.2), (10.2, 10.0), (10.0, 10.6), flags=("others: 9%", "x: y"))
-    assert found.verdict.more_pairs
+    assert found.found.verdict.more_pairs
     lines = comparison.text(found).splitlines()
     assert lines[4:] == [
-        f"about {found.verdict.more_pairs} more pairs are needed for a verdict "
-        "at this level of noise",
-        "others: 9% (6 of 6 slices)",
-        "x: y (6 of 6 slices)",
+        f"about {found.found.verdict.more_pairs} more rounds are needed for a verdict at this noise",
+        "others: 9% (6 of 6 windows)",
+        "x: y (6 of 6 windows)",
         "records: /a",
     ]
 
@@ -248,13 +251,13 @@ def test_a_ceiling_is_of_slots_by_their_own_time_and_of_workers_by_the_time_alon
 def test_a_visit_far_from_the_others_is_named_with_its_round() -> None:
     [row] = rows(visits(RECORD, 10.0, 10.0, 7.0, 10.01, 9.99))
     outliers = [doubt for doubt in warnings.row_warnings(row) if doubt.startswith("outlier")]
-    assert outliers == ["outlier: round 3 gave 7.00/s, far from the other visits"]
+    assert outliers == ["outlier: round 3 gave 7.00/s, far from the others"]
 
 
 def test_a_knee_says_where_more_brings_nothing() -> None:
     text = scaling_table.text(swept(*((n, min(n / 0.05, 160)) for n in WORKERS))).splitlines()
     assert cells(text[0]) == ["workers", "Rate", "Interval", "knee"]
-    assert cells(text[5]) == ["8", "160.00/s", "+-4.0%", "160.00/s"]
+    assert cells(text[5]) == ["8", "160.00/s", "+-3.6%", "160.00/s"]
     assert text[-1] == "knee: more than 8.0 workers do not raise the rate; largest residual 0.0%"
     line = scaling_table.text(swept(*((n, n * 10) for n in WORKERS)))
     assert line.endswith("\nknee: none within the measured workers; largest residual 0.0%")
@@ -286,7 +289,7 @@ def test_too_few_points_have_no_model_and_say_so() -> None:
         "Interval",
         "Model",
     ]
-    assert cells(scaling_table.text(few).splitlines()[2]) == ["1", "10.00/s", "+-4.0%", "-"]
+    assert cells(scaling_table.text(few).splitlines()[2]) == ["1", "10.00/s", "+-3.6%", "-"]
     reason = "4 different N: a model needs 6 or more"
     assert scaling_table.text(few).splitlines()[-1] == f"no model: {reason}"
     said = json.loads(scaling_table.as_json(few))

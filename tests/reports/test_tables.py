@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.records.record import LONG, PAIR, TEST, VISIT, Record
+from offload.bench.records.record import LONG, TEST, WINDOW, Record
 from offload.flags import CANNOT_LOAD, Problem
 from offload.reports import json_rows, summary, warnings
 from offload.reports.gil import effects as gil
@@ -43,7 +43,7 @@ AWAY = changed(RECORD, rate=None, completed=None, failed={}, problem="not availa
 
 def visits(record: Record, *rates: float, **changes: Any) -> list[Record]:
     """Give one visit a round with these rates."""
-    made = changed(record, kind=VISIT, driver="builtin", output="{}", failed={}, **changes)
+    made = changed(record, kind=WINDOW, driver="builtin", output="{}", failed={}, **changes)
     return [changed(made, round=n, rate=rate) for n, rate in enumerate(rates, start=1)]
 
 
@@ -59,10 +59,10 @@ def test_a_row_without_figures_says_why_and_prints_no_zero() -> None:
 
 
 def test_the_visit_and_the_pairs_of_one_run_are_one_row_with_its_hold() -> None:
-    visit = changed(RECORD, kind=VISIT, gil_hold=0.9)
-    pairs = [changed(visit, kind=PAIR, round=n, rate=9.0, gil_hold=None) for n in (1, 2)]
+    visit = changed(RECORD, kind=WINDOW, gil_hold=0.9)
+    pairs = [changed(visit, kind=WINDOW, round=n, rate=9.0, gil_hold=None) for n in (1, 2)]
     [row] = rows([visit, *pairs])
-    assert (len(row.visits), row.gil_hold) == (3, 0.9)
+    assert (len(row.windows), row.gil_hold) == (3, 0.9)
 
 
 def test_failures_are_named_by_kind_and_unfinished_is_none_of_them() -> None:
@@ -90,7 +90,10 @@ def test_a_rate_is_printed_with_its_interval_or_as_unresolved_or_once() -> None:
 def test_a_visit_that_was_repeated_counts_once_by_its_last_attempt() -> None:
     first, second = visits(RECORD, 10.0, 10.0)
     again = changed(first, rate=20.0, attempt=2)
-    assert [record.result.rate for record in rows([first, again, second])[0].visits] == [20.0, 10.0]
+    assert [record.result.rate for record in rows([first, again, second])[0].windows] == [
+        20.0,
+        10.0,
+    ]
 
 
 def test_a_published_tool_that_disagrees_is_doubted() -> None:
@@ -117,7 +120,7 @@ def test_flags_of_a_kind_are_counted_and_said_once() -> None:
 def test_a_row_that_was_cut_short_says_how_to_go_on() -> None:
     [row] = rows(visits(RECORD, 10.0, 10.0))
     assert [
-        d for d in warnings.row_warnings(row) if d.startswith("unresolved: 2 of 5 visits or more")
+        d for d in warnings.row_warnings(row) if d.startswith("unresolved: 2 of 5 rounds or more")
     ]
 
 
