@@ -6,21 +6,23 @@ import sys
 
 from invoke import Context
 
-from offload.cli import command
-from offload.cli.plan_run import show, start_run, suite_plan
+from offload.cli import arguments, command
+from offload.cli.plan_run import show_results, start_run, suite_plan
 from offload.errors import MachineError
 from offload.registry import catalog, entries
 
 
 @command("Start here")
-def quick(context: Context, driver: str = "") -> None:
+def quick(context: Context, driver: str = "", format: str = "text") -> None:  # noqa: A002
     """Measure the 14 rows of the main benchmark in 7 to 14 minutes, and print the table.
 
     driver  load tool of the long runs: siege, builtin or h2load; default: siege if installed,
             else builtin
+    format  text (default) or json
     """
+    arguments.one_of("format", format, "text", "json")
     _, records = start_run(suite_plan("tornado", "published", driver, is_quick=True, target=None))
-    show(records, "text")
+    show_results(records, format)
 
 
 @command("Start here")
