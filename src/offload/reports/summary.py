@@ -16,7 +16,7 @@ from offload.suites import Request
 LABEL = "Server,task"
 COMMAND = "fab run_server:"
 DEFINITIONS = {
-    LABEL: "the case; fab run_server:{first} starts this server",
+    LABEL: "the case; write it after fab run_server: to start its server",
     "Users": "each sends its next request as soon as it has its answer",
     "Rate": "requests completed a second, with the 95 % interval over rounds of fresh servers",
     "Response": "the mean time of a request, with its wait for those of the other users",
@@ -44,9 +44,8 @@ def table(rows: Sequence[Row], style: str = "simple") -> str:
 
 def definitions(rows: Sequence[Row], style: str = "simple") -> str:
     """Define each column of the table in a line."""
-    first = min((_labels(row.first, text_table.WIDTH).first for row in rows), key=len)
     shown = [LABEL, *(column[0] for column in _columns(rows))]
-    lines = [f"{name}: {DEFINITIONS[name].format(first=first)}." for name in shown]
+    lines = [f"{name}: {DEFINITIONS[name]}." for name in shown]
     return text_table.paragraphs(lines, style)
 
 

@@ -71,6 +71,7 @@ def _wrapped(text: str, first: str, further: str) -> str:
         initial_indent=first,
         subsequent_indent=further,
         break_on_hyphens=False,
+        break_long_words=False,
     )
 
 
