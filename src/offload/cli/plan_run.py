@@ -143,16 +143,38 @@ def start_errors_as_run_errors() -> Iterator[None]:
 
 
 def show(records: Sequence[Record], format: str) -> None:  # noqa: A002 - the option's name
-    """Print the tables of a run, or its rows as JSON; raise RunError if no row has figures."""
-    from offload.bench.records import journal
-    from offload.reports import json_rows, results_txt
+    """Print the tables of a run, or its rows as a JSON list; raise RunError without figures."""
+    from offload.reports import json_rows
 
     if format == "json":
         print(json_rows.as_json(records), end="")
     else:
-        print(results_txt.tables(records))
-        path = journal.RESULTS / records[-1].trial.run / "results.txt"
-        print(f"complete results, with the output of each load tool: {path}")
+        _print_tables(records)
+    check_figures(records)
+
+
+def show_results(records: Sequence[Record], format: str) -> None:  # noqa: A002
+    """Print the tables of a run, or one JSON object; raise RunError without figures."""
+    from offload.reports import results_json
+
+    if format == "json":
+        print(results_json.as_json(records), end="")
+    else:
+        _print_tables(records)
+    check_figures(records)
+
+
+def _print_tables(records: Sequence[Record]) -> None:
+    from offload.bench.records import journal
+    from offload.reports import results_txt
+
+    print(results_txt.tables(records))
+    path = journal.RESULTS / records[-1].trial.run / "results.txt"
+    print(f"complete results, with the output of each load tool: {path}")
+
+
+def check_figures(records: Sequence[Record]) -> None:
+    """Raise RunError if no row of a run has figures."""
     if not any(record.result.completed for record in records):
         problems = [record.problem for record in records if record.problem]
         fixes = {problem.remedy or problem.message for problem in problems}

@@ -17,6 +17,8 @@ from offload.flags import Problem
 from offload.loads.engine import histogram
 from offload.reports import provenance
 
+COMPARE = "compare"  # the suite of a run that may compare a case with itself
+
 
 @dataclass(frozen=True)
 class Row:
@@ -153,12 +155,15 @@ class Row:
 def rows(records: Sequence[Record]) -> list[Row]:
     """Return one row per case, in the order in which the cases were first measured.
 
-    If a visit has several records, the last one counts, because it is the retry. Of several long
-    runs the newest with figures counts. Each manual load test has its own row.
+    Of a round that was retried, only the retry counts. Of several long runs the newest with figures
+    counts. Each manual load test has its own row, and so has each of two compared cases, which may
+    be the same.
     """
     found: dict[tuple[object, ...], list[Record]] = {}
     for number, record in enumerate(records):
         key = (number,) if record.trial.kind == TEST else record.key
+        if record.trial.suite == COMPARE:
+            key = (record.trial.place, *key)
         found.setdefault(key, []).append(record)
     return [
         _row(group)
