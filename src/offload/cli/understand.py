@@ -17,19 +17,23 @@ def report(context: Context, run: str = "", format: str = "text", wide: bool = F
     """Print the GIL effects and the table of a run.
 
     run     its folder in results/, such as example; default: the newest
-    format  text (default), json or rst
+    format  text (default), json, rst, or svg for a picture of the GIL effects
     wide    yes: print every figure of a row, in more than 100 columns
     """
     from offload.bench.records import journal
     from offload.reports import results_json, results_txt
+    from offload.reports.gil import effects, effects_svg
+    from offload.reports.rows import rows
 
-    arguments.one_of("format", format, "text", "json", "rst")
+    arguments.one_of("format", format, "text", "json", "rst", "svg")
     folder = journal.named(run) if run else journal.newest()
     records = journal.read(folder)
     if not records:
         raise StorageError(f"{folder} has no readable record", "choose another run by report:RUN")
     if format == "json":
         print(results_json.as_json(records), end="")
+    elif format == "svg":
+        print(effects_svg.svg(effects.effects(rows(records))), end="")
     else:
         style = "rst" if format == "rst" else "simple"
         print(results_txt.tables(records, style, wide), end="")

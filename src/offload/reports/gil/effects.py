@@ -103,24 +103,19 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
 
 def table(found: Sequence[Effect], style: str = "simple") -> str:
     """Render the effects, each with what its task does and a sentence."""
-    several = Counter(effect.threads.first.case.task for effect in found)
     figures = [
         (
             summary.share(effect.threads.gil_hold),
             f"{summary.number(effect.threads.rate or 0.0)}/s",
             f"{summary.number(effect.processes.rate or 0.0)}/s",
-            _ratio(effect),
+            ratio_text(effect),
         )
         for effect in found
     ]
     most = text_table.first_column([*zip(HEAD[1:], *figures, strict=True)])
     lines = []
-    for effect, own in zip(found, figures, strict=True):
-        first = effect.threads.first
-        task = text_table.shortened(first.case.task, most)
-        load = f"{first.server.workers} workers, {first.case.users} users"
-        words = [short_words(first.case.task), load if several[first.case.task] > 1 else ""]
-        what = ", ".join(word for word in words if word)
+    for effect, own, what in zip(found, figures, descriptions(found), strict=True):
+        task = text_table.shortened(effect.threads.first.case.task, most)
         lines.append(Line((task, *own), f"{what}. {effect.reading}." if what else effect.reading))
     return text_table.render(HEAD, lines, style)
 
@@ -130,11 +125,30 @@ def definitions(style: str = "simple") -> str:
     return text_table.paragraphs(DEFINITIONS, style)
 
 
+def descriptions(found: Sequence[Effect]) -> list[str]:
+    """Return what each task does in a few words, with the load if it was measured with several."""
+    several = Counter(effect.threads.first.case.task for effect in found)
+    described = []
+    for first in (effect.threads.first for effect in found):
+        load = f"{first.server.workers} workers, {first.case.users} users"
+        words = [short_words(first.case.task), load if several[first.case.task] > 1 else ""]
+        described.append(", ".join(word for word in words if word))
+    return described
+
+
 def remedies(found: Sequence[Effect]) -> list[str]:
     """Return what to do about the effects that were disturbed."""
     flags = [effect.compared.disturbed for effect in found if effect.compared.disturbed]
     fixes = dict.fromkeys(flag.remedy for flag in flags)
     return [f"disturbed, no verdict: {fix}" for fix in fixes]
+
+
+def ratio_text(effect: Effect) -> str:
+    """Format the ratio with its interval: `4.14x (3.91 to 4.38)`."""
+    low, high = effect.verdict.low, effect.verdict.high
+    if low is None or high is None:
+        return f"{effect.ratio:.2f}x"
+    return f"{effect.ratio:.2f}x ({low:.2f} to {high:.2f})"
 
 
 def short_words(task: str) -> str:
@@ -148,13 +162,6 @@ def short_words(task: str) -> str:
 def _times(ratio: float) -> str:
     """Format a ratio above 1 for a sentence."""
     return f"{ratio:.{2 if ratio < 1.1 else 1}f}x"
-
-
-def _ratio(effect: Effect) -> str:
-    low, high = effect.verdict.low, effect.verdict.high
-    if low is None or high is None:
-        return f"{effect.ratio:.2f}x"
-    return f"{effect.ratio:.2f}x ({low:.2f} to {high:.2f})"
 
 
 def _comparison_key(r: Record) -> tuple[object, ...]:

@@ -1,0 +1,92 @@
+"""The picture of the GIL effects is XML that shows each effect of the records."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from offload.bench.records import journal
+from offload.bench.stats import paired_test
+from offload.bench.stats.paired_test import Verdict
+from offload.errors import StorageError
+from offload.reports.gil import effects, effects_svg
+from offload.reports.gil.effects import Effect
+from offload.reports.rows import rows
+from tests import ROOT
+from tests.commands import fab_here
+from tests.reports.test_tables import PROCESSES, RECORD, visits
+
+SVG = "{http://www.w3.org/2000/svg}"
+EXAMPLES = sorted((ROOT / "results").glob("example*"))
+
+
+def of_run(folder: Path) -> list[Effect]:
+    return effects.effects(rows(journal.read(folder)))
+
+
+def texts(picture: str) -> list[str]:
+    return [node.text or "" for node in ElementTree.fromstring(picture).iter(f"{SVG}text")]
+
+
+def dots(picture: str) -> list[ElementTree.Element]:
+    return [*ElementTree.fromstring(picture).iter(f"{SVG}circle")]
+
+
+@pytest.mark.parametrize("folder", EXAMPLES, ids=lambda folder: folder.name)
+def test_every_effect_of_a_committed_run_is_in_the_picture(folder: Path) -> None:
+    found = of_run(folder)
+    if not found:
+        with pytest.raises(StorageError):
+            effects_svg.svg(found)
+        return
+    picture = effects_svg.svg(found)
+    shown = texts(picture)
+    assert len(dots(picture)) == len(found)
+    for effect in found:
+        task = effect.threads.first.case.task
+        assert task in shown
+        assert effects.short_words(task) in " ".join(shown)
+        assert f"{effect.ratio:.2f}x" in shown
+
+
+def test_the_picture_scales_and_its_text_can_be_read() -> None:
+    picture = effects_svg.svg(of_run(ROOT / "results" / "example-tornado"))
+    root = ElementTree.fromstring(picture)
+    assert re.fullmatch(r"0 0 \d+ [\d.]+", root.attrib["viewBox"])
+    assert min(int(node.attrib["font-size"]) for node in root.iter(f"{SVG}text")) >= 12
+    width = float(root.attrib["width"])
+    assert all(0 <= float(node.attrib["x"]) < width for node in root.iter(f"{SVG}text"))
+
+
+def test_dots_are_on_the_side_of_what_is_faster() -> None:
+    found = effects.effects(
+        rows([*visits(RECORD, 10.0, 11.0, 10.0), *visits(PROCESSES, 19.0, 21.0, 20.0)])
+    )
+    [faster] = dots(effects_svg.svg(found))
+    swapped = effects.effects(
+        rows([*visits(RECORD, 19.0, 21.0, 20.0), *visits(PROCESSES, 10.0, 11.0, 10.0)])
+    )
+    [slower] = dots(effects_svg.svg(swapped))
+    assert float(faster.attrib["cx"]) > float(slower.attrib["cx"])
+    colours = faster.attrib["fill"], slower.attrib["fill"]
+    assert colours == (effects_svg.BLUE, effects_svg.ORANGE)
+
+
+def test_a_ratio_without_an_interval_or_beyond_the_axis_is_drawn_within_it() -> None:
+    [one] = effects.effects(rows([RECORD, PROCESSES]))
+    assert one.verdict.low is None
+    extreme = Verdict(paired_test.FASTER, 5000.0, 4000.0, 6000.0, 5, None, None)
+    far = Effect(one.threads, one.processes, type(one.compared)(extreme), None)
+    picture = effects_svg.svg([one, far])
+    assert len(dots(picture)) == 2
+    places = [float(dot.attrib["cx"]) for dot in dots(picture)]
+    assert all(effects_svg.FIRST <= place <= effects_svg.LAST for place in places)
+
+
+def test_fab_report_prints_the_picture(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(journal, "RESULTS", ROOT / "results")
+    printed = fab_here("report:example-tornado,format=svg").stdout
+    assert printed == effects_svg.svg(of_run(ROOT / "results" / "example-tornado"))
