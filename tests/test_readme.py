@@ -23,7 +23,7 @@ PAGES = [ROOT / "README.rst", ROOT / "CONTRIBUTING.rst", *sorted((ROOT / "docs")
 SERVERS, TASKS = catalog.servers(), catalog.tasks()
 OPTION = re.compile(r"(?<![\w.])([a-z_]+)=")
 OTHERS = {  # single words that are code, and none of ours
-    *("def", "fab", "make", "serve"),
+    *("def", "expect", "fab", "make", "serve"),
     *("process", "forkserver", "to_thread", "process_vm_readv", "ptrace_scope"),
 }
 MADE = {"results/results.txt", ".venv/bin", ".venv/bin/activate"}  # by commands and by make
