@@ -6,7 +6,7 @@ from collections.abc import Iterator, Mapping
 
 from offload.suites import Audit, Case, Claim, Figure
 
-WHO, WHERE = "emmett-framework/granian", "benchmarks of granian 0.1.0, Python"
+WHO, WHERE = "emmett-framework/granian", "benchmarks/README.md of granian 0.1.0, Python"
 CONDITIONS = (
     "2 CPUs with the load on them, wrk for 15 s after a warm-up, the best of 16 to 128 users"
 )
@@ -113,7 +113,7 @@ def _published(cases: Mapping[str, Case]) -> Iterator[Claim]:
 
 def _compared(versions: Mapping[tuple[str, str], Case]) -> Iterator[Claim]:
     for name, says, server, ratio in PYTHONS:
-        which = name, WHO, f"{WHERE}s 3.10 and 3.11", says
+        which = name, WHO, f"{WHERE} 3.10 and 3.11", says
         one, other = (versions[server, python] for python in IN)
         yield Claim(*which, one, other, ratio, conditions=CONDITIONS)
 

@@ -18,7 +18,6 @@ AUDITS = (
             Figure("loop", 3.54, SLEEP, 1, 5.38),
             Figure("threads", 14.20, SLEEP, 4, 1.73),
             Figure("processes", 14.22, SLEEP, 4, 1.73),
-            Figure("loop, split", 88.18, SLEEP, None, 0.28),
         ),
         users=25,
     ),

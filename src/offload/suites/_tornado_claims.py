@@ -9,7 +9,7 @@ from offload.suites import Case, Claim, _tornado_later
 from offload.suites._claim import MEMORY
 from offload.suites._tornado_later import NO_HELP, Row
 
-WHO, WHERE = "pioneer", "github.com/pioneer/httpd-background-tasks, README.rst"
+WHO, WHERE = "pioneer/httpd-background-tasks", "README.rst of 2017-04-06, fea83d2"
 CONDITIONS = "a laptop's i7-5500U with 2 cores, siege -b, 25 users, 60 s, 4 workers"
 BARE_READ = "published was a bare read of 69 bytes; here the file is written with fsync, too"
 PLAIN_HTTP = "the awaited twin fetched over plain HTTP, the blocking task over HTTPS"
@@ -17,13 +17,6 @@ PLAIN_HTTP = "the awaited twin fetched over plain HTTP, the blocking task over H
 # Name, sentence, two cases as server and task, the ratio of their published rates.
 DIFFERENT: tuple[Row, ...] = (
     ("threads, sleep", "four serve four", "loop sleep_sync", "threads sleep_sync", 14.20 / 3.54),
-    (
-        "loop, split",
-        "a loop whose task awaits serves all users at once",
-        "loop sleep_sync",
-        "loop sleep_async_split",
-        88.18 / 3.54,
-    ),
     (
         "processes, HTTP",
         "more on local HTTP",

@@ -45,9 +45,9 @@ PUBLISHED = (PLAIN, NAIVE, ASYNC, POOL, WRAPPED)
 CASES = (*PUBLISHED, REST)
 GROUPS = {"published": PUBLISHED}
 
-WHO, WHERE = "Chris927", "github.com/Chris927/fastapi-and-graphql-concurrency-testing"
+WHO, WHERE = "Chris927/fastapi-and-graphql-concurrency-testing", "README.md"
 CONDITIONS = "one process, ab -c 10 -n 100, 1 s of sleep; of the medians"
-DOCUMENTED = "FastAPI", "fastapi.tiangolo.com/async, of routes in plain def"
+DOCUMENTED = "fastapi/fastapi", "docs/en/docs/async.md, on routes in plain def"
 
 
 def _claim(name: str, says: str, other: Case, ratio: float, alike: bool = True) -> Claim:

@@ -8,8 +8,8 @@ from offload.suites import Audit, Case, Claim, Figure, Request
 from offload.suites._claim import MEMORY
 
 TOOL = "ab"
-WHO = "dima-kov"
-WHERE = "github.com/dima-kov/django-graphene-benchmarks, for graphql-python/graphene-django#1394"
+WHO = "dima-kov/django-graphene-benchmarks"
+WHERE = "readme.md, written for graphql-python/graphene-django#1394"
 USERS, WRITTEN = 100, 10  # ab's output has 100, the published command 10
 REQUESTS = 1000
 QUICK = {"users": 12, "requests": 100}  # still more users than processes

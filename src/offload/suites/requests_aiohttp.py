@@ -7,7 +7,7 @@ import json
 from offload.suites import Audit, Case, Claim, Figure, Request
 
 TOOL = "locust"  # whose users keep their connections
-WHO, WHERE = "unknown", "a text of two rounds of locust, 100 users, 2 workers"
+WHO, WHERE = "an unpublished text", "its author is not known; two rounds of locust"
 CONDITIONS = "a Ryzen 5 7600 in WSL2, 100 users of locust, 2 workers, an upstream that sleeps"
 USERS, PROCESSES = 100, 2
 BLOCKED_USERS = 10  # with quick, if each waits for all others: seconds instead of minutes
