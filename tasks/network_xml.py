@@ -16,5 +16,5 @@ def network_https_cpu_bound_sync() -> bytes:
 
 
 async def network_https_cpu_bound_async() -> bytes:
-    """Fetch, parse in Python: a feed over verified HTTPS, awaited; by feedparser on the event loop."""
+    """Fetch, parse in Python: a feed over verified HTTPS, awaited; feedparser on the event loop."""
     return parse(await afetch(SECURE_FEED, UPSTREAM_CA))

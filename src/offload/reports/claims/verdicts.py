@@ -16,19 +16,13 @@ ALIGN = ("left", "left", "right", "right", "left", "left")
 
 def text(verdicts: Sequence[ClaimVerdict], style: str = "simple") -> str:
     """Render the verdicts; `style` is "simple", or "rst" for reStructuredText."""
-    lines = [
-        (v.suite, v.claim, _figure(v.published, v.unit), _here(v), v.verdict, v.reason)
-        for v in verdicts
-    ]
-    return _table(lines, len(HEAD), style)
+    lines = [(one.suite, one.claim, *figures(one), one.verdict, one.reason) for one in verdicts]
+    return tabulate(lines, HEAD, tablefmt=style, colalign=ALIGN, disable_numparse=True)
 
 
-def short(verdicts: Sequence[ClaimVerdict]) -> str:
-    """Render the verdicts as reStructuredText without their reasons, which are long."""
-    lines = [
-        (v.suite, v.claim, _figure(v.published, v.unit), _here(v), v.verdict) for v in verdicts
-    ]
-    return _table(lines, len(HEAD) - 1, "rst")
+def figures(verdict: ClaimVerdict) -> tuple[str, str]:
+    """Format the published figure, and the one that was measured here."""
+    return _figure(verdict.published, verdict.unit), _here(verdict)
 
 
 def rst(verdicts: Sequence[ClaimVerdict], sources: Sequence[str], *more: str) -> str:
@@ -47,12 +41,6 @@ def rst(verdicts: Sequence[ClaimVerdict], sources: Sequence[str], *more: str) ->
 def as_json(verdicts: Sequence[ClaimVerdict]) -> str:
     """Return a JSON list: ratios, shares in % or rates/s (audits); unknown values are null."""
     return json.dumps([asdict(verdict) for verdict in verdicts], indent=2) + "\n"
-
-
-def _table(lines: Sequence[Sequence[str]], columns: int, style: str) -> str:
-    return tabulate(
-        lines, HEAD[:columns], tablefmt=style, colalign=ALIGN[:columns], disable_numparse=True
-    )
 
 
 def _here(verdict: ClaimVerdict) -> str:

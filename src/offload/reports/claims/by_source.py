@@ -1,0 +1,75 @@
+"""A page of claims: those of each published source in a table, each with its reason."""
+
+from __future__ import annotations
+
+import re
+import textwrap
+from collections import Counter
+from collections.abc import Mapping, Sequence
+
+from offload.bench.claims.evaluate import ClaimVerdict
+from offload.reports import text_table
+from offload.reports.claims import verdicts
+from offload.suites import Audit, Availability, Claim
+
+HEAD = ("Claim", "Published", "Here", "Verdict", "Reason")
+WIDTHS = "36 10 20 14 20"  # of the columns, in percent
+MARKUP = re.compile(r"([\\*`|@]|_\b)")  # what reStructuredText would read as markup
+
+Evaluated = tuple[Claim | Availability | Audit, ClaimVerdict]
+
+
+def rst(found: Mapping[str, Sequence[Evaluated]]) -> str:
+    """Render the claims of each suite, with their verdicts, as reStructuredText."""
+    counts = Counter(verdict.verdict for pairs in found.values() for _, verdict in pairs)
+    counted = ", ".join(f"{word} {count}" for word, count in counts.most_common())
+    parts = [text_table.wrapped(f"{counts.total()} claims and audits: {counted}.")]
+    for suite, pairs in found.items():
+        parts.append(f"{suite}\n{'-' * len(suite)}")
+        if run := next((verdict.run for _, verdict in pairs if verdict.run), None):
+            parts.append(f"By the committed run ``results/{run}``.")
+        sources: dict[str, list[Evaluated]] = {}
+        for claim, verdict in pairs:
+            sources.setdefault(_source(claim), []).append((claim, verdict))
+        for source, own in sources.items():
+            parts += [text_table.wrapped(_plain(source)), _table(own)]
+    return "\n\n".join(parts)
+
+
+def _source(claim: Claim | Availability | Audit) -> str:
+    conditions = "" if isinstance(claim, Audit) else f" Conditions: {claim.conditions}."
+    audit = "Audit of the rates in " if isinstance(claim, Audit) else ""
+    return f"{audit}{claim.who}, {claim.where}.{conditions}"
+
+
+def _table(found: Sequence[Evaluated]) -> str:
+    lines = [".. list-table::", "   :header-rows: 1", f"   :widths: {WIDTHS}", ""]
+    lines += _row(HEAD)
+    for claim, verdict in found:
+        cases = f" ({claim.other.name} over {claim.one.name})" if isinstance(claim, Claim) else ""
+        words = f"**{_plain(verdict.claim)}**: {_plain(claim.says + cases)}"
+        cells = (*verdicts.figures(verdict), verdict.verdict, verdict.reason)
+        lines += _row([words, *map(_plain, cells)])
+    return "\n".join(lines)
+
+
+def _row(cells: Sequence[str]) -> list[str]:
+    """Return the lines of a row of a list-table."""
+    marks = ["   * - ", *["     - "] * (len(cells) - 1)]
+    return [
+        textwrap.fill(
+            cell,
+            text_table.WIDTH,
+            initial_indent=mark,
+            subsequent_indent=" " * len(mark),
+            break_on_hyphens=False,
+            break_long_words=False,
+        )
+        for mark, cell in zip(marks, cells, strict=True)
+    ]
+
+
+def _plain(text: str) -> str:
+    """Escape what is markup in reStructuredText."""
+    escaped = MARKUP.sub(r"\\\1", text)
+    return f"\\{escaped}" if escaped == "-" else escaped  # which would begin a list
