@@ -27,14 +27,15 @@ REQUIREMENTS = requirements.txt requirements.lock pyproject.toml pipepool/pyproj
 
 help:
 	@echo "make setup   set up alone: .venv and siege"
-	@echo "make demo    set up, then measure the 14 rows of the main benchmark (7 to 14 minutes)"
+	@echo "make demo    set up, then measure the 14 rows of the main benchmark (5 minutes)"
 	@echo "make suites  set up for every suite: their servers, load tools and nginx, too"
 	@echo "make test    set up, then run the tests (5 minutes); test-quick: those without servers"
 	@echo "make test-all  set up for every suite, then run the slow tests, too"
 	@echo "make test-peers  run the tests of CPython, loky, pebble and anyio on pipepool (10 minutes)"
 	@echo "make coverage  run the tests and print which branches they do not reach"
 	@echo "make mutants   check that the tests notice 300 small changes of the code (1 hour)"
-	@echo "make check   set up, then check format, lint, types and README"
+	@echo "make readme  write the generated parts of README and docs/ from the committed records"
+	@echo "make check   set up, then check format, lint, types, README and docs/"
 
 setup: .venv/installed siege
 
@@ -74,10 +75,8 @@ check: .venv/developed
 	$(BIN)/python scripts/readme.py --check
 	$(BIN)/python scripts/gil_table.py --check
 	$(BIN)/python scripts/executors_table.py --check
-	$(BIN)/python -m docutils --report=1 --halt=2 README.rst /dev/null
-	$(BIN)/python -m docutils --report=1 --halt=2 docs/gil.rst /dev/null
-	$(BIN)/python -m docutils --report=1 --halt=2 docs/executors.rst /dev/null
-	$(BIN)/python -m docutils --report=1 --halt=2 pipepool/README.rst /dev/null
+	for page in README.rst docs/*.rst pipepool/README.rst; do \
+	  $(BIN)/python -m docutils --report=1 --halt=2 $$page /dev/null || exit 1; done
 
 format: .venv/developed
 	$(BIN)/ruff check --fix .

@@ -1,60 +1,147 @@
-"""Update the tables and included files in README.rst; --check only compares."""
+"""Update the generated parts of README.rst and docs/ from the committed records.
+
+scripts/readme.py writes README.rst, docs/claims.rst, docs/reference.rst and docs/effects.svg;
+scripts/readme.py --check only compares.
+"""
 
 from __future__ import annotations
 
-import sys
 import textwrap
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from _script import ROOT
+import _reference
+from _script import ROOT, run
 from _table import between
 
+from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.records import journal
+from offload.bench.stats import paired_test
 from offload.cli import suite_claims
-from offload.reports import summary
-from offload.reports.claims import verdicts as claims
+from offload.errors import GateError
+from offload.reports import summary, text_table
+from offload.reports.claims import by_source
+from offload.reports.gil import effects, effects_svg
+from offload.reports.gil.effects import Effect
 from offload.reports.rows import rows
 from offload.suites import tornado
 
-README = ROOT / "README.rst"
-SHOWN = ("tasks/noop.py", "servers/threads.py")
+# The one run by which all figures are, so that a pair has one ratio everywhere.
+RUN = "example-tornado" if (ROOT / "results" / "example-tornado").exists() else "example"
+INDENT = "    "
+AWAITED = "loop, split"  # a claim
+SLEEP, PARSE, SHORT = "sleep_sync", "network_https_cpu_bound_sync", "simplehash_sync"
 
 
-def render(text: str) -> str:
-    """Return the README with its current tables and included files."""
-    text = between(text, "table", [_table()])
-    text = between(text, "claims", [verdicts(ROOT / "results")])
-    return between(text, "include", [_code(ROOT / name) for name in SHOWN])
+def pages() -> Mapping[Path, str]:
+    """Return the current text of every page that has generated parts."""
+    found = effects.effects(rows(journal.read(ROOT / "results" / RUN)))
+    evaluated = _claims()
+    tornado_verdicts = {one.claim: one for _, one in evaluated["tornado"]}
+    docs = ROOT / "docs"
+    return {
+        ROOT / "README.rst": _with(
+            ROOT / "README.rst",
+            answer=lambda: _answer(found),
+            strategies=lambda: _strategies(found, tornado_verdicts),
+        ),
+        docs / "claims.rst": _with(docs / "claims.rst", claims=lambda: by_source.rst(evaluated)),
+        docs / "reference.rst": _with(
+            docs / "reference.rst",
+            commands=_reference.commands,
+            servers=_reference.servers,
+            tasks=_reference.tasks,
+            drivers=_reference.drivers,
+            suites=_reference.suites,
+        ),
+        docs / "effects.svg": effects_svg.svg(found),
+    }
 
 
-def _table() -> str:
-    published = {(case.server, case.task) for case in tornado.PUBLISHED}
-    found = rows(journal.read(ROOT / "results" / "example"))
-    kept = [row for row in found if (row.first.case.server, row.first.case.task) in published]
-    return f"{summary.table(kept, 'rst')}\n\n{summary.conditions(kept)}"
+def _with(page: Path, **parts: Callable[[], str]) -> str:
+    text = page.read_text()
+    for mark, part in parts.items():
+        text = between(text, mark, [part()])
+    return text
 
 
-def verdicts(results: Path) -> str:
-    """Evaluate each suite by the committed example that measured it; omit suites without one.
+def _answer(found: Sequence[Effect]) -> str:
+    """Return what fab quick prints of the effects of its tasks, and where it was measured."""
+    published = {case.task for case in tornado.PUBLISHED}
+    own = [effect for effect in found if effect.threads.first.case.task in published]
+    width = text_table.WIDTH - len(INDENT)
+    lines = [
+        part
+        for line in effects.table(own).splitlines()
+        for part in textwrap.wrap(line, width, subsequent_indent="  ", drop_whitespace=False)
+    ]
+    measured = [row for effect in own for row in (effect.threads, effect.processes)]
+    return f"::\n\n{textwrap.indent(chr(10).join(lines), INDENT)}\n\n{summary.where(measured)}"
 
-    A suite's own example takes precedence over results/example, which lacks some rows of tornado.
+
+def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -> str:
+    """Return which strategy to use when, each with its reason in figures of the run.
+
+    Raise GateError if the figures do not support a reason, so that nobody publishes it.
     """
+    by_task = {effect.threads.first.case.task: effect for effect in found}
+    sleep, parse, short = (_effect(by_task, task) for task in (SLEEP, PARSE, SHORT))
+    awaited = verdicts[AWAITED]
+    _require((awaited.low or 0.0) > 1, AWAITED)
+    _require(sleep.verdict.outcome not in (paired_test.FASTER, paired_test.SLOWER), SLEEP)
+    _require(parse.verdict.outcome == paired_test.FASTER, PARSE)
+    _require(short.verdict.outcome == paired_test.SLOWER, SHORT)
+    known = [row.memory_pss_mib for row in (sleep.threads, sleep.processes)]
+    memory = "" if None in known else " in {}, not {}".format(*map(summary.memory, known))
+    return text_table.listing(
+        [
+            "It awaits: ``loop``. One thread serves all users: "
+            f"{awaited.here:.1f} times the rate of a loop that is blocked.",
+            "It waits in blocking calls: ``threads``. As fast as processes "
+            f"({sleep.ratio:.2f}x){memory}.",
+            "It computes in Python: ``processes``. Threads share one GIL, each process has "
+            f"its own: {parse.ratio:.2f}x.",
+            "It takes microseconds: ``loop`` or ``threads``. A hop to a process takes longer "
+            f"than it: {short.ratio:.2f}x.",
+        ]
+    )
+
+
+def _effect(by_task: Mapping[str, Effect], task: str) -> Effect:
+    _require(task in by_task, task)
+    return by_task[task]
+
+
+def _require(is_supported: bool, what: str) -> None:
+    if not is_supported:
+        reason = f"the figures of {what} in results/{RUN} do not support the README's advice"
+        raise GateError(reason, "correct _strategies in scripts/readme.py")
+
+
+def _claims() -> Mapping[str, Sequence[by_source.Evaluated]]:
+    """Evaluate each suite by its committed run; a suite without one has audits alone."""
     found = {}
-    for folder in sorted({results / "example", *results.glob("example-*")}):
+    for folder in sorted((ROOT / "results").glob("example-*"), key=lambda each: each.name != RUN):
         records = journal.read(folder)
         for suite in suite_claims.measured_suites(records):
-            own = [record for record in records if record.trial.suite == suite]
-            found[suite] = suite_claims.evaluate_suite(suite, own)
-    return claims.short([verdict for verdicts in found.values() for verdict in verdicts])
+            verdicts = suite_claims.evaluate_suite(suite, records, folder.name)
+            claims = [claim for _, claim in suite_claims.published_claims([suite])]
+            found[suite] = [*zip(claims, verdicts, strict=True)]
+    return found
 
 
-def _code(path: Path) -> str:
-    return f".. code-block:: python\n\n{textwrap.indent(path.read_text().rstrip(), '    ')}"
+def main(arguments: list[str]) -> int | str:
+    """Write the pages, or with --check report those that are not current."""
+    stale = []
+    for page, text in pages().items():
+        if not page.exists() or page.read_text() != text:
+            stale.append(str(page.relative_to(ROOT)))
+            if arguments != ["--check"]:
+                page.write_text(text)
+    if arguments == ["--check"] and stale:
+        return f"{', '.join(stale)}: not by the committed records: run make readme"
+    return 0
 
 
 if __name__ == "__main__":
-    before = README.read_text()
-    after = render(before)
-    if sys.argv[1:] == ["--check"]:
-        sys.exit("README.rst does not match its sources: run make readme" if after != before else 0)
-    README.write_text(after)
+    run(main)
