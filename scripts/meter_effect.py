@@ -17,7 +17,7 @@ from offload import loads, prctl
 from offload.bench.stats import paired_test
 from offload.bench.target import server
 from offload.bench.telemetry.gil_sampler import TOO_LATE, GilSampler
-from offload.loads import Load
+from offload.loads import Load, Window
 from offload.registry import catalog
 from offload.suites import Case
 
@@ -34,7 +34,7 @@ def main(arguments: list[str]) -> int:
     pairs: list[tuple[float, float]] = []
     running = server.start(Case("threads", task), {})
     try:
-        load = Load(running.url, users=8, seconds=SLICE, warm=WARM, keep_alive=True)
+        load = Load(running.url, users=8, seconds=SLICE, keep_alive=True, window=Window(WARM))
         rng = random.Random()  # noqa: S311 - no secret
         for number in range(1, PAIRS + 1):
             pairs.append(_pair(load, running.facts, rng.random() < 0.5))
@@ -65,7 +65,7 @@ def _rate(load: Load, facts: dict[str, object] | None) -> float:
     why = None if meter is None else meter.between(None, None).why
     if why is not None and not why.endswith(TOO_LATE):  # late samples are samples, too
         sys.exit(f"the meter read nothing: {why}")
-    return ran.result.rate or sys.exit(f"no rate: {ran.result.problem}")
+    return ran.result.figures.rate or sys.exit(f"no rate: {ran.result.problem}")
 
 
 def _ratio_text(pairs: list[tuple[float, float]]) -> str:

@@ -34,7 +34,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def project(a_copy: Path) -> Path:
-    (a_copy / "suites" / "mine.py").write_text(GOOD)
+    (a_copy / "src" / "offload" / "suites" / "mine.py").write_text(GOOD)
     return a_copy
 
 

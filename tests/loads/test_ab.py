@@ -11,7 +11,7 @@ import pytest
 from offload import loads
 from offload.errors import MachineError, UsageError
 from offload.flags import Flag
-from offload.loads import Load, LoadResult
+from offload.loads import Arrivals, Load, LoadResult, Message
 from offload.loads.ab import command, parse
 from tests.loads.conftest import Server
 
@@ -29,17 +29,24 @@ def recorded(name: str, **more: object) -> LoadResult:
 
 def test_times_are_those_of_its_connections() -> None:
     measured = recorded("slow", requests=12)
-    assert (measured.completed, measured.availability, measured.problem) == (12, 1.0, None)
-    assert (measured.elapsed_s, measured.response_mean_s) == (1.41, 0.282)
-    assert (measured.response_p50_s, measured.response_p95_s) == (0.282, 0.283)
-    assert measured.rate == pytest.approx(8.51, abs=0.01)
-    assert measured.rate_quantum == 3 / 12
+    assert (measured.figures.completed, measured.figures.availability, measured.problem) == (
+        12,
+        1.0,
+        None,
+    )
+    assert (measured.figures.elapsed_s, measured.figures.response.mean_s) == (1.41, 0.282)
+    assert (measured.figures.response.p50_s, measured.figures.response.p95_s) == (0.282, 0.283)
+    assert measured.figures.rate == pytest.approx(8.51, abs=0.01)
+    assert measured.figures.rate_quantum == 3 / 12
 
 
 def test_times_below_its_clock_are_not_known() -> None:
     measured = recorded("good", requests=300)
-    assert (measured.response_how, measured.response_p50_s) == ("Little's law", None)
-    assert measured.completed == 300
+    assert (measured.figures.response.how, measured.figures.response.p50_s) == (
+        "Little's law",
+        None,
+    )
+    assert measured.figures.completed == 300
 
 
 @pytest.mark.parametrize(
@@ -48,8 +55,8 @@ def test_times_below_its_clock_are_not_known() -> None:
 def test_what_is_not_answered_well_is_counted_once(name: str, lost: int) -> None:
     measured = recorded(name)
     whole = 9 if name == "refused" else 30
-    assert (measured.completed, measured.failed["other"]) == (whole - lost, lost)
-    assert measured.response_p50_s is None
+    assert (measured.figures.completed, measured.figures.failed["other"]) == (whole - lost, lost)
+    assert measured.figures.response.p50_s is None
 
 
 def test_a_timeout_ends_it_with_its_last_words() -> None:
@@ -65,7 +72,7 @@ def test_the_words_are_those_of_the_load() -> None:
 
 
 def test_a_body_is_posted_as_what_it_looks_like() -> None:
-    asked = command(replace(LOAD, method="POST", body='{"a": 1}'))
+    asked = command(replace(LOAD, message=Message("POST", '{"a": 1}')))
     assert asked.argv[-5:-1] == ("-p", "{folder}/body", "-T", "application/json")
     assert asked.files == {"body": '{"a": 1}'}
 
@@ -79,7 +86,7 @@ def test_amounts_that_were_changed_are_told() -> None:
 
 def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     with pytest.raises(UsageError, match="ab has no open loop"):
-        loads.check(replace(LOAD, seconds=1.0, requests=None, rate=5.0), "ab")
+        loads.check(replace(LOAD, seconds=1.0, requests=None, arrivals=Arrivals(5.0)), "ab")
     monkeypatch.setenv("PATH", "/nowhere")
     with pytest.raises(MachineError, match="apt install apache2-utils, or use driver=builtin"):
         loads.check(LOAD, "ab")
@@ -90,5 +97,5 @@ def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_it_loads_a_real_server_and_tells_its_version(server: Server) -> None:
     before = server.requests["/http10"]
     ran = loads.run(replace(LOAD, url=server.url("/http10")), "ab")
-    assert (ran.result.completed, server.requests["/http10"] - before) == (30, 30)
+    assert (ran.result.figures.completed, server.requests["/http10"] - before) == (30, 30)
     assert ran.version == "2.3"

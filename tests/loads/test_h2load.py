@@ -11,7 +11,7 @@ import pytest
 from offload import loads
 from offload.errors import UsageError
 from offload.flags import Flag
-from offload.loads import Load, LoadResult
+from offload.loads import Arrivals, Load, LoadResult, Message, Window
 from offload.loads.h2load import command, parse
 from tests.loads.conftest import Server
 
@@ -29,17 +29,31 @@ def recorded(name: str, **more: object) -> LoadResult:
 
 def test_a_good_run_is_read() -> None:
     measured = recorded("good")
-    assert (measured.completed, measured.availability, measured.problem) == (3000, 1.0, None)
-    assert (measured.elapsed_s, measured.rate_quantum) == (0.13348, 0.001)
-    assert measured.rate == pytest.approx(22474.77, rel=0.001)
-    assert (measured.response_mean_s, measured.response_max_s) == (0.000132, 0.000781)
-    assert (measured.response_how, measured.response_p99_s) == ("h2load's own", None)
+    assert (measured.figures.completed, measured.figures.availability, measured.problem) == (
+        3000,
+        1.0,
+        None,
+    )
+    assert (measured.figures.elapsed_s, measured.figures.rate_quantum) == (0.13348, 0.001)
+    assert measured.figures.rate == pytest.approx(22474.77, rel=0.001)
+    assert (measured.figures.response.mean_s, measured.figures.response.max_s) == (
+        0.000132,
+        0.000781,
+    )
+    assert (measured.figures.response.how, measured.figures.response.p99_s) == (
+        "h2load's own",
+        None,
+    )
 
 
 def test_a_warm_up_is_not_in_the_duration() -> None:
-    measured = recorded("seconds", requests=None, seconds=2.0, warm=1.0)
-    assert (measured.elapsed_s, measured.completed, measured.rate) == (2.0, 21, 10.5)
-    assert (measured.response_mean_s, measured.response_max_s) == (0.28074, 0.28085)
+    measured = recorded("seconds", requests=None, seconds=2.0, window=Window(1.0))
+    assert (measured.figures.elapsed_s, measured.figures.completed, measured.figures.rate) == (
+        2.0,
+        21,
+        10.5,
+    )
+    assert (measured.figures.response.mean_s, measured.figures.response.max_s) == (0.28074, 0.28085)
 
 
 @pytest.mark.parametrize(
@@ -48,15 +62,15 @@ def test_a_warm_up_is_not_in_the_duration() -> None:
 )
 def test_a_failure_is_counted_by_its_kind(name: str, kind: str, count: int) -> None:
     measured = recorded(name)
-    assert {k: n for k, n in measured.failed.items() if n} == {kind: count}
-    assert (measured.completed, measured.availability) == (0, 0.0)
-    assert (measured.response_mean_s, measured.response_max_s) == (None, None)
+    assert {k: n for k, n in measured.figures.failed.items() if n} == {kind: count}
+    assert (measured.figures.completed, measured.figures.availability) == (0, 0.0)
+    assert (measured.figures.response.mean_s, measured.figures.response.max_s) == (None, None)
 
 
 def test_what_was_never_asked_is_a_problem_and_no_failed_request() -> None:
     assert recorded("refused").problem == "h2load sent 0 of 9: connections failed"
     assert recorded("reset").problem == "h2load sent 3 of 30: connections failed"
-    assert recorded("refused").failed["refused"] is None
+    assert recorded("refused").figures.failed["refused"] is None
 
 
 def test_a_crash_is_a_problem_with_its_last_words() -> None:
@@ -66,11 +80,15 @@ def test_a_crash_is_a_problem_with_its_last_words() -> None:
 
 def test_nothing_completed_in_time_has_no_times() -> None:
     measured = recorded("unfinished", requests=None, seconds=1.0)
-    assert (measured.completed, measured.rate, measured.response_mean_s) == (0, 0.0, None)
+    assert (
+        measured.figures.completed,
+        measured.figures.rate,
+        measured.figures.response.mean_s,
+    ) == (0, 0.0, None)
 
 
 def test_the_words_are_those_of_the_load() -> None:
-    argv = command(replace(LOAD, requests=None, seconds=1.5, warm=0.5, timeout=7)).argv
+    argv = command(replace(LOAD, requests=None, seconds=1.5, window=Window(0.5), timeout=7)).argv
     words = "-c 3 -t 1 -N 7s -D 1500ms --warm-up-time 500ms http://127.0.0.1/"
     assert argv == ("h2load", "--h1", *words.split())
 
@@ -86,7 +104,7 @@ def test_it_keeps_its_connections_and_has_no_open_loop() -> None:
     ):
         loads.check(replace(LOAD, keep_alive=False), "h2load")
     with pytest.raises(UsageError, match="h2load has no open loop: use driver=builtin"):
-        loads.check(replace(LOAD, requests=None, seconds=1.0, rate=5.0), "h2load")
+        loads.check(replace(LOAD, requests=None, seconds=1.0, arrivals=Arrivals(5.0)), "h2load")
 
 
 @installed
@@ -95,10 +113,10 @@ def test_it_keeps_its_connections_and_has_no_open_loop() -> None:
 def test_the_real_h2load_agrees_with_what_was_recorded(
     server: Server, amount: dict[str, float]
 ) -> None:
-    load = replace(LOAD, url=server.url("/"), warm=0.0, **amount)  # type: ignore[arg-type]
+    load = replace(LOAD, url=server.url("/"), **amount)  # type: ignore[arg-type]
     ran = loads.run(load, "h2load")
     assert ran.result.problem is None
-    assert (ran.result.completed or 0) >= 30
+    assert (ran.result.figures.completed or 0) >= 30
     assert (ran.version or "")[0].isdigit()
 
 
@@ -106,6 +124,8 @@ def test_the_real_h2load_agrees_with_what_was_recorded(
 @pytest.mark.suites
 def test_a_body_is_sent_by_its_method(server: Server) -> None:
     before = len(server.bodies)
-    loads.run(replace(LOAD, url=server.url("/"), requests=3, method="PUT", body="{}"), "h2load")
+    loads.run(
+        replace(LOAD, url=server.url("/"), requests=3, message=Message("PUT", "{}")), "h2load"
+    )
     assert server.bodies[before:] == [b"{}"] * 3
     assert server.heads[-1].startswith(b"PUT / ")

@@ -10,7 +10,7 @@ import pytest
 
 from offload import loads
 from offload.errors import MachineError, UsageError
-from offload.loads import Load, LoadResult, _preflight
+from offload.loads import Load, LoadResult, Message, _preflight
 from offload.loads.locust import command, parse
 from tests.loads.conftest import Server
 
@@ -27,23 +27,26 @@ def recorded(name: str) -> LoadResult:
 
 def test_times_are_those_of_its_users() -> None:
     measured = recorded("pool")
-    assert (measured.availability, measured.problem) == (1.0, None)
-    assert measured.response_mean_s == pytest.approx(0.28, abs=0.02)
-    assert measured.response_p50_s == pytest.approx(0.28, abs=0.02)
-    assert measured.rate == pytest.approx(3 / 0.28, rel=0.05)
+    assert (measured.figures.availability, measured.problem) == (1.0, None)
+    assert measured.figures.response.mean_s == pytest.approx(0.28, abs=0.02)
+    assert measured.figures.response.p50_s == pytest.approx(0.28, abs=0.02)
+    assert measured.figures.rate == pytest.approx(3 / 0.28, rel=0.05)
 
 
 def test_times_of_a_few_milliseconds_are_but_a_mean() -> None:
     measured = recorded("good")
-    assert (measured.response_how, measured.response_p50_s) == ("locust's own", None)
-    assert 0 < (measured.response_mean_s or 0) < 0.01
+    assert (measured.figures.response.how, measured.figures.response.p50_s) == (
+        "locust's own",
+        None,
+    )
+    assert 0 < (measured.figures.response.mean_s or 0) < 0.01
 
 
 @pytest.mark.parametrize("name", ["404", "500", "reset", "refused"])
 def test_a_failure_is_counted_and_has_no_times(name: str) -> None:
     measured = recorded(name)
-    assert (measured.completed, measured.response_mean_s) == (0, None)
-    assert (measured.failed["other"] or 0) > 0
+    assert (measured.figures.completed, measured.figures.response.mean_s) == (0, None)
+    assert (measured.figures.failed["other"] or 0) > 0
 
 
 def test_what_is_no_result_is_a_problem() -> None:
@@ -72,9 +75,9 @@ def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.suites
 def test_a_real_server_gets_a_body_by_its_method_on_kept_connections(server: Server) -> None:
     before, accepted = len(server.bodies), server.accepts["/"]
-    load = replace(LOAD, url=server.url("/"), method="POST", body='{"a": "ü"}')
+    load = replace(LOAD, url=server.url("/"), message=Message("POST", '{"a": "ü"}'))
     ran = loads.run(load, "locust")
-    assert (ran.result.problem, ran.result.availability) == (None, 1.0)
+    assert (ran.result.problem, ran.result.figures.availability) == (None, 1.0)
     assert (ran.version or "")[0].isdigit()
     assert set(server.bodies[before:]) == {'{"a": "ü"}'.encode()}
     assert b"application/json" in server.heads[-1]

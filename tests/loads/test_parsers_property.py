@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import json
 import math
-from dataclasses import asdict, fields
 from pathlib import Path
 from typing import Any
 
@@ -20,7 +19,15 @@ from tests.properties import examples
 TESTS = Path(__file__).parents[1]
 PARSERS = ("siege", "ab", "h2load", "wrk", "locust", "builtin")
 LOAD = Load("http://127.0.0.1/", users=3, seconds=2.0, keep_alive=True)
-BUILTIN = {"elapsed_s": 1.5, "completed": 30, "failed": {"4xx": 0, "other": None}, "rate": 20.0}
+BUILTIN = {
+    "figures": {
+        "elapsed_s": 1.5,
+        "completed": 30,
+        "failed": {"4xx": 0, "other": None},
+        "rate": 20.0,
+        "response": {"mean_s": 0.1, "max_s": 0.3},
+    }
+}
 RECORDED = {
     name: [
         (out.read_text(), out.with_suffix(".err").read_text())
@@ -44,23 +51,21 @@ def read(name: str, out: str, err: str = "", load: Load = LOAD) -> LoadResult:
 
 def is_sound(measured: LoadResult) -> bool:
     """Assert that there is a problem, or figures that can be true together."""
-    if measured.problem and measured.completed is None:
+    if measured.problem and measured.figures.completed is None:
         assert "\n" not in measured.problem
-        known = {k: v for k, v in asdict(measured).items() if v is not None and k != "problem"}
-        assert not any(known.values()), known  # no zero, no figure beside it
+        assert measured == LoadResult(problem=measured.problem)  # no zero, no figure beside it
         return False
-    assert isinstance(measured.completed, int)
-    for count in (measured.completed, *measured.failed.values()):
+    assert isinstance(measured.figures.completed, int)
+    for count in (measured.figures.completed, *measured.figures.failed.values()):
         assert count is None or (type(count) is int and count >= 0)
-    assert measured.availability is None or 0 <= measured.availability <= 1
-    if measured.completed and measured.rate is not None:
-        assert 0 < measured.rate < math.inf
-    for field in fields(measured):
-        value = getattr(measured, field.name)
+    assert measured.figures.availability is None or 0 <= measured.figures.availability <= 1
+    if measured.figures.completed and measured.figures.rate is not None:
+        assert 0 < measured.figures.rate < math.inf
+    for name, value in {**vars(measured.figures), **vars(measured.figures.response)}.items():
         if isinstance(value, float):
-            assert 0 <= value < math.inf, field.name
-    if not measured.completed:
-        assert measured.response_mean_s is None
+            assert 0 <= value < math.inf, name
+    if not measured.figures.completed:
+        assert measured.figures.response.mean_s is None
     return True
 
 
@@ -94,9 +99,10 @@ def test_an_output_that_breaks_off_has_no_figures_or_those_of_the_whole(
     if is_sound(cut):
         whole = read(name, out, err)
         for field in ("completed", "elapsed_s", "failed", "availability", "rate"):
-            assert getattr(cut, field) == getattr(whole, field)
-        for field in ("response_p50_s", "response_p99_s", "response_max_s"):
-            assert getattr(cut, field) in (None, getattr(whole, field))
+            assert getattr(cut.figures, field) == getattr(whole.figures, field)
+        for field in ("p50_s", "p99_s", "max_s"):
+            known = getattr(whole.figures.response, field)
+            assert getattr(cut.figures.response, field) in (None, known)
 
 
 @pytest.mark.parametrize("name", PARSERS)
@@ -121,6 +127,8 @@ def test_any_value_in_the_place_of_a_figure_is_a_problem_or_a_figure(
 ) -> None:
     said = json.loads(data.draw(st.sampled_from(RECORDED[name]))[0])
     figures = said[0] if name == "locust" else said
+    if name == "builtin":
+        figures = data.draw(st.sampled_from([said, said["figures"], said["figures"]["response"]]))
     key = data.draw(st.sampled_from(sorted(figures)))
     figures[key] = data.draw(
         st.none() | st.booleans() | st.integers() | st.floats() | st.just(10**400) | TEXT
@@ -143,11 +151,17 @@ def test_siege_s_figures_come_back(transactions: int, failures: int, elapsed: in
         "longest_transaction": 2.5,
     }
     measured = read("siege", f"a banner\n{json.dumps(said)}\n")
-    assert (measured.completed, measured.failed["4xx"]) == (good, transactions - good)
-    assert measured.failed["other"] == failures
-    assert (measured.elapsed_s, measured.response_max_s) == (elapsed / 100, 2.5 if good else None)
+    assert (measured.figures.completed, measured.figures.failed["4xx"]) == (
+        good,
+        transactions - good,
+    )
+    assert measured.figures.failed["other"] == failures
+    assert (measured.figures.elapsed_s, measured.figures.response.max_s) == (
+        elapsed / 100,
+        2.5 if good else None,
+    )
     if transactions + failures:
-        assert measured.availability == good / (transactions + failures)
+        assert measured.figures.availability == good / (transactions + failures)
 
 
 @examples(50)
@@ -167,10 +181,17 @@ def test_ab_s_figures_come_back(finished: int, refused: int, ms: int, mean: int)
         "",
     ]
     measured = read("ab", "\n".join(lines))
-    assert (measured.completed, measured.failed["other"]) == (finished - refused, refused)
-    assert measured.elapsed_s == ms / 1000
+    assert (measured.figures.completed, measured.figures.failed["other"]) == (
+        finished - refused,
+        refused,
+    )
+    assert measured.figures.elapsed_s == ms / 1000
     if finished and not refused:
-        times = (measured.response_mean_s, measured.response_p99_s, measured.response_max_s)
+        times = (
+            measured.figures.response.mean_s,
+            measured.figures.response.p99_s,
+            measured.figures.response.max_s,
+        )
         assert times == (mean / 1000, mean / 1000, (mean + 1) / 1000)
 
 
@@ -188,13 +209,13 @@ status codes: {good} 2xx, 0 3xx, {refused} 4xx, {broken} 5xx
 time for request:       64us       781us       {us}us        33us    92.60%
 """
     measured = read("h2load", out, load=Load("http://127.0.0.1/", 3, None, requests=total))
-    assert measured.elapsed_s == pytest.approx((us + 0.5) / 1000)
-    assert measured.completed == good
-    kinds = [measured.failed[kind] for kind in ("4xx", "5xx", "other")]
+    assert measured.figures.elapsed_s == pytest.approx((us + 0.5) / 1000)
+    assert measured.figures.completed == good
+    kinds = [measured.figures.failed[kind] for kind in ("4xx", "5xx", "other")]
     assert kinds == [refused, broken, errored]
-    assert measured.availability == (good / total if total else None)
+    assert measured.figures.availability == (good / total if total else None)
     if good and not refused and not broken:
-        assert measured.response_mean_s == pytest.approx(us / 1e6)
+        assert measured.figures.response.mean_s == pytest.approx(us / 1e6)
 
 
 @examples(50)
@@ -208,10 +229,16 @@ def test_wrk_s_figures_come_back(
     out = f"  {answered} requests in {elapsed / 100:.2f}s, 1MB read\n"
     out += broken * bool(read_errors) + odd * bool(refused) + "Requests/sec:  33655.60\n"
     measured = read("wrk", out)
-    assert (measured.completed, measured.elapsed_s) == (answered - refused, elapsed / 100)
-    assert (measured.failed["reset"], measured.failed["other"]) == (read_errors, refused)
+    assert (measured.figures.completed, measured.figures.elapsed_s) == (
+        answered - refused,
+        elapsed / 100,
+    )
+    assert (measured.figures.failed["reset"], measured.figures.failed["other"]) == (
+        read_errors,
+        refused,
+    )
     is_clean = answered > 0 and not refused and not read_errors
-    assert (measured.response_mean_s is not None) == is_clean
+    assert (measured.figures.response.mean_s is not None) == is_clean
 
 
 @examples(50)
@@ -227,8 +254,11 @@ def test_locust_s_figures_come_back(asked: int, failed: int, tenths: int, mean: 
         "response_times": {str(mean): asked},
     }
     measured = read("locust", f"warning\n{json.dumps([said])}")
-    assert (measured.completed, measured.failed["other"]) == (asked - failed, failed)
-    assert measured.elapsed_s == pytest.approx(tenths / 10)
+    assert (measured.figures.completed, measured.figures.failed["other"]) == (
+        asked - failed,
+        failed,
+    )
+    assert measured.figures.elapsed_s == pytest.approx(tenths / 10)
     if asked and not failed:
-        assert measured.response_mean_s == pytest.approx(mean / 1000)
-        assert measured.response_p99_s == (mean / 1000 if mean >= 10 else None)
+        assert measured.figures.response.mean_s == pytest.approx(mean / 1000)
+        assert measured.figures.response.p99_s == (mean / 1000 if mean >= 10 else None)

@@ -11,7 +11,7 @@ import pytest
 
 from offload import loads
 from offload.flags import Flag
-from offload.loads import Load
+from offload.loads import Load, Message
 from offload.loads.siege import command, parse
 from tests.loads.conftest import Server
 
@@ -28,25 +28,32 @@ def recorded(name: str) -> loads.LoadResult:
 
 def test_a_good_run_is_read() -> None:
     measured = recorded("good")
-    assert (measured.completed, measured.availability) == (9897, 1.0)
-    assert measured.rate == pytest.approx(5962.05, abs=1)
+    assert (measured.figures.completed, measured.figures.availability) == (9897, 1.0)
+    assert measured.figures.rate == pytest.approx(5962.05, abs=1)
 
 
 def test_a_mean_under_siege_s_clock_is_from_littles_law() -> None:
     measured = recorded("good")
-    assert measured.response_how == "Little's law"
-    assert measured.response_mean_s == pytest.approx(3 * 1.66 / 9897)
+    assert measured.figures.response.how == "Little's law"
+    assert measured.figures.response.mean_s == pytest.approx(3 * 1.66 / 9897)
 
 
 def test_a_slow_mean_is_siege_s_own() -> None:
     said = json.loads((DATA / "good.out").read_text()) | {"response_time": 1.75}
     measured = parse(json.dumps(said), "", LOAD)
-    assert (measured.response_mean_s, measured.response_how) == (1.75, "siege's clock of 10 ms")
+    assert (measured.figures.response.mean_s, measured.figures.response.how) == (
+        1.75,
+        "siege's clock of 10 ms",
+    )
 
 
 def test_404_is_failed_although_siege_calls_it_available() -> None:
     measured = recorded("404")
-    assert (measured.completed, measured.failed["4xx"], measured.availability) == (0, 11791, 0.0)
+    assert (
+        measured.figures.completed,
+        measured.figures.failed["4xx"],
+        measured.figures.availability,
+    ) == (0, 11791, 0.0)
 
 
 @pytest.mark.parametrize(
@@ -54,27 +61,27 @@ def test_404_is_failed_although_siege_calls_it_available() -> None:
 )
 def test_giving_up_is_a_problem_with_the_kind(name: str, kind: str) -> None:
     measured = recorded(name)
-    assert measured.failed[kind] == 258
+    assert measured.figures.failed[kind] == 258
     assert "stopped after 258" in (measured.problem or "")
-    assert measured.response_mean_s is None
+    assert measured.figures.response.mean_s is None
 
 
 def test_a_timeout_that_is_told_twice_is_counted_once() -> None:
-    failed = recorded("timeout").failed
+    failed = recorded("timeout").figures.failed
     assert (failed["reset"], failed["timeout"], failed["other"]) == (1, 3, 0)
 
 
 def test_what_siege_does_not_tell_is_none() -> None:
-    assert recorded("good").failed["unfinished"] is None
-    assert recorded("500").failed["5xx"] is None
-    assert recorded("good").response_p99_s is None
+    assert recorded("good").figures.failed["unfinished"] is None
+    assert recorded("500").figures.failed["5xx"] is None
+    assert recorded("good").figures.response.p99_s is None
 
 
 @pytest.mark.parametrize("said", ["", "siege: cannot resolve", "{", '{"transactions": 1}'])
 def test_no_result_is_a_problem_and_no_zeros(said: str) -> None:
     measured = parse(said, "", LOAD)
     assert measured.problem
-    assert measured.rate is None
+    assert measured.figures.rate is None
 
 
 def test_a_result_with_an_odd_key_is_a_problem_that_names_it() -> None:
@@ -108,6 +115,13 @@ def test_every_setting_that_matters_is_in_its_own_file() -> None:
     assert made.argv[:6] == ("siege", "-R", "{folder}/siege.conf", "-b", "-c", "3")
 
 
+def test_a_batch_of_all_users_that_fails_does_not_end_it() -> None:
+    made = command(replace(LOAD, users=1000))
+    assert "failures = 4000" in made.files["siege.conf"].splitlines()
+    out, err = ((DATA / f"refused.{end}").read_text() for end in ("out", "err"))
+    assert parse(out, err, replace(LOAD, users=1000)).problem is None  # after 258 it went on
+
+
 def test_requests_are_shared_among_the_users() -> None:
     assert command(replace(LOAD, seconds=None, requests=100)).argv[-3:-1] == ("-r", "34")
 
@@ -119,7 +133,7 @@ def test_the_real_siege_agrees_with_what_was_recorded(
     server: Server, path: str, completed: bool
 ) -> None:
     ran = loads.run(replace(LOAD, url=server.url(path), seconds=None, requests=30), "siege")
-    assert ran.result.completed == (30 if completed else 0)
+    assert ran.result.figures.completed == (30 if completed else 0)
     assert (ran.version or "")[0].isdigit()
     assert "transactions" in ran.output
 
@@ -130,8 +144,10 @@ def test_the_real_siege_agrees_with_what_was_recorded(
 @pytest.mark.parametrize("body", ['{"a b": "\u00fc"}', "a=1 2&b=x"])
 def test_a_body_is_posted_as_it_is(server: Server, driver: str, body: str) -> None:
     before = len(server.bodies)
-    load = replace(LOAD, url=server.url("/"), seconds=None, requests=6, method="POST", body=body)
-    assert loads.run(load, driver).result.completed == 6
+    load = replace(
+        LOAD, url=server.url("/"), seconds=None, requests=6, message=Message("POST", body)
+    )
+    assert loads.run(load, driver).result.figures.completed == 6
     assert server.bodies[before:] == [body.encode()] * 6
     said = b"json" if body[0] == "{" else b"x-www-form-urlencoded"
     assert all(head.startswith(b"POST / ") and said in head for head in server.heads[-6:])
@@ -142,7 +158,7 @@ def test_a_body_is_posted_as_it_is(server: Server, driver: str, body: str) -> No
 def test_the_two_drivers_agree_on_what_they_count(server: Server) -> None:
     load = replace(LOAD, url=server.url("/"), seconds=None, requests=300)
     siege, builtin = (loads.run(load, name).result for name in ("siege", "builtin"))
-    assert siege.completed == builtin.completed == 300
+    assert siege.figures.completed == builtin.figures.completed == 300
 
 
 @installed

@@ -40,7 +40,7 @@ def whole_numbers(name: str, text: str, minimum: int, maximum: int) -> list[int]
         whole_number(name, last, minimum, maximum),
     )
     if low >= high:
-        raise UsageError(f"{name}={text!r} must be ascending: write {name}=1..16")
+        raise UsageError(f"{name}={text!r} must be ascending", f"write {name}=1..16")
     if high - low < MAX_NUMBERS:
         return list(range(low, high + 1))
     return sorted(

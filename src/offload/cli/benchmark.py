@@ -36,7 +36,7 @@ def run_all_load_tests(
 
     quick   only the 14 published rows, at most 7 rounds and one run of 4 s each: 5 minutes
     driver  load tool of the long runs; default: the published tool if installed, else builtin
-    rows    published, later, crowd, gil or all; default: all, with quick published
+    rows    published, latency, later, crowd, gil or all; default: all, with quick published
     target  half-width of the intervals in percent; default: 2, with quick 5
     format  text (default) or json
     """
@@ -69,7 +69,7 @@ def run_suite(
 
     if not suite:
         known = ", ".join(catalog.suites())
-        raise UsageError(f"no suite given: use fab run_suite:NAME with one of {known}, or all")
+        raise UsageError("no suite given", f"use fab run_suite:NAME with one of {known}, or all")
     if suite != "all":
         show_results(_measure(suite, quick, driver, rows, target, format, pythons), format)
         return

@@ -55,7 +55,7 @@ def run_load_test(
     arguments.one_of("arrivals", arrivals, "uniform", "poisson")
     for one, other in ((("url", url), ("port", port)), (("requests", requests), ("time", time))):
         if one[1] and other[1]:
-            raise UsageError(f"{one[0]}= and {other[0]}= exclude each other: use one of them")
+            raise UsageError(f"{one[0]}= and {other[0]}= exclude each other", "use one of them")
     requested_port = arguments.whole_number("port", port, 1, 65535) if port else None
     load = loads.Load(
         url,
@@ -63,12 +63,13 @@ def run_load_test(
         seconds=None if requests else arguments.seconds("time", time or "30", 0.1),
         requests=arguments.whole_number("requests", requests, 1, 10**9) if requests else None,
         keep_alive=keep_alive,
-        rate=arguments.number("rate", rate, 0.001, 1e6) if rate else None,
-        arrivals=arrivals,
         think=arguments.seconds("think", think, 0.0),
         processes=arguments.whole_number("processes", processes, 1, 64),
+        arrivals=loads.Arrivals(arguments.number("rate", rate, 0.001, 1e6), arrivals)
+        if rate
+        else None,
     )
-    needs_builtin = load.rate is not None or load.think or load.processes > 1
+    needs_builtin = load.arrivals is not None or load.think or load.processes > 1
     tool = catalog.find_driver(
         driver or ("builtin" if needs_builtin else loads.default_driver())
     ).name

@@ -27,7 +27,7 @@ def report(context: Context, run: str = "", format: str = "text", wide: bool = F
     folder = journal.named(run) if run else journal.newest()
     records = journal.read(folder)
     if not records:
-        raise StorageError(f"{folder} has no readable record: choose another run by report:RUN")
+        raise StorageError(f"{folder} has no readable record", "choose another run by report:RUN")
     if format == "json":
         print(results_json.as_json(records), end="")
     else:
@@ -60,7 +60,7 @@ def gil(
 
     arguments.one_of("format", format, "text", "json")
     if not task:
-        raise UsageError("no task given: use fab gil:TASK with a task from fab list, or your own")
+        raise UsageError("no task given", "use fab gil:TASK with a task from fab list, or your own")
     name = catalog.find_task(task).name
     count = arguments.whole_number("workers", workers, 1, 256)
     threads, processes = (

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import fields
 
-from offload.loads import LoadResult
+from offload.loads import Figures, LoadResult
 
 MAX = 1e15  # of anything that a tool counts
 COUNT, NUMBER = r"(\d{1,15})", r"(\d{1,15}(?:\.\d{1,9})?)"  # as tools print them
-METHOD = "response_how"
-NUMERIC_FIELDS = ("elapsed_s", "rate", "in_flight", "window_s")
+NUMBERS = ("elapsed_s", "rate", "in_flight", "window_s")
+TIMES = ("mean_s", "p50_s", "p90_s", "p95_s", "p99_s", "p999_s", "max_s")
 
 
 def is_figure(value: object) -> bool:
@@ -20,29 +19,29 @@ def is_figure(value: object) -> bool:
 
 def check_figures(result: LoadResult, name: str) -> LoadResult:
     """Return the result, or a result with only a problem if a figure is impossible."""
-    wrong = _impossible(result)
-    if wrong is None or (result.problem and result.completed is None):
+    wrong = _impossible(result.figures)
+    if wrong is None or (result.problem and result.figures.completed is None):
         return result
     return LoadResult(problem=f"{name}'s result is implausible: {wrong}")
 
 
-def _impossible(result: LoadResult) -> str | None:
+def _impossible(figures: Figures) -> str | None:
     """Name the first impossible figure, with its value."""
-    if result.completed is None:
+    if figures.completed is None:
         return "the number of completed requests is missing"
-    if not isinstance(result.failed, Mapping):
-        return f"failed={result.failed!r}"
-    counts = {"completed": result.completed, "offered": result.offered, **result.failed}
-    times = [f.name for f in fields(result) if f.name.startswith("response_")]
-    numbers = {name: getattr(result, name) for name in (*NUMERIC_FIELDS, *times) if name != METHOD}
-    shares = {"availability": result.availability}
-    kinds = [(counts, _is_count), (numbers, is_figure), (shares, _is_share)]
+    if not isinstance(figures.failed, Mapping):
+        return f"failed={figures.failed!r}"
+    counts = {"completed": figures.completed, "offered": figures.offered, **figures.failed}
+    numbers = {name: getattr(figures, name) for name in NUMBERS}
+    times = {f"response.{name}": getattr(figures.response, name) for name in TIMES}
+    shares = {"availability": figures.availability}
+    kinds = [(counts, _is_count), (numbers | times, is_figure), (shares, _is_share)]
     for values, is_possible in kinds:
         for name, value in values.items():
             if value is not None and not is_possible(value):
                 return f"{name}={value!r}"
-    is_contradiction = result.completed and result.rate == 0
-    return f"rate=0 with completed={result.completed}" if is_contradiction else None
+    is_contradiction = figures.completed and figures.rate == 0
+    return f"rate=0 with completed={figures.completed}" if is_contradiction else None
 
 
 def _is_count(value: object) -> bool:

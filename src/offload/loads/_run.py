@@ -14,6 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import IO
 
+from offload import cores
 from offload.errors import MachineError
 from offload.loads import Command, Load, LoadResult, LoadRun
 from offload.loads._figures import check_figures
@@ -24,6 +25,7 @@ GRACE = 5.0  # s after the load and one timeout until a tool counts as hung
 WARM_UP = 90.0  # s at most for a load that waits for every user
 LONGEST = 3600.0  # s for a fixed number of requests, whose duration is unknown
 POLL = 0.01  # s
+SHORT = 0.5  # s of load: in less, its start is most of what a tool uses
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 VERSION = re.compile(r"\d+(\.\d+)+\S*")
 OUTPUT = 1_000_000  # characters of a tool's output that are kept: siege never writes as many
@@ -49,8 +51,37 @@ def run(load: Load, name: str) -> LoadRun:
         result = LoadResult(problem=problem)
     else:
         result = check_figures(driver.parse(stdout, stderr, load), name)
-    model = "open" if load.rate else "closed"
-    return LoadRun(name, version(driver), argv, result, cpu_s, output, model, hung=cpu_s is None)
+    model = "open" if load.arrivals else "closed"
+    used_s = cpu_s if result.driver_cpu_s is None else result.driver_cpu_s
+    return LoadRun(
+        name,
+        version(driver),
+        argv,
+        result,
+        used_s,
+        output,
+        model,
+        hung=cpu_s is None,
+        driver_busy=busy_share(command, load, result, used_s),
+    )
+
+
+def busy_share(
+    command: Command, load: Load, result: LoadResult, cpu_s: float | None
+) -> float | None:
+    """Return the share of the CPU that a tool's threads can use which it used, 0 to 1.
+
+    A tool with one thread saturates when it uses one core, however many there are. The busiest
+    process of a tool that reports it counts if it is busier than all on average. None for a load
+    so short that the tool's start is most of what it used.
+    """
+    elapsed_s = result.figures.elapsed_s or 0.0
+    if result.driver_cpu_s is None:  # it is of the whole load
+        elapsed_s += load.window.warm
+    if cpu_s is None or elapsed_s < SHORT:
+        return result.driver_busy
+    usable = min(cores.available(), command.threads or load.users)
+    return round(max(cpu_s / elapsed_s / usable, result.driver_busy or 0.0), 4)
 
 
 def _wait_for_exit(
@@ -98,11 +129,10 @@ def _deadline(load: Load) -> float:
         return WARM_UP + GRACE
     if load.seconds is None:
         return LONGEST
-    if load.rate or load.warm or load.cycles or load.completions:
-        window = (
-            max(load.seconds, load.longest) if load.cycles or load.completions else load.seconds
-        )
-        return max(load.warm, WARM_UP) + window + load.timeout + GRACE
+    if load.has_window:
+        window = load.window
+        longest = window.longest if window.responses(load.users) else 0.0
+        return max(window.warm, WARM_UP) + max(load.seconds, longest) + load.timeout + GRACE
     return load.seconds + load.timeout + GRACE
 
 

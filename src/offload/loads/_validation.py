@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 import math
-from dataclasses import fields
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 from offload.errors import UsageError
 from offload.loads import Load
@@ -14,7 +14,7 @@ ARRIVALS = ("uniform", "poisson")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # those with a response body
 NOT_NEGATIVE = ("seconds", "warm", "cycles", "completions", "think", "longest")
 CLOSED_LOOP_ONLY = {  # fields that simple closed-loop tools do not support, and their names
-    "rate": "open loop",
+    "arrivals": "open loop",
     "each": "warm-up of its own",
     "warm": "warm-up of its own",
     "cycles": "window within its load",
@@ -22,48 +22,59 @@ CLOSED_LOOP_ONLY = {  # fields that simple closed-loop tools do not support, and
     "think": "think time",
     "ca": "check of certificates",
 }
+OF_WINDOW = ("warm", "cycles", "completions")
 POSITIVE = ("rate", "users", "requests", "each", "timeout", "processes")
 
 
 def check_numbers(load: Load) -> None:
     """Raise UsageError for a load that no driver can run."""
+    settings = _settings(load)
     for name in (*NOT_NEGATIVE, *POSITIVE):
-        value = getattr(load, name)
+        value = settings.get(name)
         if value is not None and not 0 <= value < math.inf:
             raise UsageError(f"{name}={value}: must be a number of at least 0")
         if value == 0 and name in POSITIVE:
             rule = "must be at least 1" if name == "users" else "must be more than 0"
             raise UsageError(f"{name}={value}: {rule}")
     if load.seconds is None and load.requests is None and load.each is None:
-        raise UsageError("the load has no end: set seconds= or requests=")
-    if (load.requests or load.each) and (load.warm or load.cycles or load.completions):
+        raise UsageError("the load has no end", "set seconds= or requests=")
+    if (load.requests or load.each) and any(settings[name] for name in OF_WINDOW):
         raise UsageError("a window with a warm-up needs seconds=, not requests=")
-    if load.rate and (load.requests or load.each or load.cycles or load.think):
-        raise UsageError("rate= is an open loop: use seconds=, without cycles= or think=")
-    if load.arrivals not in ARRIVALS:
-        raise UsageError(f"arrivals={load.arrivals!r}: choose from {', '.join(ARRIVALS)}")
+    if load.arrivals is not None:
+        if load.requests or load.each or load.window.cycles or load.think:
+            raise UsageError("rate= is an open loop", "use seconds=, without cycles= or think=")
+        if load.arrivals.process not in ARRIVALS:
+            known = ", ".join(ARRIVALS)
+            raise UsageError(f"arrivals={load.arrivals.process!r}", f"choose from {known}")
     if load.processes > load.users:
         raise UsageError(f"processes={load.processes}: more than {load.users} users")
-    if load.method not in METHODS:
-        raise UsageError(f"method={load.method!r}: choose from {', '.join(METHODS)}")
+    if load.message.method not in METHODS:
+        raise UsageError(f"method={load.message.method!r}", f"choose from {', '.join(METHODS)}")
     if load.ca is not None and not Path(load.ca).is_file():
-        raise UsageError(f"ca={load.ca!r} is not a file: name a CA certificate")
+        raise UsageError(f"ca={load.ca!r} is not a file", "name a CA certificate")
 
 
 def check_ability(load: Load, driver: ModuleType, name: str) -> None:
     """Raise UsageError for a load that this driver cannot run.
 
-    The driver's LACKS maps each field of a load that must keep its default to the name of the
-    missing feature; METHODS are the methods it can send; ALWAYS_KEEP_ALIVE means that it cannot
-    close its connections.
+    The driver's LACKS maps each field of a load or of its window that must keep its default to
+    the name of the missing feature; METHODS are the methods it can send; ALWAYS_KEEP_ALIVE means
+    that it cannot close its connections.
     """
     lacks: dict[str, str] = getattr(driver, "LACKS", {})
-    for f in fields(Load):
-        if f.name in lacks and getattr(load, f.name) != f.default:
-            raise UsageError(f"{name} has no {lacks[f.name]}: use driver=builtin")
-    if load.method not in getattr(driver, "METHODS", METHODS):
-        raise UsageError(f"{name} cannot send {load.method}: use driver=builtin")
+    settings, defaults = _settings(load), _settings(Load(load.url))
+    for field, feature in lacks.items():
+        if settings[field] != defaults[field]:
+            raise UsageError(f"{name} has no {feature}", "use driver=builtin")
+    if load.message.method not in getattr(driver, "METHODS", METHODS):
+        raise UsageError(f"{name} cannot send {load.message.method}", "use driver=builtin")
     if getattr(driver, "ALWAYS_KEEP_ALIVE", False) and not load.keep_alive:
         raise UsageError(
-            f"{name} always keeps connections alive: use keep_alive=yes, or driver=builtin"
+            f"{name} always keeps connections alive", "use keep_alive=yes, or driver=builtin"
         )
+
+
+def _settings(load: Load) -> dict[str, Any]:
+    """Return the fields of a load, its message, its window and its arrivals by name."""
+    rate = {} if load.arrivals is None else {"rate": load.arrivals.rate}
+    return {**vars(load), **vars(load.message), **vars(load.window), **rate}

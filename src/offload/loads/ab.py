@@ -7,7 +7,7 @@ import re
 from dataclasses import replace
 
 from offload.flags import Flag
-from offload.loads import Command, Load, LoadResult
+from offload.loads import Command, Figures, Load, LoadResult, Response
 from offload.loads._figures import COUNT, NUMBER
 from offload.loads._validation import CLOSED_LOOP_ONLY
 from offload.loads.engine.body import content_type
@@ -46,11 +46,11 @@ def command(load: Load) -> Command:
         argv += ["-t", str(math.ceil(load.seconds or 0)), "-n", str(MAX_REQUESTS)]
     argv += ["-k"] if load.keep_alive else []
     files = {}
-    if load.method in ("POST", "PUT"):
-        files["body"] = load.body or ""
-        argv += ["-p" if load.method == "POST" else "-u", "{folder}/body"]
-        argv += ["-T", content_type(load.body or "")]
-    return Command((*argv, load.url), files=files)
+    if load.message.method in ("POST", "PUT"):
+        files["body"] = load.message.body or ""
+        argv += ["-p" if load.message.method == "POST" else "-u", "{folder}/body"]
+        argv += ["-T", content_type(load.message.body or "")]
+    return Command((*argv, load.url), files=files, threads=1)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
@@ -68,7 +68,7 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     lost = min(int(finished), max(map(int, broken.groups()))) if broken else 0
     refused = int(odd[1]) if odd else 0
     completed = max(0, int(finished) - refused - lost)
-    result = LoadResult(
+    figures = Figures(
         elapsed_s=elapsed,
         completed=completed,
         failed={
@@ -81,25 +81,27 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
         rate=completed / elapsed if elapsed else None,
         rate_how="count / elapsed",
         rate_quantum=quantum_of_count(load.users, completed),
-        notes=_notes(load, int(finished)),
     )
-    if refused or lost or not completed:  # ab's times include failed responses
-        return result
+    if completed and not refused and not lost:  # ab's times include failed responses
+        figures = replace(figures, response=_response(stdout, load.users * elapsed / completed))
+    return LoadResult(figures, notes=_notes(load, int(finished)))
+
+
+def _response(stdout: str, mean_by_law: float) -> Response:
+    """Return ab's times, or only the mean by Little's law if its clock is too coarse."""
     total = TOTAL.search(stdout)
     mean_s = int(total[1]) / 1000 if total else 0.0
-    times = {share: int(ms) / 1000 for share, ms in SHARE.findall(stdout)}
     if COARSE * mean_s < CLOCK:
-        mean_by_law = load.users * elapsed / completed
-        return replace(result, response_mean_s=mean_by_law, response_how="Little's law")
-    return replace(
-        result,
-        response_mean_s=mean_s,
-        response_how="ab's clock of 1 ms",
-        response_p50_s=times.get("50"),
-        response_p90_s=times.get("90"),
-        response_p95_s=times.get("95"),
-        response_p99_s=times.get("99"),
-        response_max_s=times.get("100"),
+        return Response(mean_by_law, "Little's law")
+    times = {share: int(ms) / 1000 for share, ms in SHARE.findall(stdout)}
+    return Response(
+        mean_s,
+        "ab's clock of 1 ms",
+        p50_s=times.get("50"),
+        p90_s=times.get("90"),
+        p95_s=times.get("95"),
+        p99_s=times.get("99"),
+        max_s=times.get("100"),
     )
 
 

@@ -5,33 +5,40 @@ from __future__ import annotations
 import contextlib
 import json
 import sys
+from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
+from typing import Any
 
 from offload.flags import Flag
-from offload.loads import Command, Load, LoadResult
+from offload.loads import Arrivals, Command, Figures, Load, LoadResult, Message, Response, Window
 from offload.loads.engine.shared_state import SharedState
-from offload.loads.engine.summary import summary, window
+from offload.loads.engine.summary import counted_time, summary
 from offload.loads.engine.worker import work
 
 TOOL = None
 INSTALL = None
 MAX_USERS = 20_000
+NESTED = ("figures", "response")  # in a result
 
 
 def command(load: Load) -> Command:
     """Run this module as a program, so that the load has its own process."""
-    return Command((sys.executable, "-P", "-m", __name__, json.dumps(asdict(load))))
+    argv = (sys.executable, "-P", "-m", __name__, json.dumps(asdict(load)))
+    return Command(argv, threads=load.processes)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     """Parse the JSON that `main` printed."""
     try:
         values = json.loads(stdout)
+        figures = values["figures"]
+        response = Response(**figures.get("response", {}))
         notes = tuple(Flag(**note) for note in values.get("notes", ()))
-        return LoadResult(**{**values, "notes": notes})
-    except (ValueError, TypeError, AttributeError, RecursionError):
+        known = {"figures": Figures(**{**figures, "response": response}), "notes": notes}
+        return LoadResult(**{**values, **known})
+    except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
         last = (stderr.strip().splitlines() or ["its output is empty"])[-1]
         return LoadResult(problem=f"builtin printed no result: {last}")
 
@@ -47,7 +54,10 @@ def version() -> str:
 
 def main(arguments: list[str]) -> None:
     """Run the load given as JSON in the first argument, and print the result as JSON."""
-    load = Load(**json.loads(arguments[0]))
+    values = json.loads(arguments[0])
+    arrivals = values["arrivals"] and Arrivals(**values["arrivals"])
+    message, window = Message(**values["message"]), Window(**values["window"])
+    load = Load(**{**values, "message": message, "window": window, "arrivals": arrivals})
     state = SharedState(load.processes)
     if load.processes == 1:
         parts = [work(load, load, state, 0)]
@@ -55,9 +65,18 @@ def main(arguments: list[str]) -> None:
         from offload.loads.engine import processes  # these imports take a tenth of the start
 
         parts = processes.run(load, state)
-    result = asdict(summary(load, window(load, state, parts), parts))
-    known = {key: value for key, value in result.items() if value is not None}
-    print("{\n" + ",\n".join(f" {json.dumps(k)}: {json.dumps(known[k])}" for k in known) + "\n}")
+    print(_json(asdict(summary(load, counted_time(load, state, parts), parts))))
+
+
+def _json(values: Mapping[str, Any], indent: str = "") -> str:
+    """Return known values as JSON, one a line."""
+    inner = f"{indent} "
+    lines = [
+        f"{inner}{json.dumps(k)}: {_json(v, inner) if k in NESTED else json.dumps(v)}"
+        for k, v in values.items()
+        if v is not None
+    ]
+    return "{\n" + ",\n".join(lines) + f"\n{indent}}}"
 
 
 if __name__ == "__main__":

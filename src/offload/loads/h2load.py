@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import math
 import re
-from dataclasses import replace
 
 from offload.flags import Flag
-from offload.loads import Command, Load, LoadResult
+from offload.loads import Command, Figures, Load, LoadResult, Response
 from offload.loads._figures import COUNT, NUMBER
 from offload.loads.engine.body import content_type
 from offload.loads.engine.rates import quantum_of_count
@@ -17,7 +16,7 @@ INSTALL = "sudo apt install nghttp2-client"
 MAX_USERS = 20_000
 ALWAYS_KEEP_ALIVE = True
 LACKS = {
-    "rate": "open loop",
+    "arrivals": "open loop",
     "each": "warm-up of its own",
     "cycles": "window of cycles",
     "completions": "window of completions",
@@ -42,20 +41,21 @@ def command(load: Load) -> Command:
     `-N` limits how long a connection may be idle: for one request that is its timeout.
     """
     users = _users(load)
-    argv = ["h2load", "--h1", "-c", str(users), "-t", str(min(load.processes, users))]
+    threads = min(load.processes, users)
+    argv = ["h2load", "--h1", "-c", str(users), "-t", str(threads)]
     argv += ["-N", f"{math.ceil(load.timeout)}s"]
     if load.requests is not None:
         argv += ["-n", str(load.requests)]
     else:
         argv += ["-D", _ms(load.seconds or 0.0)]
-        argv += ["--warm-up-time", _ms(load.warm)] if load.warm else []
+        argv += ["--warm-up-time", _ms(load.window.warm)] if load.window.warm else []
     files = {}
-    if load.body is not None:
-        files["body"] = load.body
-        argv += ["-d", "{folder}/body", "-H", f"content-type: {content_type(load.body)}"]
-    if load.method != "GET":
-        argv += ["-H", f":method: {load.method}"]
-    return Command((*argv, load.url), files=files)
+    if load.message.body is not None:
+        files["body"] = load.message.body
+        argv += ["-d", "{folder}/body", "-H", f"content-type: {content_type(load.message.body)}"]
+    if load.message.method != "GET":
+        argv += ["-H", f":method: {load.message.method}"]
+    return Command((*argv, load.url), files=files, threads=threads)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
@@ -74,7 +74,11 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     unsent = max(0, total - started)
     lost = max(0, errored - timeouts - unsent)
     ended = completed + refused + broken + lost + timeouts
-    result = LoadResult(
+    response = Response()
+    if completed and not refused and not broken:  # h2load's times include failed responses
+        _, longest, mean = (_s(*times.group(n, n + 1)) for n in (1, 3, 5))
+        response = Response(mean, "h2load's own", max_s=longest)
+    figures = Figures(
         elapsed_s=elapsed,
         completed=completed,
         failed={
@@ -91,15 +95,10 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
         rate_how="count / elapsed",
         rate_quantum=quantum_of_count(load.users, completed),
         window_s=elapsed,
-        problem=f"h2load sent {started} of {total}: connections failed" if unsent else None,
-        notes=_notes(load),
+        response=response,
     )
-    if not completed or refused or broken:  # h2load's times include failed responses
-        return result
-    _, longest, mean = (_s(*times.group(n, n + 1)) for n in (1, 3, 5))
-    return replace(
-        result, response_mean_s=mean, response_how="h2load's own", response_max_s=longest
-    )
+    problem = f"h2load sent {started} of {total}: connections failed" if unsent else None
+    return LoadResult(figures, problem=problem, notes=_notes(load))
 
 
 def _users(load: Load) -> int:

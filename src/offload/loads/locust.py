@@ -5,13 +5,12 @@ from __future__ import annotations
 import json
 import math
 import sys
-from dataclasses import replace
 from importlib.metadata import version as package_version
 from pathlib import Path
 from typing import Any
 
 from offload.flags import Flag
-from offload.loads import Command, Load, LoadResult
+from offload.loads import Command, Figures, Load, LoadResult, Response
 from offload.loads._figures import is_figure
 from offload.loads._validation import CLOSED_LOOP_ONLY
 from offload.loads.engine.body import content_type
@@ -36,16 +35,17 @@ def command(load: Load) -> Command:
     argv += ["--json", "--only-summary", "--loglevel", "ERROR", "-u", users, "-r", users]
     argv += ["-t", f"{math.ceil(load.seconds or 0)}s"]
     argv += ["--processes", str(load.processes)] if load.processes > 1 else []
-    headers = {} if load.body is None else {"Content-Type": content_type(load.body)}
+    headers = {} if load.message.body is None else {"Content-Type": content_type(load.message.body)}
     request = {
         "url": load.url,
-        "method": load.method,
-        "body": load.body,
+        "method": load.message.method,
+        "body": load.message.body,
         "headers": headers,
         "timeout": load.timeout,
     }
     user = Path(__file__).with_name("_locust_user.py").read_text()
-    return Command(tuple(argv), {"LOCUST_ASKED": json.dumps(request)}, {"user.py": user})
+    environment = {"LOCUST_ASKED": json.dumps(request)}
+    return Command(tuple(argv), environment, {"user.py": user}, threads=load.processes)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
@@ -64,7 +64,10 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
         return LoadResult(problem=f"locust printed no result: {last}")
     completed = finished - failed
     whole = math.ceil(load.seconds or 0)
-    result = LoadResult(
+    response = Response()
+    if completed and not failed:  # locust's times include failed responses
+        response = Response(total / completed / 1000, "locust's own", **quantiles)
+    figures = Figures(
         elapsed_s=elapsed,
         completed=completed,
         failed={"other": failed, "unfinished": None},
@@ -73,18 +76,11 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
         rate_how="count / elapsed",
         rate_quantum=quantum_of_count(load.users, completed),
         window_s=elapsed,
-        notes=()
-        if whole == load.seconds
-        else (Flag("rounded", f"{load.seconds:g} s became {whole}"),),
+        response=response,
     )
-    if failed or not completed:  # locust's times include failed responses
-        return result
-    return replace(
-        result,
-        response_mean_s=total / completed / 1000,
-        response_how="locust's own",
-        **quantiles,
-    )
+    is_whole = whole == load.seconds
+    notes = () if is_whole else (Flag("rounded", f"{load.seconds:g} s became {whole}"),)
+    return LoadResult(figures, notes=notes)
 
 
 def version() -> str:
@@ -102,6 +98,6 @@ def _quantiles(times: dict[str, int]) -> dict[str, Any]:
         for ms, count in ordered:
             below += count
             if below >= math.ceil(share * total):
-                found[f"response_{name}_s"] = ms / 1000 if ms / 1000 >= COARSE else None
+                found[f"{name}_s"] = ms / 1000 if ms / 1000 >= COARSE else None
                 break
     return found

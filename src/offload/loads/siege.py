@@ -7,7 +7,7 @@ import math
 import re
 
 from offload.flags import Flag
-from offload.loads import Command, Load, LoadResult
+from offload.loads import Command, Figures, Load, LoadResult, Response
 from offload.loads._figures import is_figure
 from offload.loads._siege_config import config
 from offload.loads._validation import CLOSED_LOOP_ONLY
@@ -19,7 +19,8 @@ INSTALL = "sudo apt install siege"
 MAX_USERS = 1000
 LACKS = {**CLOSED_LOOP_ONLY, "think": "even think time", "processes": "processes"}
 METHODS = ("GET", "POST")
-MAX_FAILURES = 256
+MAX_FAILURES = 256  # after which it stops, at least
+FAILURES_PER_USER = 4
 CLOCK = 0.01  # s: siege's own times are multiples of this
 COARSE = 0.05  # of the value: with a larger clock error the mean comes from Little's law
 
@@ -56,11 +57,11 @@ def command(load: Load) -> Command:
         str(load.users),
         *amount,
     )
-    files = {"siege.conf": config(load, MAX_USERS, MAX_FAILURES), ".siege/cookies.txt": ""}
+    files = {"siege.conf": config(load, MAX_USERS, _max_failures(load)), ".siege/cookies.txt": ""}
     url = load.url
-    if load.method == "POST":
-        argv = (*argv, "--content-type", content_type(load.body or ""))
-        files["body"] = load.body or ""
+    if load.message.method == "POST":
+        argv = (*argv, "--content-type", content_type(load.message.body or ""))
+        files["body"] = load.message.body or ""
         url = f"{load.url} POST <{{folder}}/body"
     return Command((*argv, url), environment={"HOME": "{folder}"}, files=files)
 
@@ -83,21 +84,26 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     failed = _failures(stderr, failures, transactions - completed)
     finished = transactions + failures
     mean, how = _mean(report["response_time"], completed, failures, elapsed, load)
-    aborted = failures >= MAX_FAILURES
+    aborted = failures >= _max_failures(load)
+    longest = report["longest_transaction"] if completed else None
     return LoadResult(
-        elapsed_s=elapsed,
-        completed=completed,
-        failed=failed,
-        availability=completed / finished if finished else None,
-        rate=completed / elapsed if elapsed else None,
-        rate_how="count / elapsed",
-        rate_quantum=quantum_of_count(load.users, completed),
-        response_mean_s=mean,
-        response_how=how,
-        response_max_s=report["longest_transaction"] if completed else None,
+        Figures(
+            elapsed_s=elapsed,
+            completed=completed,
+            failed=failed,
+            availability=completed / finished if finished else None,
+            rate=completed / elapsed if elapsed else None,
+            rate_how="count / elapsed",
+            rate_quantum=quantum_of_count(load.users, completed),
+            response=Response(mean, how, max_s=longest),
+        ),
         problem=f"siege stopped after {failures} failures ({_worst(failed)})" if aborted else None,
         notes=_notes(load),
     )
+
+
+def _max_failures(load: Load) -> int:
+    return max(MAX_FAILURES, FAILURES_PER_USER * load.users)
 
 
 def _notes(load: Load) -> tuple[Flag, ...]:

@@ -6,7 +6,7 @@ import math
 import re
 
 from offload.flags import Flag
-from offload.loads import Command, Load, LoadResult
+from offload.loads import Command, Figures, Load, LoadResult, Response
 from offload.loads._figures import COUNT, NUMBER
 from offload.loads._validation import CLOSED_LOOP_ONLY
 from offload.loads.engine.body import content_type
@@ -30,13 +30,13 @@ NOT_2XX = re.compile(rf"^ +Non-2xx or 3xx responses: {COUNT}$", re.MULTILINE)
 
 def command(load: Load) -> Command:
     """Send on one connection per user, in `processes` threads; Lua sets other requests."""
-    argv = ["wrk", "-t", str(load.processes), "-c", str(load.users)]
+    argv = ["wrk", "-t", str(load.processes), "-c", str(_users(load))]
     argv += ["-d", f"{math.ceil(load.seconds or 0)}s", "--timeout", f"{math.ceil(load.timeout)}s"]
     files = {}
-    if load.method != "GET" or load.body is not None:
+    if load.message.method != "GET" or load.message.body is not None:
         files["request.lua"] = _script(load)
         argv += ["-s", "{folder}/request.lua"]
-    return Command((*argv, load.url), files=files)
+    return Command((*argv, load.url), files=files, threads=load.processes)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
@@ -53,36 +53,47 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     ended = answered + connect + read + write
     whole = math.ceil(load.seconds or 0)
     notes = [] if whole == load.seconds else [Flag("rounded", f"{load.seconds:g} s became {whole}")]
+    users = _users(load)
+    if users != load.users:
+        notes.append(Flag("users", f"{users} sent requests instead of {load.users}"))
     notes += [Flag("late", f"{late} responses took longer than the timeout")] if late else []
     is_clean = completed > 0 and ended == completed  # else failures also took users' time
     return LoadResult(
-        elapsed_s=elapsed,
-        completed=completed,
-        failed={
-            "refused": connect,
-            "reset": read + write,
-            "4xx": None if refused else 0,  # wrk does not distinguish them
-            "5xx": None if refused else 0,
-            "other": refused,
-            "unfinished": None,
-        },
-        availability=completed / ended if ended else None,
-        rate=completed / elapsed if elapsed else None,
-        rate_how="count / elapsed",
-        rate_quantum=quantum_of_count(load.users, completed),
-        window_s=elapsed,
-        response_mean_s=load.users * elapsed / completed if is_clean else None,
-        response_how="Little's law" if is_clean else None,
+        Figures(
+            elapsed_s=elapsed,
+            completed=completed,
+            failed={
+                "refused": connect,
+                "reset": read + write,
+                "4xx": None if refused else 0,  # wrk does not distinguish them
+                "5xx": None if refused else 0,
+                "other": refused,
+                "unfinished": None,
+            },
+            availability=completed / ended if ended else None,
+            rate=completed / elapsed if elapsed else None,
+            rate_how="count / elapsed",
+            rate_quantum=quantum_of_count(users, completed),
+            window_s=elapsed,
+            response=Response(users * elapsed / completed, "Little's law")
+            if is_clean
+            else Response(),
+        ),
         notes=tuple(notes),
     )
 
 
+def _users(load: Load) -> int:
+    """Return the number of connections: wrk gives each thread the same number of them."""
+    return load.users - load.users % load.processes
+
+
 def _script(load: Load) -> str:
     """Return a Lua script of the request; strings are escaped byte by byte."""
-    lines = [f"wrk.method = {_lua(load.method)}"]
-    if load.body is not None:
-        lines += [f"wrk.body = {_lua(load.body)}"]
-        lines += [f'wrk.headers["Content-Type"] = {_lua(content_type(load.body))}']
+    lines = [f"wrk.method = {_lua(load.message.method)}"]
+    if load.message.body is not None:
+        lines += [f"wrk.body = {_lua(load.message.body)}"]
+        lines += [f'wrk.headers["Content-Type"] = {_lua(content_type(load.message.body))}']
     return "\n".join([*lines, ""])
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -109,12 +110,17 @@ def kinds(row: Row) -> str:
 
 
 def percentiles(record: Record) -> str:
-    """Format the response times of one load with its load model; empty if unknown."""
+    """Format the response times of one load with its load model; empty if unknown.
+
+    Requests that timed out are counted with their timeout: such times are lower bounds.
+    """
     names = {"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "p999": "p99.9", "max": "max"}
+    response = record.result.response
+    unanswered = math.inf if response.at_least_s is None else response.at_least_s
     known = [
-        f"{shown} {time(value)}"
+        f"{shown} {'>= ' if value >= unanswered else ''}{time(value)}"
         for name, shown in names.items()
-        if (value := getattr(record.result.response, f"{name}_s")) is not None
+        if (value := getattr(response, f"{name}_s")) is not None
     ]
     if len(known) < len(names):  # siege reports only the maximum
         return ""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from offload.bench.records import capacity
 from offload.bench.records.comparison import rate_of
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round
@@ -13,7 +14,6 @@ from offload.reports import provenance
 from offload.reports.rows import Row
 
 TOOL_DIFFERENCE = 0.03  # relative, between the rates of the published tool and of builtin
-ABOVE = 1.02  # factor: a higher rate exceeds its ceiling
 
 
 def row_warnings(row: Row) -> list[str]:
@@ -57,7 +57,7 @@ def above_ceiling(row: Row) -> str | None:
     if ceiling is None:
         return None
     low = row.rate if estimate is None or estimate.low is None else estimate.low
-    if (row.rate or 0.0) <= ABOVE * ceiling.rate or (low or 0.0) <= ceiling.rate:
+    if (row.rate or 0.0) <= capacity.ABOVE * ceiling.rate or (low or 0.0) <= ceiling.rate:
         return None
     what = f"the rate is above its {ceiling.kind} ceiling of {ceiling.rate:.2f}/s"
     return f"ceiling: {what}: check the task"

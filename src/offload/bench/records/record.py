@@ -10,6 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from offload.flags import LOAD, Flag, Problem
+from offload.loads import Figures
 
 SCHEMA = 3
 WINDOW, LONG, TEST = "window", "long", "test"
@@ -93,19 +94,25 @@ class Baseline:
 
     `alone_s` is the median response time of one request at a time, and `kept_s` that on one kept
     connection, without its first request. `body_bytes` counts the first response's body, and
-    `content` is the part of it that its suite compares.
+    `content` is the part of it that its suite compares. With `is_stable` every
+    response under load must have the first one's body.
     """
 
     alone_s: float | None = None
     kept_s: float | None = None
     body_sha256: str | None = None
     body_bytes: int | None = None
+    is_stable: bool | None = None
     content: str | None = None
 
 
 @dataclass(frozen=True)
 class LoadFacts:
-    """The load tool: its `model` is "closed" or "open", `busy` its share of one core."""
+    """The load tool: its `model` is "closed" or "open".
+
+    `cpu_s` is the CPU time of all its processes, within the window if the tool reports that.
+    `busy` is the share of the CPU that its threads could use which it used.
+    """
 
     url: str | None = None
     driver: str | None = None
@@ -118,45 +125,15 @@ class LoadFacts:
 
 
 @dataclass(frozen=True)
-class Response:
-    """Response times of single requests in s, and how late an open loop sent them."""
-
-    mean_s: float | None = None
-    how: str | None = None
-    p50_s: float | None = None
-    p90_s: float | None = None
-    p95_s: float | None = None
-    p99_s: float | None = None
-    p999_s: float | None = None
-    max_s: float | None = None
-    histogram: Mapping[str, int] | None = None
-    late_p99_s: float | None = None
-    late_max_s: float | None = None
-
-
-@dataclass(frozen=True)
-class Result:
-    """What the load tool counted in its window; see `loads.LoadResult`.
+class Result(Figures):
+    """The load tool's figures, and two ratios that the trial adds.
 
     `little_ratio` is rate x mean / users, `tries_per_request` counts what the retry tasks requested
     of the upstream.
     """
 
-    elapsed_s: float | None = None
-    offered: int | None = None
-    completed: int | None = None
-    failed: Mapping[str, int | None] = field(default_factory=dict)
-    availability: float | None = None
-    rate: float | None = None
-    rate_how: str | None = None
-    rate_quantum: float | None = None
-    in_flight: float | None = None
-    window_s: float | None = None
-    window_began: float | None = None
-    window_ended: float | None = None
     little_ratio: float | None = None
     tries_per_request: float | None = None
-    response: Response = Response()
 
     @property
     def failures(self) -> int | None:
@@ -198,6 +175,8 @@ class Resources:
 
     `cpu_s` is user and system time, `queued_s` what its threads waited for a CPU. `connections`
     counts those the load kept, by process of the server that has some, most first.
+    `listen_overflows` counts the connections that the server's listen queue dropped, or where that
+    is unknown, those of the machine.
     """
 
     cpu_s: float | None = None

@@ -15,7 +15,6 @@ from offload.bench.records.record import (
     GilFacts,
     LoadFacts,
     Resources,
-    Response,
     Result,
     Share,
     Tasks,
@@ -28,7 +27,7 @@ from offload.bench.trial.builder import GIL
 from offload.bench.trial.warmup import get
 from offload.errors import StartError
 from offload.flags import LOAD, Flag, Problem
-from offload.loads import Load, LoadResult, LoadRun
+from offload.loads import Figures, Load, LoadRun
 from offload.upstream import Upstream
 
 SHORT = 0.2  # s of load: in less, CPU clocks with ticks of 10 ms say nothing; a guess
@@ -66,7 +65,7 @@ def run(
     if ran.hung:  # siege does, about once in 22 short runs
         ran, watch, meter, tries = _watched(load, driver, facts, upstream, neighbours)
         flags = (Flag("hung", f"{driver} was killed and run again"),)
-    measured = ran.result
+    measured = ran.result.figures
     window = (measured.window_began, measured.window_ended)
     inside = _reported(facts, load.url, *window)
     utilised = meter.between(*window)
@@ -77,12 +76,16 @@ def run(
         ran.argv,
         ran.model,
         ran.driver_cpu_s,
-        measured.driver_busy,
+        ran.driver_busy,
         ran.output,
     )
     return Loaded(
         tool,
-        _result(load, measured, tries),
+        Result(
+            **vars(measured),
+            little_ratio=_little_ratio(measured, load),
+            tries_per_request=_per(tries, measured.completed),
+        ),
         _resources(watch.between(*window), measured, tool),
         _tasks(inside),
         GilFacts(
@@ -92,44 +95,12 @@ def run(
             why=utilised.why,
         ),
         {key: inside["facts"][key] for key in GIL if key in inside.get("facts", {})},
-        flags + measured.notes,
-        None if measured.problem is None else Problem(LOAD, measured.problem),
+        flags + ran.result.notes,
+        None if ran.result.problem is None else Problem(LOAD, ran.result.problem),
     )
 
 
-def _result(load: Load, measured: LoadResult, tries: int | None) -> Result:
-    return Result(
-        elapsed_s=measured.elapsed_s,
-        offered=measured.offered,
-        completed=measured.completed,
-        failed=measured.failed,
-        availability=measured.availability,
-        rate=measured.rate,
-        rate_how=measured.rate_how,
-        rate_quantum=measured.rate_quantum,
-        in_flight=measured.in_flight,
-        window_s=measured.window_s,
-        window_began=measured.window_began,
-        window_ended=measured.window_ended,
-        little_ratio=_little_ratio(measured, load),
-        tries_per_request=_per(tries, measured.completed),
-        response=Response(
-            mean_s=measured.response_mean_s,
-            how=measured.response_how,
-            p50_s=measured.response_p50_s,
-            p90_s=measured.response_p90_s,
-            p95_s=measured.response_p95_s,
-            p99_s=measured.response_p99_s,
-            p999_s=measured.response_p999_s,
-            max_s=measured.response_max_s,
-            histogram=measured.histogram,
-            late_p99_s=measured.late_p99_s,
-            late_max_s=measured.late_max_s,
-        ),
-    )
-
-
-def _resources(used: Resources, measured: LoadResult, tool: LoadFacts) -> Resources:
+def _resources(used: Resources, measured: Figures, tool: LoadFacts) -> Resources:
     """Add the figures derived from CPU times, which are unknown for a short load."""
     elapsed_s = measured.elapsed_s or 0.0
     cpu_s = None if elapsed_s < SHORT else used.cpu_s
@@ -170,8 +141,8 @@ def _watched(
     tries = _tries(upstream)
     pid = None if facts is None else int(str(facts["pid"]))
     ours = [*neighbours, *([] if upstream is None else [upstream.pid])]
-    port = urlsplit(load.url).port if load.keep_alive else None
-    with ResourceSampler(pid, ours, port) as watch, GilSampler(facts or {}) as gil:
+    sampler = ResourceSampler(pid, ours, urlsplit(load.url).port, load.keep_alive)
+    with sampler as watch, GilSampler(facts or {}) as gil:
         ran = loads.run(load, driver)
     return ran, watch, gil, _growth(tries, _tries(upstream))
 
@@ -190,10 +161,7 @@ def _reported(facts: Facts | None, url: str, began: float | None, ended: float |
 
 def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:
     """Return the share of the machine's CPU that other processes took during the load."""
-    driver_s = tool.cpu_s
-    if tool.busy is not None:  # it has a window
-        driver_s = tool.busy * elapsed_s
-    parts = (used.host.busy_s, used.cpu_s, used.host.own_cpu_s, driver_s)
+    parts = (used.host.busy_s, used.cpu_s, used.host.own_cpu_s, tool.cpu_s)
     cores = psutil.cpu_count()
     if None in parts or elapsed_s < SHORT or not cores:
         return None
@@ -201,18 +169,18 @@ def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | N
     return round(max(0.0, busy - server - own - driver) / (elapsed_s * cores), 4)
 
 
-def _little_ratio(measured: LoadResult, load: Load) -> float | None:
+def _little_ratio(measured: Figures, load: Load) -> float | None:
     """X R / c, which Little's law says is 1 in a closed loop without thinking; None elsewhere.
 
     X R is the mean number of requests under way, where the tool reports that: in a window of few
     cycles the mean of what ended within it is of an earlier time. A mean that was derived by that
     law cannot be checked by it.
     """
-    if load.rate is not None or load.think or measured.response_how == "Little's law":
+    if load.arrivals is not None or load.think or measured.response.how == "Little's law":
         return None
     if measured.in_flight is not None:
         return round(measured.in_flight / load.users, 4)
-    ratio = operational_laws.little_ratio(measured.rate, measured.response_mean_s, load.users)
+    ratio = operational_laws.little_ratio(measured.rate, measured.response.mean_s, load.users)
     return None if ratio is None else round(ratio, 4)
 
 

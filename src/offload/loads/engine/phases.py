@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from time import process_time
 
 from offload.loads import Load
@@ -31,17 +30,16 @@ class LoadPhases:
 
     def __init__(self, whole: Load, state: SharedState, process: int) -> None:
         self.load, self.state, self.process = whole, state, process
-        self.has_window = has_window(whole)
         self._before: int | None = None
         self._since: tuple[float, float] | None = None
         self._busy: float | None = None
-        self._wanted = max(whole.completions, math.ceil(whole.cycles * whole.users))
+        self._wanted = whole.window.responses(whole.users)
 
     def update(self, clients: Clients, now: float) -> None:
         """Publish the clients' progress; the first process also decides on the next phase."""
         state, is_leader = self.state, self.process == 0
         if not state.time(WINDOW_START):
-            state.post(self.process, WARM, clients.is_warm() or not self.load.waits)
+            state.post(self.process, WARM, clients.is_warm() or not self.load.window.waits)
             if is_leader:
                 self._end_warmup(clients, now)
         elif not state.time(WINDOW_END):
@@ -53,9 +51,9 @@ class LoadPhases:
                 self._end_window(clients, now)
         if ended := state.time(WINDOW_END):
             self.busy(now)
-            if not self.load.refills:
+            if not self.load.window.refills:
                 clients.stop_sending()
-            waits = self.has_window and self.load.waits
+            waits = self.load.has_window and self.load.window.waits
             settled = not waits or clients.is_settled(ended)
             state.post(self.process, SETTLED, settled)
             late = now > ended + self.load.timeout + GRACE
@@ -73,11 +71,11 @@ class LoadPhases:
 
     def _end_warmup(self, clients: Clients, now: float) -> None:
         lasted = now - self.state.time(LOAD_START)
-        if not self.has_window or (self.load.rate and not self.load.warm):
+        if not self.load.has_window or (self.load.arrivals and not self.load.window.warm):
             self.state.decide(WINDOW_START, self.state.time(LOAD_START))
-        elif lasted >= self.load.warm and all(self.state.values(WARM)):
+        elif lasted >= self.load.window.warm and all(self.state.values(WARM)):
             self.state.decide(WINDOW_START, now)
-        elif lasted > max(WARM_UP, self.load.warm):
+        elif lasted > max(WARM_UP, self.load.window.warm):
             clients.stop(f"not all users had a response within {lasted:.0f} s")
 
     def _end_window(self, clients: Clients, now: float) -> None:
@@ -91,11 +89,6 @@ class LoadPhases:
                 clients.stop(f"not all users had a response within {length:.0f} s")
         elif load.seconds is not None and length >= load.seconds:
             done = sum(self.state.values(COMPLETED))
-            if done >= self._wanted or length >= load.longest:
-                exactly = self.has_window and not self._wanted
+            if done >= self._wanted or length >= load.window.longest:
+                exactly = self.load.has_window and not self._wanted
                 self.state.decide(WINDOW_END, now - (length - load.seconds) * exactly)
-
-
-def has_window(load: Load) -> bool:
-    """Whether a load has a separate window, with a warm-up before it or a tail after it."""
-    return bool(load.rate or load.warm or load.cycles or load.completions)

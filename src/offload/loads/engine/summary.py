@@ -12,19 +12,18 @@ from operator import sub
 from typing import Any
 
 from offload.flags import Flag
-from offload.loads import Load, LoadResult
+from offload.loads import Figures, Load, LoadResult, Response
 from offload.loads.engine import rates
 from offload.loads.engine.histogram import histogram
-from offload.loads.engine.phases import has_window
 from offload.loads.engine.samples import Samples
 from offload.loads.engine.shared_state import LOAD_START, WINDOW_END, WINDOW_START, SharedState
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
-KINDS = ("refused", "reset", "timeout", "tls", "4xx", "5xx", "other", "unfinished")
+KINDS = ("refused", "reset", "timeout", "tls", "4xx", "5xx", "body", "other", "unfinished")
 
 
 @dataclass(frozen=True)
-class Window:
+class CountedTime:
     """The counted time, in s of CLOCK_MONOTONIC; `is_own`: the load continues around it."""
 
     started: float
@@ -37,42 +36,44 @@ class Window:
         return self.ended - self.started
 
 
-def window(load: Load, state: SharedState, parts: Sequence[Samples]) -> Window:
+def counted_time(load: Load, state: SharedState, parts: Sequence[Samples]) -> CountedTime:
     """Return the agreed window, or the whole load if it has none or ended early."""
     started, ended = state.time(WINDOW_START), state.time(WINDOW_END)
-    if has_window(load) and ended:
-        return Window(started, ended, is_own=True)
+    if load.has_window and ended:
+        return CountedTime(started, ended, is_own=True)
     over = ended or max(part.over for part in parts)
-    return Window(started or state.time(LOAD_START), over, is_own=False)
+    return CountedTime(started or state.time(LOAD_START), over, is_own=False)
 
 
-def summary(load: Load, window: Window, parts: Sequence[Samples]) -> LoadResult:
+def summary(load: Load, window: CountedTime, parts: Sequence[Samples]) -> LoadResult:
     """Summarize the samples of a load's processes within its window."""
     times, failed = _count(load, window, parts)
-    ordered = sorted(times)
+    late, waited = (_delays(window, parts, kind) for kind in ("late", "waited"))
     finished = len(times) + failed.total() - failed["unfinished"]
-    return LoadResult(
+    figures = Figures(
         elapsed_s=round(window.length, 6),
+        offered=len(late) if load.arrivals else None,
         completed=len(times),
         failed={kind: failed[kind] for kind in KINDS},
         availability=len(times) / finished if finished else None,
-        response_mean_s=round(math.fsum(times) / len(times), 6) if ordered else None,
-        response_how="per request" if ordered else None,
-        histogram=histogram(ordered) if ordered else None,
         window_s=round(window.length, 6),
         window_began=window.started,
         window_ended=window.ended,
-        driver_busy=max((round(p.busy, 4) for p in parts if p.busy is not None), default=None),
-        problem=next((part.problem for part in parts if part.problem), None),
-        notes=_notes(load, window, len(times)),
+        response=_response(times, [load.timeout] * failed["timeout"], late, waited),
         **_rates(load, window, parts, len(times)),
-        **_quantiles(ordered),
-        **(_open_loop_figures(window, parts) if load.rate else {}),
+    )
+    busy = [part.busy for part in parts if part.busy is not None]
+    return LoadResult(
+        figures,
+        driver_busy=round(max(busy), 4) if busy else None,
+        driver_cpu_s=round(sum(busy) * window.length, 6) if len(busy) == len(parts) else None,
+        problem=next((part.problem for part in parts if part.problem), None),
+        notes=(*_notes(load, window, len(times)), *_capped(load, waited)),
     )
 
 
 def _count(
-    load: Load, window: Window, parts: Sequence[Samples]
+    load: Load, window: CountedTime, parts: Sequence[Samples]
 ) -> tuple[array[float], Counter[str]]:
     """Return the response times of the requests that count, and the failures by kind.
 
@@ -82,7 +83,7 @@ def _count(
     first, last = window.started, window.ended
     times, failed = array("d"), Counter[str]()
     for part in parts:
-        if load.rate:
+        if load.arrivals:
             pairs = zip(part.started, part.ended, strict=True)
             times.extend(e - b for b, e in pairs if first <= b <= last)
             failed.update(kind for kind, b, _ in part.failed if first <= b <= last)
@@ -95,18 +96,36 @@ def _count(
     return times, failed
 
 
-def _open_loop_figures(window: Window, parts: Sequence[Samples]) -> dict[str, Any]:
-    late = sorted(
-        late
+def _delays(window: CountedTime, parts: Sequence[Samples], kind: str) -> list[float]:
+    """Return one kind of delay of an open loop's requests, ascending; a closed loop has none."""
+    return sorted(
+        delay
         for part in parts
-        for at, late in zip(part.due, part.late, strict=True)
+        for at, delay in zip(part.due, getattr(part, kind), strict=True)
         if window.started <= at <= window.ended
     )
-    return {
-        "offered": len(late),
-        "late_p99_s": round(quantile(late, 0.99), 6) if late else None,
-        "late_max_s": round(late[-1], 6) if late else None,
-    }
+
+
+def _response(
+    times: Sequence[float],
+    timeouts: Sequence[float],
+    late: Sequence[float],
+    waited: Sequence[float],
+) -> Response:
+    """Return the mean of `times`, and the quantiles of these and of the `timeouts`."""
+    found: dict[str, Any] = {}
+    for name, delays in (("late", late), ("waited", waited)):
+        if delays:
+            found[f"{name}_p99_s"] = round(quantile(delays, 0.99), 6)
+            found[f"{name}_max_s"] = round(delays[-1], 6)
+    if times:
+        found |= {"mean_s": round(math.fsum(times) / len(times), 6), "how": "per request"}
+    if timeouts:
+        found["at_least_s"] = round(min(timeouts), 6)
+    if ordered := sorted([*times, *timeouts]):
+        found["histogram"] = histogram(ordered)
+        found |= {f"{name}_s": round(quantile(ordered, q), 6) for name, q in QUANTILES.items()}
+    return Response(**found)
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
@@ -114,14 +133,9 @@ def quantile(ordered: Sequence[float], share: float) -> float:
     return ordered[max(0, math.ceil(share * len(ordered)) - 1)]
 
 
-def _quantiles(ordered: Sequence[float]) -> dict[str, Any]:
-    return {
-        f"response_{name}_s": round(quantile(ordered, share), 6) if ordered else None
-        for name, share in QUANTILES.items()
-    }
-
-
-def _rates(load: Load, window: Window, parts: Sequence[Samples], completed: int) -> dict[str, Any]:
+def _rates(
+    load: Load, window: CountedTime, parts: Sequence[Samples], completed: int
+) -> dict[str, Any]:
     if not window.is_own:
         return {
             "rate": completed / window.length if window.length else None,
@@ -134,7 +148,7 @@ def _rates(load: Load, window: Window, parts: Sequence[Samples], completed: int)
         sent.extend(part.sent)
         ended.extend(part.ended)
     edges = (window.started, window.ended)
-    if not load.waits:
+    if not load.window.waits:
         rate, quantum = rates.between_completions(ended, *edges)
         return {"rate": rate, "rate_how": "between completions", "rate_quantum": quantum}
     return {
@@ -145,11 +159,21 @@ def _rates(load: Load, window: Window, parts: Sequence[Samples], completed: int)
     }
 
 
-def _notes(load: Load, window: Window, completed: int) -> tuple[Flag, ...]:
+def _notes(load: Load, window: CountedTime, completed: int) -> tuple[Flag, ...]:
     """Note a window that ended at its maximum length with too few responses."""
-    wanted = max(load.completions, math.ceil(load.cycles * load.users))
+    wanted = load.window.responses(load.users)
     if not window.is_own or completed >= wanted:
         return ()
     return (
         Flag("window", f"ended after {window.length:.0f} s with {completed} of {wanted} responses"),
     )
+
+
+def _capped(load: Load, waited: Sequence[float]) -> tuple[Flag, ...]:
+    """Note an open loop in which more than 1 % of the requests waited for a connection."""
+    if not waited or not quantile(waited, 0.99):
+        return ()
+    count = len(waited) - bisect_right(waited, 0.0)
+    queued = f"{count} of {len(waited)} requests waited for one of {load.users} connections"
+    remedy = "use more users, or a lower rate"
+    return (Flag("connections", f"{queued}, the longest {waited[-1]:.2f} s", remedy),)

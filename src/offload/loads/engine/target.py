@@ -37,13 +37,13 @@ def _request(load: Load, host: str, path: str, query: str) -> bytes:
     target = (path or "/") + (f"?{query}" if query else "")
     connection = "keep-alive" if load.keep_alive else "close"
     head = (
-        f"{load.method} {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: builtin\r\n"
+        f"{load.message.method} {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: builtin\r\n"
         f"Accept: */*\r\nConnection: {connection}\r\n"
     )
-    if load.body is None:
+    if load.message.body is None:
         return f"{head}\r\n".encode()
-    body = load.body.encode()
-    kind = content_type(load.body)
+    body = load.message.body.encode()
+    kind = content_type(load.message.body)
     return f"{head}Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
 
 

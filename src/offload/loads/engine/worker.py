@@ -25,7 +25,7 @@ def work(load: Load, whole: Load, state: SharedState, process: int) -> Samples:
         import uvloop
 
         loop = uvloop.new_event_loop
-    clients = OpenLoop(load, whole, process) if whole.rate else ClosedLoop(load)
+    clients = OpenLoop(load, whole, process) if whole.arrivals else ClosedLoop(load)
     with asyncio.Runner(loop_factory=loop) as runner:
         runner.run(_work(clients, whole, state, process))
     return clients.samples

@@ -6,11 +6,10 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offload.bench.records import comparison
-from offload.bench.records.capacity import SHORT
+from offload.bench.records import capacity, comparison
 from offload.bench.records.comparison import Comparison
 from offload.bench.records.record import TEST, Record
-from offload.bench.stats import operational_laws, paired_test
+from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
 from offload.errors import UserError
 from offload.registry import catalog
@@ -95,7 +94,10 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
         for (server, *load), threads in newest.items()
         if server == "threads" and ("processes", *load) in newest
     ]
-    found = [Effect(*pair, _compare(*pair), _pool(pair[0])) for pair in pairs]
+    found = [
+        Effect(*pair, _compare(*pair), capacity.of_workers(pair[0].first, pair[0].records))
+        for pair in pairs
+    ]
     return sorted(found, key=lambda effect: -effect.ratio)
 
 
@@ -153,16 +155,6 @@ def _ratio(effect: Effect) -> str:
     if low is None or high is None:
         return f"{effect.ratio:.2f}x"
     return f"{effect.ratio:.2f}x ({low:.2f} to {high:.2f})"
-
-
-def _pool(row: Row) -> float | None:
-    """Return the rate that the pool allows: workers / time of a single request without load."""
-    known = [r.baseline.alone_s for r in row.records if r.baseline.alone_s is not None]
-    alone_s = sorted(known)[len(known) // 2] if known else None
-    if alone_s is None or alone_s < SHORT:
-        return None
-    known_ceilings = operational_laws.ceilings(workers=row.first.server.workers, service_s=alone_s)
-    return known_ceilings[0].rate if known_ceilings else None
 
 
 def _comparison_key(r: Record) -> tuple[object, ...]:

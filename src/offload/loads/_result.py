@@ -1,0 +1,106 @@
+"""What a load tool measured: the same records for every driver."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from offload.flags import Flag
+
+
+@dataclass(frozen=True)
+class Response:
+    """Response times of single requests in seconds; `how` names the method that gave the mean.
+
+    `histogram` counts the times in mergeable buckets (`histogram.py`), with an error of at most
+    1 %.
+
+    Of an open loop, `late_*` is the tool's delay in handling an arrival, and `waited_*` is how long
+    requests then waited for one of its connections. The response times include both.
+
+    The mean is that of completed requests. The quantiles and the histogram also count each request
+    that timed out, with its timeout. Then `at_least_s` is the timeout, and quantiles of that value
+    or more are lower bounds.
+    """
+
+    mean_s: float | None = None
+    how: str | None = None
+    p50_s: float | None = None
+    p90_s: float | None = None
+    p95_s: float | None = None
+    p99_s: float | None = None
+    p999_s: float | None = None
+    max_s: float | None = None
+    histogram: Mapping[str, int] | None = None
+    at_least_s: float | None = None
+    late_p99_s: float | None = None
+    late_max_s: float | None = None
+    waited_p99_s: float | None = None
+    waited_max_s: float | None = None
+
+
+@dataclass(frozen=True)
+class Figures:
+    """What a load tool counted in its window. None means unknown; 0 is a counted zero.
+
+    `completed` counts responses with a status below 400; `failed` counts the others by kind:
+    refused, reset, timeout, tls, 4xx, 5xx, body (not the expected one), unfinished (no response
+    when the time was up), other.
+    `availability` is completed / finished requests, 0 to 1; unfinished requests are in neither.
+    `rate` is in completed requests per second, and `rate_how` names the method that gave it.
+    `rate_quantum` is the relative quantization error of the rate, since requests are whole: no
+    interval is narrower. `in_flight` is the mean number of concurrent requests. In an open loop
+    `offered` requests were scheduled within the window, and the other figures describe these.
+
+    The window lasts from `window_began` to `window_ended`, in seconds of CLOCK_MONOTONIC.
+    """
+
+    elapsed_s: float | None = None
+    offered: int | None = None
+    completed: int | None = None
+    failed: Mapping[str, int | None] = field(default_factory=dict)
+    availability: float | None = None
+    rate: float | None = None
+    rate_how: str | None = None
+    rate_quantum: float | None = None
+    in_flight: float | None = None
+    window_s: float | None = None
+    window_began: float | None = None
+    window_ended: float | None = None
+    response: Response = Response()
+
+
+@dataclass(frozen=True)
+class LoadResult:
+    """What a driver parsed from its tool's output.
+
+    `driver_busy` is the share of one core that the busiest load process used within the window,
+    `driver_cpu_s` the CPU time in s that all its processes used there; None if it reports neither.
+    `notes` report where the tool deviated from the load.
+    """
+
+    figures: Figures = Figures()
+    driver_busy: float | None = None
+    driver_cpu_s: float | None = None
+    problem: str | None = None
+    notes: tuple[Flag, ...] = ()
+
+
+@dataclass(frozen=True)
+class LoadRun:
+    """A finished run of a load tool: the tool, its result, its raw output and its CPU time.
+
+    `driver_cpu_s` is the CPU time in seconds of all its processes, within the window if the tool
+    reports that. `driver_busy` is the share of the CPU that its threads could use which it used;
+    None for a short load. A tool that `hung` was killed and has no figures.
+    """
+
+    driver: str
+    version: str | None
+    argv: tuple[str, ...]
+    result: LoadResult
+    driver_cpu_s: float | None
+    output: str
+    model: str = "closed"
+    hung: bool = False
+    driver_busy: float | None = None
