@@ -9,8 +9,9 @@ from typing import TYPE_CHECKING
 from invoke import Context
 
 from offload.cli import arguments, command
+from offload.cli.answers import print_answer
 from offload.cli.plan_run import start_run
-from offload.errors import GateError, RunError
+from offload.errors import GateError
 
 if TYPE_CHECKING:
     from offload.bench.experiments.hops import Hop
@@ -75,8 +76,13 @@ def bench_executors(
     """
     arguments.one_of("format", format, "text", "json", "rst")
     count = arguments.whole_number("workers", workers, 1, 64)
-    form = "rst" if format == "rst" else "simple"
-    text, data = (_over_http if http else _pools)(quick, count, form)
+    if http:
+        from offload.bench.experiments import hops
+
+        plan = hops.servers_plan(quick, count)
+        print_answer(plan, *start_run(plan), format)
+        return
+    text, data = _pools(quick, count, "rst" if format == "rst" else "simple")
     print(json.dumps(data, indent=2) if format == "json" else text)
 
 
@@ -90,18 +96,6 @@ def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
     lines = pools.measure_pools(quick, workers, _print_progress)
     found, here = summary.summarize(lines), host.pool_conditions(workers)
     return report.text(found, lines, here, form), report.as_dict(found, lines, here)
-
-
-def _over_http(quick: bool, workers: int, form: str) -> tuple[str, object]:
-    """Measure the servers that use the pools; return the table as text, and its data."""
-    from offload.bench.telemetry import host
-    from offload.reports import hops as report
-
-    servers, missing = _servers(quick, workers)
-    if not servers:
-        raise RunError(f"no server has figures: {'; '.join(missing.values())}")
-    found = servers, missing, host.pool_conditions(workers)
-    return report.text(*found, form), report.as_dict(*found)
 
 
 def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
