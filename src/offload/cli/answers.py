@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offload.cli import plan_run
-from offload.errors import DisturbedError, RunError
+from offload.errors import DisturbedError, GateError, RunError
 
 if TYPE_CHECKING:
     from offload.bench.records.plan import Plan
@@ -26,6 +26,7 @@ def print_answer(plan: Plan, folder: Path, records: Sequence[Record], format: st
         "gil": _gil_cost,
         "scale": _scaling,
         "executors": _hops,
+        "check_method": _checks,
     }
     if plan.suite in printed:
         printed[plan.suite](plan, folder, records, format)
@@ -80,3 +81,18 @@ def _hops(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> No
         print(json.dumps(report.as_dict(*found), indent=2))
     else:
         print(report.text(*found, "rst" if style == "rst" else "simple"))
+
+
+def _checks(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
+    from offload.bench.experiments import method_check
+    from offload.reports import method_verdicts
+
+    results = method_check.check_blocks(plan, records) if plan.blocks else []
+    if alone := method_check.alone(records):
+        results += method_check.check_alone(alone)
+    if not results:
+        raise RunError(f"{folder} has no records: fab check_method:run={folder.name} makes them")
+    print(method_verdicts.text(results))
+    print(f"records: {folder}")
+    if failed := [result.name for result in results if result.passed is not True]:
+        raise GateError(f"the method does not hold here: {', '.join(failed)}")

@@ -6,11 +6,11 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from invoke import Context
+from invoke import Context, Exit
 
 from offload.cli import arguments, command
 from offload.cli.answers import print_answer
-from offload.cli.plan_run import start_run
+from offload.cli.plan_run import continue_run, start_run
 from offload.errors import GateError
 
 if TYPE_CHECKING:
@@ -40,23 +40,36 @@ def pythons(context: Context) -> None:
 
 
 @command("Maintain")
-def check_method(context: Context, visits: str = "300", run: str = "") -> None:
-    """Check this tool's own statistics against known truth: accuracy, coverage, A/A and power.
+def check_method(context: Context, blocks: str = "60", rounds: str = "", run: str = "") -> None:
+    """Check this tool's own statistics against known truth, in an hour and a half.
 
-    visits  number of visits to resample; default: 300, which a reliable check needs (20 minutes)
-    run     use the visits of this folder in results/ instead of new ones
+    blocks  comparisons of a case with itself, each to its verdict, and half as many of two tasks
+            that differ by 20 %; default: 60, which a reliable check needs (an hour)
+    rounds  rounds of one server, to be resampled; default: 300 (20 minutes)
+    run     continue this run in results/, and check its records; it keeps its number of blocks,
+            and has no rounds of one server added unless rounds= is given
+
+    An interrupted check is continued by run=, or fab resume.
     """
     from offload.bench.experiments import method_check
-    from offload.bench.records import journal
-    from offload.reports import method_verdicts
+    from offload.bench.records import journal, plan, runs
 
-    count = arguments.whole_number("visits", visits, 10, 10_000)
-    folder = journal.named(run) if run else method_check.measure_visits(count)
-    results = method_check.check_records(journal.read(folder))
-    print(method_verdicts.text(results))
-    print(f"records: {folder}")
-    if failed := [result.name for result in results if result.passed is not True]:
-        raise GateError(f"the method does not hold here: {', '.join(failed)}")
+    count = arguments.whole_number("blocks", blocks, 0, 10_000)
+    wanted = rounds or ("0" if run else "300")
+    alone = 0 if wanted == "0" else arguments.whole_number("rounds", wanted, 10, 10_000)
+    if run:
+        folder = runs.planned(run)
+        planned = plan.load(folder)
+        continue_run(planned, folder)
+    else:
+        planned = method_check.blocks_plan(count)
+        folder, _ = start_run(planned)
+    try:
+        method_check.measure_alone(folder, alone)
+    except KeyboardInterrupt:
+        hint = f"continue with fab check_method:run={folder.name},rounds={alone}"
+        raise Exit(f"interrupted: {hint}", code=130) from None
+    print_answer(planned, folder, journal.read(folder), "text")
 
 
 @command("Maintain")
