@@ -117,7 +117,7 @@ def test_flags_of_a_kind_are_counted_and_said_once() -> None:
 def test_a_row_that_was_cut_short_says_how_to_go_on() -> None:
     [row] = rows(visits(RECORD, 10.0, 10.0))
     assert [
-        d for d in warnings.row_warnings(row) if d.startswith("unresolved: 2 of 5 rounds or more")
+        d for d in warnings.row_warnings(row) if d.startswith("unresolved: 2 of 5 visits or more")
     ]
 
 
