@@ -6,19 +6,17 @@ import sys
 
 import pytest
 
-from offload.bench.records.record import VISIT
-from offload.bench.trial import builder, flags
-from offload.bench.trial.trial import visit
+from offload.bench.trial import flags
 from offload.suites import Case
 from tests.records import changed, new_record
+from tests.rounds import measure_window
 
 on_linux = pytest.mark.skipif(sys.platform != "linux", reason="only Linux tells")
 
 
 def kept(server: str, *, keep_alive: bool = True, **settings: int) -> tuple[int, ...] | None:
     case = Case(server, "sleep_short_sync", 6, keep_alive=keep_alive, settings=settings)
-    made = builder.trial("run", kind=VISIT)
-    record = visit(case, "builtin", made, None, lambda name, seconds: None)
+    record = measure_window(case)
     assert record.problem is None
     return record.resources.connections
 

@@ -13,16 +13,16 @@ import pytest
 
 from offload.bench.experiments import ad_hoc_load
 from offload.bench.records import gil
-from offload.bench.records.record import VISIT, Record
+from offload.bench.records.record import Record
 from offload.bench.target import server
 from offload.bench.telemetry import gil_reader, gil_sampler
-from offload.bench.trial import builder, single_request
-from offload.bench.trial.trial import visit
+from offload.bench.trial import single_request
 from offload.bench.trial.warmup import get
 from offload.loads import Load
 from offload.reports.gil import advice
 from offload.suites import Case
 from tests.bench.test_gil_meter import TRIES, two_cores
+from tests.rounds import measure_window
 
 TASKS = Path(__file__).parent / "holding.py"
 WITHIN = 0.03 if os.environ.get("STRICT") else 0.1  # STRICT=1 is for a quiet machine
@@ -35,8 +35,7 @@ believes_late_looks = pytest.mark.usefixtures("believes_late_looks")
 
 def visited(name: str, task: str, users: int, asks: bool = True, **settings: int) -> Record:
     case = Case(name, f"{TASKS}:{task}", users=users, settings=settings)
-    made = builder.trial("run", kind=VISIT)
-    record = visit(case, "builtin", made, None, lambda *_: None, gil=asks)
+    record = measure_window(case, with_gil=asks)
     assert record.problem is None
     return record
 

@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 import json
-from pathlib import Path
 
 import pytest
 
 from offload.bench.experiments import hops
-from offload.bench.experiments.interleaved import InTurn
-from offload.bench.records.record import PAIR, Record
+from offload.bench.records.blocks import Block
+from offload.bench.records.record import WINDOW, Record
 from offload.reports import hops as report
 from tests.records import changed, record_of
 
@@ -21,7 +20,7 @@ NOISE = (0.0, 40.0, -30.0)
 def record(server: str, number: int, us: float) -> Record:
     moment = {"rate": 1e6 / us, "cpu_ms_per_request": us / 1000, "flags": ("client-bound: busy",)}
     kept = moment if server == "granian_wsgi" else {**moment, "flags": ()}
-    return record_of("run", server, "noop_sync", 64, "", "", kind=PAIR, round=number, **kept)  # type: ignore[arg-type]
+    return record_of("run", server, "noop_sync", 64, "", "", kind=WINDOW, round=number, **kept)  # type: ignore[arg-type]
 
 
 RECORDS = [record(s, n, us + NOISE[n]) for s, us in CPU.items() for n in range(3)]
@@ -46,9 +45,16 @@ def test_without_a_direct_answer_all_but_what_is_added_is_known() -> None:
 
 def test_a_server_without_figures_is_left_out_with_its_reason() -> None:
     failed = changed(record("pipes", 0, 1.0), rate=None, problem="builtin gave up")
-    missing = {"pebble": "pebble needs pebble: make suites"}
-    found = hops.left_out(InTurn((*RECORDS[:3], failed), missing, Path()))
-    assert found == {"pipes": "pipes: builtin gave up", **missing}
+    found = hops.left_out([*RECORDS[:3], failed])
+    assert found == {"pipes": "pipes: builtin gave up"}
+
+
+def test_all_servers_are_one_block_of_the_same_task() -> None:
+    plan = hops.servers_plan(is_quick=True, workers=2)
+    assert plan.blocks == (Block(tuple(range(len(plan.cases)))),)
+    assert [case.server for case in plan.cases] == [*hops.SERVERS, *hops.PEERS]
+    assert {case.task for case in plan.cases} == {hops.TASK}
+    assert plan.cases[1].settings == {"workers": 2}
 
 
 def test_the_table_says_what_is_missing_and_which_rate_is_the_load_tools() -> None:

@@ -11,17 +11,16 @@ import psutil
 import pytest
 
 from offload.bench.experiments.method_check import ACCURATE, truth
-from offload.bench.records.record import VISIT, Record
+from offload.bench.records.record import Record
 from offload.bench.telemetry import noise
-from offload.bench.trial import builder, flags
-from offload.bench.trial.trial import visit
+from offload.bench.trial import flags
+from tests.rounds import measure_window
 
 pytestmark = pytest.mark.server
 
 
 def visited() -> Record:
-    made = builder.trial("run", kind=VISIT)
-    return visit(ACCURATE, "builtin", made, None, lambda *_: None)
+    return measure_window(ACCURATE)
 
 
 @contextmanager

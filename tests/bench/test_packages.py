@@ -7,11 +7,10 @@ from pathlib import Path
 import pytest
 
 from offload.bench.target import interpreters, packages
-from offload.bench.trial import builder
-from offload.bench.trial.trial import visit
 from offload.errors import UsageError
 from offload.registry import catalog, requirements
 from offload.suites import Case
+from tests.rounds import measure_window
 
 pytestmark = pytest.mark.usefixtures("no_other_python")
 
@@ -31,7 +30,7 @@ def test_a_python_too_old_for_the_servers_is_said_to_be() -> None:
 
 def test_a_python_that_is_not_here_is_a_row_that_says_so() -> None:
     case = Case("threads", "noop_sync", python="3.99")
-    record = visit(case, "builtin", builder.trial("run"), None, lambda *_: None)
+    record = measure_window(case)
     assert record.is_unavailable
     assert "no Python at '3.99'" in str(record.problem)
 

@@ -2,22 +2,25 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from offload.bench.records import journal, plan, runs
+from offload.bench.records.blocks import Block
 from offload.errors import StorageError
 from offload.suites import Case
 from tests.records import changed, new_record
 
 CASES = (Case("threads", "noop_sync"), Case("loop", "noop_sync"))
+PLAN = plan.Plan("tornado", CASES, seed=1, driver=None, blocks=(Block((0, 1)),))
 
 
 def made(second: int, *rates: float | None) -> Path:
     folder = journal.RESULTS / f"20260101-00000{second}-tornado"
     folder.mkdir(parents=True)
-    plan.save(plan.Plan("tornado", CASES, seed=1, driver=None), folder)
+    plan.save(PLAN, folder)
     for case, rate in zip(CASES, rates, strict=False):
         record = changed(new_record(case, folder.name, None), suite="tornado", rate=rate)
         journal.append(folder, record)
@@ -68,8 +71,17 @@ def test_resume_finds_the_newest_run_that_is_unfinished() -> None:
         folder = journal.RESULTS / name
         folder.mkdir()
         plan.save(plan.Plan("measure", (), seed=1, driver=None), folder)
-    comparison = journal.new_run("compare")  # later than the others, and without a plan
+    load_tests = journal.new_run("z")  # later than the others, and without a plan
     machine = {"cpu": "a CPU"}
-    journal.append(comparison, new_record(CASES[0], comparison.name, None, environment=machine))
-    assert (comparison / plan.FILE).is_file()
+    journal.append(load_tests, new_record(CASES[0], load_tests.name, None, environment=machine))
+    assert (load_tests / plan.FILE).is_file()
     assert runs.newest_unfinished() == interrupted
+
+
+def test_a_run_whose_time_is_over_is_finished_unless_it_lacks_a_long_run() -> None:
+    folder = made(1, 14.2, 3.5)
+    plan.save(replace(PLAN, budget_s=0.0), folder)
+    with pytest.raises(StorageError, match="no unfinished run"):
+        runs.newest_unfinished()
+    plan.save(replace(PLAN, budget_s=0.0, driver="builtin"), folder)
+    assert runs.newest_unfinished() == folder

@@ -7,6 +7,7 @@ import time
 from collections.abc import Callable
 from typing import Any
 
+import psutil
 import pytest
 
 from offload.bench.target import server
@@ -15,6 +16,7 @@ from offload.serving.metrics import task_clock
 from tests.http_clients import get, in_threads
 from tests.installed import OWN, POOLS
 from tests.servers.chosen import FAULTS, Chosen
+from tests.waiting import wait_until
 
 LAGS = [f"loop_lag_{name}_ms" for name in ("p50", "p99", "max")]
 Start = Callable[..., server.Server]
@@ -54,6 +56,22 @@ def test_a_held_loop_lags_for_as_long_as_it_is_held(any_server: Chosen) -> None:
 def test_a_free_loop_lags_little(start: Start) -> None:
     window = loaded(start("loop", "sleep_async_split"), users=4)
     assert 0 < window["loop_lag_p50_ms"] < 30
+
+
+def test_the_timer_pauses_without_requests_and_goes_on_with_them(start: Start) -> None:
+    running = start("loop", "noop_sync")
+    process = psutil.Process(running.process.pid)
+
+    def switches() -> int:
+        before = process.num_ctx_switches().voluntary
+        time.sleep(0.3)  # a timer of 10 ms would switch 30 times
+        return process.num_ctx_switches().voluntary - before
+
+    assert get(running.url)[0] == 200
+    assert wait_until(lambda: switches() < 10)
+    began = time.monotonic()
+    assert get(running.url)[0] == 200
+    assert wait_until(lambda: told(running, began, time.monotonic())["loop_lag_p50_ms"] is not None)
 
 
 @pytest.mark.timing

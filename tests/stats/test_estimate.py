@@ -44,7 +44,7 @@ def test_quick_looks_at_three_visits() -> None:
 
 def test_the_last_look_leaves_scattered_visits_unresolved_with_their_half_width() -> None:
     ours = estimate([60.0, 100.0] * 10)
-    assert (ours.resolved, round(ours.half_width, 2)) == (False, 0.17)
+    assert (ours.resolved, round(ours.half_width, 2)) == (False, 0.16)
 
 
 def test_equal_rates_have_an_interval_as_wide_as_their_quantum() -> None:

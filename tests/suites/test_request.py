@@ -7,26 +7,22 @@ from dataclasses import replace
 import pytest
 
 from offload.bench.records.lines import from_line, to_line
-from offload.bench.records.record import LONG, VISIT, Record
+from offload.bench.records.record import LONG, WINDOW
 from offload.bench.trial import builder
-from offload.bench.trial.trial import visit
+from offload.bench.trial.trial import long_run
 from offload.reports import summary
 from offload.reports.rows import rows
 from offload.suites import Case, Request, fastapi_strawberry
 from tests.installed import MISSING
 from tests.records import changed, new_record
+from tests.rounds import measure_window
 
 ASKED = Case("threads", "noop_sync", users=2, request=Request("/?a=b"))
 
 
-def visited(case: Case, kind: str = VISIT, suite: str | None = None) -> Record:
-    made = builder.trial("run", kind=kind, suite=suite)
-    return visit(case, "builtin", made, None, lambda *_: None)
-
-
 @pytest.mark.server
 def test_a_record_has_the_request_and_its_url() -> None:
-    record = visited(ASKED)
+    record = measure_window(ASKED)
     assert (record.problem, record.case.request) == (
         None,
         {"path": "/?a=b", "method": "GET", "body": None},
@@ -39,20 +35,21 @@ def test_a_record_has_the_request_and_its_url() -> None:
 
 @pytest.mark.server
 def test_a_path_that_is_not_served_is_a_problem() -> None:
-    record = visited(replace(ASKED, request=Request("/no")))
+    record = measure_window(replace(ASKED, request=Request("/no")))
     assert "answered 404" in str(record.problem)
 
 
 @pytest.mark.server
 def test_a_long_run_may_be_of_a_number_of_requests() -> None:
-    record = visited(replace(ASKED, requests=30), LONG)
+    made = builder.trial("run", kind=LONG)
+    record = long_run(replace(ASKED, requests=30), "builtin", made, None, lambda *_: None)
     assert (record.result.completed, record.case.requests, record.case.seconds) == (30, 30, None)
 
 
 def test_two_requests_of_one_server_are_two_rows_that_name_them() -> None:
     other = replace(ASKED, request=Request("/graphql", "POST", '{"query": "{ blocking }"}'))
     records = [
-        changed(new_record(case, "run", None), kind=VISIT, round=1) for case in (ASKED, other)
+        changed(new_record(case, "run", None), kind=WINDOW, round=1) for case in (ASKED, other)
     ]
     labels = [summary.label(row.first) for row in rows(records)]
     assert labels == [
@@ -70,7 +67,7 @@ def test_a_long_body_is_shortened_in_words() -> None:
 @pytest.mark.skipif(bool(MISSING["fastapi_strawberry"]), reason="no strawberry: make test-all")
 def test_a_blocking_resolver_serves_one_user_after_the_other_and_a_pool_all() -> None:
     cases = [case.quick() for case in (fastapi_strawberry.NAIVE, fastapi_strawberry.POOL)]
-    blocked, pooled = (visited(case, suite="fastapi_strawberry") for case in cases)
+    blocked, pooled = (measure_window(case, suite="fastapi_strawberry") for case in cases)
     assert blocked.problem is pooled.problem is None
     assert blocked.baseline.content == pooled.baseline.content
     assert (blocked.result.rate or 0) < 10.5

@@ -41,7 +41,7 @@ def whole_numbers(name: str, text: str, minimum: int, maximum: int) -> list[int]
         whole_number(name, last, minimum, maximum),
     )
     if low >= high:
-        raise UsageError(f"{name}={text!r} must be ascending: write {name}=1..16")
+        raise UsageError(f"{name}={text!r} must be ascending", f"write {name}=1..16")
     if high - low < MAX_NUMBERS:
         return list(range(low, high + 1))
     return sorted(
@@ -64,10 +64,10 @@ def headers(name: str, text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in NEXT_HEADER.split(text) if text else []:
         header, colon, value = part.partition(":")
-        if not colon or header.strip() in found:
-            problem = "is given twice" if colon else "has no value"
-            hint = f"write {name}='Name: value'"
-            raise UsageError(f"{name}=: header {header.strip()[:40]!r} {problem}: {hint}")
+        if not colon:  # the text is not shown: it may be a secret
+            raise UsageError(f"a header in {name}= has no name", f"write {name}='Name: value'")
+        if header.strip() in found:
+            raise UsageError(f"{name}= has {header.strip()[:40]!r} twice", "use one of them")
         found[header.strip()] = value.strip()
     return found
 

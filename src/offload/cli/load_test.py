@@ -58,7 +58,7 @@ def run_load_test(
     arguments.one_of("arrivals", arrivals, "uniform", "poisson")
     for one, other in ((("url", url), ("port", port)), (("requests", requests), ("time", time))):
         if one[1] and other[1]:
-            raise UsageError(f"{one[0]}= and {other[0]}= exclude each other: use one of them")
+            raise UsageError(f"{one[0]}= and {other[0]}= exclude each other", "use one of them")
     requested_port = arguments.whole_number("port", port, 1, 65535) if port else None
     load = loads.Load(
         url,

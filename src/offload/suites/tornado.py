@@ -12,6 +12,7 @@ from offload.suites import (
 # of a trial, and 8 users keep the workers equally busy. On a loop whose task awaits, or takes
 # microseconds, no user waits for all others.
 FEW_USERS: dict[str, object] = {"users": 8}
+AS_WORKERS: dict[str, object] = {"users": 4}  # of a task that takes a whole core for long
 ALL_USERS: dict[str, object] = {}
 
 # The 14 published rows, in their order. The sync row runs longest: starvation in its short
@@ -29,8 +30,8 @@ PUBLISHED = (
     Case("processes", "file_sync"),
     Case("threads", "network_https_sync"),
     Case("processes", "network_https_sync"),
-    Case("threads", "network_https_cpu_bound_sync", in_quick=FEW_USERS),
-    Case("processes", "network_https_cpu_bound_sync", in_quick=FEW_USERS),
+    Case("threads", "network_https_cpu_bound_sync", in_quick=AS_WORKERS),
+    Case("processes", "network_https_cpu_bound_sync", in_quick=AS_WORKERS),
 )
 
 # The same project's later measurements: async twins on the loop, and tasks of microseconds.
@@ -64,6 +65,15 @@ GIL = (
     Case("processes", "noop_sync"),
 )
 
+# A local upstream answers at once, so that network tasks measure their own Python. These wait for
+# a service, as real ones do.
+LATENCY = (
+    Case("threads", "network_sync_20ms"),
+    Case("processes", "network_sync_20ms"),
+    Case("threads", "network_sync_100ms"),
+    Case("processes", "network_sync_100ms"),
+)
+
 # The same project's loads with more users than slots.
 CROWD = tuple(
     Case(server, task, users, in_quick=ALL_USERS)
@@ -78,7 +88,7 @@ CROWD = tuple(
     )
 )
 
-CASES = PUBLISHED + LATER + CROWD + GIL
+CASES = PUBLISHED + LATENCY + LATER + CROWD + GIL
 
 # For a comparison of Pythons with pythons=: few users, since more only wait longer in a pool.
 MATRIX = tuple(
@@ -92,6 +102,7 @@ AVAILABILITIES = _tornado_availabilities.availabilities(CASES)
 AUDITS = _tornado_audits.AUDITS
 GROUPS = {
     "published": PUBLISHED,
+    "latency": LATENCY,
     "later": LATER,
     "crowd": CROWD,
     "gil": GIL,

@@ -36,12 +36,15 @@ def application(latency_s: float) -> tornado.web.Application:
     """Create the application: every response except /status is delayed by `latency_s`."""
     flaky = Flaky()
     waiting = {"flaky": flaky, "latency_s": latency_s}
-    pages = {name: {**waiting, "content": (WWW / name).read_bytes()} for name in TYPES}
+    pages = {
+        name: {**waiting, "content": (WWW / name).read_bytes(), "kind": kind}
+        for name, kind in TYPES.items()
+    }
     return tornado.web.Application(
         [
-            *((f"/{name}", _Page, {**page, "kind": TYPES[name]}) for name, page in pages.items()),
-            ("/flaky", _Flaky, {**pages["page.html"], "kind": TYPES["page.html"]}),
-            ("/wait", _Wait, waiting),
+            *((f"/{name}", _Page, page) for name, page in pages.items()),
+            ("/flaky", _Flaky, pages["page.html"]),
+            ("/wait", _Wait, {**waiting, "pages": pages}),
             ("/status", _Status, waiting),
         ],
         log_function=lambda handler: None,
@@ -75,7 +78,7 @@ class _Flaky(_Page):
 
 class _Wait(_Response):
     async def get(self) -> None:
-        """Respond after the requested `seconds`, as a slow service would."""
+        """Respond after `seconds`, as a slow service would, with a `page` if one is named."""
         try:
             seconds = float(self.get_query_argument("seconds", "0"))
         except ValueError:
@@ -84,8 +87,11 @@ class _Wait(_Response):
             self.set_status(400)
             self.write(f"use /wait?seconds= from 0 to {LONGEST_WAIT:g}\n")
             return
+        page = self.parameters["pages"].get(self.get_query_argument("page", ""))
         await asyncio.sleep(self.parameters["latency_s"] + seconds)
-        self.write(b"waited\n")
+        if page is not None:
+            self.set_header("Content-Type", page["kind"])
+        self.write(b"waited\n" if page is None else page["content"])
 
 
 class _Status(_Response):

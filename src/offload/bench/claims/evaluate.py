@@ -59,7 +59,7 @@ def evaluate_claim(
     missing = _unknown(suite, claim, cases) or missing
     verdict, reason = _verdict(claim, one, other, compared, missing)
     warnings: list[str] = []
-    if found.ratio is not None:
+    if found.ratio is not None and compared.disturbed is None:
         warnings = [*validity.validity_warnings(one), *validity.validity_warnings(other)]
     suffix = "".join(f"; {warning}" for warning in dict.fromkeys(warnings))
     return ClaimVerdict(
@@ -124,7 +124,7 @@ def _replication(
     if found.low is None or found.high is None:
         return UNRESOLVED, "one run of each gives no interval"
     if compared.disturbed is not None:
-        return DISTURBED, str(compared.disturbed)
+        return DISTURBED, f"{compared.disturbed.message}: {compared.disturbed.remedy}"
     for own in (one, other):
         if comparison.is_client_bound([r for r in own if r.trial.kind == WINDOW]):
             tool = own[-1].load.driver

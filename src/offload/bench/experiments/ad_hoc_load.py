@@ -8,6 +8,7 @@ from dataclasses import replace
 from offload import upstream
 from offload.bench.records import journal
 from offload.bench.records.record import Baseline, CaseFacts, Record, ServerFacts
+from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.trial import builder, load_phase
 from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.trial import built, is_stable
@@ -35,7 +36,7 @@ def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
         python=None if python == sys.executable else python,
         path=path,
     )
-    known = upstream.running() if catalog.find_task(task).needs_upstream else None
+    known = upstream.running() if needs_upstream(case) else None
     before = _baseline(load.url, task)
     expected = before.body_sha256 if before.is_stable else None
     return _loaded(

@@ -24,6 +24,7 @@ from offload.bench.records.record import (
     Trial,
 )
 from offload.bench.target import handshake, server
+from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.target.server import Server
 from offload.bench.telemetry import machine_speed
 from offload.bench.trial import builder, load_phase, single_request, workload
@@ -31,7 +32,6 @@ from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.trial import Phases, Report, baseline, built
 from offload.errors import UserError
 from offload.flags import Flag
-from offload.registry import catalog
 from offload.suites import Case
 from offload.upstream import Upstream
 
@@ -49,8 +49,9 @@ class Started:
     upstream: Upstream | None
     running: Server
 
-    def unavailable(self, made: Trial, error: UserError) -> Record:
-        """Return the record of a case that could not be measured."""
+    def stopped(self, made: Trial, error: UserError) -> Record:
+        """Stop a server that cannot be measured, so that it uses no CPU; return its record."""
+        server.stop(self.running, server.SHORT_DRAIN)
         made = replace(made, place=self.place)
         return builder.unavailable(made, self.facts, self.case.settings, error)
 
@@ -106,15 +107,13 @@ def measure_round(
                 try:
                     members[place] = _primed(started, made, with_gil)
                 except UserError as error:
-                    records[place] = [started.unavailable(made, error)]
+                    records[place] = [started.stopped(made, error)]
         for number, place in enumerate(_order(members, made), start=1):
             pids = [m.started.running.process.pid for p, m in members.items() if p != place]
             with phases.of("load", workload.WINDOW):
                 record = members[place].window(replace(made, order=number), pids)
             records.setdefault(place, []).append(record)
         with phases.of("stop", 1.0):
-            for started in servers.values():
-                server.request_stop(started.running)
             stack.close()
     return [
         _complete(record, servers[place].running if place in members else None, phases)
@@ -136,7 +135,7 @@ def _started(
     ready_s = handshake.READY + READY_A_WORKER * sum(int(str(count)) for count in workers)
     servers: dict[int, Started] = {}
     for place, case in cases.items():
-        needed = upstream if catalog.find_task(case.task).needs_upstream else None
+        needed = upstream if needs_upstream(case) else None
         known = None if isinstance(needed, UserError) else needed
         facts = builder.case_facts(case, known)
         try:
@@ -153,12 +152,19 @@ def _started(
             continue
         stack.callback(server.stop, running, server.SHORT_DRAIN)
         servers[place] = Started(place, case, facts, known, running)
+    stack.callback(_request_stops, [started.running for started in servers.values()])
     for place, started in [*servers.items()]:
         try:
             server.await_ready(started.running, started.case)
         except UserError as error:
-            records[place] = [servers.pop(place).unavailable(made, error)]
+            records[place] = [servers.pop(place).stopped(made, error)]
     return servers
+
+
+def _request_stops(servers: Sequence[Server]) -> None:
+    """Let all servers drain at the same time, before each is waited for."""
+    for each in servers:
+        server.request_stop(each)
 
 
 def _primed(started: Started, made: Trial, with_gil: bool) -> Primed:

@@ -62,7 +62,9 @@ def check_records(records: Sequence[Record], seed: int = 0) -> list[CheckResult]
     return [
         _accuracy([r for r in records if r.case.task == ACCURATE.task]),
         _check_hits(
-            "coverage", resampling.coverage(rates, rng=rng), "an interval that contains 95 %"
+            "coverage",
+            resampling.coverage(rates, rng=rng),
+            "an interval that contains 95 % or more",
         ),
         _check_hits(
             "A/A", resampling.aa_test(pairs, rng=rng), "an interval that contains 5 % or less"

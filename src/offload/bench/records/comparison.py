@@ -9,7 +9,15 @@ from dataclasses import dataclass, replace
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import Value, pairs_by_round
 from offload.bench.stats import paired_test, sequential
-from offload.bench.stats.paired_test import DISTURBED, FASTER, SAME, SLOWER, UNRESOLVED, Verdict
+from offload.bench.stats.paired_test import (
+    DISTURBED,
+    FASTER,
+    SAME,
+    SLOWER,
+    TINY,
+    UNRESOLVED,
+    Verdict,
+)
 from offload.flags import Flag
 
 EFFECT, ROUGH = paired_test.EFFECT, 0.05  # the smallest difference that matters; ROUGH with quick
@@ -50,7 +58,7 @@ def compare(one: Sequence[Record], other: Sequence[Record], value: Value = rate_
     if value is not rate_of:
         return Comparison(found)
     bound = is_client_bound(one), is_client_bound(other)
-    if found.outcome == SAME and any(bound):
+    if found.outcome in (SAME, TINY) and any(bound):  # the load tool may be what made them alike
         return Comparison(replace(found, outcome=UNRESOLVED))
     if found.outcome in (FASTER, SLOWER):
         faster, slower = bound[::-1] if found.outcome == FASTER else bound
@@ -64,16 +72,17 @@ def disturbance(one: Sequence[Record], other: Sequence[Record]) -> Flag | None:
     """Return what disturbed the windows of two cases so much that they cannot be compared."""
     windows = [*one, *other]
     remedy = "end the other processes, or measure at a quieter time"
-    others, steal = ([_share(r, name) for r in windows] for name in ("others_cpu", "steal"))
+    others, steal = _known(windows, "others_cpu"), _known(windows, "steal")
     if _in_half(others, MAX_OTHERS):
         used = f"other processes used {statistics.median(others):.0%} of the machine's CPU"
         return Flag("disturbed", used, remedy)
     if _in_half(steal, MAX_STEAL):
         kept = f"the hypervisor kept {statistics.median(steal):.0%} of the machine's CPU"
         return Flag("disturbed", kept, "measure at a quieter time")
-    means = [
-        statistics.fmean([_share(r, "others_cpu") for r in own] or [0]) for own in (one, other)
-    ]
+    first, second = _known(one, "others_cpu"), _known(other, "others_cpu")
+    if not first or not second:
+        return None
+    means = statistics.fmean(first), statistics.fmean(second)
     if abs(means[0] - means[1]) > MAX_APART:
         shares = (
             f"{means[0]:.0%} of the machine's CPU during one case, {means[1]:.0%} during the other"
@@ -82,8 +91,10 @@ def disturbance(one: Sequence[Record], other: Sequence[Record]) -> Flag | None:
     return None
 
 
-def _share(record: Record, name: str) -> float:
-    return getattr(record.resources.host, name) or 0.0
+def _known(windows: Sequence[Record], name: str) -> list[float]:
+    """Return a share of the machine's CPU in those windows in which it is known."""
+    shares = (getattr(record.resources.host, name) for record in windows)
+    return [share for share in shares if share is not None]
 
 
 def _in_half(shares: Sequence[float], limit: float) -> bool:

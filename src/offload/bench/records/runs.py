@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from offload.bench.records import journal, plan, schedule
+from offload.bench.records import journal, plan, time_budget
 from offload.bench.records.record import Record
 from offload.errors import StorageError
 
@@ -45,15 +45,15 @@ def newest_of(suite: str) -> tuple[Run | None, list[str]]:
 
 
 def newest_unfinished() -> Path:
-    """Find the newest run whose plan has trials left; raise StorageError when there is none."""
+    """Find the newest run whose plan has more rounds that fit, or long runs; else StorageError."""
     planned = (path.parent for path in journal.RESULTS.glob(f"*/{plan.FILE}"))
     for folder in sorted(planned, key=lambda path: path.name, reverse=True):
         if journal.is_example(folder) or not plan.exists(folder):
             continue
-        if schedule.due(plan.load(folder), _records(folder)):
+        if time_budget.has_more(plan.load(folder), _records(folder)):
             return folder
     raise StorageError(
-        f"no unfinished run in {journal.RESULTS}: start one by fab run_all_load_tests"
+        f"no unfinished run in {journal.RESULTS}", "start one by fab run_all_load_tests"
     )
 
 

@@ -38,11 +38,10 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     """
     made = {(record.trial.block, record.trial.round) for record in records}
     made |= {(each.block, each.number) for each in left_out}
-    for count in plan.design.counts:
+    blocks = [n for n in range(len(plan.blocks)) if not is_finished(plan, n, records)]
+    for count in plan.counts:
         numbers = {
-            block: [n for n in range(1, count + 1) if (block, n) not in made]
-            for block in range(len(plan.blocks))
-            if not is_finished(plan, block, records)
+            block: [n for n in range(1, count + 1) if (block, n) not in made] for block in blocks
         }
         if any(numbers.values()):
             return _shuffled(numbers, f"{plan.seed}-{count}")
@@ -56,35 +55,32 @@ def long_runs_due(plan: Plan, records: Sequence[Record]) -> list[int]:
     """
     if plan.driver is None:
         return []
-    done = {
-        record.trial.place
-        for record in records
-        if record.trial.kind == LONG or record.is_unavailable
-    }
+    done = {record.trial.place for record in records if record.trial.kind == LONG}
+    unavailable = {record.trial.place for record in records if record.is_unavailable}
+    measured = {record.trial.place for record in records if record.result.rate}
+    done |= unavailable - measured
     return [place for place in range(len(plan.cases)) if place not in done]
 
 
 def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     """Whether a block needs no further round, by its records so far."""
     own = [record for record in records if record.trial.block == number]
-    rounds = len({record.trial.round for record in own})
     block = plan.blocks[number]
     windows = {place: RunRecords(own).at(place).windows() for place in block.cases}
-    lost = {place for place, found in windows.items() if _is_hopeless(found)}
-    pairs = [pair for pair in block.pairs if not lost & {*pair}]
-    if lost == {*block.cases} or (block.pairs and not pairs):
+    known = {place: found for place, found in windows.items() if not _is_hopeless(found)}
+    pairs = [pair for pair in block.pairs if known.keys() >= {*pair}]
+    if not known or (block.pairs and not pairs):
         return True
-    if not plan.design.is_analysis(rounds):
+    if len({record.trial.round for record in own}) not in plan.counts:
         return False
-    if any(_has_enough(windows[place]) for place in block.cases):
+    if plan.rounds is not None or block.apart or any(map(_has_enough, known.values())):
         return True
-    if block.pairs:
-        verdicts = [comparison.compare(windows[a], windows[b]).verdict for a, b in pairs]
-        is_known = all(verdict.outcome != UNRESOLVED for verdict in verdicts)
-        return is_known and (plan.target is None or _are_resolved(windows.values()))
-    if len(block.cases) > 1 and plan.budget_s is not None:
-        return False  # it has rounds for as long as there is time
-    return _are_resolved(found for place, found in windows.items() if place not in lost)
+    if pairs:
+        found = [comparison.compare(known[one], known[other]) for one, other in pairs]
+        has_verdicts = all(each.verdict.outcome != UNRESOLVED for each in found)
+        return has_verdicts and (plan.target is None or _are_resolved(known.values()))
+    is_endless = len(block.cases) > 1 and plan.budget_s is not None  # for as long as there is time
+    return not is_endless and _are_resolved(known.values())
 
 
 def places_of(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:

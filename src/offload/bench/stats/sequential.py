@@ -5,10 +5,10 @@ them. Pocock 1977, Group sequential methods in the design and analysis of clinic
 same smaller level at every analysis, so that the overall error rate is 5 %.
 
 The level of QUICK is solved for its unequal spacing with the recursive integration of Armitage,
-McPherson and Rowe 1969, Repeated significance tests on accumulating data; tests/stats/test_looks.py
-repeats this. NORMAL has the published level for four equal steps. The theory assumes a known
-variance; with t at these few degrees of freedom the overall error rate is 6.0 % (NORMAL) and 5.6 %
-(QUICK) [10^6 simulated runs each].
+McPherson and Rowe 1969, Repeated significance tests on accumulating data, which
+tests/stats/test_sequential.py repeats. NORMAL has the published level for four equal steps. The
+theory assumes a known variance; with t at these few degrees of freedom the overall error rate is
+6.0 % (NORMAL) and 5.6 % (QUICK) [10^6 simulated runs each].
 """
 
 from __future__ import annotations

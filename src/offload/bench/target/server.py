@@ -42,6 +42,7 @@ class Server:
     cpu_s: float = 0.0
     left: bool = False
     is_stopping: bool = False
+    is_stopped: bool = False
 
     @property
     def url(self) -> str:
@@ -131,8 +132,12 @@ def request_stop(server: Server) -> None:
 def stop(server: Server, drain: float = DRAIN) -> None:
     """Request the stop, then kill and reap the rest of the server's process group.
 
-    After `drain` seconds a second signal stops the server immediately, without its last line.
+    After `drain` seconds a second signal stops the server immediately, without its last line. Does
+    nothing if the server is stopped already.
     """
+    if server.is_stopped:
+        return
+    server.is_stopped = True
     request_stop(server)
     if not _reap(server, drain) and server.process.returncode is None:
         server.process.send_signal(signal.SIGTERM)

@@ -27,6 +27,7 @@ class Application:
         if scope["type"] == "lifespan":
             await lifespan(receive, send)
             return
+        loop_lag.note_request()
         if (content := sized_responses.for_path(scope["path"])) is not None:
             body = content if isinstance(content, bytes) else content.encode()
             await _send(send, responses.Answer(200, sized_responses.CONTENT_TYPE, body))

@@ -80,6 +80,7 @@ class _Handler(RequestHandler):
         self.requests = requests
 
     async def get(self) -> None:
+        loop_lag.note_request()
         with self.requests:
             answer = responses.for_path(self.request.uri or "") or await self._answer()
             self.set_status(answer.status)

@@ -19,6 +19,7 @@ def application(task: str) -> Starlette:
     """Create the application; it uses the worker threads of its event loop."""
 
     def answer(request: Request) -> Response:
+        loop_lag.note_request()
         uri = f"{request.scope['path']}?{request.scope['query_string'].decode('latin-1')}"
         found = responses.for_path(uri) or responses.from_task(task_clock.call(task))
         return Response(found.body, found.status, {"content-type": found.content_type})

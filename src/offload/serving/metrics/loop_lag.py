@@ -1,5 +1,7 @@
 """The lag of the event loop: how late its 10 ms timer fires. Standard library only.
 
+A server without requests uses no CPU: the timer pauses.
+
 Events that become ready while the loop is blocked wait until it is free. So every 10 ms of a block
 is one sample of its remaining duration: the samples are uniform in time, however long the blocks.
 """
@@ -8,18 +10,23 @@ from __future__ import annotations
 
 import math
 from asyncio import AbstractEventLoop
+from collections.abc import Callable
+from contextlib import suppress
 from time import monotonic
 
 from offload.serving.metrics.samples import Samples
 
 INTERVAL = 0.01  # s
+QUIET = 1.0  # s without a request until the timer pauses
 SHARES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
 _samples = Samples(2)
+_paused: list[Callable[[], object]] = []  # what starts the timers of loops again
+_requested = monotonic()  # when the last request came
 
 
-def watch(loop: AbstractEventLoop) -> None:
-    """Sample the lag of a loop from now on, while it runs."""
+def watch(loop: AbstractEventLoop, pauses: bool = True) -> None:
+    """Sample the lag of a loop from now on, while it runs; it `pauses` without noted requests."""
     due = monotonic() + INTERVAL
 
     def tick() -> None:
@@ -28,10 +35,27 @@ def watch(loop: AbstractEventLoop) -> None:
         _samples.add(due, max(0.0, now - due))
         while (due := due + INTERVAL) <= now:
             _samples.add(due, now - due)
+        if pauses and now - _requested > QUIET:
+            _paused.append(lambda: loop.call_soon_threadsafe(start))
+            return
         due = now + INTERVAL  # not the old due time plus 10 ms: epoll waits for whole milliseconds
         loop.call_later(INTERVAL, tick)
 
-    loop.call_later(INTERVAL, tick)
+    def start() -> None:
+        nonlocal due
+        due = monotonic() + INTERVAL
+        loop.call_later(INTERVAL, tick)
+
+    start()
+
+
+def note_request() -> None:
+    """Note a request, which starts a timer that pauses; call it from any thread."""
+    global _requested
+    _requested = monotonic()
+    while _paused:
+        with suppress(IndexError):  # another thread took it
+            _paused.pop()()
 
 
 def between(start: float, end: float) -> dict[str, float | None]:

@@ -1,0 +1,66 @@
+"""The time of a run: what its records took, what the rest takes, and what is left for rounds."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from offload.bench.records import schedule
+from offload.bench.records.plan import Plan
+from offload.bench.records.record import WINDOW, Record
+from offload.bench.records.schedule import Round
+
+AROUND = 2.0  # s a long run takes beside its load, on average: start, warm-up, stop
+GUESS = 4.0  # s a case of a round that was never measured; afterwards it is known
+
+
+def round_times(plan: Plan, records: Sequence[Record]) -> list[float]:
+    """Return how long a round of each block takes, in seconds: as its last one, or a guess."""
+    times = [GUESS * len(block.cases) for block in plan.blocks]
+    for (block, _, _), seconds in _rounds(records).items():
+        if block is not None and block < len(times):
+            times[block] = seconds
+    return times
+
+
+def long_runs_s(plan: Plan, records: Sequence[Record]) -> float:
+    """Return how long the long runs take that are due, in seconds."""
+    return sum(
+        plan.cases[place].seconds + AROUND for place in schedule.long_runs_due(plan, records)
+    )
+
+
+def left_for_rounds_s(plan: Plan, records: Sequence[Record]) -> float | None:
+    """Return the seconds that are left for rounds, without the long runs; None if unlimited."""
+    if plan.budget_s is None:
+        return None
+    others = (record for record in records if record.trial.kind != WINDOW)
+    spent = sum(_rounds(records).values()) + sum(sum(r.trial.phases.values()) for r in others)
+    return plan.budget_s - spent - long_runs_s(plan, records)
+
+
+def has_more(plan: Plan, records: Sequence[Record]) -> bool:
+    """Whether a run has a long run left, or a round that fits into its time."""
+    if schedule.long_runs_due(plan, records):
+        return True
+    left, times = left_for_rounds_s(plan, records), round_times(plan, records)
+    left_out: set[Round] = set()
+    while todo := schedule.due(plan, records, left_out):
+        if left is None or any(times[each.block] <= left for each in todo):
+            return True
+        left_out |= {*todo}
+    return False
+
+
+def _rounds(records: Sequence[Record]) -> Mapping[tuple[int | None, int | None, int], float]:
+    """Return the seconds that each attempt of a round took."""
+    times: dict[tuple[int | None, int | None, int], float] = {}
+    for record in records:
+        trial = record.trial
+        if trial.kind != WINDOW:
+            continue
+        which = (trial.block, trial.round, trial.attempt)
+        if which in times:  # the other phases are common to all windows of a round
+            times[which] += trial.phases.get("load", 0.0)
+        else:
+            times[which] = sum(trial.phases.values())
+    return times

@@ -1,0 +1,69 @@
+"""Forming blocks: cases that are compared start together, and never too many at once."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+from offload.bench.records.blocks import MOST, Block, form
+from offload.suites import Case, Request
+
+SLEEPS = [Case(server, "sleep_short_sync") for server in ("sync", "threads", "processes")]
+NOOPS = [Case(server, "noop_sync") for server in ("loop", "pipes")]
+
+
+def settings(count: int) -> list[Case]:
+    return [Case("threads", "noop_sync", settings={"workers": n}) for n in range(1, count + 1)]
+
+
+def test_cases_of_a_task_are_together_and_threads_are_paired_with_processes() -> None:
+    cases = [SLEEPS[0], NOOPS[0], *SLEEPS[1:], NOOPS[1]]
+    assert form(cases) == (Block((0, 2, 3), ((2, 3),)), Block((1, 4)))
+
+
+def test_another_request_or_folder_is_other_work() -> None:
+    case = NOOPS[0]
+    others = [replace(case, request=Request("/x")), replace(case, path="/own")]
+    assert form([case, *others]) == (Block((0,)), Block((1,)), Block((2,)))
+
+
+def test_executors_are_paired_only_with_the_same_load_settings_and_python() -> None:
+    threads, processes = SLEEPS[1:]
+    for change in ({"users": 2}, {"settings": {"workers": 2}}, {"python": "3.14"}):
+        assert form([threads, replace(processes, **change)]) == (Block((0, 1)),)  # type: ignore[arg-type]
+
+
+def test_the_cases_of_a_claim_are_together_whatever_their_tasks() -> None:
+    cases = [*SLEEPS, *NOOPS]
+    wanted = (cases[3], cases[0])
+    assert form(cases, [wanted]) == (Block((0, 1, 2, 3, 4), ((3, 0), (1, 2))),)
+
+
+def test_a_pair_that_is_no_pair_of_these_cases_is_ignored() -> None:
+    away = Case("anyio_threads", "noop_sync")
+    assert form(NOOPS, [(NOOPS[0], away), (NOOPS[0], NOOPS[0])]) == (Block((0, 1)),)
+
+
+def test_a_large_group_is_split_into_blocks_that_share_its_first_case() -> None:
+    found = form(settings(MOST + 2))
+    assert found == (Block(tuple(range(MOST))), Block((0, MOST, MOST + 1)))
+    assert form(settings(MOST)) == (Block(tuple(range(MOST))),)
+
+
+def test_a_pair_that_a_split_takes_apart_has_a_block_of_its_own() -> None:
+    cases = settings(MOST + 2)
+    near, far = (cases[1], cases[2]), (cases[1], cases[MOST])
+    found = form(cases, [far, near])
+    assert found[0] == Block(tuple(range(MOST)), ((1, 2),))
+    assert found[1:] == (Block((0, MOST, MOST + 1)), Block((1, MOST), ((1, MOST),)))
+    assert all(len(block.cases) <= MOST for block in found)
+
+
+def test_cases_whose_memory_is_claimed_are_measured_alone_once_more() -> None:
+    away = Case("sync", "noop_sync")
+    found = form(NOOPS, alone=[NOOPS[1], NOOPS[1], away])
+    assert found == (Block((0, 1)), Block((1,)))
+
+
+def test_a_case_on_another_python_is_another_case() -> None:
+    cases = [replace(NOOPS[0], python=python) for python in (None, "3.14")]
+    assert form(cases, [(cases[0], cases[1])]) == (Block((0, 1), ((0, 1),)),)

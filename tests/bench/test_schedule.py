@@ -1,0 +1,188 @@
+"""The rounds that are due follow from the plan and the records alone."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offload.bench.records import plan as plans
+from offload.bench.records import time_budget
+from offload.bench.records.blocks import Block
+from offload.bench.records.plan import Plan
+from offload.bench.records.record import LONG, WINDOW, Record
+from offload.bench.records.schedule import Round, due, is_finished, long_runs_due, places_of
+from offload.errors import StorageError
+from offload.suites import Case
+from tests.records import changed, new_record
+
+CASES = (Case("threads", "sleep_sync"), Case("processes", "sleep_sync"), Case("loop", "noop_sync"))
+BLOCKS = (Block((0, 1), ((0, 1),)), Block((2,)))
+PLAN = Plan("measure", CASES, seed=7, driver=None, quick=True, blocks=BLOCKS)
+LONG_RUNS = replace(PLAN, driver="builtin")
+CALM, WILD = [14.0, 14.01, 14.02] * 14, [10.0, 20.0, 15.0] * 14
+Rates = dict[int, list[float]]
+
+
+def windows(plan: Plan, each: Round, records: list[Record], **values: Any) -> list[Record]:
+    """Return the windows of a round: one of each case, alike but for their place."""
+    return [
+        changed(
+            new_record(plan.cases[place], "run"),
+            **{"kind": WINDOW, "block": each.block, "round": each.number, "place": place},
+            **{"quick": plan.quick, "target": plan.target, "phases": {"load": 1.0}, **values},
+        )
+        for place in places_of(plan, each.block, records)
+    ]
+
+
+def run(plan: Plan, value: Callable[[int, int], dict[str, Any]]) -> list[Record]:
+    """Follow a plan to its end, with values by place and round."""
+    records: list[Record] = []
+    while todo := due(plan, records):
+        for each in todo:
+            if is_finished(plan, each.block, records):
+                continue
+            made = windows(plan, each, records)
+            records += [changed(r, **value(r.trial.place or 0, each.number)) for r in made]
+    return records
+
+
+def rounds(records: list[Record]) -> dict[int | None, int]:
+    return Counter(block for block, _ in {(r.trial.block, r.trial.round) for r in records})
+
+
+def by_rates(rates: Rates) -> Callable[[int, int], dict[str, Any]]:
+    return lambda place, number: {"rate": rates[place][number - 1]}
+
+
+def test_the_rounds_up_to_the_first_analysis_are_shuffled_and_those_of_a_block_in_order() -> None:
+    orders = [due(replace(PLAN, seed=seed), []) for seed in range(20)]
+    for order in orders:
+        assert [each.number for each in order if each.block == 0] == [1, 2, 3]
+        assert Counter(each.block for each in order) == {0: 3, 1: 3}
+    assert len({tuple(order) for order in orders}) > 5
+    assert due(PLAN, []) == due(PLAN, [])
+
+
+def test_rounds_that_were_made_are_not_due_again() -> None:
+    first, *rest = due(PLAN, [])
+    assert {*due(PLAN, windows(PLAN, first, [], rate=14.0))} == {*rest}
+
+
+def test_a_block_ends_at_the_analysis_that_gives_every_ratio_a_verdict() -> None:
+    twice = [2 * rate for rate in CALM]
+    assert rounds(run(PLAN, by_rates({0: CALM, 1: twice, 2: CALM}))) == {0: 3, 1: 3}
+    assert rounds(run(PLAN, by_rates({0: CALM, 1: WILD, 2: CALM}))) == {0: 7, 1: 3}
+
+
+def test_a_verdict_needs_the_ratio_and_not_the_rates() -> None:
+    twice = [2 * rate for rate in WILD]
+    found = by_rates({0: WILD, 1: twice, 2: WILD})
+    assert rounds(run(PLAN, found)) == {0: 3, 1: 7}
+    assert rounds(run(replace(PLAN, target=0.01), found)) == {0: 7, 1: 7}
+
+
+def test_without_quick_up_to_forty_rounds_are_analysed_at_four_counts() -> None:
+    plan = replace(PLAN, quick=False)
+    assert rounds(run(plan, by_rates({0: CALM, 1: WILD, 2: CALM}))) == {0: 40, 1: 5}
+
+
+def test_a_case_without_a_rate_in_two_rounds_is_not_tried_again() -> None:
+    def dies(place: int, number: int) -> dict[str, Any]:
+        return {"problem": "it died"} if place == 1 else {"rate": CALM[number]}
+
+    records = run(replace(PLAN, blocks=(Block((0, 1, 2)),)), dies)
+    assert Counter(r.trial.place for r in records) == {0: 3, 1: 2, 2: 3}
+
+
+def test_a_block_of_which_no_pair_is_left_ends() -> None:
+    found = run(PLAN, lambda place, number: {"rate": None if place == 1 else CALM[number]})
+    assert rounds(found) == {0: 2, 1: 3}
+    none = run(PLAN, lambda *_: {"problem": "not available: no network"})
+    assert rounds(none) == {0: 2, 1: 2}
+
+
+def test_the_rates_of_a_block_that_lost_a_case_may_reach_their_target() -> None:
+    block = Block((0, 1, 2), ((0, 1),))
+    plan = replace(PLAN, blocks=(block,), target=0.05)
+    rate = {0: 14.0, 1: 28.0, 2: None}
+    found = run(plan, lambda place, number: {"rate": rate[place] and rate[place] + number / 100})
+    assert rounds(found) == {0: 3}
+
+
+def test_a_case_that_works_again_is_not_given_up() -> None:
+    records: list[Record] = []
+    for number, rate in enumerate((None, 14.0, None), start=1):
+        records += windows(PLAN, Round(1, number), [], rate=rate)
+    assert places_of(PLAN, 1, records) == [2]
+
+
+def test_a_block_that_was_loaded_for_long_enough_ends_at_an_analysis() -> None:
+    noisy = by_rates({0: CALM, 1: WILD, 2: WILD})
+    found = run(PLAN, lambda place, number: {**noisy(place, number), "phases": {"load": 15.0}})
+    assert rounds(found) == {0: 5, 1: 5}
+    slow = run(PLAN, lambda place, number: {"rate": WILD[number] / 15, "phases": {"load": 20.0}})
+    assert rounds(slow)[1] == 7
+
+
+def test_rounds_that_are_left_out_are_not_due() -> None:
+    left_out: set[Round] = set()
+    while todo := due(PLAN, [], left_out):
+        left_out |= {*todo}
+    assert Counter(each.block for each in left_out) == {0: 7, 1: 7}
+
+
+def test_every_case_has_one_long_run_but_what_was_never_available() -> None:
+    assert long_runs_due(PLAN, []) == []
+    assert long_runs_due(LONG_RUNS, []) == [0, 1, 2]
+    away = "not available: no network"
+    records = [
+        changed(new_record(CASES[0], "run"), kind=LONG, place=0),
+        changed(new_record(CASES[1], "run"), kind=WINDOW, place=1, problem=away),
+        changed(new_record(CASES[2], "run"), kind=WINDOW, place=2, problem=away),
+        changed(new_record(CASES[2], "run"), kind=WINDOW, place=2, rate=14.0),
+    ]
+    assert long_runs_due(LONG_RUNS, records) == [2]
+
+
+def test_the_time_left_for_rounds_is_without_what_was_used_and_the_long_runs() -> None:
+    plan = replace(LONG_RUNS, budget_s=500.0)
+    assert time_budget.left_for_rounds_s(PLAN, []) is None
+    long_s = sum(case.seconds + time_budget.AROUND for case in CASES)
+    assert time_budget.left_for_rounds_s(plan, []) == pytest.approx(500 - long_s)
+    phases = {"start": 1.0, "prime": 0.5, "load": 2.0, "stop": 0.5}
+    records = windows(plan, Round(0, 1), [], rate=14.0, phases=phases)
+    assert time_budget.left_for_rounds_s(plan, records) == pytest.approx(494 - long_s)
+    assert time_budget.round_times(plan, records) == [6.0, time_budget.GUESS]
+    retried = records + [changed(record, attempt=2) for record in records]
+    assert time_budget.left_for_rounds_s(plan, retried) == pytest.approx(488 - long_s)
+
+
+def test_a_run_whose_time_is_over_has_no_more_than_its_long_runs() -> None:
+    for budget_s, expected in ((0.0, False), (5.0, True), (None, True)):
+        assert time_budget.has_more(replace(PLAN, budget_s=budget_s), []) is expected
+    assert time_budget.has_more(replace(LONG_RUNS, budget_s=0.0), [])
+
+
+def test_a_plan_is_kept_and_read_back(tmp_path: Path) -> None:
+    plans.save(LONG_RUNS, tmp_path)
+    assert plans.load(tmp_path) == LONG_RUNS
+
+
+def test_a_block_is_named_by_what_its_cases_share() -> None:
+    assert PLAN.title(0) == "2 servers with sleep_sync"
+    assert PLAN.title(1) == CASES[2].name
+    mixed = replace(PLAN, blocks=(Block((0, 2)),))
+    assert mixed.title(0) == "2 servers with sleep_sync, ..."
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"cases": [{}]}', '{"cases": [], "seed": 1}'])
+def test_what_is_no_plan_is_reported_in_one_line(tmp_path: Path, text: str) -> None:
+    (tmp_path / plans.FILE).write_text(text)
+    with pytest.raises(StorageError, match="no plan of a run"):
+        plans.load(tmp_path)

@@ -1,0 +1,26 @@
+"""Measure real servers in tests: one round of a block, with the cases that a test names."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from offload.bench.experiments.block import measure_round
+from offload.bench.records.record import WINDOW, Record
+from offload.bench.trial import builder
+from offload.errors import UserError
+from offload.suites import Case
+from offload.upstream import Upstream
+
+
+def measure_cases(
+    *cases: Case, upstream: Upstream | UserError | None = None, with_gil: bool = False, **made: Any
+) -> list[Record]:
+    """Measure one round of a block of cases, whose places are 0, 1, ..."""
+    trial = builder.trial("run", **{"kind": WINDOW, "block": 0, "round": 1, "seed": 1, **made})
+    return measure_round(dict(enumerate(cases)), trial, upstream, lambda *_: None, with_gil)
+
+
+def measure_window(case: Case, with_gil: bool = False, **made: Any) -> Record:
+    """Measure the only window of a case that has a block of its own."""
+    [record] = measure_cases(case, with_gil=with_gil, **made)
+    return record
