@@ -186,7 +186,7 @@ def test_json_has_each_figure_under_its_name() -> None:
     assert found.pop("flags")[0].startswith("tools: siege's one run is -50.0%")
     assert found == {
         **{"server": "threads", "task": "xml", "command": "fab run_server:3,xml", "request": None},
-        **{"users": 25, "workers": 4, "driver": "builtin", "model": None, "rounds": 5},
+        **{"users": 25, "workers": 4, "driver": "builtin", "model": None, "visits": 5},
         **{"availability": 0.99, "resolved": True, "published_tool": "siege"},
         **{"published_rate": 10.0, "response_mean_s": 2.5, "response_p50_s": None},
         **{"response_p99_s": None, "memory_pss_mib": 40.25, "completed": 1800, "failed": 3},
@@ -265,13 +265,13 @@ def test_a_ceiling_is_of_slots_by_their_own_time_and_of_workers_by_the_time_alon
 def test_a_visit_far_from_the_others_is_named_with_its_round() -> None:
     [row] = rows(visits(RECORD, 10.0, 10.0, 7.0, 10.01, 9.99))
     outliers = [doubt for doubt in warnings.row_warnings(row) if doubt.startswith("outlier")]
-    assert outliers == ["outlier: round 3 gave 7.00/s, far from the others"]
+    assert outliers == ["outlier: round 3 gave 7.00/s, far from the other visits"]
 
 
 def test_a_knee_says_where_more_brings_nothing() -> None:
     text = scaling_table.text(swept(*((n, min(n / 0.05, 160)) for n in WORKERS))).splitlines()
     assert cells(text[0]) == ["workers", "Rate", "Interval", "knee"]
-    assert cells(text[5]) == ["8", "160.00/s", "+-3.6%", "160.00/s"]
+    assert cells(text[5]) == ["8", "160.00/s", "+-4.0%", "160.00/s"]
     assert text[-1] == "knee: more than 8.0 workers do not raise the rate; largest residual 0.0%"
     line = scaling_table.text(swept(*((n, n * 10) for n in WORKERS)))
     assert line.endswith("\nknee: none within the measured workers; largest residual 0.0%")
@@ -303,7 +303,7 @@ def test_too_few_points_have_no_model_and_say_so() -> None:
         "Interval",
         "Model",
     ]
-    assert cells(scaling_table.text(few).splitlines()[2]) == ["1", "10.00/s", "+-3.6%", "-"]
+    assert cells(scaling_table.text(few).splitlines()[2]) == ["1", "10.00/s", "+-4.0%", "-"]
     reason = "4 different N: a model needs 6 or more"
     assert scaling_table.text(few).splitlines()[-1] == f"no model: {reason}"
     said = json.loads(scaling_table.as_json(few))
