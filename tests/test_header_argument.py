@@ -26,7 +26,7 @@ def test_headers_are_separated_where_a_name_follows(text: str, expected: dict[st
 
 @pytest.mark.parametrize(
     ("text", "message"),
-    [("nonsense", "'nonsense' has no value: write header='Name: value'"), ("A: 1; A: 2", "twice")],
+    [("nonsense", "has no name: write header='Name: value'"), ("A: 1; A: 2", "'A' twice")],
 )
 def test_what_is_no_header_is_refused(text: str, message: str) -> None:
     with pytest.raises(UsageError, match=message):

@@ -64,10 +64,10 @@ def headers(name: str, text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     for part in NEXT_HEADER.split(text) if text else []:
         header, colon, value = part.partition(":")
-        if not colon or header.strip() in found:
-            problem = "is given twice" if colon else "has no value"
-            hint = f"write {name}='Name: value'"
-            raise UsageError(f"{name}=: header {header.strip()[:40]!r} {problem}: {hint}")
+        if not colon:  # the text is not shown: it may be a secret
+            raise UsageError(f"a header in {name}= has no name", f"write {name}='Name: value'")
+        if header.strip() in found:
+            raise UsageError(f"{name}= has {header.strip()[:40]!r} twice", "use one of them")
         found[header.strip()] = value.strip()
     return found
 

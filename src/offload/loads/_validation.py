@@ -63,13 +63,15 @@ def _check_headers(message: Message) -> None:
     names: set[str] = set()
     for name, value in message.headers.items():
         if not HEADER_NAME.fullmatch(name):
-            raise UsageError(f"header {name!r}: invalid name, write header='Name: value'")
+            raise UsageError(f"header {name!r}: invalid name", "write header='Name: value'")
         if name.lower() in OF_TOOL:
-            raise UsageError(f"header {name}: the load tool sets it")
+            raise UsageError(f"header {name}: the load tool sets it", "leave it out")
         if name.lower() in names:
-            raise UsageError(f"header {name}: given twice")
+            raise UsageError(f"header {name}: given twice", "give it once")
         if not (value.isascii() and value.isprintable()):
-            raise UsageError(f"header {name}: its value has other characters than printable ASCII")
+            raise UsageError(
+                f"header {name}: its value has other characters", "use printable ASCII"
+            )
         names.add(name.lower())
 
 
