@@ -50,7 +50,7 @@ def test_every_row_is_run_in_every_python_that_is_here() -> None:
     run = subprocess.Popen([FAB, words], cwd=ROOT, stdout=-3, stderr=-1)
     try:
         assert read_line(run.stderr).startswith(LEFT_OUT)
-        assert read_line(run.stderr).startswith("28 rows: visits with builtin")
+        assert read_line(run.stderr).startswith("28 rows: rounds of short loads by builtin")
     finally:
         run.send_signal(signal.SIGINT)
         _, rest = run.communicate(timeout=20)

@@ -23,7 +23,7 @@ def test_two_points_are_no_curve_which_is_said_before_they_are_measured() -> Non
     run = subprocess.Popen([FAB, words], cwd=ROOT, stdout=-3, stderr=-1)
     try:
         assert read_line(run.stderr).startswith(REFUSED)
-        assert read_line(run.stderr).startswith("2 rows: visits with builtin: ")
+        assert read_line(run.stderr).startswith("2 rows: rounds of short loads by builtin: ")
     finally:
         run.send_signal(signal.SIGINT)
         _, rest = run.communicate(timeout=20)

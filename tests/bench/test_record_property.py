@@ -98,7 +98,7 @@ def test_a_record_reads_back_as_it_was(record: Record) -> None:
 def test_the_committed_runs_read_back_as_they_were() -> None:
     for path in (ROOT / "results").glob("example*/records.jsonl"):
         for line in path.read_text().splitlines()[:20]:
-            assert json.loads(to_line(from_line(line))) == json.loads(line)
+            assert from_line(to_line(from_line(line))) == from_line(line)
 
 
 @examples(40)

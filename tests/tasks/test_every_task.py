@@ -64,6 +64,8 @@ PROMISED = [
     "network_https_cpu_bound_lxml_sync",
     "xml_etree_sync",
     "sha256_sync",
+    "count_sync",
+    "count_slower_sync",
 ]
 
 

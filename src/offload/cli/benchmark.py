@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from invoke import Context
 
 from offload.cli import arguments, command
+from offload.cli.answers import print_answer
 from offload.cli.plan_run import (
     check_figures,
     continue_run,
@@ -98,11 +99,12 @@ def resume(context: Context, run: str = "", format: str = "text") -> None:  # no
     run     its folder in results/; default: the newest
     format  text (default) or json
     """
-    from offload.bench.records import journal, plan, runs
+    from offload.bench.records import plan, runs
 
     arguments.one_of("format", format, "text", "json")
-    folder = journal.named(run) if run else runs.newest_unfinished()
-    show_results(continue_run(plan.load(folder), folder), format)
+    folder = runs.planned(run) if run else runs.newest_unfinished()
+    unfinished = plan.load(folder)
+    print_answer(unfinished, folder, continue_run(unfinished, folder), format)
 
 
 def _measure(

@@ -6,11 +6,12 @@ import json
 import sys
 from typing import TYPE_CHECKING
 
-from invoke import Context
+from invoke import Context, Exit
 
 from offload.cli import arguments, command
-from offload.cli.plan_run import start_run
-from offload.errors import GateError, RunError
+from offload.cli.answers import print_answer
+from offload.cli.plan_run import continue_run, start_run
+from offload.errors import GateError
 
 if TYPE_CHECKING:
     from offload.bench.experiments.hops import Hop
@@ -39,23 +40,36 @@ def pythons(context: Context) -> None:
 
 
 @command("Maintain")
-def check_method(context: Context, visits: str = "300", run: str = "") -> None:
-    """Check this tool's own statistics against known truth: accuracy, coverage, A/A and power.
+def check_method(context: Context, blocks: str = "60", rounds: str = "", run: str = "") -> None:
+    """Check this tool's own statistics against known truth, in an hour and a half.
 
-    visits  number of visits to resample; default: 300, which a reliable check needs (20 minutes)
-    run     use the visits of this folder in results/ instead of new ones
+    blocks  comparisons of a case with itself, each to its verdict, and half as many of two tasks
+            that differ by 20 %; default: 60, which a reliable check needs (an hour)
+    rounds  rounds of one server, to be resampled; default: 300 (20 minutes)
+    run     continue this run in results/, and check its records; it keeps its number of blocks,
+            and has no rounds of one server added unless rounds= is given
+
+    An interrupted check is continued by run=, or fab resume.
     """
     from offload.bench.experiments import method_check
-    from offload.bench.records import journal
-    from offload.reports import method_verdicts
+    from offload.bench.records import journal, plan, runs
 
-    count = arguments.whole_number("visits", visits, 10, 10_000)
-    folder = journal.named(run) if run else method_check.measure_visits(count)
-    results = method_check.check_records(journal.read(folder))
-    print(method_verdicts.text(results))
-    print(f"records: {folder}")
-    if failed := [result.name for result in results if result.passed is not True]:
-        raise GateError(f"the method does not hold here: {', '.join(failed)}")
+    count = arguments.whole_number("blocks", blocks, 0, 10_000)
+    wanted = rounds or ("0" if run else "300")
+    alone = 0 if wanted == "0" else arguments.whole_number("rounds", wanted, 10, 10_000)
+    if run:
+        folder = runs.planned(run)
+        planned = plan.load(folder)
+        continue_run(planned, folder)
+    else:
+        planned = method_check.blocks_plan(count)
+        folder, _ = start_run(planned)
+    try:
+        method_check.measure_alone(folder, alone)
+    except KeyboardInterrupt:
+        hint = f"continue with fab check_method:run={folder.name},rounds={alone}"
+        raise Exit(f"interrupted: {hint}", code=130) from None
+    print_answer(planned, folder, journal.read(folder), "text")
 
 
 @command("Maintain")
@@ -75,8 +89,13 @@ def bench_executors(
     """
     arguments.one_of("format", format, "text", "json", "rst")
     count = arguments.whole_number("workers", workers, 1, 64)
-    form = "rst" if format == "rst" else "simple"
-    text, data = (_over_http if http else _pools)(quick, count, form)
+    if http:
+        from offload.bench.experiments import hops
+
+        plan = hops.servers_plan(quick, count)
+        print_answer(plan, *start_run(plan), format)
+        return
+    text, data = _pools(quick, count, "rst" if format == "rst" else "simple")
     print(json.dumps(data, indent=2) if format == "json" else text)
 
 
@@ -90,18 +109,6 @@ def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
     lines = pools.measure_pools(quick, workers, _print_progress)
     found, here = summary.summarize(lines), host.pool_conditions(workers)
     return report.text(found, lines, here, form), report.as_dict(found, lines, here)
-
-
-def _over_http(quick: bool, workers: int, form: str) -> tuple[str, object]:
-    """Measure the servers that use the pools; return the table as text, and its data."""
-    from offload.bench.telemetry import host
-    from offload.reports import hops as report
-
-    servers, missing = _servers(quick, workers)
-    if not servers:
-        raise RunError(f"no server has figures: {'; '.join(missing.values())}")
-    found = servers, missing, host.pool_conditions(workers)
-    return report.text(*found, form), report.as_dict(*found)
 
 
 def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:

@@ -123,7 +123,7 @@ def continue_run(plan: Plan, folder: Path) -> list[Record]:
         if not journal.count(folder):  # no round was finished
             raise
         raise type(error)(f"{error}; {_resume_hint(folder)}") from error
-    return records or journal.read(folder)
+    return records or (journal.read(folder) if journal.count(folder) else [])
 
 
 def _resume_hint(folder: Path) -> str:

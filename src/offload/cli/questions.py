@@ -7,8 +7,9 @@ import sys
 from invoke import Context
 
 from offload.cli import arguments, command
+from offload.cli.answers import print_answer
 from offload.cli.plan_run import show, start_run, with_load
-from offload.errors import DisturbedError, UsageError
+from offload.errors import UsageError
 
 
 @command("Measure")
@@ -71,7 +72,6 @@ def compare(
     disturbed the measurement.
     """
     from offload.bench.experiments import paired
-    from offload.reports import comparison
     from offload.suites import _case_syntax
 
     arguments.one_of("format", format, "text", "json")
@@ -81,11 +81,9 @@ def compare(
     )
     user_count = arguments.whole_number("users", users, 1, 20_000)
     pair = with_load([first, second], user_count, keep_alive)
-    folder, records = start_run(paired.comparison_plan("compare", pair[0], pair[1], quick))
-    result = paired.evaluate(pair[0], pair[1], records, folder)
-    print(comparison.as_json(result) if format == "json" else comparison.text(result))
-    if result.found.disturbed is not None:
-        raise DisturbedError("no verdict", result.found.disturbed.remedy)
+    plan = paired.comparison_plan("compare", pair[0], pair[1], quick)
+    folder, records = start_run(plan)
+    print_answer(plan, folder, records, format)
 
 
 @command("Measure")
@@ -108,7 +106,6 @@ def scale(
     from offload.bench.experiments import sweep
     from offload.bench.records import blocks, plan
     from offload.bench.stats import scaling
-    from offload.reports import scaling_table
     from offload.suites import _case_syntax
 
     arguments.one_of("format", format, "text", "json")
@@ -121,8 +118,7 @@ def scale(
     cases = sweep.cases(one, over, numbers)
     if few := scaling.too_few(numbers):
         print(f"rates only, no model: {few}", file=sys.stderr)
-    one_block = (blocks.Block(tuple(range(len(cases)))),)
     seed = plan.new_seed()
-    _, records = start_run(plan.Plan("scale", cases, seed, None, True, blocks=one_block))
-    found = sweep.fit(records, over)
-    print(scaling_table.as_json(found) if format == "json" else scaling_table.text(found))
+    planned = plan.Plan("scale", cases, seed, None, True, blocks=blocks.form(cases))
+    folder, records = start_run(planned)
+    print_answer(planned, folder, records, format)

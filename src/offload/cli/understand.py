@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import sys
-
 from invoke import Context
 
 from offload.cli import arguments, command
-from offload.cli.plan_run import start_errors_as_run_errors, start_run
+from offload.cli.answers import print_answer
+from offload.cli.plan_run import start_run
 from offload.errors import StorageError, UsageError
 from offload.registry import catalog
 
@@ -58,8 +57,7 @@ def gil(
 
     The exit code is 5 if the task fails.
     """
-    from offload.bench.experiments import gil_cost, paired
-    from offload.reports.gil import cost as cost_report
+    from offload.bench.experiments import paired
     from offload.suites import Case
 
     arguments.one_of("format", format, "text", "json")
@@ -78,12 +76,9 @@ def gil(
         )
         for server in ("threads", "processes")
     )
-    folder, records = start_run(paired.comparison_plan("gil", threads, processes, is_quick=True))
-    print("direct calls, one thread, all threads, all processes: some 10 s", file=sys.stderr)
-    with start_errors_as_run_errors():
-        direct = gil_cost.measure_direct(threads, count)
-    found = gil_cost.evaluate(threads, processes, records, folder, direct)
-    print(cost_report.as_json(found) if format == "json" else cost_report.text(found))
+    plan = paired.comparison_plan("gil", threads, processes, is_quick=True)
+    folder, records = start_run(plan)
+    print_answer(plan, folder, records, format)
 
 
 @command("Understand")

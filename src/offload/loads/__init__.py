@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import importlib
 
-from offload.loads._load import Arrivals, Command, Load, Message, Window
+from offload.loads._load import Arrivals, Command, Load, Window
+from offload.loads._message import Message
 from offload.loads._result import Figures, LoadResult, LoadRun, Response
 
 __all__ = [

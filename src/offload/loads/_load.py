@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from offload.loads._message import Message, split_credentials
 
 
 @dataclass(frozen=True)
@@ -47,14 +49,6 @@ class Arrivals:
 
 
 @dataclass(frozen=True)
-class Message:
-    """What every request of a load sends in addition to its URL."""
-
-    method: str = "GET"
-    body: str | None = None
-
-
-@dataclass(frozen=True)
 class Load:
     """A load: it lasts `seconds`, or `requests` in total, or `each` requests per user.
 
@@ -70,6 +64,8 @@ class Load:
     from 0.5 to 1.5 times that. `seed` repeats these pauses and poisson arrivals. The users are
     divided among `processes`. A response whose body has another SHA-256 than `response_sha256`
     fails; only `builtin` checks that.
+
+    Credentials in the URL become a header `Authorization`, and the `url` has none.
     """
 
     url: str
@@ -79,7 +75,7 @@ class Load:
     each: int | None = None
     keep_alive: bool = False
     timeout: float = 30.0
-    message: Message = Message()
+    message: Message = field(default_factory=Message)
     ca: str | None = None
     think: float = 0.0
     seed: int = 0
@@ -87,6 +83,15 @@ class Load:
     response_sha256: str | None = None
     window: Window = Window()
     arrivals: Arrivals | None = None
+
+    def __post_init__(self) -> None:
+        url, authorization = split_credentials(self.url)
+        if authorization is None:
+            return
+        object.__setattr__(self, "url", url)  # it is frozen
+        if self.message.header("authorization") is None:
+            headers = {**self.message.headers, "Authorization": authorization}
+            object.__setattr__(self, "message", replace(self.message, headers=headers))
 
     @property
     def has_window(self) -> bool:

@@ -10,6 +10,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import IO
@@ -46,11 +47,17 @@ def run(load: Load, name: str) -> LoadRun:
             cpu_s = _wait_for_exit(argv, added, out, err, _deadline(load))
             stdout, stderr = _text(out), _text(err)
     output = "\n".join(text for text in (_printable(stderr), _printable(stdout)) if text)
+    output = load.message.mask(output)
     if cpu_s is None:
         problem = f"{name} hung and was killed after {_deadline(load):.0f} s"
         result = LoadResult(problem=problem)
     else:
         result = check_figures(driver.parse(stdout, stderr, load), name)
+        if result.problem is not None:
+            result = replace(result, problem=load.message.mask(result.problem))
+    if load.message.headers:  # without the secrets
+        shown = driver.command(replace(load, message=load.message.masked()))
+        argv = tuple(argument.replace("{folder}", folder) for argument in shown.argv)
     model = "open" if load.arrivals else "closed"
     used_s = cpu_s if result.driver_cpu_s is None else result.driver_cpu_s
     return LoadRun(

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from offload.errors import UsageError
-from offload.loads import Load
+from offload.loads import Load, Message
 
 ARRIVALS = ("uniform", "poisson")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # those with a response body
@@ -23,6 +24,8 @@ CLOSED_LOOP_ONLY = {  # fields that simple closed-loop tools do not support, and
     "ca": "check of certificates",
 }
 OF_WINDOW = ("warm", "cycles", "completions")
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110
+OF_TOOL = {"connection", "content-length", "host", "transfer-encoding"}
 POSITIVE = ("rate", "users", "requests", "each", "timeout", "processes")
 
 
@@ -50,8 +53,26 @@ def check_numbers(load: Load) -> None:
         raise UsageError(f"processes={load.processes}: more than {load.users} users")
     if load.message.method not in METHODS:
         raise UsageError(f"method={load.message.method!r}", f"choose from {', '.join(METHODS)}")
+    _check_headers(load.message)
     if load.ca is not None and not Path(load.ca).is_file():
         raise UsageError(f"ca={load.ca!r} is not a file", "name a CA certificate")
+
+
+def _check_headers(message: Message) -> None:
+    """Raise UsageError for headers that no tool can send; errors do not show a value."""
+    names: set[str] = set()
+    for name, value in message.headers.items():
+        if not HEADER_NAME.fullmatch(name):
+            raise UsageError(f"header {name!r}: invalid name", "write header='Name: value'")
+        if name.lower() in OF_TOOL:
+            raise UsageError(f"header {name}: the load tool sets it", "leave it out")
+        if name.lower() in names:
+            raise UsageError(f"header {name}: given twice", "give it once")
+        if not (value.isascii() and value.isprintable()):
+            raise UsageError(
+                f"header {name}: its value has other characters", "use printable ASCII"
+            )
+        names.add(name.lower())
 
 
 def check_ability(load: Load, driver: ModuleType, name: str) -> None:

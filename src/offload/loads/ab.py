@@ -49,7 +49,12 @@ def command(load: Load) -> Command:
     if load.message.method in ("POST", "PUT"):
         files["body"] = load.message.body or ""
         argv += ["-p" if load.message.method == "POST" else "-u", "{folder}/body"]
-        argv += ["-T", content_type(load.message.body or "")]
+    kind = load.message.content_type
+    if "body" in files:
+        argv += ["-T", kind or content_type("")]
+    elif kind is not None:
+        argv += ["-H", f"Content-Type: {kind}"]
+    argv += [word for line in load.message.lines for word in ("-H", line)]
     return Command((*argv, load.url), files=files, threads=1)
 
 

@@ -8,7 +8,6 @@ import re
 from offload.flags import Flag
 from offload.loads import Command, Figures, Load, LoadResult, Response
 from offload.loads._figures import COUNT, NUMBER
-from offload.loads.engine.body import content_type
 from offload.loads.engine.rates import quantum_of_count
 
 TOOL = "h2load"
@@ -52,9 +51,12 @@ def command(load: Load) -> Command:
     files = {}
     if load.message.body is not None:
         files["body"] = load.message.body
-        argv += ["-d", "{folder}/body", "-H", f"content-type: {content_type(load.message.body)}"]
+        argv += ["-d", "{folder}/body"]
+    if load.message.content_type is not None:
+        argv += ["-H", f"content-type: {load.message.content_type}"]
     if load.message.method != "GET":
         argv += ["-H", f":method: {load.message.method}"]
+    argv += [word for line in load.message.lines for word in ("-H", line)]
     return Command((*argv, load.url), files=files, threads=threads)
 
 

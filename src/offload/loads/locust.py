@@ -13,7 +13,6 @@ from offload.flags import Flag
 from offload.loads import Command, Figures, Load, LoadResult, Response
 from offload.loads._figures import is_figure
 from offload.loads._validation import CLOSED_LOOP_ONLY
-from offload.loads.engine.body import content_type
 from offload.loads.engine.rates import quantum_of_count
 
 TOOL = None
@@ -35,7 +34,9 @@ def command(load: Load) -> Command:
     argv += ["--json", "--only-summary", "--loglevel", "ERROR", "-u", users, "-r", users]
     argv += ["-t", f"{math.ceil(load.seconds or 0)}s"]
     argv += ["--processes", str(load.processes)] if load.processes > 1 else []
-    headers = {} if load.message.body is None else {"Content-Type": content_type(load.message.body)}
+    headers = dict(load.message.headers)
+    if load.message.content_type is not None and load.message.header("content-type") is None:
+        headers["Content-Type"] = load.message.content_type
     request = {
         "url": load.url,
         "method": load.message.method,

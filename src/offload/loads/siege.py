@@ -59,10 +59,15 @@ def command(load: Load) -> Command:
     )
     files = {"siege.conf": config(load, MAX_USERS, _max_failures(load)), ".siege/cookies.txt": ""}
     url = load.url
+    kind = load.message.content_type
+    for line in load.message.lines:
+        argv = (*argv, "--header", line)
     if load.message.method == "POST":
-        argv = (*argv, "--content-type", content_type(load.message.body or ""))
+        argv = (*argv, "--content-type", kind or content_type(""))
         files["body"] = load.message.body or ""
         url = f"{load.url} POST <{{folder}}/body"
+    elif kind is not None:
+        argv = (*argv, "--header", f"Content-Type: {kind}")
     return Command((*argv, url), environment={"HOME": "{folder}"}, files=files)
 
 

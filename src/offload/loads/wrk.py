@@ -6,10 +6,9 @@ import math
 import re
 
 from offload.flags import Flag
-from offload.loads import Command, Figures, Load, LoadResult, Response
+from offload.loads import Command, Figures, Load, LoadResult, Message, Response
 from offload.loads._figures import COUNT, NUMBER
 from offload.loads._validation import CLOSED_LOOP_ONLY
-from offload.loads.engine.body import content_type
 from offload.loads.engine.rates import quantum_of_count
 
 TOOL = "wrk"
@@ -33,7 +32,7 @@ def command(load: Load) -> Command:
     argv = ["wrk", "-t", str(load.processes), "-c", str(_users(load))]
     argv += ["-d", f"{math.ceil(load.seconds or 0)}s", "--timeout", f"{math.ceil(load.timeout)}s"]
     files = {}
-    if load.message.method != "GET" or load.message.body is not None:
+    if load.message != Message():
         files["request.lua"] = _script(load)
         argv += ["-s", "{folder}/request.lua"]
     return Command((*argv, load.url), files=files, threads=load.processes)
@@ -93,7 +92,11 @@ def _script(load: Load) -> str:
     lines = [f"wrk.method = {_lua(load.message.method)}"]
     if load.message.body is not None:
         lines += [f"wrk.body = {_lua(load.message.body)}"]
-        lines += [f'wrk.headers["Content-Type"] = {_lua(content_type(load.message.body))}']
+    if load.message.content_type is not None:
+        lines += [f'wrk.headers["Content-Type"] = {_lua(load.message.content_type)}']
+    for name, value in load.message.headers.items():
+        if name.lower() != "content-type":
+            lines += [f"wrk.headers[{_lua(name)}] = {_lua(value)}"]
     return "\n".join([*lines, ""])
 
 

@@ -94,6 +94,10 @@ def _loaded(
         asked_rate=None if load.arrivals is None else load.arrivals.rate,
         think_s=load.think,
     )
+    if load.message.headers:
+        headers = "; ".join(f"{k}: {v}" for k, v in load.message.masked().headers.items())
+        command = f"{case.command} ({headers})"
+        case = replace(case, id=f"{case.id} {headers}", command=command)
     made = builder.trial(journal.LASTING)
     loaded = load_phase.run(load, driver, facts, known)
     server = builder.with_gil(server, loaded.gil_state)

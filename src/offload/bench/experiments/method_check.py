@@ -1,4 +1,4 @@
-"""Check this tool's own statistics: real visits with a known true rate, and resampling."""
+"""Check this tool's own statistics against known truth: by real blocks, and by resampling."""
 
 from __future__ import annotations
 
@@ -7,22 +7,33 @@ import sys
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass
+from itertools import cycle, islice
 from pathlib import Path
 
 from offload import prctl
 from offload.bench.experiments.block import measure_round
 from offload.bench.experiments.progress import duration
-from offload.bench.records import journal, rate
+from offload.bench.records import comparison, journal, plan, rate
+from offload.bench.records.blocks import Block
+from offload.bench.records.plan import Plan
 from offload.bench.records.record import WINDOW, Record
-from offload.bench.stats import resampling, sequential
-from offload.bench.stats.resampling import ResamplingResult
+from offload.bench.records.run_records import RunRecords
+from offload.bench.stats import resampling, sequential, student_t
+from offload.bench.stats.paired_test import DISTURBED, FASTER, SLOWER
+from offload.bench.stats.resampling import MAX_FALSE_POSITIVES, MIN_POWER, ResamplingResult
 from offload.bench.trial import builder
+from offload.errors import RunError
 from offload.suites import Case
 
+SUITE = "check_method"
 ACCURATE = Case("threads", "sleep_short_sync")  # its own clocks give the true rate of the pool
-VARIED = Case("threads", "noop_sync")  # its visits vary more than those of most cases
-ACCURATE_VISITS = sequential.NORMAL.counts[0]  # visits of ACCURATE
+VARIED = Case("threads", "noop_sync")  # its rate varies more than that of most cases
+ACCURATE_ROUNDS = sequential.NORMAL.counts[0]  # of ACCURATE alone
+FEWEST = 10  # rounds of VARIED that can be resampled
 MAX_ERROR = 0.01  # a share of the true rate
+USERS = 8  # they keep all workers busy
+TASKS = ("sleep_short_sync", "network_sync_local", "xml_feedparser_sync")  # compared with itself
+KNOWN = ("count_slower_sync", "count_sync")  # the second one is faster by 20 %
 
 
 @dataclass(frozen=True)
@@ -38,26 +49,83 @@ class CheckResult:
     passed: bool | None
 
 
-def measure_visits(visits: int) -> Path:
-    """Run `visits` visits of VARIED and a few of ACCURATE; return the folder of their records."""
+def blocks_plan(count: int) -> Plan:
+    """Return a plan of `count` blocks of a case against itself, and half as many of KNOWN."""
+    tasks = [*(task for task in TASKS for _ in range(2)), *KNOWN]
+    cases = tuple(Case("threads", task, users=USERS) for task in tasks)
+    pairs = [(first, first + 1) for first in range(0, len(cases), 2)]
+    *same, known = (Block(pair, (pair,)) for pair in pairs)
+    blocks = (*islice(cycle(same), count), *[known] * (count // 2))
+    return Plan(SUITE, cases, plan.new_seed(), None, quick=True, blocks=blocks)
+
+
+def measure_alone(folder: Path, count: int) -> None:
+    """Measure `count` rounds of VARIED alone, and a few of ACCURATE, except those a run has."""
     prctl.adopt_orphans()
-    folder = journal.new_run("check_method")
-    cases = [ACCURATE] * ACCURATE_VISITS + [VARIED] * visits
+    done = [record.case.task for record in alone(journal.read(folder))] if _exists(folder) else []
+    wanted = [(ACCURATE, ACCURATE_ROUNDS), (VARIED, count)] if count else []
+    missing = [case for case, number in wanted for _ in range(number - done.count(case.task))]
     started = time.monotonic()
-    for number, case in enumerate(cases, start=1):
-        made = builder.trial(folder.name, kind=WINDOW, suite="check_method", round=number)
+    for number, case in enumerate(missing, start=1):
+        made = builder.trial(folder.name, kind=WINDOW, suite=SUITE, round=len(done) + number)
         records = measure_round({0: case}, made, None, lambda *_: None, with_gil=False)
         journal.append(folder, *records)
         if number % 10 == 0:
-            left = (time.monotonic() - started) / number * (len(cases) - number)
-            print(f"{number} of {len(cases)} visits, {duration(left)} left", file=sys.stderr)
-    return folder
+            left = (time.monotonic() - started) / number * (len(missing) - number)
+            line = f"{number} of {len(missing)} rounds of one server, {duration(left)} left"
+            print(line, file=sys.stderr, flush=True)
 
 
-def check_records(records: Sequence[Record], seed: int = 0) -> list[CheckResult]:
-    """Check the records of `measure_visits`; the same `seed` repeats the same resampling."""
+def alone(records: Sequence[Record]) -> list[Record]:
+    """Return the records of `measure_alone`, which are of no block of a plan."""
+    return [record for record in records if record.trial.block is None]
+
+
+def check_blocks(planned: Plan, records: Sequence[Record]) -> list[CheckResult]:
+    """Check the verdicts of the blocks of `blocks_plan`; disturbed ones count neither way."""
+    same: list[str] = []
+    known: list[str] = []
+    for number, block in enumerate(planned.blocks):
+        own = RunRecords([record for record in records if record.trial.block == number])
+        first, second = (own.at(place).windows() for place in block.cases)
+        verdict = comparison.compare(first, second).verdict
+        if verdict.low is not None:
+            is_known = planned.cases[block.cases[0]].task in KNOWN
+            (known if is_known else same).append(verdict.outcome)
+    return [
+        _check_outcomes("A/A, blocks", same, (FASTER, SLOWER)),
+        _check_outcomes("power, blocks", known, (FASTER,)),
+    ]
+
+
+def _check_outcomes(name: str, outcomes: Sequence[str], hits: Sequence[str]) -> CheckResult:
+    """Check how many outcomes are hits: false positives, or with FASTER alone found differences."""
+    is_power = SLOWER not in hits
+    required = "an interval that contains 5 % or less"
+    if is_power:
+        required = f"{MIN_POWER:.0%} of differences of 20 % found"
+    counted = [outcome for outcome in outcomes if outcome != DISTURBED]
+    disturbed = len(outcomes) - len(counted)
+    words = f", {disturbed} disturbed" if disturbed else ""
+    if not counted:
+        return CheckResult(name, f"unknown{words}", required, None)
+    found = sum(outcome in hits for outcome in counted)
+    low, high = student_t.binomial_interval(found, len(counted))
+    passed = found >= MIN_POWER * len(counted) if is_power else low <= MAX_FALSE_POSITIVES
+    measured = f"{found} of {len(counted)} ({low:.1%} to {high:.1%}){words}"
+    return CheckResult(name, measured, required, passed)
+
+
+def check_alone(records: Sequence[Record], seed: int = 0) -> list[CheckResult]:
+    """Check the records of `measure_alone`; the same `seed` repeats the same resampling.
+
+    Raise RunError for too few of them.
+    """
     rng = random.Random(seed)  # noqa: S311 - no secret
     rates = [r.result.rate for r in records if r.case.task == VARIED.task and r.result.rate]
+    if len(rates) < FEWEST:
+        hint = f"fab check_method:run={records[0].trial.run},rounds=300"
+        raise RunError(f"{len(rates)} rounds of one server are too few: add some by {hint}")
     pairs = list(zip(rates[::2], rates[1::2], strict=False))  # neighbours in time
     return [
         _accuracy([r for r in records if r.case.task == ACCURATE.task]),
@@ -78,6 +146,10 @@ def truth(record: Record) -> float | None:
     if record.tasks.slots is None or not record.tasks.slot_s:
         return None
     return record.tasks.slots / record.tasks.slot_s
+
+
+def _exists(folder: Path) -> bool:
+    return (folder / journal.FILE).exists()
 
 
 def _accuracy(records: Sequence[Record]) -> CheckResult:

@@ -57,12 +57,13 @@ class Progress:
         """Print what was measured: the rate of each case, or why it has none."""
         again = self._again if found[0].trial.attempt > 1 else ""
         rates = []
-        for place in dict.fromkeys(record.trial.place for record in found):
+        places = list(dict.fromkeys(record.trial.place for record in found))
+        for place in places:
             own = [record for record in found if record.trial.place == place]
             rate = next(iter(by_round(own, rate_of).values()), None)
             shown = "no rate" if rate is None else f"{rate:.2f}/s"
-            name = own[-1].case.server if place is None else self._plan.cases[place].name
-            rates.append(f"{name} {own[-1].problem or shown}")
+            name = f"{self._plan.cases[place or 0].name} " if len(places) > 1 else ""
+            rates.append(f"{name}{own[-1].problem or shown}")
         line = f"[{self._place}] {self._name}: {', '.join(rates)}{again}"
         self._console.print(line, markup=False, soft_wrap=True)
 

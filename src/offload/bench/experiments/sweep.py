@@ -40,6 +40,12 @@ def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
     return tuple(replace(case, settings={**case.settings, "workers": number}) for number in numbers)
 
 
+def varied(cases: Sequence[Case]) -> str:
+    """Return what the cases of a sweep differ in: WORKERS or USERS."""
+    has_workers = all("workers" in case.settings for case in cases)
+    return WORKERS if has_workers and len({case.users for case in cases}) == 1 else USERS
+
+
 def fit(records: Sequence[Record], over: str) -> Sweep:
     """Fit the rates of a sweep; raise RunError when there are none."""
     found: dict[int, list[Record]] = {}

@@ -143,13 +143,15 @@ def _with_machine(folder: Path, record: Record) -> Record:
 
 
 def _write(descriptor: int, path: Path, data: bytes) -> None:
-    """Write on a new line, also after a line that a crash left torn."""
+    """Write on a new line, also after a line that a crash left torn; all of it, or nothing."""
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(max(0, size - 1))
         torn = file.read(1) not in (b"", b"\n")
     written = os.write(descriptor, b"\n" * torn + data)
     if written != len(data) + torn:
+        if path.stat().st_size == size + written:  # nobody has added to it
+            os.ftruncate(descriptor, size)
         raise OSError(28, "only a part of the record could be written")
 
 

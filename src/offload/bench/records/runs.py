@@ -57,6 +57,13 @@ def newest_unfinished() -> Path:
     )
 
 
+def planned(run: str) -> Path:
+    """Find a run that has a plan, though it may lack records, by its folder's name."""
+    folder = journal.RESULTS / run
+    is_planned = run == Path(run).name and (folder / plan.FILE).is_file()
+    return folder if is_planned else journal.named(run)
+
+
 def _records(folder: Path) -> list[Record]:
     return journal.read(folder) if (folder / journal.FILE).exists() else []
 

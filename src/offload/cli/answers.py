@@ -1,0 +1,100 @@
+"""Print what a run was made for: a comparison, a curve, the cost of the GIL, or its tables.
+
+A run is printed by its plan, so that a resumed run ends as the command that started it.
+"""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from offload.cli import plan_run
+from offload.errors import DisturbedError, GateError, RunError
+
+if TYPE_CHECKING:
+    from offload.bench.records.plan import Plan
+    from offload.bench.records.record import Record
+
+
+def print_answer(plan: Plan, folder: Path, records: Sequence[Record], format: str) -> None:  # noqa: A002
+    """Print the answer of a finished run as text or JSON; raise RunError if it has no figures."""
+    printed: dict[str, Callable[[Plan, Path, Sequence[Record], str], None]] = {
+        "compare": _comparison,
+        "gil": _gil_cost,
+        "scale": _scaling,
+        "executors": _hops,
+        "check_method": _checks,
+    }
+    if plan.suite in printed:
+        printed[plan.suite](plan, folder, records, format)
+    elif plan.suite == "measure":
+        plan_run.show(records, format)
+    else:
+        plan_run.show_results(records, format)
+
+
+def _comparison(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
+    from offload.bench.experiments import paired
+    from offload.reports import comparison
+
+    one, other = plan.cases
+    result = paired.evaluate(one, other, records, folder)
+    print(comparison.as_json(result) if style == "json" else comparison.text(result))
+    if result.found.disturbed is not None:
+        raise DisturbedError("no verdict", result.found.disturbed.remedy)
+
+
+def _gil_cost(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
+    from offload.bench.experiments import gil_cost, paired
+    from offload.reports.gil import cost as report
+
+    threads, processes = plan.cases
+    paired.evaluate(threads, processes, records, folder)  # raises without rates
+    print("direct calls, one thread, all threads, all processes: some 10 s", file=sys.stderr)
+    with plan_run.start_errors_as_run_errors():
+        direct = gil_cost.measure_direct(threads, int(str(threads.settings["workers"])))
+    found = gil_cost.evaluate(threads, processes, records, folder, direct)
+    print(report.as_json(found) if style == "json" else report.text(found))
+
+
+def _scaling(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
+    from offload.bench.experiments import sweep
+    from offload.reports import scaling_table
+
+    found = sweep.fit(records, sweep.varied(plan.cases))
+    print(scaling_table.as_json(found) if style == "json" else scaling_table.text(found))
+
+
+def _hops(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
+    from offload.bench.experiments import hops
+    from offload.bench.records.run_records import RunRecords
+    from offload.bench.telemetry import host
+    from offload.reports import hops as report
+
+    windows = RunRecords(records).windows()
+    workers = next(int(str(c.settings["workers"])) for c in plan.cases if "workers" in c.settings)
+    found = hops.summarize(windows), hops.left_out(windows), host.pool_conditions(workers)
+    if not found[0]:
+        raise RunError(f"no server has figures: {'; '.join(found[1].values())}")
+    if style == "json":
+        print(json.dumps(report.as_dict(*found), indent=2))
+    else:
+        print(report.text(*found, "rst" if style == "rst" else "simple"))
+
+
+def _checks(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
+    from offload.bench.experiments import method_check
+    from offload.reports import method_verdicts
+
+    results = method_check.check_blocks(plan, records) if plan.blocks else []
+    if alone := method_check.alone(records):
+        results += method_check.check_alone(alone)
+    if not results:
+        raise RunError(f"{folder} has no records: fab check_method:run={folder.name} makes them")
+    print(method_verdicts.text(results))
+    print(f"records: {folder}")
+    if failed := [result.name for result in results if result.passed is not True]:
+        raise GateError(f"the method does not hold here: {', '.join(failed)}")
