@@ -72,8 +72,8 @@ def _measure(task: str) -> Values:
     for flag in facts["flags"]:
         print(f"  warning: {flag}", file=sys.stderr)
     print(f"  records: {found.compared.folder}", file=sys.stderr)
-    visit = found.visit
-    wall_s, cpu_s = visit.tasks.alone_s, visit.tasks.alone_cpu_s
+    window = found.window
+    wall_s, cpu_s = window.tasks.alone_s, window.tasks.alone_cpu_s
     here = [python.name for python in interpreters.find_all()]
     subinterpreters = [name for name in here if not name.endswith("t") and name >= "3.14"]
     free = [name for name in here if name.endswith("t")]
@@ -82,7 +82,7 @@ def _measure(task: str) -> Values:
         "cpu_per_wall": cpu_s / wall_s if wall_s and cpu_s is not None else None,
         "interpreters": _elsewhere(task, "interpreters", subinterpreters),
         "free_threaded": _elsewhere(task, "threads", free),
-        "machine": host.sentence({**host.environment(), **visit.server.interpreter}),
+        "machine": host.sentence({**host.environment(), **window.server.interpreter}),
         "utc": datetime.now(UTC).isoformat(timespec="minutes"),
     }
 

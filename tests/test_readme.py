@@ -29,7 +29,7 @@ PAGES = [ROOT / "README.rst", ROOT / "CONTRIBUTING.rst", *sorted((ROOT / "docs")
 SERVERS, TASKS = catalog.servers(), catalog.tasks()
 OPTION = re.compile(r"(?<![\w.])([a-z_]+)=")
 OTHERS = {  # single words that are code, and none of ours
-    *("def", "expect", "fab", "serve", "x16"),
+    *("def", "fab", "serve", "x16"),
     *("process", "forkserver", "process_vm_readv", "ptrace_scope"),
 }
 MADE = {"results/results.txt", ".venv/bin", ".venv/bin/activate"}  # by commands and by make
