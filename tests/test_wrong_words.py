@@ -36,7 +36,7 @@ WRONG = {
     "run_load_test": (3, "fab run_server:3"),
     "run_upstream:latency=-1": (2, "latency='-1'"),
     "run_all_load_tests:quick=maybe": (2, "must be yes or no"),
-    "run_all_load_tests:rows=some": (2, "published, later"),
+    "run_all_load_tests:rows=some": (2, "published, latency, later"),
     "run_suite": (2, "no suite given: use fab run_suite:NAME"),
     "run_suite:tornad": (2, "did you mean tornado?"),
     "run_suite:all,rows=no": (2, "rows='no'"),
