@@ -7,6 +7,7 @@ import re
 import signal
 import subprocess
 from collections.abc import Callable, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -16,7 +17,7 @@ from offload.bench.records import journal
 from offload.bench.records import plan as plans
 from offload.bench.records.plan import Plan
 from offload.bench.records.record import WINDOW, Record
-from offload.errors import GateError, RunError
+from offload.errors import DisturbedError, GateError, RunError
 from tests import ROOT
 from tests.commands import FAB, fab, fab_here
 from tests.records import changed, new_record
@@ -133,6 +134,19 @@ def test_disturbed_blocks_count_neither_way_and_none_is_unknown() -> None:
     assert (known.measured, known.passed) == ("unknown", None)
     [same, _] = method_check.check_blocks(PLAN, loud)
     assert (same.measured, same.passed) == ("unknown, 1 disturbed", None)
+    assert (same.is_disturbed, known.is_disturbed) == (True, False)
+
+
+def test_a_check_of_which_others_disturbed_every_block_exits_with_7() -> None:
+    rng, folder = random.Random(3), journal.new_run(method_check.SUITE)
+    plan = replace(PLAN, blocks=(PLAN.blocks[0], PLAN.blocks[60]))
+    plans.save(plan, folder)
+    both = [*windows(0, 1.0, 0.01, rng), *windows(60, 1.2, 0.01, rng)]
+    loud = [changed(r, block=int(r.trial.block == 60), others_cpu=0.5) for r in both]
+    journal.append(folder, *loud)
+    said = fab_here(f"check_method:run={folder.name}")
+    assert said.returncode == DisturbedError.exit_code
+    assert said.stderr.startswith("error: no verdict on A/A, blocks, power, blocks: end the")
 
 
 def test_too_few_rounds_of_one_server_say_how_to_add_some() -> None:

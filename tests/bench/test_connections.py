@@ -59,4 +59,4 @@ def test_uneven_shares_are_told(counts: tuple[int, ...] | None, *, told: bool) -
 
 def test_another_visit_is_not_asked_for_more_even_shares() -> None:
     record = new_record(Case("prefork", "noop_sync"), "run", None)
-    assert flags.reasons(changed(record, flags=("uneven: 15, 1",)), []) == []
+    assert flags.reasons(changed(record, flags=("uneven: 15, 1",)), []) == {}

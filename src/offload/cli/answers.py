@@ -96,5 +96,11 @@ def _checks(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> 
         raise RunError(f"{folder} has no records: fab check_method:run={folder.name} makes them")
     print(method_verdicts.text(results))
     print(f"records: {folder}")
-    if failed := [result.name for result in results if result.passed is not True]:
-        raise GateError(f"the method does not hold here: {', '.join(failed)}")
+    failed = [result for result in results if result.passed is not True]
+    if failed and all(result.is_disturbed for result in failed):
+        names = ", ".join(result.name for result in failed)
+        raise DisturbedError(f"no verdict on {names}", "end the other processes and repeat it")
+    if failed:
+        raise GateError(
+            f"the method does not hold here: {', '.join(result.name for result in failed)}"
+        )

@@ -40,13 +40,14 @@ KNOWN = ("count_slower_sync", "count_sync")  # the second one is faster by 20 %
 class CheckResult:
     """The result of one check: the measured and the required value as text, and whether it passed.
 
-    `passed` is None if the records do not decide it.
+    `passed` is None if the records do not decide it: with `is_disturbed` others used the machine.
     """
 
     name: str
     measured: str
     required: str
     passed: bool | None
+    is_disturbed: bool = False
 
 
 def blocks_plan(count: int) -> Plan:
@@ -108,7 +109,7 @@ def _check_outcomes(name: str, outcomes: Sequence[str], hits: Sequence[str]) -> 
     disturbed = len(outcomes) - len(counted)
     words = f", {disturbed} disturbed" if disturbed else ""
     if not counted:
-        return CheckResult(name, f"unknown{words}", required, None)
+        return CheckResult(name, f"unknown{words}", required, None, disturbed > 0)
     found = sum(outcome in hits for outcome in counted)
     low, high = student_t.binomial_interval(found, len(counted))
     passed = found >= MIN_POWER * len(counted) if is_power else low <= MAX_FALSE_POSITIVES

@@ -95,11 +95,13 @@ class Running:
             self.progress.begin(f"round {due.number}", self.plan.title(due.block))
             made = self._trial(WINDOW, block=due.block, round=due.number, attempt=attempt)
             found = self._round(cases, made)
-            reasons = [reason for r in found for reason in flags.reasons(r, self.records)]
+            reasons: dict[str, str] = {}
+            for record in found:
+                reasons |= flags.reasons(record, self.records)
             self._keep(found)
             if not reasons:
                 return
-            self.progress.again(sorted({*reasons}))
+            self.progress.again(list(reasons.values()))
 
     def _round(self, cases: Mapping[int, Case], made: Trial) -> list[Record]:
         is_apart = made.block is not None and self.plan.blocks[made.block].apart

@@ -36,8 +36,8 @@ def kinds(record: Record) -> set[str]:
     return {flag.kind for flag in record.flags} | ({"problem"} if died else set())
 
 
-def reasons(record: Record, earlier: Sequence[Record]) -> list[str]:
-    """Return why a round is to be retried: passing flags that are not known to be its case's own.
+def reasons(record: Record, earlier: Sequence[Record]) -> dict[str, str]:
+    """Return why a round is to be retried, by kind: passing flags that are not its case's own.
 
     They are when a retry had them too, and when there are more users than the listen queue takes.
     Empty when there is no reason.
@@ -46,9 +46,10 @@ def reasons(record: Record, earlier: Sequence[Record]) -> list[str]:
     if workload.is_crowded(record.case, record.server):
         own |= {"overflows", "failures"}
     found = (kinds(record) & PASSING) - own
-    words = [flag.message for flag in record.flags if flag.kind in found]
-    problem = [record.problem.text] if record.problem and "problem" in found else []
-    return [*words, *problem]
+    words = {flag.kind: flag.message for flag in record.flags if flag.kind in found}
+    if record.problem and "problem" in found:
+        words["problem"] = record.problem.text
+    return words
 
 
 def of_tool(record: Record, missing: str | None) -> tuple[Flag, ...]:
