@@ -103,6 +103,7 @@ suites: .venv/suited siege tools
 
 readme: .venv/developed
 	$(BIN)/python scripts/readme.py
+	$(BIN)/python scripts/gil_table.py -
 
 siege:
 	@scripts/install_siege

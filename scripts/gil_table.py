@@ -13,16 +13,20 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
 
+from _committed import RUN, gil_effects
 from _script import ROOT, run
 from _table import main
 from tabulate import tabulate
 
 from offload import upstream
-from offload.bench.experiments import gil_cost
+from offload.bench.experiments import gil_cost, paired
 from offload.bench.experiments.direct_calls import direct
 from offload.bench.experiments.speed_up import speed_ups
+from offload.bench.stats.gil import cost
+from offload.bench.stats.paired_test import Verdict
 from offload.bench.target import interpreters
 from offload.bench.telemetry import host
+from offload.cli import plan_run
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports.gil import cost as cost_report
@@ -65,9 +69,10 @@ def _measure(task: str) -> Values:
         for server in ("threads", "processes")
     )
     print(task, file=sys.stderr)
-    found = gil_cost.measure_gil_cost(
-        threads, processes, lambda message: print(f"  {message}", file=sys.stderr)
-    )
+    plan = paired.comparison_plan("gil", threads, processes, is_quick=True)
+    folder, records = plan_run.start_run(plan)
+    measured = gil_cost.measure_direct(threads, WORKERS)
+    found = gil_cost.evaluate(threads, processes, records, folder, measured)
     facts = json.loads(cost_report.as_json(found))
     for flag in facts["flags"]:
         print(f"  warning: {flag}", file=sys.stderr)
@@ -109,6 +114,8 @@ def _lines() -> Iterator[str]:
     if not (found := [*_figures().values()]):
         yield "Not measured yet: ``scripts/gil_table.py`` does."
         return
+    committed = {one.threads.first.case.task: one.verdict for one in gil_effects()}
+    found = [{**one, **_cost(committed.get(one["task"]))} for one in found]
     for head, line in ((HEAD, _speed_ups), (("Task", *MORE), _costs)):
         align = ("left", *("right",) * (len(head) - 1))
         lines = [(f"``{one['task']}``", *line(one)) for one in found]
@@ -116,6 +123,8 @@ def _lines() -> Iterator[str]:
         yield ""
     for place in sorted({f"{one['utc'][:10]} on {one['machine']}" for one in found}):
         yield f"Measured {place}, {WORKERS} workers."
+    shared = [f"``{one['task']}``" for one in found if one["task"] in committed]
+    yield f"C of {', '.join(shared)} is by the ratios of the README, from ``results/{RUN}``."
     for kind in ("interpreters", "free_threaded"):
         for name in sorted({one[kind]["python"] for one in found if "python" in one[kind]}):
             yield f"The column of {kind.replace('_', '-')} is of Python {name}."
@@ -123,6 +132,14 @@ def _lines() -> Iterator[str]:
         for kind in ("interpreters", "free_threaded"):
             if "python" in one[kind] and (why := one[kind].get("why")):
                 yield f"``{one['task']}`` in {one[kind]['python']}: {why}."
+
+
+def _cost(verdict: Verdict | None) -> Values:
+    """Return C by the ratio of a task in the committed run; empty if that lacks the task."""
+    if verdict is None or verdict.ratio is None:
+        return {}
+    ends = {"cost": verdict.ratio, "cost_low": verdict.low, "cost_high": verdict.high}
+    return {name: None if ratio is None else cost(1.0, ratio) for name, ratio in ends.items()}
 
 
 def _speed_ups(one: Values) -> Iterator[str]:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 import _reference
+from _committed import RESULTS, RUN, gil_effects
 from _script import ROOT, run
 from _table import between
 
@@ -23,11 +24,8 @@ from offload.reports import summary, text_table
 from offload.reports.claims import by_source
 from offload.reports.gil import effects, effects_svg
 from offload.reports.gil.effects import Effect
-from offload.reports.rows import rows
 from offload.suites import tornado
 
-# The one run by which all figures are, so that a pair has one ratio everywhere.
-RUN = "example-tornado" if (ROOT / "results" / "example-tornado").exists() else "example"
 INDENT = "    "
 AWAITED = "loop, split"  # a claim
 SLEEP, PARSE, SHORT = "sleep_sync", "network_https_cpu_bound_sync", "simplehash_sync"
@@ -35,7 +33,7 @@ SLEEP, PARSE, SHORT = "sleep_sync", "network_https_cpu_bound_sync", "simplehash_
 
 def pages() -> Mapping[Path, str]:
     """Return the current text of every page that has generated parts."""
-    found = effects.effects(rows(journal.read(ROOT / "results" / RUN)))
+    found = gil_effects()
     evaluated = _claims()
     tornado_verdicts = {one.claim: one for _, one in evaluated["tornado"]}
     docs = ROOT / "docs"
@@ -121,7 +119,7 @@ def _require(is_supported: bool, what: str) -> None:
 def _claims() -> Mapping[str, Sequence[by_source.Evaluated]]:
     """Evaluate each suite by its committed run; a suite without one has audits alone."""
     found = {}
-    for folder in sorted((ROOT / "results").glob("example-*"), key=lambda each: each.name != RUN):
+    for folder in sorted(RESULTS.glob("example-*"), key=lambda each: each.name != RUN):
         records = journal.read(folder)
         for suite in suite_claims.measured_suites(records):
             verdicts = suite_claims.evaluate_suite(suite, records, folder.name)

@@ -208,8 +208,9 @@ def test_the_readme_can_be_read_in_a_minute() -> None:
     assert max(map(len, lines)) <= 100
 
 
-def test_generated_parts_are_by_the_committed_records() -> None:
-    command = [sys.executable, str(ROOT / "scripts" / "readme.py"), "--check"]
+@pytest.mark.parametrize("script", ["readme.py", "gil_table.py", "executors_table.py"])
+def test_generated_parts_are_by_the_committed_records(script: str) -> None:
+    command = [sys.executable, str(ROOT / "scripts" / script), "--check"]
     checked = subprocess.run(command, capture_output=True, text=True, timeout=50)
     assert (checked.returncode, checked.stderr) == (0, "")
 
@@ -227,6 +228,13 @@ def test_a_pair_has_one_ratio_in_every_page() -> None:
     assert len(shown) >= 10
     for task, ratio in shown:
         assert ratio == f"{ratios[task]:.2f}", task
+    costs = re.findall(
+        r"^``(\w+)`` .* (-?[\d.]+) \(-?[\d.]+ to ", (ROOT / "docs" / "gil.rst").read_text(), re.M
+    )
+    shared = {task: float(cost) for task, cost in costs if task in ratios}
+    assert len(shared) >= 3
+    for task, cost in shared.items():
+        assert cost == pytest.approx(1 - 1 / ratios[task], abs=0.006), task
     picture = (ROOT / "docs" / "effects.svg").read_text()
     assert [task for task, ratio in ratios.items() if f">{ratio:.2f}x<" not in picture] == []
 
