@@ -50,11 +50,8 @@ def test_a_task_that_raises_ends_every_measurement_alike(bad: str, words: str) -
     said = fab(words.format(bad, bad))
     assert said.returncode == 5, said.stderr
     assert "of the task" in said.stdout + said.stderr
-<<<<<<< HEAD
-=======
     if "measure" not in words:  # which prints its table, too
         assert said.stderr.rstrip().endswith(f"records: {journal.newest()}")
->>>>>>> 2d6c802723bdcc8c151b49b247eb3415ffd4e50c
 
 
 def test_a_run_without_a_record_that_can_be_read_has_no_report() -> None:
@@ -183,15 +180,9 @@ NETWORK = "measure:3/network_sync,users=2"  # which needs what the task fetches 
 @pytest.mark.parametrize(
     ("words", "number", "code", "row"),
     [
-<<<<<<< HEAD
-        (LONG_RUN, signal.SIGINT, 130, "sync,sleep_sync"),
-        slow(VISITS, signal.SIGTERM, 130, "fab run_server:3,network_sync"),
-        slow(VISITS, signal.SIGKILL, -9, "fab run_server:3,network_sync"),
-=======
-        (QUICK, signal.SIGINT, 130, "fab run_server:"),
-        slow(NETWORK, signal.SIGTERM, 130, "fab run_server:3,network_sync"),
-        slow(NETWORK, signal.SIGKILL, -9, "fab run_server:3,network_sync"),
->>>>>>> 2d6c802723bdcc8c151b49b247eb3415ffd4e50c
+        (QUICK, signal.SIGINT, 130, "Server,task"),
+        slow(NETWORK, signal.SIGTERM, 130, "threads,network_sync"),
+        slow(NETWORK, signal.SIGKILL, -9, "threads,network_sync"),
     ],
 )
 def test_an_ended_run_keeps_what_was_finished_and_leaves_no_process(
