@@ -114,7 +114,7 @@ def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> N
         rows([long, *visits(long, 20.0)])
     ).splitlines()
     assert measured == "Measured 2026-01-01 00:00 UTC on a CPU, 4 cores, k, Python 3.11.7."
-    assert load == "Load: builtin 4.0.7, siege 4.0.7; a connection a request."
+    assert load == "Load: builtin 4.0.7, siege 4.0.7; one connection per request."
     assert pools == "Pools of 4 workers on 4 cores."
     assert rest == ["Network tasks fetched from nginx on the same machine."]
     kept = rows([changed(long, keep_alive=True)])

@@ -72,7 +72,7 @@ def test_flags_of_one_kind_are_one_note() -> None:
 
 def test_rows_with_too_few_rounds_are_named_with_the_remedy() -> None:
     assert noted(*visits(RECORD, 10.0, 10.0)) == [
-        "fewer rounds than an analysis needs: threads,xml: fab resume goes on"
+        "fewer rounds than an analysis needs: threads,xml: fab resume continues the run"
     ]
 
 
