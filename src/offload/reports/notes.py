@@ -87,7 +87,8 @@ def _rows(rows: Sequence[Row]) -> Iterator[str]:
         low, high = (end(by for _, by in tools) for end in (min, max))
         span = f"{low * 100:+.0f} %" + (f" to {high * 100:+.0f} %" if len(tools) > 1 else "")
         apart = f"the long run of {name} differs from the rounds by {span}"
-        yield f"{apart} in {_names([row for row, _ in tools])}: fab report:wide=yes prints both rates"
+        names = _names([row for row, _ in tools])
+        yield f"{apart} in {names}: fab report:wide=yes prints both rates"
 
 
 def _grouped(rows: Sequence[Row], text_of: Callable[[Row], str | None]) -> Iterator[str]:
