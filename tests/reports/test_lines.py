@@ -248,7 +248,8 @@ def test_a_rate_is_above_its_ceiling_beyond_2_percent(rate: float, is_above: boo
     assert row.ceiling is not None
     assert row.ceiling.rate == pytest.approx(40.0)
     said = [doubt for doubt in warnings.row_warnings(row) if doubt.startswith("ceiling: ")]
-    words = "ceiling: the rate is above its pool ceiling of 40.00/s: check the task"
+    fix = "check the task, and the workers that its server reports"
+    words = f"ceiling: the rate is above its pool ceiling of 40.00/s: {fix}"
     assert said == [words] * is_above
 
 

@@ -60,7 +60,7 @@ def above_ceiling(row: Row) -> str | None:
     if (row.rate or 0.0) <= capacity.ABOVE * ceiling.rate or (low or 0.0) <= ceiling.rate:
         return None
     what = f"the rate is above its {ceiling.kind} ceiling of {ceiling.rate:.2f}/s"
-    return f"ceiling: {what}: check the task"
+    return f"ceiling: {what}: check the task, and the workers that its server reports"
 
 
 def _derived(row: Row) -> Iterator[str]:
