@@ -37,11 +37,11 @@ def resolve(name: str) -> Callable[[], Any]:
     if callable(found):
         if missing := _required(found):
             call = f"a task is called as {own or name}()"
-            raise UsageError(f"{name!r} needs {', '.join(missing)}: {call}")
+            raise UsageError(f"{name!r} needs {', '.join(missing)}", call)
         function: Callable[[], Any] = found
         return function
     if found is not None:
-        raise UsageError(f"{own!r} in {where or module.__name__} is not a function: name one")
+        raise UsageError(f"{own!r} in {where or module.__name__} is not a function", "name one")
     public = [n for n, value in vars(module).items() if n[0] != "_" and callable(value)]
     raise catalog.unknown(where, own, public or ["a file that has a public function"])
 
@@ -95,7 +95,7 @@ def _ours(path: Path) -> ModuleType:
     except Exception as error:  # noqa: BLE001 - an import may raise anything
         if isinstance(error, ModuleNotFoundError) and _is_library(error.name):
             hint = f"install it with {sys.executable} -m pip install {error.name}"
-            raise MachineError(f"tasks/{path.name} needs {error.name}: {hint}") from None
+            raise MachineError(f"tasks/{path.name} needs {error.name}", hint) from None
         raise _user_module.import_failed(f"tasks/{path.name}", error) from None
 
 

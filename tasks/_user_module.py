@@ -31,14 +31,14 @@ def load(where: str) -> ModuleType:
         raise UsageError(f"{where!r} is not a module: your own task is package.module:function")
     if parts[0] in OURS:
         hint = f"use the file instead, path/to/{parts[-1]}.py:function"
-        raise UsageError(f"{where!r} is this project's own {parts[0]!r}: {hint}")
+        raise UsageError(f"{where!r} is this project's own {parts[0]!r}", hint)
     folder = Path(os.environ.get("TASK_PATH") or ".").expanduser().absolute()
     try:
         with _LOADING, _search_first(folder):
             return importlib.import_module(where)
     except (Exception, SystemExit) as error:  # noqa: BLE001 - a script may call sys.exit
         if isinstance(error, ModuleNotFoundError) and _is_part(where, error.name):
-            raise UsageError(f"no module {where!r}: add its folder (path=FOLDER)") from None
+            raise UsageError(f"no module {where!r}", "add its folder (path=FOLDER)") from None
         raise import_failed(where, error) from None
 
 
@@ -49,7 +49,9 @@ def import_failed(where: str, error: BaseException) -> UsageError:
     if isinstance(error, SyntaxError) and error.filename:
         place = f"{error.filename}:{error.lineno}"
     text = " ".join(str(error).split())[:200]
-    return UsageError(f"importing {where} raised {type(error).__name__}: {text} ({place}): fix it")
+    return UsageError(
+        f"importing {where} raised {type(error).__name__}: {text} ({place})", "fix it"
+    )
 
 
 def _file(path: Path) -> ModuleType:

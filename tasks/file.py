@@ -12,7 +12,7 @@ PAGE = places.PACKAGE / "upstream" / "www" / "page.html"
 
 
 def file_sync() -> bytes:
-    """Read a file, write and sync a temporary one, and return its content, in one blocking call."""
+    """Write a file: a temporary copy of another, synced to the disk, in one blocking call."""
     content = PAGE.read_bytes()
     # An unnamed file where supported, in TMPDIR: not even kill -9 leaves it behind.
     with tempfile.TemporaryFile() as copy:
@@ -23,5 +23,5 @@ def file_sync() -> bytes:
 
 
 async def file_async() -> bytes:
-    """Read a file, write and sync a temporary one, and return its content, awaited in a thread."""
+    """Write a file: a temporary copy of another, synced to the disk, awaited in a thread."""
     return await asyncio.to_thread(file_sync)

@@ -13,15 +13,15 @@ EXTERNAL_URL = os.environ.get("EXTERNAL_URL", "https://example.com/")
 
 
 def network_sync_google() -> bytes:
-    """Fetch google.com (or GOOGLE_URL) in one blocking call."""
+    """Fetch google.com: or GOOGLE_URL, in one blocking call."""
     return fetch(GOOGLE_URL)
 
 
 def network_sync_external() -> bytes:
-    """Fetch a page of the internet (EXTERNAL_URL) in one blocking call."""
+    """Fetch from the internet: EXTERNAL_URL, in one blocking call."""
     return fetch(EXTERNAL_URL)
 
 
 async def network_async_external() -> bytes:
-    """Fetch a page of the internet (EXTERNAL_URL), awaited."""
+    """Fetch from the internet: EXTERNAL_URL, awaited."""
     return await afetch(EXTERNAL_URL)

@@ -14,6 +14,6 @@ FLAKY = f"{UPSTREAM_HTTP}/flaky"
 
 @retry_transient
 async def network_async_external_retry() -> bytes:
-    """Fetch a page of the internet (EXTERNAL_URL), awaited; half of the tries are retried."""
+    """Fetch and retry: EXTERNAL_URL of the internet, awaited; half of the tries are retried."""
     await afetch(FLAKY)
     return await afetch(EXTERNAL_URL)

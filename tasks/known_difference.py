@@ -7,12 +7,12 @@ SLOWER = 1.2  # times the steps
 
 
 def count_sync() -> bytes:
-    """Count in a loop in Python for some 20 ms, which holds the GIL."""
+    """Count in Python: count in a loop in Python for some 20 ms, which holds the GIL."""
     return _count(STEPS)
 
 
 def count_slower_sync() -> bytes:
-    """Count like count_sync in a loop that is 20 % longer."""
+    """Count 20 % more: count like count_sync in a loop that is 20 % longer."""
     return _count(int(SLOWER * STEPS))
 
 

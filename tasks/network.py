@@ -11,7 +11,7 @@ SECURE_PAGE = f"{UPSTREAM_HTTPS}/page.html"
 
 
 def network_sync_local() -> bytes:
-    """Fetch a page over HTTP from this machine in one blocking call."""
+    """Fetch over HTTP: a page from this machine, in one blocking call."""
     return fetch(PAGE)
 
 
@@ -19,15 +19,15 @@ network_sync = network_sync_local
 
 
 async def network_async_local() -> bytes:
-    """Fetch a page over HTTP from this machine, awaited."""
+    """Fetch over HTTP: a page from this machine, awaited."""
     return await afetch(PAGE)
 
 
 def network_https_sync() -> bytes:
-    """Fetch a page over verified HTTPS in one blocking call."""
+    """Fetch over HTTPS: a page, verified, in one blocking call."""
     return fetch(SECURE_PAGE, UPSTREAM_CA)
 
 
 async def network_https_async() -> bytes:
-    """Fetch a page over verified HTTPS, awaited."""
+    """Fetch over HTTPS: a page, verified, awaited."""
     return await afetch(SECURE_PAGE, UPSTREAM_CA)

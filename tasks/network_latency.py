@@ -11,20 +11,20 @@ PAGE_100MS = f"{UPSTREAM_HTTP}/wait?seconds=0.1&page=page.html"
 
 
 def network_sync_20ms() -> bytes:
-    """Fetch a page over HTTP from a service that takes 20 ms, in one blocking call."""
+    """Fetch over HTTP: a page from a service that takes 20 ms, in one blocking call."""
     return fetch(PAGE_20MS)
 
 
 async def network_async_20ms() -> bytes:
-    """Fetch a page over HTTP from a service that takes 20 ms, awaited."""
+    """Fetch over HTTP: a page from a service that takes 20 ms, awaited."""
     return await afetch(PAGE_20MS)
 
 
 def network_sync_100ms() -> bytes:
-    """Fetch a page over HTTP from a service that takes 100 ms, in one blocking call."""
+    """Fetch over HTTP: a page from a service that takes 100 ms, in one blocking call."""
     return fetch(PAGE_100MS)
 
 
 async def network_async_100ms() -> bytes:
-    """Fetch a page over HTTP from a service that takes 100 ms, awaited."""
+    """Fetch over HTTP: a page from a service that takes 100 ms, awaited."""
     return await afetch(PAGE_100MS)

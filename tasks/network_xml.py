@@ -11,10 +11,10 @@ SECURE_FEED = f"{UPSTREAM_HTTPS}/feed.xml"
 
 
 def network_https_cpu_bound_sync() -> bytes:
-    """Fetch a feed over verified HTTPS, then parse it with feedparser, in one blocking call."""
+    """Fetch, parse in Python: a feed over verified HTTPS, by feedparser, in one blocking call."""
     return parse(fetch(SECURE_FEED, UPSTREAM_CA))
 
 
 async def network_https_cpu_bound_async() -> bytes:
-    """Fetch a feed over verified HTTPS, awaited; parse it with feedparser on the event loop."""
+    """Fetch, parse in Python: a feed over verified HTTPS, awaited; by feedparser on the event loop."""
     return parse(await afetch(SECURE_FEED, UPSTREAM_CA))

@@ -4,5 +4,5 @@ from __future__ import annotations
 
 
 def noop_sync() -> bytes:
-    """Return at once, to measure the strategy's own overhead."""
+    """Return at once: measures the strategy's own overhead."""
     return b"ok"

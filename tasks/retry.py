@@ -12,5 +12,5 @@ SECURE_FLAKY = f"{UPSTREAM_HTTPS}/flaky"
 
 @retry_transient
 async def network_https_async_retry() -> bytes:
-    """Fetch a page over verified HTTPS, awaited, retried while the upstream returns 500."""
+    """Fetch and retry: a page over verified HTTPS, awaited, while the upstream returns 500."""
     return await afetch(SECURE_FLAKY, UPSTREAM_CA)

@@ -9,7 +9,7 @@ HASHES = 50  # of 1 MB in one task: 0.03 s on a CPU with SHA instructions, else 
 
 
 def sha256_sync() -> bytes:
-    """Hash 1 MB with SHA-256 fifty times, in C, which releases the GIL."""
+    """Hash in C: 1 MB by SHA-256, fifty times, which releases the GIL."""
     for _ in range(HASHES):
         found = hashlib.sha256(DATA)
     return found.hexdigest().encode()

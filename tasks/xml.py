@@ -7,5 +7,5 @@ from offload.tasks._feedparser import parse
 
 
 def xml_feedparser_sync() -> bytes:
-    """Parse a feed with feedparser, in Python, which holds the GIL."""
+    """Parse in Python: a feed by feedparser, which holds the GIL."""
     return parse(FEED.read_bytes())

@@ -7,5 +7,5 @@ from offload.tasks._feed import FEED
 
 
 def xml_etree_sync() -> bytes:
-    """Parse a feed with xml.etree, in C, which holds the GIL."""
+    """Parse in C: a feed by xml.etree, which holds the GIL."""
     return parse(FEED.read_bytes())

@@ -7,5 +7,5 @@ from offload.tasks._lxml import parse
 
 
 def xml_lxml_sync() -> bytes:
-    """Parse a feed with lxml, in C, which releases the GIL part of the time."""
+    """Parse in C: a feed by lxml, which releases the GIL part of the time."""
     return parse(FEED.read_bytes())

@@ -79,7 +79,7 @@ def test_the_plan_has_pairs_of_each_task_with_itself_and_half_as_many_of_a_known
         method_check.KNOWN: 30,
     }
     assert all(block.pairs == (block.cases,) for block in plan.blocks)
-    assert (plan.quick, plan.driver, plan.design.last) == (True, None, 7)
+    assert (plan.quick, plan.driver, plan.counts[-1]) == (True, None, 7)
     assert len(method_check.blocks_plan(2).blocks) == 3
     assert method_check.blocks_plan(0).blocks == ()
 

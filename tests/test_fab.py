@@ -161,7 +161,7 @@ def test_load_tests_add_up_to_a_comparison() -> None:
             fab("run_load_test:time=0.5,users=2,driver=builtin")
     text = (journal.RESULTS / "results.txt").read_text()
     assert "GIL effects" in text
-    assert len(json.loads(fab_here("report:format=json").stdout)) == 2
+    assert len(json.loads(fab_here("report:format=json").stdout)["rows"]) == 2
 
 
 def test_results_that_cannot_be_written_are_one_line(

@@ -12,8 +12,9 @@ from offload.registry import catalog, places
 from tests import ROOT
 
 PACKAGE = places.PACKAGE
-BASE = {"errors", "files", "flags", "prctl", "registry"}
+BASE = {"cores", "errors", "files", "flags", "prctl", "registry"}
 MAY_IMPORT = {
+    "cores": set(),
     "flags": set(),
     "errors": {"flags"},
     "files": set(),

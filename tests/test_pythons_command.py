@@ -34,7 +34,7 @@ def begun(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 @pytest.fixture
 def project(a_copy: Path) -> Path:
-    (a_copy / "suites" / "mine.py").write_text(GOOD)
+    (a_copy / "src" / "offload" / "suites" / "mine.py").write_text(GOOD)
     return a_copy
 
 
@@ -50,7 +50,7 @@ def test_every_row_is_run_in_every_python_that_is_here() -> None:
     run = subprocess.Popen([FAB, words], cwd=ROOT, stdout=-3, stderr=-1)
     try:
         assert read_line(run.stderr).startswith(LEFT_OUT)
-        assert read_line(run.stderr).startswith("28 rows: visits with builtin")
+        assert read_line(run.stderr).startswith("28 rows: rounds of short loads by builtin")
     finally:
         run.send_signal(signal.SIGINT)
         _, rest = run.communicate(timeout=20)
@@ -71,10 +71,10 @@ def test_the_rows_of_a_python_have_its_figures(project: Path, begun: Path) -> No
     said = fab(words, cwd=project, timeout=580)
     assert said.returncode == 0, said.stderr
     assert said.stderr.startswith(LEFT_OUT)
-    rows = json.loads(said.stdout)
+    rows = json.loads(said.stdout)["rows"]
     commands = [f"fab run_server:{server},noop_sync,python=own" for server in (2, 3)]
     assert [row["command"] for row in rows] == commands
-    assert all(row["rate"] > 0 and row["visits"] >= 3 for row in rows)
+    assert all(row["rate"] > 0 and row["rounds"] >= 3 for row in rows)
     assert begun.read_text().count(" noop_sync ") >= 2 * 4  # a long run and three visits each
     records = journal.read(journal.newest())
     assert {record.server.interpreter["python"] for record in records} == {sys.version.split()[0]}

@@ -11,11 +11,14 @@ import docutils.nodes
 import pytest
 
 from offload.bench.records import journal
+from offload.reports import results_json
 from tests import ROOT
 from tests.commands import fab_here
 
 EXAMPLES = sorted(path.parent.name for path in (ROOT / "results").glob("*/run.json"))
-HEAD = ["Task", "Users", "Rate"]
+HEAD = ["Server,task", "Users", "Rate"]
+WIDE = 100
+SCHEMA = json.loads(results_json.SCHEMA.read_text())
 
 Table = list[list[str]]
 
@@ -49,8 +52,8 @@ def parsed(text: str) -> docutils.nodes.document:
 
 def has_the_rate(line: list[str], row: dict[str, Any]) -> bool:
     """Whether a line of the table says the rate that JSON has, or that there is none."""
-    if row["rate"] is None:
-        return line[2].startswith("not ")
+    if row["rate"] is None or line[2].startswith("not "):
+        return row["rate"] is None and line[2].startswith("not ")
     return float(line[2].split()[0]) == pytest.approx(row["rate"], rel=0.005)
 
 
@@ -60,24 +63,65 @@ def test_there_are_committed_runs() -> None:
 
 @pytest.mark.parametrize("run", EXAMPLES)
 def test_rst_is_valid_and_its_tables_have_every_row(run: str) -> None:
-    rows = json.loads(reported(run, "json"))
+    rows = json.loads(reported(run, "json"))["rows"]
     shown = [table for table in tables(parsed(reported(run, "rst"))) if table[0][:3] == HEAD]
-    lines = [line for _, *body in shown for line in body]
+    body = [line for _, *lines in shown for line in lines]
+    lines = [line for line in body if len(line) > 1]  # the others are details of a row
     assert len(lines) == len(rows) > 0
+    assert len(body) == len(lines) + sum(bool(row["request"]) for row in rows)
+    cases = [f"{row['server']},{row['task']}" for row in rows]
     for line in lines:
-        assert len(line) == len(shown[0][0])
-        command, _, request = line[0].partition("  ")
-        own = [row for row in rows if [row["command"], str(row["users"])] == [command, line[1]]]
-        own = [row for row in own if bool(row["request"]) is bool(request)]
+        own = [row for case, row in zip(cases, rows, strict=True) if line[0].startswith(case)]
+        own = [row for row in own if line[1] == str(row["users"])]
         assert any(has_the_rate(line, row) for row in own), line
-    commands = [row["command"] for row in rows]
-    assert Counter(line[0].partition("  ")[0] for line in lines) == Counter(commands)
+    shown_cases = Counter(",".join(line[0].split(",")[:2]) for line in lines)
+    assert shown_cases == Counter(cases)
 
 
 @pytest.mark.parametrize("run", EXAMPLES)
 def test_rst_and_text_say_the_same(run: str) -> None:
     words = [
-        [word for word in reported(run, form).replace("``", "").split() if word.strip("=-")]
+        [word for word in reported(run, form).replace("``", "").split() if word.strip("=-|")]
         for form in ("rst", "text")
     ]
     assert words[0] == words[1]
+
+
+@pytest.mark.parametrize("form", ["text", "rst"])
+@pytest.mark.parametrize("run", EXAMPLES)
+def test_no_line_of_a_report_is_wider_than_a_terminal(run: str, form: str) -> None:
+    lines = reported(run, form).splitlines()
+    assert len(lines) >= 15
+    assert [line for line in lines if len(line) > WIDE] == []
+
+
+@pytest.mark.parametrize("run", EXAMPLES)
+def test_wide_has_every_column(run: str) -> None:
+    printed = fab_here(f"report:{run},wide=yes").stdout
+    assert all(name in printed for name in ("Availability", "Overflows", "Loop lag", "Ceiling"))
+    rows = json.loads(reported(run, "json"))["rows"]
+    assert sum(line.startswith("fab run_server:") for line in printed.splitlines()) == len(rows)
+
+
+@pytest.mark.parametrize("run", EXAMPLES)
+def test_json_is_by_its_schema(run: str) -> None:
+    jsonschema = pytest.importorskip("jsonschema")
+    jsonschema.Draft202012Validator.check_schema(SCHEMA)
+    jsonschema.validate(json.loads(reported(run, "json")), SCHEMA)
+
+
+def test_json_has_the_effect_of_each_task_that_was_measured_in_threads_and_processes() -> None:
+    found = json.loads(reported("example-tornado", "json"))
+    effects = {effect["task"]: effect for effect in found["effects"]}
+    both = [
+        {row["task"] for row in found["rows"] if row["server"] == server and row["rate"]}
+        for server in ("threads", "processes")
+    ]
+    assert effects.keys() == both[0] & both[1] >= {"sleep_sync"}
+    assert len(found["effects"]) == len(effects)
+    assert all((e["one"], e["other"]) == ("threads", "processes") for e in effects.values())
+    slow = effects["network_https_cpu_bound_sync"]
+    assert 3.5 < slow["ratio_low"] < slow["ratio"] < slow["ratio_high"] < 4.7
+    assert (slow["verdict"], slow["rounds"]) == ("faster", 3)
+    assert effects["sleep_sync"]["verdict"] == "same"
+    assert found["machine"]["cores"] == 4

@@ -56,8 +56,9 @@ def test_the_wheel_holds_the_package_with_servers_tasks_and_data(wheels: list[Pa
         for part in parts
         for path in part.rglob("*.py")
     }
-    data = {"requirements.txt", "requirements-suites.txt", "upstream/www/feed.xml"}
-    assert names == sources | {f"offload/{name}" for name in {*data, "upstream/www/page.html"}}
+    data = {"requirements.txt", "requirements-suites.txt", "reports/results.schema.json"}
+    data |= {"upstream/www/feed.xml", "upstream/www/page.html"}
+    assert names == sources | {f"offload/{name}" for name in data}
 
 
 @pytest.fixture(scope="module")

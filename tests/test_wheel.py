@@ -103,6 +103,7 @@ def test_the_wheel_passes_its_own_tests(empty: Path, tmp_path: Path) -> None:
     for name in ("pyproject.toml", "README.rst"):
         shutil.copy(SOURCE / name, tmp_path)
     command = [str(empty), "-m", "pytest", "tests", "-p", "no:cacheprovider"]
+    command += ["-m", "not timing"]  # they run alone, in the second part of make test
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=600, cwd=tmp_path, env=environment()
     )

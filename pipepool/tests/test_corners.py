@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import importlib
 import os
 import signal
 import sys
@@ -11,6 +12,7 @@ import time
 from fractions import Fraction
 from multiprocessing import get_context, resource_sharer
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -31,6 +33,37 @@ def test_results_are_not_held_while_a_task_runs_longer_than_expected() -> None:
         assert [task.done() for task in short] == [True] * 4
         assert not long.done() or isinstance(long.exception(), TimeoutError)
         assert await asyncio.gather(*short) == [0.0] * 4  # none is lost with the worker
+        with pytest.raises(TimeoutError):
+            await long
+
+    in_pool(test, 1)
+
+
+@pytest.mark.parametrize("what", ["module", "argument", "result", "exception"])
+def test_results_are_not_held_while_a_value_is_loaded_or_pickled(
+    what: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flag = tmp_path / "is_slow"
+    code = f"import pathlib, time\nif pathlib.Path({str(flag)!r}).exists(): time.sleep(10)\n"
+    (tmp_path / "slow_module.py").write_text(code + "def function(): pass\n")
+    monkeypatch.syspath_prepend(tmp_path)
+    slow: dict[str, tuple[Any, ...]] = {
+        "module": (importlib.import_module("slow_module").function,),
+        "argument": (calls.same, calls.Slow(to_load=10)),
+        "result": (calls.slow_to_pickle, 10),
+        "exception": (calls.fail_slowly, True),
+    }
+    flag.touch()  # from now on the import is slow
+
+    async def test(pool: PipePool) -> None:
+        for _ in range(100):  # the first runs may be slow: after them, results are sent at once
+            await pool.run(calls.same, 1)
+            await pool.run(calls.slow_to_pickle, 0)
+            await pool.run(calls.fail_slowly, False)
+        assume_short(pool._scheduler, calls.same, slow[what][0])
+        short = [asyncio.ensure_future(pool.run(calls.same, n)) for n in range(4)]
+        long = asyncio.ensure_future(pool.run(*slow[what], timeout=0.5))
+        assert await asyncio.gather(*short) == [*range(4)]  # none is lost with the worker
         with pytest.raises(TimeoutError):
             await long
 

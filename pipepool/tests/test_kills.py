@@ -56,8 +56,11 @@ def test_no_call_waits_behind_a_long_one_after_tasks_were_revoked() -> None:
         assert not busy.done()
 
 
-def test_a_kill_waits_for_the_results_of_tasks_before(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(scheduler, "FLUSH_TIMEOUT", 10.0)
+@pytest.mark.parametrize(("limit", "stall"), [(10.0, 0.05), (scheduler.FLUSH_TIMEOUT, 0.3)])
+def test_a_kill_waits_for_the_results_of_tasks_before(
+    limit: float, stall: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(scheduler, "FLUSH_TIMEOUT", limit)
 
     async def test(pool: PipePool) -> None:
         assume_short(pool._scheduler, calls.add, calls.sleep)
@@ -75,7 +78,7 @@ def test_a_kill_waits_for_the_results_of_tasks_before(monkeypatch: pytest.Monkey
         await wait_for(lambda: connection.sequence == last)
         await wait_for(lambda: connection.status[RUNNING] == connection.sequence)
         long.cancel()
-        await asyncio.sleep(0.05)
+        await asyncio.sleep(stall)
         fork_server.resume()
         assert await asyncio.gather(first, *short) == [1] * 4
         await wait_for(lambda: pool.stats().killed == 1)

@@ -15,15 +15,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from pipepool import PipePool, QueueFull, protocol, scheduler
+from pipepool import BrokenWorker, PipeExecutor, PipePool, QueueFull, protocol, scheduler
 from pipepool.exceptions import RemoteError, RemoteTraceback
 from pipepool.protocol import load_exception
 from pipepool.scheduler import BUDGET, Accounting, Queue
 from pipepool.worker_connection import DEFAULTS, Function, Functions, Options, Task
 from pool_tests import calls
-from pool_tests.helpers import examples, in_pool, wait_for
+from pool_tests.helpers import LIMIT, examples, in_pool, wait_for, wait_until
 
-STEP = st.sampled_from(["add", "put_back", "pop", "forget", "head", "clear"])
+STEP = st.sampled_from(["add", "put_back", "pop", "forget", "head"])
 
 
 def task(future: Any = None, **options: Any) -> Task:
@@ -51,9 +51,6 @@ def test_a_queue_is_a_list_sorted_by_age_without_ended_tasks(steps: list[tuple[s
             taken.append(model.pop(0))
             assert queue.head() is taken[-1]
             queue.pop()
-        elif step == "clear":
-            assert queue.clear() == model
-            model.clear()
         assert queue.head() is (model[0] if model else None)
         assert (len(queue), list(queue), bool(queue)) == (len(model), model, bool(model))
 
@@ -270,6 +267,48 @@ def test_a_timeout_counts_from_the_start_of_the_task_and_not_from_sending_it() -
     in_pool(test, 1)
 
 
+@pytest.mark.parametrize(
+    ("timeout", "queue_timeout"),
+    [(None, 0.0), (None, 0.1), (0.01, 3.0), (0.3, 0.5), (0.9, 0.1), (0.9, None), (5.0, None)],
+)
+def test_a_task_that_a_stopped_worker_does_not_start_fails_2_s_after_its_limit(
+    timeout: float | None, queue_timeout: float | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The checks run on a clock that is set to the time of the next check."""
+    limits = [each for each in (timeout, queue_timeout) if each is not None]
+    delays: list[tuple[float, int]] = []
+
+    async def test(pool: PipePool) -> None:
+        engine = pool._scheduler
+        assert engine is not None
+        [connection] = engine.manager.open
+        assert connection.pid is not None
+        os.kill(connection.pid, signal.SIGSTOP)
+        monkeypatch.setattr(
+            engine, "_check_later", lambda _, seconds, seen=-1: delays.append((seconds, seen))
+        )
+        future = asyncio.ensure_future(
+            pool.run(calls.add, 1, timeout=timeout, queue_timeout=queue_timeout)
+        )
+        await wait_for(lambda: delays)
+        [task] = connection.tasks.values()
+        now = task.sent
+        monkeypatch.setattr(scheduler, "monotonic_ns", lambda: now)
+        for _ in range(500):
+            seconds, seen = delays.pop()
+            now += int(seconds * 1e9) + 1000
+            engine._check_times(task, seen)
+            if task.is_ended:
+                break
+        monkeypatch.undo()
+        assert (now - task.sent) / 1e9 <= min(limits) + 2.001  # s
+        with pytest.raises(TimeoutError, match="did not start the task"):
+            await future
+        await wait_for(lambda: pool.stats().restarts == 1)
+
+    in_pool(test, 1)
+
+
 def test_tasks_that_a_worker_skipped_are_all_sent_again() -> None:
     async def test(pool: PipePool) -> None:
         scheduler = pool._scheduler
@@ -342,6 +381,35 @@ def test_a_metrics_callback_sees_the_counts_of_the_moment() -> None:
     in_pool(test, 1, metrics=lambda _: running.append(pools[0].stats().running))
 
 
+def test_stats_count_each_task_once_at_any_moment() -> None:
+    """After a timeout its task is in `failed` only; in `close(0)` the sum does not change."""
+    sums: list[int] = []
+    waiting: list[tuple[int, int]] = []
+
+    def observe(_: object) -> None:
+        if pools:
+            stats = pools[0].stats()
+            sums.append(stats.queued + stats.running + stats.done + stats.failed + stats.cancelled)
+            waiting.append((stats.queued, stats.running))
+
+    async def test(pool: PipePool) -> None:
+        with pytest.raises(TimeoutError):
+            await pool.run(calls.sleep, 20, timeout=0.05)
+        stats = pool.stats()
+        assert (stats.queued, stats.running, stats.failed) == (0, 0, 1)
+        tasks = [asyncio.ensure_future(pool.run(calls.sleep, 20)) for _ in range(4)]
+        await wait_for(lambda: (pool.stats().queued, pool.stats().running) == (2, 2))
+        pools.append(pool)
+        await pool.close(0)
+        assert sums == [5] * 4
+        assert waiting == [(1, 2), (0, 2), (0, 1), (0, 0)]
+        await asyncio.wait(tasks)
+        assert all(isinstance(each.exception(), BrokenWorker) for each in tasks)
+
+    pools: list[PipePool] = []
+    in_pool(test, 2, metrics=observe)
+
+
 def test_an_unexpected_result_loses_no_other_result_of_its_frame() -> None:
     async def test(pool: PipePool) -> None:
         scheduler = pool._scheduler
@@ -389,29 +457,47 @@ def test_a_rejected_task_does_not_search_the_queue_without_need(
 
     def search(queue: Queue) -> Iterator[Task]:
         searches.append(1)
-        now[0] += 1000
         return (each for each in queue._tasks if not each.is_ended)
 
-    async def test(pool: PipePool) -> None:
-        assert pool._scheduler is not None
-        busy = [asyncio.ensure_future(pool.run(calls.sleep, 0.5)) for _ in range(4)]
-        await wait_for(lambda: pool.stats().queued == 3)
+    with PipeExecutor(1, max_queue=3) as executor:
+        tasks = [executor.submit(calls.sleep, 0.5)]
+        assert wait_until(tasks[0].running)
+        tasks += [executor.submit(calls.add, 1) for _ in range(3)]
         monkeypatch.setattr(Queue, "__iter__", search)
         for _ in range(10):
-            with pytest.raises(QueueFull):
-                await pool.run(calls.add, 1)
-        assert not searches  # the futures of a PipePool leave the queue by themselves
-        monkeypatch.setattr(pool._scheduler, "_claim", lambda future: not future.cancelled())
-        monkeypatch.setattr(scheduler, "monotonic_ns", lambda: now[0])
-        for _ in range(30):
-            now[0] += 1000
-            with pytest.raises(QueueFull):
-                await pool.run(calls.add, 1)
-        assert 3 <= len(searches) <= 6  # in a tenth of the time
+            assert isinstance(executor.submit(calls.add, 1).exception(LIMIT), QueueFull)
+        assert not searches
+        assert tasks[2].cancel()
+        last = executor.submit(calls.add, 1)  # in the place of the cancelled one
+        for _ in range(10):
+            assert isinstance(executor.submit(calls.add, 1).exception(LIMIT), QueueFull)
+        assert len(searches) == 1
         monkeypatch.undo()
-        await asyncio.gather(*busy)
+        assert last.result(LIMIT) == 1
 
-    now = [10**18]
+
+@pytest.mark.parametrize("first", [1, 2])
+def test_cancelled_calls_of_an_executor_leave_room_at_once(first: int) -> None:
+    with PipeExecutor(1, max_queue=1000) as executor:
+        tasks = [executor.submit(calls.sleep, 0.5)]
+        assert wait_until(tasks[0].running)
+        tasks += [executor.submit(calls.add, 1) for _ in range(1000)]
+        for _ in range(3):
+            assert isinstance(executor.submit(calls.add, 1).exception(LIMIT), QueueFull)
+        assert all(each.cancel() for each in tasks[first:])  # with 2 the oldest still waits
+        assert executor.submit(calls.add, 1).result(LIMIT) == 1
+
+
+def test_cancelled_calls_of_a_pool_leave_room_at_once() -> None:
+    async def test(pool: PipePool) -> None:
+        tasks = [asyncio.ensure_future(pool.run(calls.sleep, 0.2)) for _ in range(4)]
+        await wait_for(lambda: pool.stats().queued == 3)
+        for each in tasks[1:]:
+            each.cancel()
+        assert await pool.run(calls.add, 1) == 1  # in the same iteration of the loop
+        assert pool.stats().cancelled == 3
+        await tasks[0]
+
     in_pool(test, 1, max_queue=3)
 
 

@@ -31,6 +31,7 @@ class Pool(Machine):
     always = (
         known.queue_length_is_its_number_of_tasks,
         known.counts_match_the_tasks_of_the_workers,
+        known.stats_count_each_task_once,
         known.only_active_workers_are_open,
         known.load_is_the_sum_of_task_costs,
         known.open_workers_without_tasks_are_idle,

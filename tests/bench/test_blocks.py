@@ -58,10 +58,10 @@ def test_a_pair_that_a_split_takes_apart_has_a_block_of_its_own() -> None:
     assert all(len(block.cases) <= MOST for block in found)
 
 
-def test_cases_whose_memory_is_claimed_are_measured_alone_once_more() -> None:
+def test_cases_that_are_compared_by_memory_have_a_block_more_in_which_they_run_apart() -> None:
     away = Case("sync", "noop_sync")
-    found = form(NOOPS, alone=[NOOPS[1], NOOPS[1], away])
-    assert found == (Block((0, 1)), Block((1,)))
+    found = form(NOOPS, apart=[(NOOPS[0], NOOPS[1]), (NOOPS[0], NOOPS[1]), (NOOPS[0], away)])
+    assert found == (Block((0, 1)), Block((0, 1), ((0, 1),), apart=True))
 
 
 def test_a_case_on_another_python_is_another_case() -> None:

@@ -33,6 +33,7 @@ class Server:
 
     answers: ClassVar[dict[str, bytes]] = {
         "/": LENGTH + b"hello",
+        "/wrong": LENGTH + b"error",
         "/404": b"HTTP/1.1 404 Not Found\r\nContent-Length: 5\r\n\r\nhello",
         "/500": b"HTTP/1.1 500 Oops\r\nContent-Length: 5\r\n\r\nhello",
         "/204": b"HTTP/1.1 204 No Content\r\n\r\n",
@@ -150,6 +151,13 @@ class Server:
                 await asyncio.sleep(0.02)
         elif path == "/alternate":
             writer.write(self.answers["/" if self.requests[path] % 2 else "/500"])
+        elif path == "/sometimes-wrong":
+            writer.write(self.answers["/" if self.requests[path] % 4 else "/wrong"])
+        elif path == "/in-pieces":
+            for piece in (LENGTH, b"he", b"llo" if self.requests[path] % 4 else b"art"):
+                writer.write(piece)
+                await writer.drain()
+                await asyncio.sleep(0.005)
         elif path == "/first":
             writer.write(self.answers["/"])
         elif path == "/pool":

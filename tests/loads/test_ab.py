@@ -11,7 +11,7 @@ import pytest
 from offload import loads
 from offload.errors import MachineError, UsageError
 from offload.flags import Flag
-from offload.loads import Arrivals, Load, LoadResult
+from offload.loads import Arrivals, Load, LoadResult, Message
 from offload.loads.ab import command, parse
 from tests.loads.conftest import Server
 
@@ -72,7 +72,7 @@ def test_the_words_are_those_of_the_load() -> None:
 
 
 def test_a_body_is_posted_as_what_it_looks_like() -> None:
-    asked = command(replace(LOAD, method="POST", body='{"a": 1}'))
+    asked = command(replace(LOAD, message=Message("POST", '{"a": 1}')))
     assert asked.argv[-5:-1] == ("-p", "{folder}/body", "-T", "application/json")
     assert asked.files == {"body": '{"a": 1}'}
 

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+import threading
+from array import array
 from dataclasses import replace
 from pathlib import Path
 
@@ -12,6 +14,7 @@ import trustme
 
 from offload.loads import Load
 from offload.loads.builtin import parse
+from offload.loads.engine.closed_loop import ClosedLoop
 from offload.loads.engine.samples import Samples
 from offload.loads.engine.summary import CountedTime, quantile, summary
 from tests.loads.conftest import SLOT_S, Server, run_here
@@ -79,8 +82,30 @@ def test_a_closed_port_is_refused_and_the_load_gives_up() -> None:
         closed.bind(("127.0.0.1", 0))
         load = Load(f"http://127.0.0.1:{closed.getsockname()[1]}/", users=2, seconds=20)
         measured = run_here(load)
-    assert measured.figures.failed["refused"] == 1000
-    assert "stopped after" in (measured.problem or "")
+    refused = measured.figures.failed["refused"] or 0
+    assert refused >= 1000
+    assert measured.problem == f"builtin stopped after {refused} consecutive failures (refused)"
+    assert 2.0 <= (measured.figures.elapsed_s or 0) < 15
+
+
+def test_a_server_that_refuses_for_a_moment_does_not_end_the_load() -> None:
+    with socket.socket() as late:
+        late.bind(("127.0.0.1", 0))
+        threading.Timer(0.6, late.listen).start()  # until then it refuses
+        load = Load(f"http://127.0.0.1:{late.getsockname()[1]}/", users=2, seconds=1.0)
+        measured = run_here(load)
+    assert (measured.figures.failed["refused"] or 0) > 1000
+    assert measured.problem is None
+
+
+@pytest.mark.parametrize(("users", "failures"), [(2, 1000), (1000, 4000)])
+def test_a_batch_of_all_users_that_fails_does_not_end_the_load(users: int, failures: int) -> None:
+    clients = ClosedLoop(Load("http://127.0.0.1/", users=users))
+    for number in range(1, failures):
+        clients.fail("refused", 0.0, 10.0 * number / failures)
+    assert not clients.stopped
+    clients.fail("refused", 0.0, 10.0)
+    assert clients.stopped
 
 
 def test_every_request_the_server_saw_is_in_the_sum(server: Server) -> None:
@@ -146,6 +171,31 @@ def test_a_load_without_answers_has_no_times_rather_than_zeros() -> None:
     measured = summary(Load("http://127.0.0.1/"), CountedTime(0.0, 1.0, is_own=False), [seen])
     assert (measured.figures.response.mean_s, measured.figures.response.p99_s) == (None, None)
     assert (measured.figures.rate, measured.figures.availability) == (0.0, 0.0)
+
+
+def test_a_request_that_timed_out_belongs_in_the_quantiles() -> None:
+    """97 requests of 1 s and 3 without an answer in 30 s: the p99 is at least 30 s, not 1 s."""
+    times = array("d", range(97))
+    seen = Samples(
+        started=times,
+        sent=times,
+        ended=array("d", (t + 1.0 for t in times)),
+        failed=[("timeout", 10.0, 40.02)] * 3 + [("5xx", 10.0, 10.1)],
+    )
+    window = CountedTime(0.0, 100.0, is_own=False)
+    response = summary(Load("http://127.0.0.1/"), window, [seen]).figures.response
+    assert (response.p50_s, response.p95_s, response.p99_s, response.max_s) == (1.0, 1.0, 30, 30)
+    assert (response.mean_s, response.at_least_s) == (1.0, 30.0)  # the mean is of the answers
+    assert sum((response.histogram or {}).values()) == 100
+    seen.failed.clear()
+    response = summary(Load("http://127.0.0.1/"), window, [seen]).figures.response
+    assert (response.p99_s, response.at_least_s) == (1.0, None)
+
+
+def test_a_load_of_timeouts_alone_has_quantiles_and_no_mean(server: Server) -> None:
+    load = asked(server, "/hang", requests=None, seconds=1.5, timeout=1.0)
+    response = run_here(load).figures.response
+    assert (response.mean_s, response.p50_s, response.at_least_s) == (None, 1.0, 1.0)
 
 
 def test_no_result_is_a_problem_with_the_tools_last_words() -> None:

@@ -11,7 +11,7 @@ import pytest
 from offload import loads
 from offload.errors import UsageError
 from offload.flags import Flag
-from offload.loads import Arrivals, Load, LoadResult, Window
+from offload.loads import Arrivals, Load, LoadResult, Message, Window
 from offload.loads.h2load import command, parse
 from tests.loads.conftest import Server
 
@@ -124,6 +124,8 @@ def test_the_real_h2load_agrees_with_what_was_recorded(
 @pytest.mark.suites
 def test_a_body_is_sent_by_its_method(server: Server) -> None:
     before = len(server.bodies)
-    loads.run(replace(LOAD, url=server.url("/"), requests=3, method="PUT", body="{}"), "h2load")
+    loads.run(
+        replace(LOAD, url=server.url("/"), requests=3, message=Message("PUT", "{}")), "h2load"
+    )
     assert server.bodies[before:] == [b"{}"] * 3
     assert server.heads[-1].startswith(b"PUT / ")

@@ -10,7 +10,7 @@ import pytest
 
 from offload import loads
 from offload.errors import MachineError, UsageError
-from offload.loads import Load, LoadResult, _preflight
+from offload.loads import Load, LoadResult, Message, _preflight
 from offload.loads.locust import command, parse
 from tests.loads.conftest import Server
 
@@ -75,7 +75,7 @@ def test_what_it_cannot_do_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
 @pytest.mark.suites
 def test_a_real_server_gets_a_body_by_its_method_on_kept_connections(server: Server) -> None:
     before, accepted = len(server.bodies), server.accepts["/"]
-    load = replace(LOAD, url=server.url("/"), method="POST", body='{"a": "ü"}')
+    load = replace(LOAD, url=server.url("/"), message=Message("POST", '{"a": "ü"}'))
     ran = loads.run(load, "locust")
     assert (ran.result.problem, ran.result.figures.availability) == (None, 1.0)
     assert (ran.version or "")[0].isdigit()

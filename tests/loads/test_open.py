@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import re
 import statistics
 import threading
 from collections.abc import Iterator
@@ -15,7 +16,7 @@ import pytest
 from offload import loads
 from offload.loads import Arrivals, Load, LoadResult, LoadRun, Window
 from offload.loads.engine.open_loop import arrivals
-from tests.loads.conftest import Server, run_here
+from tests.loads.conftest import SLOT_S, Server, run_here
 
 pytestmark = pytest.mark.server
 LOAD = Load("", users=20, seconds=1.0, arrivals=Arrivals(100.0), keep_alive=True, timeout=5.0)
@@ -68,6 +69,8 @@ def test_every_offer_is_counted_once_when_the_server_is_too_slow() -> None:
         n or 0 for n in got.figures.failed.values()
     )
     assert (got.figures.failed["timeout"] or 0) > 30
+    response = got.figures.response  # a timeout is noticed up to 0.1 s late
+    assert 1.0 == response.at_least_s <= (response.p99_s or 0) < 1.3
 
 
 def test_a_queue_that_times_out_at_once_does_not_end_the_load() -> None:
@@ -86,6 +89,33 @@ def test_waiting_for_a_connection_is_in_the_time(server: Server) -> None:
         sum(server.slots_s[slots:]) - 8 / 20
     )  # the ninth is asked for after 8 of 20 parts of 1 s
     assert least * 0.99 < (got.figures.response.max_s or 0) < 3 * least
+
+
+def test_the_wait_for_a_connection_is_told_from_the_servers_time() -> None:
+    """Nine arrivals in 0.4 s share one connection to a server that takes 0.14 s for each."""
+    with Server() as own:
+        got = measured(own, "/pool", users=1, arrivals=Arrivals(20.0), seconds=0.45)
+    response, [flag] = got.figures.response, got.notes
+    least = sum(own.slots_s[:8]) - 8 / 20  # the last one waits for eight others
+    assert least * 0.99 < (response.waited_max_s or 0) == response.waited_p99_s < 3 * least
+    assert (response.max_s or 0) > (response.waited_max_s or 0) + SLOT_S * 0.99
+    assert flag.kind == "connections"
+    assert re.match(
+        r"8 of 9 requests waited for one of 1 connections, the longest [\d.]+ s", str(flag.message)
+    )
+    assert "users" in flag.remedy
+
+
+def test_a_load_with_enough_connections_did_not_wait_for_them(server: Server) -> None:
+    got = measured(server, "/")
+    assert (got.figures.response.waited_max_s, got.notes) == (0.0, ())
+    assert measured(server, "/", arrivals=None).figures.response.waited_max_s is None
+
+
+def test_requests_that_never_got_a_connection_waited_until_their_timeout() -> None:
+    with Server() as own:
+        got = measured(own, "/hang", users=1, arrivals=Arrivals(50.0), seconds=0.5, timeout=0.5)
+    assert 0.5 <= (got.figures.response.waited_max_s or 0) < 1.5
 
 
 def test_a_connection_is_opened_only_when_none_is_idle(server: Server) -> None:

@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import importlib
 import sys
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from offload import loads
 from offload.errors import MachineError, UsageError
-from offload.loads import Arrivals, Command, Load, Window, _run, siege
+from offload.loads import Arrivals, Command, Figures, Load, LoadResult, Message, Window, _run, siege
 from tests.loads.conftest import Server
 
 HERE = "http://127.0.0.1/"
@@ -33,7 +35,7 @@ LOAD = Load("http://127.0.0.1:1/", users=1, seconds=0.1, timeout=0.1)
         (Load(HERE, seconds=float("nan")), "builtin", "seconds=nan"),
         (Load(HERE, seconds=None, requests=5, window=Window(1.0)), "builtin", "not requests="),
         (Load(HERE, users=2, processes=3), "builtin", "more than 2 users"),
-        (Load(HERE, method="HEAD"), "builtin", "choose from GET, POST"),
+        (Load(HERE, message=Message("HEAD")), "builtin", "choose from GET, POST"),
         (Load(HERE, ca="/nowhere"), "builtin", "is not a file"),
         (
             Load(HERE, window=Window(1.0)),
@@ -45,7 +47,7 @@ LOAD = Load("http://127.0.0.1:1/", users=1, seconds=0.1, timeout=0.1)
         (Load(HERE, arrivals=Arrivals(5.0), think=1.0), "builtin", "rate= is an open loop"),
         (Load(HERE, arrivals=Arrivals(5.0, "even")), "builtin", "choose from uniform, poisson"),
         (Load(HERE, think=1.0), "siege", "siege has no even think time"),
-        (Load(HERE, method="PUT"), "siege", "siege cannot send PUT"),
+        (Load(HERE, message=Message("PUT")), "siege", "siege cannot send PUT"),
     ],
 )
 def test_what_cannot_be_run_is_refused(load: Load, driver: str, message: str) -> None:
@@ -98,3 +100,44 @@ def test_a_tool_that_fails_leaves_its_words(monkeypatch: pytest.MonkeyPatch) -> 
 def test_the_tools_own_cpu_time_is_known(server: Server) -> None:
     ran = loads.run(Load(server.url("/"), users=2, seconds=0.3), "builtin")
     assert ran.driver_cpu_s is not None and 0 < ran.driver_cpu_s < 10
+
+
+@pytest.mark.parametrize(("threads", "share"), [(1, 1.0), (2, 0.5), (None, 0.25)])
+def test_how_busy_a_tool_was_is_of_the_cores_that_its_threads_can_use(
+    monkeypatch: pytest.MonkeyPatch, threads: int | None, share: float
+) -> None:
+    """A tool that used one core is saturated if it has one thread, however many cores there are."""
+    command = Command((sys.executable,), threads=threads)
+    figures = Figures(elapsed_s=0.6, completed=1)
+    monkeypatch.setattr(siege, "command", lambda load: command)
+    monkeypatch.setattr(siege, "parse", lambda *_: LoadResult(figures))
+    monkeypatch.setattr(siege, "TOOL", sys.executable)
+    monkeypatch.setattr(_run.cores, "available", lambda: 4)
+    monkeypatch.setattr(_run, "_wait_for_exit", lambda *_: 0.6)  # s of CPU
+    assert loads.run(replace(LOAD, users=25), "siege").driver_busy == pytest.approx(share)
+
+
+@pytest.mark.parametrize(
+    ("driver", "processes", "threads"),
+    [("siege", 1, None), ("ab", 1, 1), ("wrk", 2, 2), ("h2load", 2, 2), ("locust", 2, 2)],
+)
+def test_each_tool_names_its_threads(driver: str, processes: int, threads: int | None) -> None:
+    module = importlib.import_module(f"offload.loads.{driver}")
+    assert module.command(Load(HERE, users=3, processes=processes)).threads == threads
+
+
+def test_processes_that_share_a_core_are_busy_together(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(_run.cores, "available", lambda: 2)
+    shares = LoadResult(Figures(elapsed_s=1.0), driver_busy=0.5, driver_cpu_s=1.9)
+    command = Command((), threads=4)
+    assert _run.busy_share(command, Load(HERE), shares, 1.9) == 0.95
+    uneven = replace(shares, driver_busy=0.9, driver_cpu_s=1.0)
+    assert _run.busy_share(command, Load(HERE), uneven, 1.0) == 0.9
+
+
+def test_a_warm_up_is_part_of_the_time_in_which_a_tool_used_cpu() -> None:
+    load = Load(HERE, window=Window(warm=1.0))
+    result = LoadResult(Figures(elapsed_s=1.0))
+    assert _run.busy_share(Command((), threads=1), load, result, 1.0) == 0.5
+    short = LoadResult(Figures(elapsed_s=0.3))
+    assert _run.busy_share(Command((), threads=1), Load(HERE), short, 0.3) is None

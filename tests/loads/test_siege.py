@@ -11,7 +11,7 @@ import pytest
 
 from offload import loads
 from offload.flags import Flag
-from offload.loads import Load
+from offload.loads import Load, Message
 from offload.loads.siege import command, parse
 from tests.loads.conftest import Server
 
@@ -115,6 +115,13 @@ def test_every_setting_that_matters_is_in_its_own_file() -> None:
     assert made.argv[:6] == ("siege", "-R", "{folder}/siege.conf", "-b", "-c", "3")
 
 
+def test_a_batch_of_all_users_that_fails_does_not_end_it() -> None:
+    made = command(replace(LOAD, users=1000))
+    assert "failures = 4000" in made.files["siege.conf"].splitlines()
+    out, err = ((DATA / f"refused.{end}").read_text() for end in ("out", "err"))
+    assert parse(out, err, replace(LOAD, users=1000)).problem is None  # after 258 it went on
+
+
 def test_requests_are_shared_among_the_users() -> None:
     assert command(replace(LOAD, seconds=None, requests=100)).argv[-3:-1] == ("-r", "34")
 
@@ -137,7 +144,9 @@ def test_the_real_siege_agrees_with_what_was_recorded(
 @pytest.mark.parametrize("body", ['{"a b": "\u00fc"}', "a=1 2&b=x"])
 def test_a_body_is_posted_as_it_is(server: Server, driver: str, body: str) -> None:
     before = len(server.bodies)
-    load = replace(LOAD, url=server.url("/"), seconds=None, requests=6, method="POST", body=body)
+    load = replace(
+        LOAD, url=server.url("/"), seconds=None, requests=6, message=Message("POST", body)
+    )
     assert loads.run(load, driver).result.figures.completed == 6
     assert server.bodies[before:] == [body.encode()] * 6
     said = b"json" if body[0] == "{" else b"x-www-form-urlencoded"

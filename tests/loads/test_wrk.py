@@ -10,7 +10,8 @@ import pytest
 
 from offload import loads
 from offload.errors import UsageError
-from offload.loads import Load, LoadResult
+from offload.flags import Flag
+from offload.loads import Load, LoadResult, Message
 from offload.loads.wrk import command, parse
 from tests.loads.conftest import Server
 
@@ -53,9 +54,32 @@ def test_no_connection_is_a_problem() -> None:
 def test_the_words_are_those_of_the_load() -> None:
     asked = command(replace(LOAD, seconds=1.5, timeout=7))
     assert " ".join(asked.argv) == f"wrk -t 1 -c 3 -d 2s --timeout 7s {LOAD.url}"
-    posted = command(replace(LOAD, method="POST", body="a"))
+    posted = command(replace(LOAD, message=Message("POST", "a")))
     assert posted.argv[-3:] == ("-s", "{folder}/request.lua", LOAD.url)
     assert posted.files["request.lua"].splitlines()[1] == 'wrk.body = "\\097"'
+
+
+def test_connections_that_threads_cannot_divide_are_left_out() -> None:
+    """wrk divides connections by threads in integers: each of 2 threads opens 1 of 3."""
+    load = replace(LOAD, processes=2)
+    assert command(load).argv[:5] == ("wrk", "-t", "2", "-c", "2")
+    out = (DATA / "good.out").read_text()
+    found, all_three = parse(out, "", load), recorded("good")
+    assert found.notes == (Flag("users", "2 sent requests instead of 3"),)
+    assert all_three.notes == ()
+    for name in ("rate_quantum", "response"):
+        assert getattr(found.figures, name) != getattr(all_three.figures, name)
+    figures = found.figures
+    assert figures.response.mean_s == pytest.approx(2 / (figures.rate or 0))
+    assert figures.rate_quantum == pytest.approx(2 / (figures.completed or 0))
+
+
+@installed
+@pytest.mark.suites
+def test_it_opens_as_many_connections_as_it_says(server: Server) -> None:
+    before = server.accepts["/"]
+    loads.run(replace(LOAD, url=server.url("/"), users=5, processes=2), "wrk")
+    assert server.accepts["/"] - before == 4
 
 
 def test_what_it_cannot_do_is_refused() -> None:
@@ -68,7 +92,7 @@ def test_what_it_cannot_do_is_refused() -> None:
 def test_a_real_server_gets_a_body_by_its_method(server: Server) -> None:
     before = len(server.bodies)
     body = '{"a": "\\"ü\\\\"}'
-    load = replace(LOAD, url=server.url("/"), method="POST", body=body)
+    load = replace(LOAD, url=server.url("/"), message=Message("POST", body))
     ran = loads.run(load, "wrk")
     assert (ran.result.problem, ran.result.figures.availability) == (None, 1.0)
     assert (ran.version or "")[0].isdigit()

@@ -5,7 +5,7 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Any
 
-from offload.bench.records.record import VISIT, Record
+from offload.bench.records.record import WINDOW, Record
 from offload.reports.claims import capacity_checks
 from offload.reports.rows import rows
 from offload.suites import Case, Claim, requests_aiohttp
@@ -17,7 +17,7 @@ CLAIM = Claim("blocks", "", "", "", ONE, OTHER, 4.0, conditions="")
 
 
 def visits(case: Case, **changes: Any) -> list[Record]:
-    made = changed(new_record(case, "run", None), kind=VISIT, suite="requests_aiohttp", rate=6.5)
+    made = changed(new_record(case, "run", None), kind=WINDOW, suite="requests_aiohttp", rate=6.5)
     made = changed(made, **changes)
     return [changed(made, round=n) for n in (1, 2, 3)]
 

@@ -10,10 +10,11 @@ from typing import Any
 import pytest
 
 from offload.bench.experiments.gil_cost import GilCost
-from offload.bench.experiments.paired import Comparison
+from offload.bench.experiments.paired import ComparedCases
 from offload.bench.experiments.speed_up import SpeedUp
 from offload.bench.records import gil
-from offload.bench.records.record import VISIT
+from offload.bench.records.comparison import Comparison
+from offload.bench.records.record import WINDOW
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
 from offload.reports.gil import advice
@@ -28,7 +29,7 @@ RECORD = record_of(
     8,
     "fab run_server:3,xml",
     "2026-01-01T00:00:00",
-    kind=VISIT,
+    kind=WINDOW,
     completed=100,
     slots=4,
     task_s=4.0,
@@ -57,10 +58,11 @@ def cost(
     **changes: Any,
 ) -> GilCost:
     record = changed(RECORD, **changes)
-    pair = Comparison(
+    pair = ComparedCases(
         Case("threads", "noop_sync"),
         Case("processes", "noop_sync"),
-        said,
+        Comparison(said),
+        (None, None),
         (record,),
         Path("compare"),
     )
@@ -240,7 +242,7 @@ def test_an_import_that_turned_the_gil_on_is_said() -> None:
 def test_flags_of_the_visit_and_of_the_pairs_are_said_once_with_how_many_have_them() -> None:
     found = cost(flags=("others: 31% of the CPU: end them",))
     quiet = changed(RECORD, flags=())
-    found = replace(found, compared=replace(found.compared, records=(found.visit, quiet)))
-    expected = "others: 31% of the CPU: end them (2 of 3 records)"
+    found = replace(found, compared=replace(found.compared, records=(found.window, quiet)))
+    expected = "others: 31% of the CPU: end them (1 of 2 records)"
     assert gil_cost.text(found).splitlines()[-2] == expected
     assert json.loads(gil_cost.as_json(found))["flags"] == [expected]

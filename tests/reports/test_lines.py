@@ -4,16 +4,18 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from statistics import geometric_mean
 from typing import Any
 
 import pytest
 
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments import sweep
-from offload.bench.experiments.paired import Comparison
-from offload.bench.records.record import LONG, PAIR, TEST, VISIT
+from offload.bench.experiments.paired import ComparedCases
+from offload.bench.records.comparison import Comparison
+from offload.bench.records.record import LONG, TEST, WINDOW
 from offload.bench.stats import paired_test
-from offload.reports import comparison, json_rows, scaling_table, summary, warnings
+from offload.reports import comparison, json_rows, scaling_table, summary, warnings, wide
 from offload.reports.claims import capacity_checks, verdicts
 from offload.reports.rows import Row, rows
 from offload.suites import Case
@@ -36,15 +38,17 @@ def cells(line: str) -> list[str]:
     return [cell.strip() for cell in line.split("  ") if cell.strip()]
 
 
-def compared_by(*rates: tuple[float, float], **changes: Any) -> Comparison:
-    pairs = [changed(RECORD, kind=PAIR, rate=rate, **changes) for pair in rates for rate in pair]
+def compared_by(*rates: tuple[float, float], **changes: Any) -> ComparedCases:
+    made = [changed(RECORD, kind=WINDOW, rate=rate, **changes) for both in rates for rate in both]
     cases = Case("threads", "noop_sync"), Case("processes", "noop_sync")
-    return Comparison(*cases, paired_test.compare(rates), tuple(pairs), Path("/a"))
+    found = Comparison(paired_test.compare(rates))
+    means = [geometric_mean(own) for own in zip(*rates, strict=True)] or [None, None]
+    return ComparedCases(*cases, found, (means[0], means[1]), tuple(made), Path("/a"))
 
 
 def swept(*points: tuple[int, float]) -> sweep.Sweep:
     made = [
-        changed(RECORD, id=str(workers), kind=VISIT, round=n, workers=workers, rate=rate * spread)
+        changed(RECORD, id=str(workers), kind=WINDOW, round=n, workers=workers, rate=rate * spread)
         for workers, rate in points
         for n, spread in enumerate((0.999, 1.001))
     ]
@@ -54,21 +58,31 @@ def swept(*points: tuple[int, float]) -> sweep.Sweep:
 def test_a_row_of_the_summary_has_each_figure_in_its_column() -> None:
     found = rows([FULL, *visits(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)])
     head, _, line = summary.table(found).splitlines()
-    assert cells(head) == [*summary.HEAD[:3], "siege", *summary.HEAD[4:]]
+    assert cells(head) == [*summary.DEFINITIONS]
+    assert cells(line) == ["threads,xml", "25", "20.01 +-0.1 %", "2.50 s", "40.2 MiB", "46 %"]
+    head, _, line = wide.table(found).splitlines()
+    assert cells(head) == [*wide.HEAD[:3], "siege", *wide.HEAD[4:]]
     assert cells(line) == [
         *("fab run_server:3,xml", "25", "20.01 +-0.1 %", "10.00", "99.00 %", "2.50 s"),
-        *("40.2 MiB", "3 timeout", "24", "1.3 ms", "0.46", "pool 20.00 100%"),
+        *("40.2 MiB", "3 timeout", "24", "1.3 ms", "46 %", "pool 20.00 100%"),
     ]
 
 
 def test_a_row_of_what_is_not_known_is_of_dashes() -> None:
     bare = record_of("run", "threads", "xml", 25, "fab run_server:3,xml", "2026-01-01", kind=LONG)
     bare = changed(bare, rate=3.0)
-    head, _, line = summary.table([Row((), bare)]).splitlines()
+    assert cells(summary.table([Row((), bare)]).splitlines()[2]) == [
+        "threads,xml",
+        "25",
+        "3.00 once",
+    ]
+    head, _, line = wide.table([Row((), bare)]).splitlines()
     assert cells(head)[3] == "Published tool"
     assert cells(line)[1:] == ["25", "3.00 once", "3.00", *"--------"]
-    line = summary.table(rows([AWAY])).splitlines()[2]
+    line = wide.table(rows([AWAY])).splitlines()[2]
     assert cells(line)[1:] == ["25", "not available", *"---------"]
+    line = summary.table(rows([RECORD, changed(AWAY, task="json")])).splitlines()[3]
+    assert cells(line)[1:] == ["25", "not available", *"--"]
 
 
 @pytest.mark.parametrize(
@@ -83,7 +97,7 @@ def test_a_row_of_what_is_not_known_is_of_dashes() -> None:
 )
 def test_a_time_has_the_digits_that_are_known(seconds: float, shown: str) -> None:
     line = summary.table(rows([changed(RECORD, response_mean_s=seconds)])).splitlines()[2]
-    assert cells(line)[5] == shown
+    assert cells(line)[3] == shown
 
 
 @pytest.mark.parametrize(
@@ -96,17 +110,17 @@ def test_a_rate_has_four_digits(rate: float, shown: str) -> None:
 
 def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> None:
     long = changed(FULL, upstream={"kind": "nginx"})
-    measured, load, *rest = summary.conditions(rows([long, *visits(long, 20.0)])).splitlines()
+    measured, pools, load, *rest = summary.conditions(
+        rows([long, *visits(long, 20.0)])
+    ).splitlines()
     assert measured == "Measured 2026-01-01 00:00 UTC on a CPU, 4 cores, k, Python 3.11.7."
     assert load == "Load: builtin 4.0.7, siege 4.0.7; a connection a request."
-    assert rest == [
-        "Pools of 4 workers.",
-        "Network tasks fetched from nginx on the same machine.",
-    ]
+    assert pools == "Pools of 4 workers on 4 cores."
+    assert rest == ["Network tasks fetched from nginx on the same machine."]
     kept = rows([changed(long, keep_alive=True)])
-    assert summary.conditions(kept).splitlines()[1] == "Load: siege 4.0.7; connections kept."
+    assert summary.conditions(kept).splitlines()[2] == "Load: siege 4.0.7; connections kept."
     mixed = rows([long, changed(long, keep_alive=True)])
-    assert summary.conditions(mixed).splitlines()[1] == "Load: siege 4.0.7; of both kinds."
+    assert summary.conditions(mixed).splitlines()[2] == "Load: siege 4.0.7; of both kinds."
     assert (
         len(summary.conditions(rows([changed(RECORD, driver=None, workers=None)])).splitlines())
         == 1
@@ -115,8 +129,11 @@ def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> N
 
 def test_a_load_by_hand_names_what_it_had_of_its_own() -> None:
     by_hand = changed(RECORD, kind=TEST, asked_rate=12.5, think_s=0.5, keep_alive=True)
-    line = summary.table(rows([by_hand])).splitlines()[2]
-    assert line.startswith("fab run_server:3,xml  (siege, 12.5/s requested, think 0.5 s, kept)")
+    line, load = summary.table(rows([by_hand])).splitlines()[2:]
+    assert (line.split()[0], load) == (
+        "threads,xml",
+        "  siege, 12.5/s requested, think 0.5 s, kept",
+    )
 
 
 def test_percentiles_are_named_only_when_all_are_known() -> None:
@@ -163,13 +180,13 @@ def test_json_has_each_figure_under_its_name() -> None:
     [found] = json.loads(json_rows.as_json([FULL, *visits(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)]))
     assert found.pop("rate") == pytest.approx(20.008)
     assert (found.pop("rate_low"), found.pop("rate_high")) == pytest.approx(
-        (19.9931, 20.0230), abs=1e-4
+        (19.9936, 20.0224), abs=1e-4
     )
     assert found.pop("reached") == pytest.approx(1.0004)
     assert found.pop("flags")[0].startswith("tools: siege's one run is -50.0%")
     assert found == {
         **{"server": "threads", "task": "xml", "command": "fab run_server:3,xml", "request": None},
-        **{"users": 25, "workers": 4, "driver": "builtin", "model": None, "visits": 5},
+        **{"users": 25, "workers": 4, "driver": "builtin", "model": None, "rounds": 5},
         **{"availability": 0.99, "resolved": True, "published_tool": "siege"},
         **{"published_rate": 10.0, "response_mean_s": 2.5, "response_p50_s": None},
         **{"response_p99_s": None, "memory_pss_mib": 40.25, "completed": 1800, "failed": 3},
@@ -184,7 +201,7 @@ def test_a_comparison_says_word_ratio_rates_and_records() -> None:
     found = compared_by((10.0, 12.0), (10.2, 12.0), (9.9, 11.9))
     assert comparison.text(found).splitlines() == [
         "faster: 4/noop_sync is faster than 3/noop_sync",
-        "ratio 1.193, 95 % interval 1.134 to 1.254, 3 pairs",
+        "ratio 1.193, 95 % interval 1.134 to 1.254, 3 rounds",
         "3/noop_sync: 10.03/s",
         "4/noop_sync: 11.97/s",
         "records: /a",
@@ -195,7 +212,7 @@ def test_a_comparison_says_word_ratio_rates_and_records() -> None:
     assert ratios == pytest.approx((1.1928, 1.1341, 1.2545), abs=1e-4)
     assert said == {
         **{"one": "3/noop_sync", "other": "4/noop_sync", "verdict": "faster", "pairs": 3},
-        **{"more_pairs": 0, "flags": [], "records": "/a"},
+        **{"more_pairs": 0, "flags": [], "records": "/a", "at_least": False, "disturbed": None},
     }
 
 
@@ -209,13 +226,13 @@ def test_a_comparison_without_pairs_has_no_ratio_and_no_rates() -> None:
 
 def test_a_comparison_that_is_open_says_how_many_pairs_would_settle_it() -> None:
     found = compared_by((10.0, 10.2), (10.2, 10.0), (10.0, 10.6), flags=("others: 9%", "x: y"))
-    assert found.verdict.more_pairs
+    more = found.found.verdict.more_pairs
+    assert more
     lines = comparison.text(found).splitlines()
     assert lines[4:] == [
-        f"about {found.verdict.more_pairs} more pairs are needed for a verdict "
-        "at this level of noise",
-        "others: 9% (6 of 6 slices)",
-        "x: y (6 of 6 slices)",
+        f"about {more} more rounds are needed for a verdict at this noise",
+        "others: 9% (6 of 6 windows)",
+        "x: y (6 of 6 windows)",
         "records: /a",
     ]
 
@@ -248,13 +265,13 @@ def test_a_ceiling_is_of_slots_by_their_own_time_and_of_workers_by_the_time_alon
 def test_a_visit_far_from_the_others_is_named_with_its_round() -> None:
     [row] = rows(visits(RECORD, 10.0, 10.0, 7.0, 10.01, 9.99))
     outliers = [doubt for doubt in warnings.row_warnings(row) if doubt.startswith("outlier")]
-    assert outliers == ["outlier: round 3 gave 7.00/s, far from the other visits"]
+    assert outliers == ["outlier: round 3 gave 7.00/s, far from the others"]
 
 
 def test_a_knee_says_where_more_brings_nothing() -> None:
     text = scaling_table.text(swept(*((n, min(n / 0.05, 160)) for n in WORKERS))).splitlines()
     assert cells(text[0]) == ["workers", "Rate", "Interval", "knee"]
-    assert cells(text[5]) == ["8", "160.00/s", "+-4.0%", "160.00/s"]
+    assert cells(text[5]) == ["8", "160.00/s", "+-3.6%", "160.00/s"]
     assert text[-1] == "knee: more than 8.0 workers do not raise the rate; largest residual 0.0%"
     line = scaling_table.text(swept(*((n, n * 10) for n in WORKERS)))
     assert line.endswith("\nknee: none within the measured workers; largest residual 0.0%")
@@ -286,7 +303,7 @@ def test_too_few_points_have_no_model_and_say_so() -> None:
         "Interval",
         "Model",
     ]
-    assert cells(scaling_table.text(few).splitlines()[2]) == ["1", "10.00/s", "+-4.0%", "-"]
+    assert cells(scaling_table.text(few).splitlines()[2]) == ["1", "10.00/s", "+-3.6%", "-"]
     reason = "4 different N: a model needs 6 or more"
     assert scaling_table.text(few).splitlines()[-1] == f"no model: {reason}"
     said = json.loads(scaling_table.as_json(few))

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from pathlib import Path
 from typing import Any
+from urllib.parse import urljoin
 
 import pytest
 
@@ -40,7 +41,8 @@ def built(rows: int) -> subprocess.CompletedProcess[str]:
 
 def octopuses(url: str, asked: str) -> list[dict[str, Any]]:
     query = f"{{ octopuses({asked}) {{ id name octopusType {{ id name }} weight }} }}"
-    body = get(url, Request("/graphql/", "POST", json.dumps({"query": query})))
+    request = Request("/graphql/", "POST", json.dumps({"query": query}))
+    body = get(urljoin(url, request.path), request)
     found: list[dict[str, Any]] = json.loads(body)["data"]["octopuses"]
     return found
 

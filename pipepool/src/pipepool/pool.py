@@ -488,11 +488,12 @@ class Stats:
     """Counts of tasks and workers, and sums of times; unknown values are None.
 
     A task is in `queued`, then in `running` (a worker holds it), at last in `done`, `failed` or
-    `cancelled` (its caller was cancelled, whether the task ran or not); `crashed` are the failed
-    ones whose worker died. `killed` counts workers that the pool killed, `restarts` those that
-    died, whatever killed them. Over all tasks so far, in seconds, `queue_s` is the time until they
-    were first sent to a worker, `run_s` their run time, and `transport_s` the remaining time until
-    their results, which includes waiting behind tasks of the same worker.
+    `cancelled` (its caller was cancelled, whether the task ran or not): in exactly one of them at
+    any moment. A task that has timed out is in `failed`, also until its worker is killed; `crashed`
+    are the failed ones whose worker died. `killed` counts workers that the pool killed, `restarts`
+    those that died, whatever killed them. Over all tasks so far, in seconds, `queue_s` is the time
+    until they were first sent to a worker, `run_s` their run time, and `transport_s` the remaining
+    time until their results, which includes waiting behind tasks of the same worker.
     """
 
     queued: int
@@ -519,7 +520,7 @@ def _stats(scheduler: Scheduler) -> Stats:
     pids = tuple(manager.pids())
     return Stats(
         queued=len(scheduler.queue),
-        running=scheduler.running,
+        running=accounting.pending - len(scheduler.queue),
         done=accounting.done,
         failed=accounting.failed,
         cancelled=accounting.cancelled,

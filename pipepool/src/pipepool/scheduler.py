@@ -43,7 +43,7 @@ STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
 STUCK_CHECK = 0.01  # s between two checks for such a task
 START_GRACE = 1.0  # s beyond its limit in which a task must start; then without any transfer
 VISIBLE = 0.002  # s after which a write to the status block is visible to the other process
-FLUSH_TIMEOUT = 0.1  # s that a kill waits for the results of tasks before
+FLUSH_TIMEOUT = 1.0  # s that a kill waits for the results of tasks before; long: CPUs may be busy
 MOST_DEATHS = 3  # a task fails after this many workers died before they started it
 
 Outcome = Literal["done", "failed", "cancelled"]
@@ -85,9 +85,9 @@ class Scheduler:
         self._flush_is_scheduled = self._check_is_scheduled = False
         self.queue = Queue()
         self.accounting = Accounting(loop, config.metrics)
-        self.running = 0  # tasks that some worker holds
+        self.running = 0  # tasks that some worker holds, also those that have timed out
         self.waiting_for_start = 0  # callers of the pool's `start`
-        self._next_search = 0  # ns: when the queue may be searched for cancelled tasks again
+        self._cancellations = Cancellations()
         self.was_start_reported = False  # a call of `start` has returned
         self.broken: str | None = None  # why no worker can be started, for good
         self.manager = WorkerManager(loop, config, self)
@@ -123,13 +123,11 @@ class Scheduler:
             args, kwargs = (*function.args, *args), {**function.keywords, **kwargs}
             function = function.func
         known = self._functions.get(function)
-        if self._max_queue is not None and len(self.queue) >= self._max_queue:
-            self.flush()
-            has_room = self.manager.idle or self._least_busy(known) is not None
+        if self._max_queue is not None:
             if len(self.queue) >= self._max_queue:
-                self._drop_cancelled()
-            if len(self.queue) >= self._max_queue and (self.queue or not has_room):
-                raise QueueFull(f"{len(self.queue)} tasks wait already: retry later")
+                self._make_room(known, self._max_queue)
+            if self._claim is not None:
+                future.add_done_callback(self._cancellations.note)
         task = Task(known, args, kwargs, future, options, variables, credit)
         self.accounting.submitted += 1  # before: Ctrl-C may come after any call, such as the next
         self.queue.append(task)
@@ -141,6 +139,15 @@ class Scheduler:
             self._flush_is_scheduled = True
             self._loop.call_soon(self.flush)
         return task
+
+    def _make_room(self, function: Function, max_queue: int) -> None:
+        """Before a call is queued: send and drop what can be; raise QueueFull if none has room."""
+        self.flush()
+        has_room = self.manager.idle or self._least_busy(function) is not None
+        if len(self.queue) >= max_queue:
+            self._drop_cancelled()
+        if len(self.queue) >= max_queue and (self.queue or not has_room):
+            raise QueueFull(f"{len(self.queue)} tasks wait already: retry later")
 
     def flush(self) -> None:
         """Assign queued tasks to workers, oldest first."""
@@ -346,19 +353,23 @@ class Scheduler:
             self._stop(task)
 
     def _drop_cancelled(self) -> None:
-        """Drop the queued tasks of an executor whose futures were cancelled.
+        """Drop queued tasks whose futures were cancelled.
 
-        The search may use a tenth of the time: calls that are rejected must be cheap.
+        An executor's queue is searched only after a cancellation: calls that are rejected must be
+        cheap. A pool's callers drop their tasks in the next iteration of the loop; until then only
+        those are dropped here that have no waiting task before them.
         """
-        began = monotonic_ns()
-        if self._claim is None or began < self._next_search:
-            return
-        for task in [each for each in self.queue if each.future.cancelled()]:
-            self._notify(task)
-            self.queue.exclude(task)
-            self.accounting.drop(task)
-        now = monotonic_ns()
-        self._next_search = now + 9 * (now - began)
+        while (task := self.queue.head()) is not None and task.future.cancelled():
+            self._drop_queued(task)
+        if self._cancellations.were_noted:
+            self._cancellations.were_noted = False  # before the search: others may come meanwhile
+            for task in [each for each in self.queue if each.future.cancelled()]:
+                self._drop_queued(task)
+
+    def _drop_queued(self, task: Task) -> None:
+        self._notify(task)
+        self.queue.exclude(task)
+        self.accounting.drop(task)
 
     def cancel_queued(self) -> None:
         """Cancel the queued tasks, except the oldest one per worker that is starting."""
@@ -472,7 +483,8 @@ class Scheduler:
     def fail_all(self, why: str) -> None:
         """Fail every queued task, and reject new ones."""
         self.broken = self.broken or why
-        for task in self.queue.clear():
+        while (task := self.queue.head()) is not None:
+            self.queue.pop()
             self._notify(task)
             self.accounting.fail(task, BrokenWorker(why))
 
@@ -509,7 +521,7 @@ class Scheduler:
         `transferred` is the value of `connection.transferred` at the check before, -1 at the first.
         """
         connection, sequence = task.connection, task.sequence
-        timeout, queue_timeout = task.options.timeout, task.options.queue_timeout
+        timeout = task.options.timeout
         if connection is None or task.is_ended:
             return
         running = connection.running()
@@ -520,12 +532,12 @@ class Scheduler:
         limit = timeout if connection.has_started(task) else _start_limit(task.options)
         if limit is None:
             return
+        left = max(limit, 0.0) + START_GRACE - (monotonic_ns() - task.sent) / 1e9
         if running is None and connection.tasks.get(sequence) is task:
             connection.read()
             if connection.tasks.get(sequence) is not task:  # it has ended, or waits once more
                 return
-            waited = (monotonic_ns() - task.sent) / 1e9
-            if waited > max(limit, 0.0) + START_GRACE:
+            if left <= 0:
                 if connection.transferred == transferred:
                     what = "return the result" if connection.has_started(task) else "start the task"
                     error = TimeoutError(f"the worker did not {what} within {limit:g} s")
@@ -534,9 +546,11 @@ class Scheduler:
                 else:  # the arguments or the result are still being transferred
                     self._check_later(task, START_GRACE, connection.transferred)
                 return
-        if timeout is None or (queue_timeout is not None and timeout > START_GRACE):
-            self._check_later(task, START_GRACE)
-        else:
+        if left <= 0:  # other tasks run before it
+            left = START_GRACE
+        if timeout is None or left < timeout:
+            self._check_later(task, left)
+        else:  # it may start now, and end too late before the next check
             self._end_or_check_later(task, timeout, 0.0)
 
     def _end_or_check_later(self, task: Task, timeout: float, ran: float) -> None:
@@ -654,12 +668,17 @@ class Queue:
             self._tasks.extend(remaining)
             self._ended = 0
 
-    def clear(self) -> list[Task]:
-        """Remove and return all tasks."""
-        tasks = list(self)
-        self._tasks.clear()
-        self._ended = 0
-        return tasks
+
+class Cancellations:
+    """Notes that a future was cancelled; it is an object of its own, as done futures keep it."""
+
+    def __init__(self) -> None:
+        self.were_noted = False
+
+    def note(self, future: Any) -> None:
+        """Handle the end of a future, in any thread."""
+        if future.cancelled():
+            self.were_noted = True
 
 
 class Accounting:

@@ -127,7 +127,7 @@ class _Worker:
         self._variables: list[contextvars.ContextVar[Any]] = []
         self._credits: dict[int, int] = {}  # items that a stream may send, by sequence number
         self._stopped: set[int] = set()  # streams that are to end
-        self._is_in_task = self._is_copy = False  # a copy is a process that a task forked
+        self._is_sending = self._is_copy = False  # a copy is a process that a task forked
         # Without SA_RESTART: a restarted system call, such as recv, would not call the handler.
         signal.signal(FLUSH_SIGNAL, self._flush)
         os.register_at_fork(after_in_child=self._set_copy)
@@ -155,11 +155,13 @@ class _Worker:
         return True
 
     def _flush(self, *_: object) -> None:
-        """Send finished results while a task runs that takes longer than expected."""
-        if self._is_in_task and not self._is_copy:
-            self._is_in_task = False  # a second signal must not send at the same time
+        """Send finished results while a task runs that takes longer than expected.
+
+        Python calls it between any two instructions, also while a value is loaded or pickled. It
+        must not interrupt another `_send`, nor send the buffers of a result without the result.
+        """
+        if not (self._is_sending or self._is_copy or self._encoder.has_blob):
             self._send()
-            self._is_in_task = True
 
     def _set_copy(self) -> None:
         self._is_copy = True
@@ -220,17 +222,13 @@ class _Worker:
             if sequence == SETUP:
                 return self._set_up(self._decoder.decode(kind, payload, blob))
             if kind == PLAIN:
-                function = self._function(number)
-                self._is_in_task = True
-                result = self._context.copy().run(function, *payload)
-                self._is_in_task = False
+                result = self._context.copy().run(self._function(number), *payload)
                 self._end_copy()
                 return self._encoder.encode(result)
             call = self._decoder.decode(kind, payload, blob)
             self._end_copy()
             return self._encoder.encode(self._call(sequence, number, *call))
         except BaseException as error:  # noqa: BLE001 - it is passed to the caller
-            self._is_in_task = False
             self._end_copy(error)
             return FAILED, _dump_exception(error)
 
@@ -270,9 +268,7 @@ class _Worker:
         context = self._context.copy()
         for position, value in values or ():
             context.run(self._variables[position].set, value)
-        self._is_in_task = True  # while nothing is encoded: `_flush` may send
         result = context.run(function, *args, **kwargs)
-        self._is_in_task = False
         self._end_copy()
         if credit is None:
             return result
@@ -311,10 +307,11 @@ class _Worker:
                 context.run(iterator.close)
 
     def _send(self) -> None:
-        if not self._encoder.entries:
-            return
-        for part in self._encoder.frame():
-            self._socket.sendall(part, NO_SIGPIPE)
+        self._is_sending = True  # before the check: `_flush` may send the entries until here
+        if self._encoder.entries:
+            for part in self._encoder.frame():
+                self._socket.sendall(part, NO_SIGPIPE)
+        self._is_sending = False
 
 
 def _end_process(error: BaseException | None) -> NoReturn:

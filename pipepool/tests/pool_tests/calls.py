@@ -515,3 +515,40 @@ def count_and_fork() -> Iterator[int]:
         yield from itertools.count()
     finally:
         fork_and_return()
+
+
+class Slow:
+    """A value that takes some seconds to be loaded, or to be pickled. It arrives as 0.0."""
+
+    def __init__(self, to_load: float = 0.0, to_pickle: float = 0.0) -> None:
+        self.seconds = to_load, to_pickle
+
+    def __reduce__(self) -> tuple[object, ...]:
+        to_load, to_pickle = self.seconds
+        time.sleep(to_pickle)
+        return sleep_for, (to_load,)
+
+
+def slow_to_pickle(seconds: float) -> Slow | None:
+    """Return a value that takes so long to be pickled, or None."""
+    return Slow(to_pickle=seconds) if seconds else None
+
+
+def slow_result(path: str, number: int, seconds: float) -> Slow:
+    """Append the number to a file, and return a value that takes so long to be pickled."""
+    note(path, str(number))
+    return Slow(to_pickle=seconds)
+
+
+class SlowError(Exception):
+    """An exception that takes 10 s to be pickled."""
+
+    def __reduce__(self) -> tuple[object, ...]:
+        time.sleep(10)
+        return SlowError, ()
+
+
+def fail_slowly(is_failing: bool) -> None:
+    """Raise an exception that takes 10 s to be pickled, if requested."""
+    if is_failing:
+        raise SlowError

@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from time import monotonic
 
+from pipepool.pool import _stats
 from pipepool.scheduler import Scheduler
 from pipepool.worker_connection import Task, WorkerConnection, WorkerState
 
@@ -29,6 +30,14 @@ def counts_match_the_tasks_of_the_workers(scheduler: Scheduler) -> None:
     awaited = len(scheduler.queue) + sum(not task.is_ended for task in held)
     assert scheduler.accounting.pending == awaited, (
         "`pending` is not the number of tasks that wait or run"
+    )
+
+
+def stats_count_each_task_once(scheduler: Scheduler) -> None:
+    stats = _stats(scheduler)
+    ended = stats.done + stats.failed + stats.cancelled
+    assert stats.queued + stats.running + ended == scheduler.accounting.submitted, (
+        "a task is in none of the counts of stats(), or in two"
     )
 
 

@@ -39,7 +39,7 @@ QUEUE_TIMEOUT = 0.01  # s
 SIZES = (0, 4000, 40_000, 400_000)  # by themselves, and through shared memory
 
 WAITS = (0, 0, 1, 3, 10, 40, 90)  # ms
-CRASHING = {"crashes", "hangs", "kill"}
+CRASHING = {"crashes", "hangs", "hangs_behind", "kill"}
 
 MAYBE_NOT_RUN = BrokenWorker | TimeoutError  # the task may have ended before its first line ran
 
@@ -62,6 +62,7 @@ actions = st.one_of(
     st.sampled_from([("steady", 1), ("steady", 4), ("exits",)]),
     st.tuples(st.sampled_from(["cancel", "kill"]), which),
     st.sampled_from([("hangs",), ("crashes", False), ("crashes", True)]),
+    st.tuples(st.just("hangs_behind"), some),
 )
 
 
@@ -185,6 +186,13 @@ class Machine(RuleBasedStateMachine):
     def action_hangs(self) -> None:
         args = "hangs", str(self.ran), NUMBER, 60.0
         self.submit("hangs", calls.act, *args, timeout=0.05, kill_on_cancel=True)
+
+    def action_hangs_behind(self, before: int) -> None:
+        """Submit short tasks before one whose result takes too long to pickle."""
+        assume_short(self.scheduler, calls.always_short, calls.slow_result)
+        self.action_short(calls.always_short, before, False, None)
+        args = str(self.ran), NUMBER, 60.0
+        self.submit("hangs", calls.slow_result, *args, timeout=0.05, kill_on_cancel=True)
 
     def action_cancel(self, which: int) -> None:
         if self.submitted:

@@ -30,8 +30,10 @@ def print_answer(plan: Plan, folder: Path, records: Sequence[Record], format: st
     }
     if plan.suite in printed:
         printed[plan.suite](plan, folder, records, format)
-    else:
+    elif plan.suite == "measure":
         plan_run.show(records, format)
+    else:
+        plan_run.show_results(records, format)
 
 
 def _comparison(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:

@@ -10,6 +10,7 @@ from offload.registry.catalog import unknown
 
 DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smSM]?)")
 LONGEST = 3600.0  # s
+NEXT_HEADER = re.compile(r";\s*(?=[!#$%&'*+.^_`|~0-9A-Za-z-]+:)")
 NUMBER = re.compile(r"\d{1,9}(\.\d{1,9})?")
 MAX_NUMBERS = 10  # in a range: more make a sweep longer, but not better
 MAX_DIGITS = 18  # no option needs more, and int() raises for thousands
@@ -40,7 +41,7 @@ def whole_numbers(name: str, text: str, minimum: int, maximum: int) -> list[int]
         whole_number(name, last, minimum, maximum),
     )
     if low >= high:
-        raise UsageError(f"{name}={text!r} must be ascending: write {name}=1..16")
+        raise UsageError(f"{name}={text!r} must be ascending", f"write {name}=1..16")
     if high - low < MAX_NUMBERS:
         return list(range(low, high + 1))
     return sorted(
@@ -56,6 +57,19 @@ def seconds(name: str, text: str, minimum: float) -> float:
         hint = f"a time from {minimum:g} s to {LONGEST:g} s, like 30 or 2m"
         raise UsageError(f"{name}={text!r} is not {hint}")
     return value
+
+
+def headers(name: str, text: str) -> dict[str, str]:
+    """Parse headers `Name: value`, separated by `;` where the name of another header follows."""
+    found: dict[str, str] = {}
+    for part in NEXT_HEADER.split(text) if text else []:
+        header, colon, value = part.partition(":")
+        if not colon:  # the text is not shown: it may be a secret
+            raise UsageError(f"a header in {name}= has no name", f"write {name}='Name: value'")
+        if header.strip() in found:
+            raise UsageError(f"{name}= has {header.strip()[:40]!r} twice", "use one of them")
+        found[header.strip()] = value.strip()
+    return found
 
 
 def folder(name: str, text: str) -> str | None:

@@ -2,19 +2,26 @@
 
 from __future__ import annotations
 
+import json
+from typing import TYPE_CHECKING
+
 from invoke import Context
 
 from offload.cli import arguments, command
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import (
+    check_figures,
     continue_run,
-    show,
+    show_results,
     start_run,
     suite_plan,
     with_pythons,
 )
 from offload.errors import RunError, UsageError
 from offload.registry import catalog
+
+if TYPE_CHECKING:
+    from offload.bench.records.record import Record
 
 
 @command("Measure")
@@ -34,7 +41,8 @@ def run_all_load_tests(
     target  half-width of the intervals in percent; default: 2, with quick 5
     format  text (default) or json
     """
-    _suite("tornado", quick, driver, rows or ("published" if quick else "all"), target, format)
+    group = rows or ("published" if quick else "all")
+    show_results(_measure("tornado", quick, driver, group, target, format), format)
 
 
 @command("Measure")
@@ -56,17 +64,30 @@ def run_suite(
     rows    a group of its rows; default: all, with quick those that its claims use
     target  half-width of the intervals in percent; default: 2, with quick 5
     pythons measure every row in each of these, by names from fab pythons: 3.11+3.14+3.13t-nogil
-    format  text (default) or json
+    format  text (default) or json: one object, or with all a list of them
     """
+    from offload.reports import results_json
+
     if not suite:
         known = ", ".join(catalog.suites())
-        raise UsageError(f"no suite given: use fab run_suite:NAME with one of {known}, or all")
+        raise UsageError("no suite given", f"use fab run_suite:NAME with one of {known}, or all")
+    if suite != "all":
+        show_results(_measure(suite, quick, driver, rows, target, format, pythons), format)
+        return
     failed: list[str] = []
-    for name in [*catalog.suites()] if suite == "all" else [suite]:
+    found: list[dict[str, object]] = []
+    for name in catalog.suites():
         try:
-            _suite(name, quick, driver, rows, target, format, pythons)
+            records = _measure(name, quick, driver, rows, target, format, pythons)
+            if format == "json":
+                found.append(results_json.as_dict(records))
+                check_figures(records)
+            else:
+                show_results(records, format)
         except RunError as error:
             failed.append(f"{name}: {error}")
+    if format == "json":
+        print(json.dumps(found, indent=2))
     if failed:
         raise RunError("; ".join(failed))
 
@@ -86,7 +107,7 @@ def resume(context: Context, run: str = "", format: str = "text") -> None:  # no
     print_answer(unfinished, folder, continue_run(unfinished, folder), format)
 
 
-def _suite(
+def _measure(
     suite: str,
     quick: bool,
     driver: str,
@@ -94,7 +115,8 @@ def _suite(
     target: str,
     style: str,
     pythons: str = "",
-) -> None:
+) -> list[Record]:
+    """Run a suite; return its records."""
     arguments.one_of("format", style, "text", "json")
     share = arguments.number("target", target, 0.1, 50.0) / 100 if target else None
     plan = suite_plan(suite, rows, driver, quick, share)
@@ -103,4 +125,4 @@ def _suite(
 
         plan = with_pythons(plan, interpreters.filter_installed(pythons.split("+")))
     _, records = start_run(plan)
-    show(records, style)
+    return records

@@ -27,6 +27,7 @@ def run_load_test(
     arrivals: str = "uniform",
     think: str = "0",
     processes: str = "1",
+    header: str = "",
     format: str = "text",  # noqa: A002 - the option's name
 ) -> None:
     """Run a load test of the running server: fab run_load_test:time=30,users=25.
@@ -43,6 +44,8 @@ def run_load_test(
     arrivals    arrival process of an open loop: uniform (default) or poisson
     think       mean seconds between an answer and the user's next request; default: 0; only builtin
     processes   number of load processes of builtin; default: 1
+    header      'Name: value' to send, several as 'A: 1; B: 2'; with a comma --header='A: 1, 2';
+                a URL may have user:password@; records show the values of harmless headers only
     format      text (default) or json
     """
     from offload import loads
@@ -55,7 +58,7 @@ def run_load_test(
     arguments.one_of("arrivals", arrivals, "uniform", "poisson")
     for one, other in ((("url", url), ("port", port)), (("requests", requests), ("time", time))):
         if one[1] and other[1]:
-            raise UsageError(f"{one[0]}= and {other[0]}= exclude each other: use one of them")
+            raise UsageError(f"{one[0]}= and {other[0]}= exclude each other", "use one of them")
     requested_port = arguments.whole_number("port", port, 1, 65535) if port else None
     load = loads.Load(
         url,
@@ -63,6 +66,7 @@ def run_load_test(
         seconds=None if requests else arguments.seconds("time", time or "30", 0.1),
         requests=arguments.whole_number("requests", requests, 1, 10**9) if requests else None,
         keep_alive=keep_alive,
+        message=loads.Message(headers=arguments.headers("header", header)),
         think=arguments.seconds("think", think, 0.0),
         processes=arguments.whole_number("processes", processes, 1, 64),
         arrivals=loads.Arrivals(arguments.number("rate", rate, 0.001, 1e6), arrivals)

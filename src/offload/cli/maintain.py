@@ -142,7 +142,7 @@ def check_executors(context: Context, quick: bool = False) -> None:
         details = [
             f"{result.name}: {result.measured}, required {result.required}" for result in failed
         ]
-        raise GateError(f"not confirmed here: {'; '.join(details)}: repeat without other load")
+        raise GateError(f"not confirmed here: {'; '.join(details)}", "repeat without other load")
 
 
 def _print_progress(message: str) -> None:

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from offload.bench.records.record import Record
     from offload.suites import Case, Claim
 
-BUDGET_A_ROW = {True: 17.5, False: 80.0}  # s, by quick
+BUDGET_A_ROW = {True: 17.0, False: 80.0}  # s, by quick
 
 
 def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float | None) -> Plan:
@@ -66,13 +66,12 @@ def with_pythons(plan: Plan, pythons: Sequence[str]) -> Plan:
 def _blocks(cases: Sequence[Case], claims: Sequence[Claim], is_quick: bool) -> tuple[Block, ...]:
     from offload.bench.records import blocks
 
-    pairs = [(claim.one, claim.other) for claim in claims]
-    if is_quick:
-        pairs = [(one.quick(), other.quick()) for one, other in pairs]
-    alone = [
-        case for claim in claims if claim.figure == MEMORY for case in (claim.one, claim.other)
-    ]
-    return blocks.form(cases, pairs, [case.quick() if is_quick else case for case in alone])
+    def pairs_of(by_memory: bool) -> list[tuple[Case, Case]]:
+        found = [claim for claim in claims if (claim.figure == MEMORY) == by_memory]
+        both = [(claim.one, claim.other) for claim in found]
+        return [(one.quick(), other.quick()) for one, other in both] if is_quick else both
+
+    return blocks.form(cases, pairs_of(by_memory=False), apart=pairs_of(by_memory=True))
 
 
 def start_run(plan: Plan) -> tuple[Path, list[Record]]:
@@ -92,7 +91,7 @@ def start_run(plan: Plan) -> tuple[Path, list[Record]]:
             case.users,
             case.seconds,
             keep_alive=case.keep_alive,
-            method=method,
+            message=loads.Message(method),
             processes=case.clients,
         )
         for driver in {"builtin", plan.driver or "builtin"}:
@@ -102,8 +101,7 @@ def start_run(plan: Plan) -> tuple[Path, list[Record]]:
     rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
     reason = f" ({plan.missing})" if plan.missing else ""
     long = f", then a longer run of each with {plan.driver}{reason}" if plan.driver else ""
-    counts = plan.design.counts[0], plan.design.last
-    shortest, longest = (duration(expected_s(plan, rounds)) for rounds in counts)
+    shortest, longest = (duration(expected_s(plan, n)) for n in (plan.counts[0], plan.counts[-1]))
     rounds = f"rounds of short loads by builtin{long}"
     print(f"{rows}: {rounds}: {shortest} to {longest}; results in {folder}", file=sys.stderr)
     return folder, continue_run(plan, folder)
@@ -145,16 +143,38 @@ def start_errors_as_run_errors() -> Iterator[None]:
 
 
 def show(records: Sequence[Record], format: str) -> None:  # noqa: A002 - the option's name
-    """Print the tables of a run, or its rows as JSON; raise RunError if no row has figures."""
-    from offload.bench.records import journal
-    from offload.reports import json_rows, results_txt
+    """Print the tables of a run, or its rows as a JSON list; raise RunError without figures."""
+    from offload.reports import json_rows
 
     if format == "json":
         print(json_rows.as_json(records), end="")
     else:
-        print(results_txt.tables(records))
-        path = journal.RESULTS / records[-1].trial.run / "results.txt"
-        print(f"complete results, with the output of each load tool: {path}")
+        _print_tables(records)
+    check_figures(records)
+
+
+def show_results(records: Sequence[Record], format: str) -> None:  # noqa: A002
+    """Print the tables of a run, or one JSON object; raise RunError without figures."""
+    from offload.reports import results_json
+
+    if format == "json":
+        print(results_json.as_json(records), end="")
+    else:
+        _print_tables(records)
+    check_figures(records)
+
+
+def _print_tables(records: Sequence[Record]) -> None:
+    from offload.bench.records import journal
+    from offload.reports import results_txt
+
+    print(results_txt.tables(records))
+    path = journal.RESULTS / records[-1].trial.run / "results.txt"
+    print(f"complete results, with the output of each load tool: {path}")
+
+
+def check_figures(records: Sequence[Record]) -> None:
+    """Raise RunError if no row of a run has figures."""
     if not any(record.result.completed for record in records):
         problems = [record.problem for record in records if record.problem]
         fixes = {problem.remedy or problem.message for problem in problems}

@@ -110,7 +110,7 @@ def scale(
 
     arguments.one_of("format", format, "text", "json")
     if not workers and not users:
-        raise UsageError("nothing to vary: use workers=1..16 or users=1..64")
+        raise UsageError("nothing to vary", "use workers=1..16 or users=1..64")
     over = sweep.WORKERS if workers else sweep.USERS
     numbers = arguments.whole_numbers(over, workers or users, 1, 256 if workers else 20_000)
     user_count = arguments.whole_number("users", users or "25", 1, 20_000) if workers else 1

@@ -112,7 +112,7 @@ def _case(
 
     if not server:
         known = ", ".join(f"{e.number or ''} {e.name}".strip() for e in catalog.servers().values())
-        raise UsageError(f"no server given: use fab run_server:NUMBER[,TASK] with one of {known}")
+        raise UsageError("no server given", f"use fab run_server:NUMBER[,TASK] with one of {known}")
     chosen: dict[str, object] = {key: value for key, value in settings.items() if value}
     limits = {"workers": 256, "processes": 64, "threads": 256, "backlog": 65535}
     for key, maximum in limits.items():

@@ -76,7 +76,7 @@ def select_suites(suite: str, run: str) -> list[str]:
     requested = [catalog.find_suite(suite).name] if suite else known
     if found := [name for name in requested if name in known]:
         return found
-    raise UsageError(f"{run} did not measure {suite or 'a suite'}: omit run= for the newest")
+    raise UsageError(f"{run} did not measure {suite or 'a suite'}", "omit run= for the newest")
 
 
 def measured_suites(records: Sequence[Record]) -> list[str]:

@@ -12,24 +12,26 @@ from offload.registry import catalog
 
 
 @command("Understand")
-def report(context: Context, run: str = "", format: str = "text") -> None:  # noqa: A002
-    """Print the table of a run.
+def report(context: Context, run: str = "", format: str = "text", wide: bool = False) -> None:  # noqa: A002
+    """Print the GIL effects and the table of a run.
 
     run     its folder in results/, such as example; default: the newest
     format  text (default), json or rst
+    wide    yes: print every figure of a row, in more than 100 columns
     """
     from offload.bench.records import journal
-    from offload.reports import json_rows, results_txt
+    from offload.reports import results_json, results_txt
 
     arguments.one_of("format", format, "text", "json", "rst")
     folder = journal.named(run) if run else journal.newest()
     records = journal.read(folder)
     if not records:
-        raise StorageError(f"{folder} has no readable record: choose another run by report:RUN")
+        raise StorageError(f"{folder} has no readable record", "choose another run by report:RUN")
     if format == "json":
-        print(json_rows.as_json(records), end="")
+        print(results_json.as_json(records), end="")
     else:
-        print(results_txt.tables(records, "rst" if format == "rst" else "simple"), end="")
+        style = "rst" if format == "rst" else "simple"
+        print(results_txt.tables(records, style, wide), end="")
 
 
 @command("Understand")
@@ -56,7 +58,7 @@ def gil(
 
     arguments.one_of("format", format, "text", "json")
     if not task:
-        raise UsageError("no task given: use fab gil:TASK with a task from fab list, or your own")
+        raise UsageError("no task given", "use fab gil:TASK with a task from fab list, or your own")
     name = catalog.find_task(task).name
     count = arguments.whole_number("workers", workers, 1, 256)
     threads, processes = (

@@ -5,6 +5,7 @@ from __future__ import annotations
 import importlib
 
 from offload.loads._load import Arrivals, Command, Load, Window
+from offload.loads._message import Message
 from offload.loads._result import Figures, LoadResult, LoadRun, Response
 
 __all__ = [
@@ -14,6 +15,7 @@ __all__ = [
     "Load",
     "LoadResult",
     "LoadRun",
+    "Message",
     "Response",
     "Window",
     "check",

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+
+from offload.loads._message import Message, split_credentials
 
 
 @dataclass(frozen=True)
@@ -60,7 +62,10 @@ class Load:
     `ca` is a CA certificate file that https trusts in addition to the system's; the default is
     UPSTREAM_CA. A user pauses `think` seconds on average before each further request, uniformly
     from 0.5 to 1.5 times that. `seed` repeats these pauses and poisson arrivals. The users are
-    divided among `processes`.
+    divided among `processes`. A response whose body has another SHA-256 than `response_sha256`
+    fails; only `builtin` checks that.
+
+    Credentials in the URL become a header `Authorization`, and the `url` has none.
     """
 
     url: str
@@ -70,14 +75,23 @@ class Load:
     each: int | None = None
     keep_alive: bool = False
     timeout: float = 30.0
-    method: str = "GET"
-    body: str | None = None
+    message: Message = field(default_factory=Message)
     ca: str | None = None
     think: float = 0.0
     seed: int = 0
     processes: int = 1
+    response_sha256: str | None = None
     window: Window = Window()
     arrivals: Arrivals | None = None
+
+    def __post_init__(self) -> None:
+        url, authorization = split_credentials(self.url)
+        if authorization is None:
+            return
+        object.__setattr__(self, "url", url)  # it is frozen
+        if self.message.header("authorization") is None:
+            headers = {**self.message.headers, "Authorization": authorization}
+            object.__setattr__(self, "message", replace(self.message, headers=headers))
 
     @property
     def has_window(self) -> bool:
@@ -91,8 +105,10 @@ class Command:
     """How a driver is started: arguments, extra environment, files to write in its own folder.
 
     `{folder}` in `argv` and `environment` is replaced by that folder, which is removed at the end.
+    `threads` is how many of its threads or processes can use a core each; None is one per user.
     """
 
     argv: tuple[str, ...]
     environment: Mapping[str, str] = field(default_factory=dict)
     files: Mapping[str, str] = field(default_factory=dict)
+    threads: int | None = None

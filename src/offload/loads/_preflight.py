@@ -27,11 +27,11 @@ def check(load: Load, name: str) -> ModuleType:
     check_ability(load, driver, name)
     if driver.MAX_USERS is not None and load.users > driver.MAX_USERS:
         fix = "use fewer" if name == "builtin" else "use fewer, or driver=builtin"
-        limit = f"at most {driver.MAX_USERS} users: {fix}"
-        raise UsageError(f"users={load.users}: {name} supports {limit}")
+        limit = f"{name} supports at most {driver.MAX_USERS} users"
+        raise UsageError(f"users={load.users}: {limit}", fix)
     if not is_installed(driver):
         fix = f"{driver.INSTALL}, or use driver=builtin"
-        raise MachineError(f"{name} is not installed: {fix}")
+        raise MachineError(f"{name} is not installed", fix)
     _check_descriptors(load.users)
     _check_target(load.url)
     return driver
@@ -47,7 +47,7 @@ def is_installed(driver: ModuleType) -> bool:
 def _check_descriptors(users: int) -> None:
     limit = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
     if limit != resource.RLIM_INFINITY and users + SPARE > limit:
-        raise MachineError(f"users={users} need more than {limit} descriptors: raise ulimit -n")
+        raise MachineError(f"users={users} need more than {limit} descriptors", "raise ulimit -n")
 
 
 def _check_target(url: str) -> None:
@@ -58,7 +58,7 @@ def _check_target(url: str) -> None:
     except ValueError as error:
         raise UsageError(f"url={url!r} is invalid: {error}") from None
     if parts.scheme not in ("http", "https") or not host or any(c <= " " for c in url):
-        raise UsageError(f"url={url!r} is not an http URL: write http://127.0.0.1:8000/")
+        raise UsageError(f"url={url!r} is not an http URL", "write http://127.0.0.1:8000/")
     try:
         addresses = {str(found[4][0]) for found in socket.getaddrinfo(host, port)}
     except OSError:

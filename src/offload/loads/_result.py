@@ -13,7 +13,14 @@ class Response:
     """Response times of single requests in seconds; `how` names the method that gave the mean.
 
     `histogram` counts the times in mergeable buckets (`histogram.py`), with an error of at most
-    1 %. `late_*` is the delay with which an open loop itself sent its requests.
+    1 %.
+
+    Of an open loop, `late_*` is the tool's delay in handling an arrival, and `waited_*` is how long
+    requests then waited for one of its connections. The response times include both.
+
+    The mean is that of completed requests. The quantiles and the histogram also count each request
+    that timed out, with its timeout. Then `at_least_s` is the timeout, and quantiles of that value
+    or more are lower bounds.
     """
 
     mean_s: float | None = None
@@ -25,8 +32,11 @@ class Response:
     p999_s: float | None = None
     max_s: float | None = None
     histogram: Mapping[str, int] | None = None
+    at_least_s: float | None = None
     late_p99_s: float | None = None
     late_max_s: float | None = None
+    waited_p99_s: float | None = None
+    waited_max_s: float | None = None
 
 
 @dataclass(frozen=True)
@@ -34,7 +44,8 @@ class Figures:
     """What a load tool counted in its window. None means unknown; 0 is a counted zero.
 
     `completed` counts responses with a status below 400; `failed` counts the others by kind:
-    refused, reset, timeout, tls, 4xx, 5xx, unfinished (no response when the time was up), other.
+    refused, reset, timeout, tls, 4xx, 5xx, body (not the expected one), unfinished (no response
+    when the time was up), other.
     `availability` is completed / finished requests, 0 to 1; unfinished requests are in neither.
     `rate` is in completed requests per second, and `rate_how` names the method that gave it.
     `rate_quantum` is the relative quantization error of the rate, since requests are whole: no
@@ -63,12 +74,14 @@ class Figures:
 class LoadResult:
     """What a driver parsed from its tool's output.
 
-    `driver_busy` is the share of one core that the busiest load process used within the window.
+    `driver_busy` is the share of one core that the busiest load process used within the window,
+    `driver_cpu_s` the CPU time in s that all its processes used there; None if it reports neither.
     `notes` report where the tool deviated from the load.
     """
 
     figures: Figures = Figures()
     driver_busy: float | None = None
+    driver_cpu_s: float | None = None
     problem: str | None = None
     notes: tuple[Flag, ...] = ()
 
@@ -77,7 +90,9 @@ class LoadResult:
 class LoadRun:
     """A finished run of a load tool: the tool, its result, its raw output and its CPU time.
 
-    `driver_cpu_s` is its CPU time in seconds. A tool that `hung` was killed and has no figures.
+    `driver_cpu_s` is the CPU time in seconds of all its processes, within the window if the tool
+    reports that. `driver_busy` is the share of the CPU that its threads could use which it used;
+    None for a short load. A tool that `hung` was killed and has no figures.
     """
 
     driver: str
@@ -88,3 +103,4 @@ class LoadRun:
     output: str
     model: str = "closed"
     hung: bool = False
+    driver_busy: float | None = None

@@ -10,10 +10,12 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 from types import ModuleType
 from typing import IO
 
+from offload import cores
 from offload.errors import MachineError
 from offload.loads import Command, Load, LoadResult, LoadRun
 from offload.loads._figures import check_figures
@@ -24,6 +26,7 @@ GRACE = 5.0  # s after the load and one timeout until a tool counts as hung
 WARM_UP = 90.0  # s at most for a load that waits for every user
 LONGEST = 3600.0  # s for a fixed number of requests, whose duration is unknown
 POLL = 0.01  # s
+SHORT = 0.5  # s of load: in less, its start is most of what a tool uses
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 VERSION = re.compile(r"\d+(\.\d+)+\S*")
 OUTPUT = 1_000_000  # characters of a tool's output that are kept: siege never writes as many
@@ -44,13 +47,48 @@ def run(load: Load, name: str) -> LoadRun:
             cpu_s = _wait_for_exit(argv, added, out, err, _deadline(load))
             stdout, stderr = _text(out), _text(err)
     output = "\n".join(text for text in (_printable(stderr), _printable(stdout)) if text)
+    output = load.message.mask(output)
     if cpu_s is None:
         problem = f"{name} hung and was killed after {_deadline(load):.0f} s"
         result = LoadResult(problem=problem)
     else:
         result = check_figures(driver.parse(stdout, stderr, load), name)
+        if result.problem is not None:
+            result = replace(result, problem=load.message.mask(result.problem))
+    if load.message.headers:  # without the secrets
+        shown = driver.command(replace(load, message=load.message.masked()))
+        argv = tuple(argument.replace("{folder}", folder) for argument in shown.argv)
     model = "open" if load.arrivals else "closed"
-    return LoadRun(name, version(driver), argv, result, cpu_s, output, model, hung=cpu_s is None)
+    used_s = cpu_s if result.driver_cpu_s is None else result.driver_cpu_s
+    return LoadRun(
+        name,
+        version(driver),
+        argv,
+        result,
+        used_s,
+        output,
+        model,
+        hung=cpu_s is None,
+        driver_busy=busy_share(command, load, result, used_s),
+    )
+
+
+def busy_share(
+    command: Command, load: Load, result: LoadResult, cpu_s: float | None
+) -> float | None:
+    """Return the share of the CPU that a tool's threads can use which it used, 0 to 1.
+
+    A tool with one thread saturates when it uses one core, however many there are. The busiest
+    process of a tool that reports it counts if it is busier than all on average. None for a load
+    so short that the tool's start is most of what it used.
+    """
+    elapsed_s = result.figures.elapsed_s or 0.0
+    if result.driver_cpu_s is None:  # it is of the whole load
+        elapsed_s += load.window.warm
+    if cpu_s is None or elapsed_s < SHORT:
+        return result.driver_busy
+    usable = min(cores.available(), command.threads or load.users)
+    return round(max(cpu_s / elapsed_s / usable, result.driver_busy or 0.0), 4)
 
 
 def _wait_for_exit(

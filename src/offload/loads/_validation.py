@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import math
+import re
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from offload.errors import UsageError
-from offload.loads import Load
+from offload.loads import Load, Message
 
 ARRIVALS = ("uniform", "poisson")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # those with a response body
@@ -23,6 +24,8 @@ CLOSED_LOOP_ONLY = {  # fields that simple closed-loop tools do not support, and
     "ca": "check of certificates",
 }
 OF_WINDOW = ("warm", "cycles", "completions")
+HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110
+OF_TOOL = {"connection", "content-length", "host", "transfer-encoding"}
 POSITIVE = ("rate", "users", "requests", "each", "timeout", "processes")
 
 
@@ -37,21 +40,39 @@ def check_numbers(load: Load) -> None:
             rule = "must be at least 1" if name == "users" else "must be more than 0"
             raise UsageError(f"{name}={value}: {rule}")
     if load.seconds is None and load.requests is None and load.each is None:
-        raise UsageError("the load has no end: set seconds= or requests=")
+        raise UsageError("the load has no end", "set seconds= or requests=")
     if (load.requests or load.each) and any(settings[name] for name in OF_WINDOW):
         raise UsageError("a window with a warm-up needs seconds=, not requests=")
     if load.arrivals is not None:
         if load.requests or load.each or load.window.cycles or load.think:
-            raise UsageError("rate= is an open loop: use seconds=, without cycles= or think=")
+            raise UsageError("rate= is an open loop", "use seconds=, without cycles= or think=")
         if load.arrivals.process not in ARRIVALS:
             known = ", ".join(ARRIVALS)
-            raise UsageError(f"arrivals={load.arrivals.process!r}: choose from {known}")
+            raise UsageError(f"arrivals={load.arrivals.process!r}", f"choose from {known}")
     if load.processes > load.users:
         raise UsageError(f"processes={load.processes}: more than {load.users} users")
-    if load.method not in METHODS:
-        raise UsageError(f"method={load.method!r}: choose from {', '.join(METHODS)}")
+    if load.message.method not in METHODS:
+        raise UsageError(f"method={load.message.method!r}", f"choose from {', '.join(METHODS)}")
+    _check_headers(load.message)
     if load.ca is not None and not Path(load.ca).is_file():
-        raise UsageError(f"ca={load.ca!r} is not a file: name a CA certificate")
+        raise UsageError(f"ca={load.ca!r} is not a file", "name a CA certificate")
+
+
+def _check_headers(message: Message) -> None:
+    """Raise UsageError for headers that no tool can send; errors do not show a value."""
+    names: set[str] = set()
+    for name, value in message.headers.items():
+        if not HEADER_NAME.fullmatch(name):
+            raise UsageError(f"header {name!r}: invalid name", "write header='Name: value'")
+        if name.lower() in OF_TOOL:
+            raise UsageError(f"header {name}: the load tool sets it", "leave it out")
+        if name.lower() in names:
+            raise UsageError(f"header {name}: given twice", "give it once")
+        if not (value.isascii() and value.isprintable()):
+            raise UsageError(
+                f"header {name}: its value has other characters", "use printable ASCII"
+            )
+        names.add(name.lower())
 
 
 def check_ability(load: Load, driver: ModuleType, name: str) -> None:
@@ -65,16 +86,16 @@ def check_ability(load: Load, driver: ModuleType, name: str) -> None:
     settings, defaults = _settings(load), _settings(Load(load.url))
     for field, feature in lacks.items():
         if settings[field] != defaults[field]:
-            raise UsageError(f"{name} has no {feature}: use driver=builtin")
-    if load.method not in getattr(driver, "METHODS", METHODS):
-        raise UsageError(f"{name} cannot send {load.method}: use driver=builtin")
+            raise UsageError(f"{name} has no {feature}", "use driver=builtin")
+    if load.message.method not in getattr(driver, "METHODS", METHODS):
+        raise UsageError(f"{name} cannot send {load.message.method}", "use driver=builtin")
     if getattr(driver, "ALWAYS_KEEP_ALIVE", False) and not load.keep_alive:
         raise UsageError(
-            f"{name} always keeps connections alive: use keep_alive=yes, or driver=builtin"
+            f"{name} always keeps connections alive", "use keep_alive=yes, or driver=builtin"
         )
 
 
 def _settings(load: Load) -> dict[str, Any]:
-    """Return the fields of a load, its window and its arrivals by name."""
+    """Return the fields of a load, its message, its window and its arrivals by name."""
     rate = {} if load.arrivals is None else {"rate": load.arrivals.rate}
-    return {**vars(load), **vars(load.window), **rate}
+    return {**vars(load), **vars(load.message), **vars(load.window), **rate}

@@ -46,11 +46,16 @@ def command(load: Load) -> Command:
         argv += ["-t", str(math.ceil(load.seconds or 0)), "-n", str(MAX_REQUESTS)]
     argv += ["-k"] if load.keep_alive else []
     files = {}
-    if load.method in ("POST", "PUT"):
-        files["body"] = load.body or ""
-        argv += ["-p" if load.method == "POST" else "-u", "{folder}/body"]
-        argv += ["-T", content_type(load.body or "")]
-    return Command((*argv, load.url), files=files)
+    if load.message.method in ("POST", "PUT"):
+        files["body"] = load.message.body or ""
+        argv += ["-p" if load.message.method == "POST" else "-u", "{folder}/body"]
+    kind = load.message.content_type
+    if "body" in files:
+        argv += ["-T", kind or content_type("")]
+    elif kind is not None:
+        argv += ["-H", f"Content-Type: {kind}"]
+    argv += [word for line in load.message.lines for word in ("-H", line)]
+    return Command((*argv, load.url), files=files, threads=1)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:

@@ -12,7 +12,7 @@ from importlib.metadata import version as package_version
 from typing import Any
 
 from offload.flags import Flag
-from offload.loads import Arrivals, Command, Figures, Load, LoadResult, Response, Window
+from offload.loads import Arrivals, Command, Figures, Load, LoadResult, Message, Response, Window
 from offload.loads.engine.shared_state import SharedState
 from offload.loads.engine.summary import counted_time, summary
 from offload.loads.engine.worker import work
@@ -25,7 +25,8 @@ NESTED = ("figures", "response")  # in a result
 
 def command(load: Load) -> Command:
     """Run this module as a program, so that the load has its own process."""
-    return Command((sys.executable, "-P", "-m", __name__, json.dumps(asdict(load))))
+    argv = (sys.executable, "-P", "-m", __name__, json.dumps(asdict(load)))
+    return Command(argv, threads=load.processes)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
@@ -55,7 +56,8 @@ def main(arguments: list[str]) -> None:
     """Run the load given as JSON in the first argument, and print the result as JSON."""
     values = json.loads(arguments[0])
     arrivals = values["arrivals"] and Arrivals(**values["arrivals"])
-    load = Load(**{**values, "window": Window(**values["window"]), "arrivals": arrivals})
+    message, window = Message(**values["message"]), Window(**values["window"])
+    load = Load(**{**values, "message": message, "window": window, "arrivals": arrivals})
     state = SharedState(load.processes)
     if load.processes == 1:
         parts = [work(load, load, state, 0)]

@@ -8,7 +8,6 @@ import re
 from offload.flags import Flag
 from offload.loads import Command, Figures, Load, LoadResult, Response
 from offload.loads._figures import COUNT, NUMBER
-from offload.loads.engine.body import content_type
 from offload.loads.engine.rates import quantum_of_count
 
 TOOL = "h2load"
@@ -41,7 +40,8 @@ def command(load: Load) -> Command:
     `-N` limits how long a connection may be idle: for one request that is its timeout.
     """
     users = _users(load)
-    argv = ["h2load", "--h1", "-c", str(users), "-t", str(min(load.processes, users))]
+    threads = min(load.processes, users)
+    argv = ["h2load", "--h1", "-c", str(users), "-t", str(threads)]
     argv += ["-N", f"{math.ceil(load.timeout)}s"]
     if load.requests is not None:
         argv += ["-n", str(load.requests)]
@@ -49,12 +49,15 @@ def command(load: Load) -> Command:
         argv += ["-D", _ms(load.seconds or 0.0)]
         argv += ["--warm-up-time", _ms(load.window.warm)] if load.window.warm else []
     files = {}
-    if load.body is not None:
-        files["body"] = load.body
-        argv += ["-d", "{folder}/body", "-H", f"content-type: {content_type(load.body)}"]
-    if load.method != "GET":
-        argv += ["-H", f":method: {load.method}"]
-    return Command((*argv, load.url), files=files)
+    if load.message.body is not None:
+        files["body"] = load.message.body
+        argv += ["-d", "{folder}/body"]
+    if load.message.content_type is not None:
+        argv += ["-H", f"content-type: {load.message.content_type}"]
+    if load.message.method != "GET":
+        argv += ["-H", f":method: {load.message.method}"]
+    argv += [word for line in load.message.lines for word in ("-H", line)]
+    return Command((*argv, load.url), files=files, threads=threads)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:

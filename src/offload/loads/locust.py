@@ -13,7 +13,6 @@ from offload.flags import Flag
 from offload.loads import Command, Figures, Load, LoadResult, Response
 from offload.loads._figures import is_figure
 from offload.loads._validation import CLOSED_LOOP_ONLY
-from offload.loads.engine.body import content_type
 from offload.loads.engine.rates import quantum_of_count
 
 TOOL = None
@@ -35,16 +34,19 @@ def command(load: Load) -> Command:
     argv += ["--json", "--only-summary", "--loglevel", "ERROR", "-u", users, "-r", users]
     argv += ["-t", f"{math.ceil(load.seconds or 0)}s"]
     argv += ["--processes", str(load.processes)] if load.processes > 1 else []
-    headers = {} if load.body is None else {"Content-Type": content_type(load.body)}
+    headers = dict(load.message.headers)
+    if load.message.content_type is not None and load.message.header("content-type") is None:
+        headers["Content-Type"] = load.message.content_type
     request = {
         "url": load.url,
-        "method": load.method,
-        "body": load.body,
+        "method": load.message.method,
+        "body": load.message.body,
         "headers": headers,
         "timeout": load.timeout,
     }
     user = Path(__file__).with_name("_locust_user.py").read_text()
-    return Command(tuple(argv), {"LOCUST_ASKED": json.dumps(request)}, {"user.py": user})
+    environment = {"LOCUST_ASKED": json.dumps(request)}
+    return Command(tuple(argv), environment, {"user.py": user}, threads=load.processes)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:

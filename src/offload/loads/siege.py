@@ -19,7 +19,8 @@ INSTALL = "sudo apt install siege"
 MAX_USERS = 1000
 LACKS = {**CLOSED_LOOP_ONLY, "think": "even think time", "processes": "processes"}
 METHODS = ("GET", "POST")
-MAX_FAILURES = 256
+MAX_FAILURES = 256  # after which it stops, at least
+FAILURES_PER_USER = 4
 CLOCK = 0.01  # s: siege's own times are multiples of this
 COARSE = 0.05  # of the value: with a larger clock error the mean comes from Little's law
 
@@ -56,12 +57,17 @@ def command(load: Load) -> Command:
         str(load.users),
         *amount,
     )
-    files = {"siege.conf": config(load, MAX_USERS, MAX_FAILURES), ".siege/cookies.txt": ""}
+    files = {"siege.conf": config(load, MAX_USERS, _max_failures(load)), ".siege/cookies.txt": ""}
     url = load.url
-    if load.method == "POST":
-        argv = (*argv, "--content-type", content_type(load.body or ""))
-        files["body"] = load.body or ""
+    kind = load.message.content_type
+    for line in load.message.lines:
+        argv = (*argv, "--header", line)
+    if load.message.method == "POST":
+        argv = (*argv, "--content-type", kind or content_type(""))
+        files["body"] = load.message.body or ""
         url = f"{load.url} POST <{{folder}}/body"
+    elif kind is not None:
+        argv = (*argv, "--header", f"Content-Type: {kind}")
     return Command((*argv, url), environment={"HOME": "{folder}"}, files=files)
 
 
@@ -83,7 +89,7 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     failed = _failures(stderr, failures, transactions - completed)
     finished = transactions + failures
     mean, how = _mean(report["response_time"], completed, failures, elapsed, load)
-    aborted = failures >= MAX_FAILURES
+    aborted = failures >= _max_failures(load)
     longest = report["longest_transaction"] if completed else None
     return LoadResult(
         Figures(
@@ -99,6 +105,10 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
         problem=f"siege stopped after {failures} failures ({_worst(failed)})" if aborted else None,
         notes=_notes(load),
     )
+
+
+def _max_failures(load: Load) -> int:
+    return max(MAX_FAILURES, FAILURES_PER_USER * load.users)
 
 
 def _notes(load: Load) -> tuple[Flag, ...]:

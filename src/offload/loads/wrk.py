@@ -6,10 +6,9 @@ import math
 import re
 
 from offload.flags import Flag
-from offload.loads import Command, Figures, Load, LoadResult, Response
+from offload.loads import Command, Figures, Load, LoadResult, Message, Response
 from offload.loads._figures import COUNT, NUMBER
 from offload.loads._validation import CLOSED_LOOP_ONLY
-from offload.loads.engine.body import content_type
 from offload.loads.engine.rates import quantum_of_count
 
 TOOL = "wrk"
@@ -30,13 +29,13 @@ NOT_2XX = re.compile(rf"^ +Non-2xx or 3xx responses: {COUNT}$", re.MULTILINE)
 
 def command(load: Load) -> Command:
     """Send on one connection per user, in `processes` threads; Lua sets other requests."""
-    argv = ["wrk", "-t", str(load.processes), "-c", str(load.users)]
+    argv = ["wrk", "-t", str(load.processes), "-c", str(_users(load))]
     argv += ["-d", f"{math.ceil(load.seconds or 0)}s", "--timeout", f"{math.ceil(load.timeout)}s"]
     files = {}
-    if load.method != "GET" or load.body is not None:
+    if load.message != Message():
         files["request.lua"] = _script(load)
         argv += ["-s", "{folder}/request.lua"]
-    return Command((*argv, load.url), files=files)
+    return Command((*argv, load.url), files=files, threads=load.processes)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
@@ -53,6 +52,9 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     ended = answered + connect + read + write
     whole = math.ceil(load.seconds or 0)
     notes = [] if whole == load.seconds else [Flag("rounded", f"{load.seconds:g} s became {whole}")]
+    users = _users(load)
+    if users != load.users:
+        notes.append(Flag("users", f"{users} sent requests instead of {load.users}"))
     notes += [Flag("late", f"{late} responses took longer than the timeout")] if late else []
     is_clean = completed > 0 and ended == completed  # else failures also took users' time
     return LoadResult(
@@ -70,9 +72,9 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
             availability=completed / ended if ended else None,
             rate=completed / elapsed if elapsed else None,
             rate_how="count / elapsed",
-            rate_quantum=quantum_of_count(load.users, completed),
+            rate_quantum=quantum_of_count(users, completed),
             window_s=elapsed,
-            response=Response(load.users * elapsed / completed, "Little's law")
+            response=Response(users * elapsed / completed, "Little's law")
             if is_clean
             else Response(),
         ),
@@ -80,12 +82,21 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     )
 
 
+def _users(load: Load) -> int:
+    """Return the number of connections: wrk gives each thread the same number of them."""
+    return load.users - load.users % load.processes
+
+
 def _script(load: Load) -> str:
     """Return a Lua script of the request; strings are escaped byte by byte."""
-    lines = [f"wrk.method = {_lua(load.method)}"]
-    if load.body is not None:
-        lines += [f"wrk.body = {_lua(load.body)}"]
-        lines += [f'wrk.headers["Content-Type"] = {_lua(content_type(load.body))}']
+    lines = [f"wrk.method = {_lua(load.message.method)}"]
+    if load.message.body is not None:
+        lines += [f"wrk.body = {_lua(load.message.body)}"]
+    if load.message.content_type is not None:
+        lines += [f'wrk.headers["Content-Type"] = {_lua(load.message.content_type)}']
+    for name, value in load.message.headers.items():
+        if name.lower() != "content-type":
+            lines += [f"wrk.headers[{_lua(name)}] = {_lua(value)}"]
     return "\n".join([*lines, ""])
 
 

@@ -46,7 +46,7 @@ def suites() -> dict[str, Entry]:
         if entry.name in RUN_NAMES:
             path = places.display_path(entry.path)
             what = f"{path} has the same name as the runs of fab {entry.name}"
-            raise UsageError(f"{what}: rename it")
+            raise UsageError(what, "rename it")
     return found
 
 
@@ -109,12 +109,17 @@ def find_task(word: str) -> Entry:
     if user_task is None:
         found = tasks()
         if word not in found and any(word in _spellings(server) for server in servers().values()):
-            raise UsageError(f"{word!r} is a server, but a task is expected: fab list shows both")
+            raise UsageError(f"{word!r} is a server, but a task is expected", "fab list shows both")
         return _find("tasks", word, found)
     if not user_task["where"].endswith(".py"):
         return Entry(word, Path(), "a user's own function", {}, {})
     path = _user_file(user_task["where"])
     return Entry(f"{path}:{user_task['function']}", path, "a user's own function", {}, {})
+
+
+def has_constant_bodies(task: str) -> bool:
+    """Whether all responses of a task are to be equal: unless its file has `STABLE = False`."""
+    return bool(find_task(task).constants.get("STABLE", True))
 
 
 def unknown(what: str, word: str, choices: list[str], listing: str = "fab list") -> UsageError:
@@ -130,7 +135,7 @@ def unknown(what: str, word: str, choices: list[str], listing: str = "fab list")
         fix = f"choose from {', '.join(choices)}"
     else:
         fix = f"{listing} lists them all"
-    return UsageError(f"no {shown} in {what}: {fix}")
+    return UsageError(f"no {shown} in {what}", fix)
 
 
 def _spellings(entry: Entry) -> set[str]:
@@ -141,7 +146,7 @@ def _spellings(entry: Entry) -> set[str]:
 
 def _conflict(one: Entry, other: Entry, what: str, fix: str) -> UsageError:
     return UsageError(
-        f"{places.display_path(one.path)} and {places.display_path(other.path)} both {what}: {fix}"
+        f"{places.display_path(one.path)} and {places.display_path(other.path)} both {what}", fix
     )
 
 

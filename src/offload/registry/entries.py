@@ -30,6 +30,11 @@ class Entry:
     module: str = ""  # the dotted name; empty for a task
 
     @property
+    def short(self) -> str:
+        """What a task does in a few words: its summary up to the first colon, if it has one."""
+        return self.summary.partition(":")[0] if ":" in self.summary else ""
+
+    @property
     def number(self) -> int | None:
         """The number of a server on the command line, if it has one."""
         number = self.constants.get("NUMBER")

@@ -16,7 +16,7 @@ def parse(path: Path) -> ast.Module:
         return _syntax(path.read_bytes(), str(path))
     except (OSError, SyntaxError, ValueError) as error:
         where = f"{display_path(path)}:{getattr(error, 'lineno', None) or 1}"
-        raise UsageError(f"{where} cannot be read ({error}): fix or remove the file") from None
+        raise UsageError(f"{where} cannot be read ({error})", "fix or remove the file") from None
 
 
 @functools.lru_cache(maxsize=256)

@@ -3,16 +3,15 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterator, Sequence
-
-from tabulate import tabulate
+from collections.abc import Iterator, Mapping, Sequence
 
 from offload.bench.records.record import Record
 from offload.flags import CANNOT_LOAD
-from offload.reports import provenance, summary
+from offload.reports import provenance, summary, text_table
 from offload.reports.rows import Row
 
 GIL_ON = "GIL on"
+MOST = 50  # characters of a case
 NUMBER = re.compile(r"\d+(\.\d+)*")
 
 Line = tuple[str, str, int]  # server, task, users
@@ -34,14 +33,43 @@ def table(rows: Sequence[Row], style: str = "simple") -> str:
         first = row.first
         line = cells.setdefault((first.case.server, first.case.task, first.case.users), {})
         line[names[_requested_python(first)]] = _cell(row)
+    parts = [_part(cells, own, style) for own in _fitting(cells, columns)]
+    return "\n\n".join(part for part in (*parts, text_table.listing([*_notes(rows)])) if part)
+
+
+def _part(cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str], style: str) -> str:
+    """Render a table of some of the Pythons."""
     lines = [
-        (f"{server}/{task}", str(users), *(line.get(column, "-") for column in columns))
+        text_table.Line(
+            (
+                text_table.shortened(f"{server}/{task}", MOST),
+                str(users),
+                *(line.get(column, "-") for column in columns),
+            )
+        )
         for (server, task, users), line in cells.items()
     ]
-    align = ("left", *("right",) * (len(columns) + 1))
-    head = ("Case", "Users", *(f"Python {column}" for column in columns))
-    text = tabulate(lines, head, tablefmt=style, colalign=align, disable_numparse=True)
-    return "\n\n".join(part for part in (text, "\n".join(_notes(rows))) if part)
+    return text_table.render(("Case", "Users", *map(_head, columns)), lines, style)
+
+
+def _fitting(
+    cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str]
+) -> Iterator[list[str]]:
+    """Divide the Pythons among tables that are not too wide."""
+    own: list[str] = []
+    for column in columns:
+        texts = [[_head(name), *(line.get(name, "-") for line in cells.values())] for name in own]
+        texts.append([_head(column), *(line.get(column, "-") for line in cells.values())])
+        first = max(len(f"{server}/{task}") for server, task, _ in cells)
+        if own and text_table.first_column([["Users"], *texts]) < min(first, MOST):
+            yield own
+            own = []
+        own = [*own, column]
+    yield own
+
+
+def _head(column: str) -> str:
+    return f"Python {column}"
 
 
 def _version_key(name: str) -> tuple[list[int], str]:
@@ -69,7 +97,7 @@ def _notes(rows: Sequence[Row]) -> Iterator[str]:
         if row.first.server.interpreter.get("gil_enabled") is False and row.problem is None
     }
     for name in sorted(free):
-        yield f"* Python {name}: the GIL was off after the load, except where noted."
+        yield f"Python {name}: the GIL was off after the load, except where noted."
     notes: dict[tuple[str, str], list[str]] = {}
     for row in rows:
         first, importer = row.first, provenance.gil_enabled_by(row.first)
@@ -81,4 +109,4 @@ def _notes(rows: Sequence[Row]) -> Iterator[str]:
                 f"{first.case.server}/{first.case.task}"
             )
     for (python, note), cases in notes.items():
-        yield f"* {', '.join(cases)} in {python}: {note}"
+        yield f"{', '.join(cases)} in {python}: {note}"

@@ -3,10 +3,18 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import dataclass
 
 from offload.bench.experiments.paired import ComparedCases
+from offload.bench.records import comparison, rate
+from offload.bench.records.comparison import Comparison
+from offload.bench.records.record import Record
+from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import paired_test
-from offload.reports import warnings
+from offload.reports import summary, text_table, warnings
+
+RUNS = ("compare", "gil")  # suites of runs that compare the cases at places 0 and 1
 
 SENTENCES = {
     paired_test.FASTER: "{other} is faster than {one}",
@@ -18,49 +26,93 @@ SENTENCES = {
 }
 
 
-def text(comparison: ComparedCases) -> str:
+def text(cases: ComparedCases) -> str:
     """Render the verdict with its ratio, interval and rates."""
-    verdict = comparison.found.verdict
-    names = {"one": comparison.one.name, "other": comparison.other.name}
-    sentence = SENTENCES[verdict.outcome].format(**names, disturbance=comparison.found.disturbed)
+    names = cases.one.name, cases.other.name
+    verdict = lines(names, cases.found, cases.rates)
+    return "\n".join([*verdict, *_flags(cases), f"records: {cases.folder}"])
+
+
+def lines(
+    names: tuple[str, str], found: Comparison, rates: tuple[float | None, float | None]
+) -> list[str]:
+    """Return the verdict on two named cases, the second over the first, line by line."""
+    verdict, (one, other) = found.verdict, names
+    sentence = SENTENCES[verdict.outcome].format(one=one, other=other, disturbance=found.disturbed)
     bound = "; the load tool was the limit: the true difference is larger"
-    lines = [f"{verdict.outcome}: {sentence}{bound if comparison.found.at_least else ''}"]
+    text = [f"{verdict.outcome}: {sentence}{bound if found.at_least else ''}"]
     if verdict.ratio is not None and verdict.low is not None and verdict.high is not None:
-        lines.append(
-            f"ratio {verdict.ratio:.3f}, 95 % interval {verdict.low:.3f} to {verdict.high:.3f}, "
-            f"{verdict.pairs} rounds"
+        least = "at least " if found.at_least else ""
+        text.append(
+            f"ratio {least}{verdict.ratio:.3f}, 95 % interval {verdict.low:.3f} to "
+            f"{verdict.high:.3f}, {verdict.pairs} rounds"
         )
-    for name, rate in zip(names.values(), comparison.rates, strict=True):
-        lines.append(f"{name}: {'no rate' if rate is None else f'{rate:.2f}/s'}")
+    for name, known in zip(names, rates, strict=True):
+        text.append(f"{name}: {'no rate' if known is None else f'{known:.2f}/s'}")
     if verdict.more_pairs:
-        lines.append(
+        text.append(
             f"about {verdict.more_pairs} more rounds are needed for a verdict at this noise"
         )
-    return "\n".join([*lines, *_flags(comparison), f"records: {comparison.folder}"])
+    return text
 
 
-def as_json(comparison: ComparedCases) -> str:
+def of_run(records: Sequence[Record], style: str = "simple") -> str:
+    """Render the verdict of a run of `fab compare` or `fab gil`; empty for any other run."""
+    if not (run := RunComparison.of(records)):
+        return ""
+    found = lines(run.names, run.found, run.rates)
+    if style != text_table.RST:
+        return "\n".join(text_table.wrapped(line) for line in found)
+    return text_table.paragraphs(found, style)
+
+
+@dataclass(frozen=True)
+class RunComparison:
+    """The two cases of a run of `fab compare` or `fab gil`, by their records alone."""
+
+    names: tuple[str, str]
+    found: Comparison
+    rates: tuple[float | None, float | None]
+    windows: tuple[Record, ...]
+
+    @classmethod
+    def of(cls, records: Sequence[Record]) -> RunComparison | None:
+        """Compare the cases of a run; None if it is a run of something else, or lacks windows."""
+        own = RunRecords([record for record in records if record.trial.suite in RUNS])
+        one, other = (own.at(place).windows() for place in (0, 1))
+        if not one or not other:
+            return None
+        first, second = (summary.case_name(windows[-1]) for windows in (one, other))
+        return cls(
+            (first, second),
+            comparison.compare(one, other),
+            (rate.of_windows(one).value, rate.of_windows(other).value),
+            (*one, *other),
+        )
+
+
+def as_json(cases: ComparedCases) -> str:
     """Return the verdict as a JSON object; the ratio is `other` over `one`."""
-    verdict = comparison.found.verdict
+    verdict = cases.found.verdict
     return json.dumps(
         {
-            "one": comparison.one.name,
-            "other": comparison.other.name,
+            "one": cases.one.name,
+            "other": cases.other.name,
             "verdict": verdict.outcome,
             "ratio": verdict.ratio,
             "ratio_low": verdict.low,
             "ratio_high": verdict.high,
             "pairs": verdict.pairs,
             "more_pairs": verdict.more_pairs,
-            "at_least": comparison.found.at_least,
-            "disturbed": comparison.found.disturbed and str(comparison.found.disturbed),
-            "rates": comparison.rates,
-            "flags": _flags(comparison),
-            "records": str(comparison.folder),
+            "at_least": cases.found.at_least,
+            "disturbed": cases.found.disturbed and str(cases.found.disturbed),
+            "rates": cases.rates,
+            "flags": _flags(cases),
+            "records": str(cases.folder),
         },
         indent=2,
     )
 
 
-def _flags(comparison: ComparedCases) -> list[str]:
-    return warnings.count_flags(comparison.records, "windows")
+def _flags(cases: ComparedCases) -> list[str]:
+    return warnings.count_flags(cases.records, "windows")

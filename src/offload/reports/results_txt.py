@@ -1,29 +1,29 @@
-"""results.txt: the output of each load tool, the summary table and the GIL effects."""
+"""results.txt: the output of each load tool, the GIL effects and the summary table."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
 from offload.bench.records.record import LONG, TEST, Record
-from offload.reports import by_python, provenance, summary
+from offload.reports import (
+    by_python,
+    comparison,
+    notes,
+    provenance,
+    summary,
+    text_table,
+    variables,
+    warnings,
+    wide,
+)
 from offload.reports.gil import effects
 from offload.reports.rows import Row, rows
 
 TERMINAL = 60  # lines of a tool's output that are printed
 WIDE = 200  # characters of a line that are printed
-EXPLAINED = """\
-Rate is of completed requests a second, with its 95 % interval over visits, each of a fresh server
-in a random order, loaded by builtin; "once" is one run without an interval. Beside it stands the
-rate of the published tool's one contiguous run, of which availability is.
-Response is the mean of a closed loop: users that wait ask no more. Ask fab run_load_test:rate= for
-percentiles that an open loop would see.
-Memory is PSS over the whole process tree, at its peak: pages that processes share count once.
-Loop lag is by how much a 10 ms timer of the server's event loop was late under load, its p99; GIL
-held is the share of one task alone in flight in which it had the GIL locked.
-Overflows are connections that the listen queue dropped; their users waited to connect again.
-Ceiling is the lowest of: pool, workers or slots / time that a task keeps one; users, users / time
-of one request alone; cpu, cores / CPU time of a request. Behind it stands the share that was
-reached."""
+EFFECTS = "GIL effects: processes over threads"
+RATES = "Rates"
+MORE = "Every figure of these rows: fab report:wide=yes."
 
 
 def results_txt(records: Sequence[Record]) -> str:
@@ -32,10 +32,11 @@ def results_txt(records: Sequence[Record]) -> str:
     return "\n".join([*outputs, tables(records)])
 
 
-def tables(records: Sequence[Record], style: str = "simple") -> str:
-    """Render the summary tables, notes and GIL effects, one set for each provenance.
+def tables(records: Sequence[Record], style: str = "simple", is_wide: bool = False) -> str:
+    """Render the GIL effects, the rows and the notes, one set for each provenance.
 
-    `style` is "simple", or "rst" for reStructuredText.
+    `style` is "simple", or "rst" for reStructuredText. The table of rows has at most 100 columns,
+    or with `is_wide` every figure that the records have.
     """
     all_rows = rows(records)
     groups = provenance.group_by_provenance(
@@ -43,16 +44,27 @@ def tables(records: Sequence[Record], style: str = "simple") -> str:
     )
     if not groups:
         return "no records\n"
-    parts = [part for group in groups for part in _table(group, style)]
+    parts = [part for group in groups for part in _table(group, style, is_wide)]
     several = "Of several machines, Pythons or upstreams, each with a table of its own."
-    parts = [by_python.table(all_rows, style), several if len(groups) > 1 else "", *parts]
-    return "\n\n".join(part for part in [*parts, EXPLAINED] if part) + "\n"
+    compared = comparison.of_run(records, style)
+    parts = [
+        compared,
+        by_python.table(all_rows, style),
+        several if len(groups) > 1 else "",
+        *parts,
+    ]
+    return "\n\n".join(part for part in parts if part) + "\n"
 
 
 def row(record: Record) -> str:
     """Render one load test."""
     [one] = rows([record])
-    parts = (summary.table([one]), summary.percentiles(record), summary.notes([one]))
+    parts = (
+        summary.table([one]),
+        summary.outcome(record),
+        text_table.wrapped(summary.percentiles(record)),
+        text_table.listing([str(one.problem)] if one.problem else warnings.row_warnings(one)),
+    )
     return "\n\n".join(part for part in parts if part) + "\n"
 
 
@@ -67,10 +79,24 @@ def shortened(output: str | None) -> str:
     return "\n".join([note, *lines[-TERMINAL:]])
 
 
-def _table(group: Sequence[Row], style: str) -> list[str]:
-    parts = [summary.conditions(group), summary.table(group, style), summary.notes(group)]
-    if gil_effects := effects.effects(group):
-        parts += ["GIL effects: processes over threads", effects.table(gil_effects, style)]
+def _table(group: Sequence[Row], style: str, is_wide: bool) -> list[str]:
+    parts = [summary.where(group)]
+    found = effects.effects(group)
+    if found:
+        parts += [EFFECTS, effects.table(found, style), effects.definitions(style)]
+    if is_wide:
+        explained = text_table.paragraphs(wide.EXPLAINED.splitlines(), style)
+        parts += [wide.table(group, style), summary.definitions(group, style), explained]
+        parts += [summary.how(group), wide.notes(group)]
+    else:
+        parts += [RATES if found else "", summary.table(group, style)]
+        parts += [f"{summary.definitions(group, style)}\n{text_table.paragraphs([MORE], style)}"]
+        parts += [summary.how(group)]
+        noted = [*notes.of_table(group), *effects.remedies(found)]
+        if noted:
+            parts += ["Noted once for all rows:", text_table.listing(noted)]
+    if differences := variables.sentences(group):
+        parts += ["Rows that differ in more than one variable:", text_table.listing(differences)]
     return [part for part in parts if part]
 
 

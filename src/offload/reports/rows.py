@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import statistics
 from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
@@ -18,7 +17,7 @@ from offload.flags import Problem
 from offload.loads.engine import histogram
 from offload.reports import provenance
 
-SATURATED = 0.98  # requests in flight (Little's law) as a share of the slots: all are busy
+COMPARE = "compare"  # the suite of a run that may compare a case with itself
 
 
 @dataclass(frozen=True)
@@ -131,43 +130,18 @@ class Row:
     @property
     def loop_lag_p99_ms(self) -> float | None:
         """The delay of the server's event loop under load: the median of the windows' p99."""
-        return self._median(lambda record: record.tasks.loop_lag_p99_ms)
+        return capacity.median(self.records, lambda record: record.tasks.loop_lag_p99_ms)
 
     @property
     def gil_hold(self) -> float | None:
         """The GIL-hold fraction h of a single task."""
-        return self._median(lambda record: record.gil.hold.value)
+        return capacity.median(self.records, lambda record: record.gil.hold.value)
 
     @cached_property
     def ceiling(self) -> Ceiling | None:
         """The lowest known ceiling."""
-        # The time per slot includes idle time, unless all slots were always busy.
         in_flight = (self.rate or 0.0) * (self.response_mean_s or 0.0)
-        is_full = in_flight >= SATURATED * (
-            self.first.tasks.slots or self.first.server.workers or 1
-        )
-        slot_s = self._median(lambda r: r.tasks.slot_s) if is_full else None
-        service_s = slot_s or self._median(lambda r: r.baseline.alone_s)
-        # A loop has one slot, except for async tasks that share it: then the slot is unknown.
-        workers = self.first.server.workers
-        count = workers if slot_s is None else self.first.tasks.slots or workers
-        cpu_ms = self._median(lambda r: r.resources.cpu_ms_per_request)
-        cores = self.first.environment.get("cores")
-        alone_s = self._median(lambda r: r.baseline.alone_s)
-        is_long = service_s is not None and service_s >= capacity.SHORT
-        known = operational_laws.ceilings(
-            workers=count,
-            service_s=service_s if is_long else None,
-            cores=cores if isinstance(cores, int) else None,
-            cpu_s=None if cpu_ms is None else cpu_ms / 1000,
-        )
-        if alone_s is not None and alone_s >= capacity.SHORT:
-            known += operational_laws.ceilings(users=self.first.case.users, service_s=alone_s)
-        fastest_s = min(
-            (r.baseline.alone_s for r in self.records if r.baseline.alone_s), default=None
-        )
-        known += capacity.ceilings(self.first, fastest_s)
-        return min(known, key=lambda ceiling: ceiling.rate, default=None)
+        return capacity.of_case(self.first, self.records, in_flight)
 
     @property
     def reached(self) -> float | None:
@@ -177,20 +151,19 @@ class Row:
     def _maximum(self, value_of: Callable[[Record], float | None]) -> float | None:
         return max((v for r in self.records if (v := value_of(r)) is not None), default=None)
 
-    def _median(self, value_of: Callable[[Record], float | None]) -> float | None:
-        known = [value for r in self.records if (value := value_of(r)) is not None]
-        return statistics.median_low(known) if known else None
-
 
 def rows(records: Sequence[Record]) -> list[Row]:
     """Return one row per case, in the order in which the cases were first measured.
 
-    If a visit has several records, the last one counts, because it is the retry. Of several long
-    runs the newest with figures counts. Each manual load test has its own row.
+    Of a round that was retried, only the retry counts. Of several long runs the newest with figures
+    counts. Each manual load test has its own row, and so has each of two compared cases, which may
+    be the same.
     """
     found: dict[tuple[object, ...], list[Record]] = {}
     for number, record in enumerate(records):
         key = (number,) if record.trial.kind == TEST else record.key
+        if record.trial.suite == COMPARE:
+            key = (record.trial.place, *key)
         found.setdefault(key, []).append(record)
     return [
         _row(group)

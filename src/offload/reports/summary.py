@@ -1,84 +1,106 @@
-"""The summary table, as text for a terminal or as reStructuredText."""
+"""The summary table that a person reads: at most 100 columns, each defined below it."""
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
-
-from tabulate import tabulate
 
 from offload.bench.records.record import TEST, Record
 from offload.bench.telemetry.host import sentence
-from offload.reports import provenance, warnings
+from offload.reports import provenance, text_table
 from offload.reports.rows import Row
+from offload.reports.text_table import Line
 from offload.suites import Request
 
-HEAD = (
-    "Task",
-    "Users",
-    "Rate",
-    "Published tool",
-    "Availability",
-    "Response",
-    "Memory",
-    "Failed",
-    "Overflows",
-    "Loop lag",
-    "GIL held",
-    "Ceiling",
-)
+LABEL = "Server,task"
+COMMAND = "fab run_server:"
+DEFINITIONS = {
+    LABEL: "the case; write it after fab run_server: to start its server",
+    "Users": "each sends its next request as soon as it has its answer",
+    "Rate": "requests completed a second, with the 95 % interval over rounds of fresh servers",
+    "Response": "the mean time of a request, with its wait for those of the other users",
+    "Memory": "the most memory of all processes of the server (PSS: shared pages count once)",
+    "GIL held": "the share of its time for which a task, run alone, holds the GIL",
+}
 MIN_HALF_WIDTH = 0.001  # narrower ones are shown as this
 MS = 0.01  # s: shorter times are shown with a resolution of 10 us
-ALIGN = ("left", *("right",) * (len(HEAD) - 1))
 
 
 def table(rows: Sequence[Row], style: str = "simple") -> str:
-    """Render the rows; `style` is a tabulate format: "simple", or "rst" for a README."""
-    literal = "``" if style == "rst" else ""
-    head = list(HEAD)
-    tools = {row.long.load.driver for row in rows if row.long and row.long.load.driver}
-    head[3] = " and ".join(sorted(tools)) or HEAD[3]
-    lines = [_line(row, literal) for row in rows]
-    return tabulate(lines, head, tablefmt=style, colalign=ALIGN, disable_numparse=True)
+    """Render the rows; `style` is "simple", or "rst" for a README."""
+    columns = _columns(rows)
+    most = text_table.first_column(columns)
+    labels = [_labels(row.first, most) for row in rows]
+    lines = [
+        Line(
+            (labels[n].first, *(column[n + 1] for column in columns)),
+            _detail(row, labels[n].settings, style),
+        )
+        for n, row in enumerate(rows)
+    ]
+    return text_table.render([LABEL, *(column[0] for column in columns)], lines, style)
+
+
+def definitions(rows: Sequence[Row], style: str = "simple") -> str:
+    """Define each column of the table in a line."""
+    shown = [LABEL, *(column[0] for column in _columns(rows))]
+    lines = [f"{name}: {DEFINITIONS[name]}." for name in shown]
+    return text_table.paragraphs(lines, style)
 
 
 def conditions(rows: Sequence[Row]) -> str:
     """Describe in a few lines when, where and with what the rows were measured."""
+    return f"{where(rows)}\n{how(rows)}".strip()
+
+
+def where(rows: Sequence[Row]) -> str:
+    """Describe when and where the rows were measured, and the size of their pools."""
+    records = [record for row in rows for record in row.records]
+    day = records[0].trial.utc[:16].replace("T", " ")
+    lines = [text_table.wrapped(f"Measured {day} UTC on {_machine(rows)}.")]
+    if pools := _pools(records):
+        lines.append(pools)
+    return "\n".join(lines)
+
+
+def how(rows: Sequence[Row]) -> str:
+    """Describe with what the rows were measured."""
     records = [record for row in rows for record in row.records]
     tools = sorted(
         {f"{r.load.driver} {r.load.version or ''}".strip() for r in records if r.load.driver}
     )
-    workers = sorted({r.server.workers for r in records if r.server.workers})
     upstreams = sorted({str(r.case.upstream["kind"]) for r in records if r.case.upstream})
     kept = {record.case.keep_alive for record in records if record.load.driver}
     how = {frozenset({True}): "connections kept", frozenset({False}): "a connection a request"}
-    lines = [f"Measured {records[0].trial.utc[:16].replace('T', ' ')} UTC on {_machine(rows)}."]
+    lines = []
     if tools:
         lines.append(f"Load: {', '.join(tools)}; {how.get(frozenset(kept), 'of both kinds')}.")
-    if workers:
-        lines.append(f"Pools of {', '.join(map(str, workers))} workers.")
     if upstreams:
         lines.append(f"Network tasks fetched from {', '.join(upstreams)} on the same machine.")
-    return "\n".join(lines)
-
-
-def notes(rows: Sequence[Row]) -> str:
-    """List the warnings of each row; empty if there are none."""
-    lines = [
-        f"* {label(row.first)}, {row.first.case.users} users: {note}"
-        for row in rows
-        for note in ([str(row.problem)] if row.problem else warnings.row_warnings(row))
-    ]
-    return "\n".join(lines)
+    return "\n".join(text_table.wrapped(line) for line in lines)
 
 
 def label(record: Record, literal: str = "") -> str:
     """Return a case's label: its server command, and the request if it is not `/`."""
     command = f"{literal}{record.case.command}{literal}"
+    request = request_of(record)
+    return f"{command}  {literal}{request}{literal}" if request else command
+
+
+def case_name(record: Record) -> str:
+    """Return the server, task and settings of a case, as `fab run_server:` accepts them."""
+    names = _labels(record, text_table.WIDTH)
+    return f"{names.first} {request}" if (request := request_of(record)) else names.first
+
+
+def request_of(record: Record) -> str:
+    """Return the short form of a case's request; empty for `GET /`."""
     if not record.case.request:
-        return command
+        return ""
     fields: dict[str, Any] = dict(record.case.request)
-    return f"{command}  {literal}{Request(**fields).short_form}{literal}"
+    return Request(**fields).short_form
 
 
 def kinds(row: Row) -> str:
@@ -88,12 +110,17 @@ def kinds(row: Row) -> str:
 
 
 def percentiles(record: Record) -> str:
-    """Format the response times of one load with its load model; empty if unknown."""
+    """Format the response times of one load with its load model; empty if unknown.
+
+    Requests that timed out are counted with their timeout: such times are lower bounds.
+    """
     names = {"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "p999": "p99.9", "max": "max"}
+    response = record.result.response
+    unanswered = math.inf if response.at_least_s is None else response.at_least_s
     known = [
-        f"{shown} {_time(value)}"
+        f"{shown} {'>= ' if value >= unanswered else ''}{time(value)}"
         for name, shown in names.items()
-        if (value := getattr(record.result.response, f"{name}_s")) is not None
+        if (value := getattr(response, f"{name}_s")) is not None
     ]
     if len(known) < len(names):  # siege reports only the maximum
         return ""
@@ -105,46 +132,28 @@ def percentiles(record: Record) -> str:
     return f"Response times, {record.load.model} loop ({since}): {', '.join(known)}"
 
 
+def outcome(record: Record) -> str:
+    """Describe how the requests of one load ended: `300 completed, failed: 3 timeout`."""
+    result = record.result
+    if result.completed is None:
+        return ""
+    failed = [f"{count} {kind}" for kind, count in result.failed.items() if count]
+    share_text = "" if result.availability is None else f"; availability {result.availability:.2%}"
+    return f"{result.completed} completed, failed: {', '.join(failed) or 'none'}{share_text}"
+
+
 def rate(row: Row) -> str:
-    """Format a rate with its interval: `14.27 +-0.4 %`, or `14.27 unresolved +-3.1 %`."""
+    """Format a rate with its interval, `14.27 +-0.4 %`; one run has none: `14.27 once`."""
     if row.rate is None:
         return "-"
     estimate = row.estimate
-    if estimate is None or estimate.value is None:
-        return f"{row.rate:.{_digits(row.rate)}f} once"
-    width = (
-        ""
-        if estimate.half_width is None
-        else f"+-{max(estimate.half_width, MIN_HALF_WIDTH) * 100:.1f} %"
-    )
-    parts = (f"{row.rate:.{_digits(row.rate)}f}", "" if estimate.resolved else "unresolved", width)
-    return " ".join(part for part in parts if part)
+    if estimate is None or estimate.half_width is None:
+        return f"{number(row.rate)} once"
+    width = max(estimate.half_width, MIN_HALF_WIDTH) * 100
+    return f"{number(row.rate)} +-{width:.{1 if width < 10 else 0}f} %"
 
 
-def _line(row: Row, literal: str) -> list[str]:
-    task = [f"{label(row.first, literal)}{_load_settings(row)}", str(row.first.case.users)]
-    if row.problem is not None:
-        return [*task, "not available", *("-",) * (len(HEAD) - 3)]
-    published = row.long.result.rate if row.long else None
-    ceiling = row.ceiling
-    return [
-        *task,
-        rate(row),
-        "-" if published is None else f"{published:.{_digits(published)}f}",
-        _number(row.availability, "%", 2, 100.0),
-        _time(row.response_mean_s),
-        _number(row.memory_pss_mib, "MiB", 1),
-        kinds(row),
-        _number(row.listen_overflows, "", 0),
-        _number(row.loop_lag_p99_ms, "ms", 1),
-        _number(row.gil_hold, "", 2),
-        "-"
-        if ceiling is None
-        else f"{ceiling.kind} {ceiling.rate:.{_digits(ceiling.rate)}f} {row.reached or 0:.0%}",
-    ]
-
-
-def _load_settings(row: Row) -> str:
+def load_settings(row: Row) -> str:
     """Format the load settings of a manual load test; rows of a benchmark share theirs."""
     record = row.first
     if record.trial.kind != TEST:
@@ -152,7 +161,89 @@ def _load_settings(row: Row) -> str:
     rate = None if record.case.asked_rate is None else f"{record.case.asked_rate:g}/s requested"
     think = f"think {record.case.think_s:g} s" if record.case.think_s else None
     parts = (record.load.driver, rate, think, "kept" if record.case.keep_alive else None)
-    return f"  ({', '.join(part for part in parts if part)})"
+    return ", ".join(part for part in parts if part)
+
+
+def number(rate: float) -> str:
+    """Format a rate with four digits, or more before the point."""
+    return f"{rate:.{2 if rate < 100 else 1 if rate < 1000 else 0}f}"
+
+
+def time(seconds: float | None) -> str:
+    """Format a time in s or ms."""
+    if seconds is None:
+        return "-"
+    if seconds >= 0.1:
+        return f"{seconds:.2f} s"
+    return f"{seconds * 1000:.{1 if seconds >= MS else 2}f} ms"
+
+
+def memory(mib: float | None) -> str:
+    """Format an amount of memory."""
+    return "-" if mib is None else f"{mib:.{1 if mib < 100 else 0}f} MiB"
+
+
+def share(value: float | None, digits: int = 0) -> str:
+    """Format a share in percent."""
+    return "-" if value is None else f"{value * 100:.{digits}f} %"
+
+
+@dataclass(frozen=True)
+class _Label:
+    """The first cell of a row, and the settings that do not fit into it."""
+
+    first: str
+    settings: str
+
+
+def _labels(record: Record, most: int) -> _Label:
+    if not record.case.command.startswith(COMMAND):
+        return _Label(text_table.shortened(record.case.command, most), "")
+    case = f"{record.case.server},{record.case.task}"
+    settings = record.case.command.partition(",")[2].removeprefix(record.case.task).strip(",")
+    whole = f"{case},{settings}" if settings else case
+    if len(whole) <= most:
+        return _Label(whole, "")
+    return _Label(text_table.shortened(case, most), settings)
+
+
+def _columns(rows: Sequence[Row]) -> list[list[str]]:
+    """Return the columns after the first, each with its head; those nobody knows are left out."""
+    columns = {
+        "Users": [str(row.first.case.users) for row in rows],
+        "Rate": [rate(row) if row.problem is None else "not available" for row in rows],
+        "Response": [time(row.response_mean_s) for row in rows],
+        "Memory": [memory(row.memory_pss_mib) for row in rows],
+        "GIL held": [share(row.gil_hold) for row in rows],
+    }
+    always = ("Users", "Rate")
+    for number, row in enumerate(rows):
+        for name in columns.keys() - {*always} if row.problem is not None else ():
+            columns[name][number] = "-"
+    return [
+        [name, *cells] for name, cells in columns.items() if name in always or {*cells} != {"-"}
+    ]
+
+
+def _detail(row: Row, settings: str, style: str) -> str:
+    mark = "``" if style == text_table.RST else ""
+    literal = [f"{mark}{text}{mark}" for text in (settings, request_of(row.first)) if text]
+    return "  ".join([*literal, *([load] if (load := load_settings(row)) else [])])
+
+
+def _pools(records: Sequence[Record]) -> str:
+    """Describe the sizes of the pools beside the number of cores."""
+    workers = sorted({r.server.workers for r in records if r.server.workers})
+    if not workers:
+        return ""
+    sizes = f"Pools of {', '.join(map(str, workers))} workers"
+    cores = records[0].environment.get("cores")
+    if not isinstance(cores, int):
+        return f"{sizes}."
+    on = f"{sizes} on {cores} cores"
+    if max(workers) > cores:
+        return f"{on}: more workers than cores share them."
+    return f"{on}: fewer workers than cores." if max(workers) < cores else f"{on}."
 
 
 def _machine(rows: Sequence[Row]) -> str:
@@ -163,17 +254,3 @@ def _machine(rows: Sequence[Row]) -> str:
     return sentence(
         facts if served is None else {**facts, "python": provenance.python_after_load(served)}
     )
-
-
-def _digits(rate: float) -> int:
-    return 2 if rate < 100 else 1 if rate < 1000 else 0
-
-
-def _time(seconds: float | None) -> str:
-    if seconds is None or seconds >= 0.1:
-        return _number(seconds, "s")
-    return _number(seconds, "ms", 1 if seconds >= MS else 2, 1000.0)
-
-
-def _number(value: float | None, unit: str, digits: int = 2, scale: float = 1.0) -> str:
-    return "-" if value is None else f"{value * scale:.{digits}f} {unit}".rstrip()

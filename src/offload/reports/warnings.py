@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+from offload.bench.records import capacity
 from offload.bench.records.comparison import rate_of
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round
 from offload.bench.stats import outliers, sequential
-from offload.bench.stats.estimate import Estimate
 from offload.flags import Flag
 from offload.reports import provenance
 from offload.reports.rows import Row
 
 TOOL_DIFFERENCE = 0.03  # relative, between the rates of the published tool and of builtin
-ABOVE = 1.02  # factor: a higher rate exceeds its ceiling
 
 
 def row_warnings(row: Row) -> list[str]:
@@ -42,26 +41,45 @@ def _by_kind(records: Sequence[Record]) -> dict[str, list[Flag]]:
     return flags
 
 
+def tool_difference(row: Row) -> float | None:
+    """Return how far the published tool's one run is from the rounds, if it is too far."""
+    estimate = row.estimate
+    if row.long is None or not row.long.result.rate or estimate is None or not estimate.value:
+        return None
+    apart = row.long.result.rate / estimate.value - 1
+    is_near = -TOOL_DIFFERENCE - _ab_loss(row.long) <= apart <= TOOL_DIFFERENCE
+    return None if is_near else apart
+
+
+def above_ceiling(row: Row) -> str | None:
+    """Return a warning if the rate and its interval, if there is one, are above the ceiling."""
+    ceiling, estimate = row.ceiling, row.estimate
+    if ceiling is None:
+        return None
+    low = row.rate if estimate is None or estimate.low is None else estimate.low
+    if (row.rate or 0.0) <= capacity.ABOVE * ceiling.rate or (low or 0.0) <= ceiling.rate:
+        return None
+    what = f"the rate is above its {ceiling.kind} ceiling of {ceiling.rate:.2f}/s"
+    return f"ceiling: {what}: check the task"
+
+
 def _derived(row: Row) -> Iterator[str]:
     if (importer := provenance.gil_enabled_by(row.first)) is not None:
         yield f"gil: {importer} turned the GIL on: this row is not free-threaded"
-    estimate = row.estimate
-    if estimate is not None and not estimate.resolved:
-        yield f"unresolved: {_unresolved(row, estimate)}"
+    estimate, design = row.estimate, sequential.design(row.first.trial.quick)
+    if estimate is not None and estimate.n < design.counts[0]:
+        yield f"rounds: {estimate.n} of {design.counts[0]} or more: fab resume goes on"
     rounds = by_round(row.windows, rate_of)
     for index in outliers.outliers([*rounds.values()]):
         number, rate = [*rounds][index][2], [*rounds.values()][index]
         yield f"outlier: round {number} gave {rate:.2f}/s, far from the others"
-    if row.long is not None and row.long.result.rate and estimate is not None and estimate.value:
-        apart = row.long.result.rate / estimate.value - 1
-        if not -TOOL_DIFFERENCE - _ab_loss(row.long) <= apart <= TOOL_DIFFERENCE:
-            yield (
-                f"tools: {row.long.load.driver}'s one run is {apart:+.1%} from the rounds by "
-                "builtin: see its own output"
-            )
-    if row.ceiling is not None and _is_above_ceiling(row, row.ceiling.rate):
-        kind, rate = row.ceiling.kind, row.ceiling.rate
-        yield f"ceiling: the rate is above its {kind} ceiling of {rate:.2f}/s: check the task"
+    if row.long is not None and (apart := tool_difference(row)) is not None:
+        yield (
+            f"tools: {row.long.load.driver}'s one run is {apart:+.1%} from the rounds by "
+            "builtin: see its own output"
+        )
+    if (above := above_ceiling(row)) is not None:
+        yield above
 
 
 def _ab_loss(long: Record) -> float:
@@ -69,18 +87,3 @@ def _ab_loss(long: Record) -> float:
     if long.load.driver != "ab" or not long.result.completed:
         return 0.0
     return long.case.users / (long.result.completed + long.case.users)
-
-
-def _is_above_ceiling(row: Row, ceiling: float) -> bool:
-    """Return whether the rate and its interval, if there is one, are above the ceiling."""
-    estimate = row.estimate
-    low = row.rate if estimate is None or estimate.low is None else estimate.low
-    return (row.rate or 0.0) > ABOVE * ceiling and (low or 0.0) > ceiling
-
-
-def _unresolved(row: Row, estimate: Estimate) -> str:
-    width = "" if estimate.half_width is None else f" +-{estimate.half_width:.1%}"
-    design = sequential.design(row.first.trial.quick)
-    if estimate.n < design.counts[0]:
-        return f"{estimate.n} of {design.counts[0]} rounds or more{width}: fab resume goes on"
-    return f"{estimate.n} rounds gave no narrower interval{width}: try a quieter time"

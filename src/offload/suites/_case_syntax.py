@@ -33,5 +33,5 @@ def case(text: str, which: str = "which case") -> Case:
         if not 1 <= int(found["workers"]) <= MAX_WORKERS:
             raise UsageError(f"{text!r}: workers must be from 1 to {MAX_WORKERS}")
         if "workers" not in server.settings:
-            raise UsageError(f"{text!r}: {server.name} has no workers: leave x out")
+            raise UsageError(f"{text!r}: {server.name} has no workers", "leave x out")
     return Case(server.name, task, settings=settings, python=found["python"])

@@ -22,10 +22,10 @@ def load(name: str) -> ModuleType:
     except Exception as error:  # noqa: BLE001 - an import may raise anything
         message = f"{type(error).__name__}: {' '.join(str(error).split())}"
         where = f"{_place(path, error)} cannot be read ({message})"
-        raise UsageError(f"{where}: fix or remove the file") from None
+        raise UsageError(where, "fix or remove the file") from None
     if missing := [what for what in REQUIRED if not hasattr(module, what)]:
         lacks = f"{places.display_path(path)} has no {' and no '.join(missing)}"
-        raise UsageError(f"{lacks}: define it, or start the file's name with _")
+        raise UsageError(lacks, "define it, or start the file's name with _")
     return module
 
 

@@ -20,7 +20,7 @@ LONGEST_LATENCY = 60.0  # seconds
 
 class _Parser(argparse.ArgumentParser):
     def error(self, message: str) -> NoReturn:
-        raise UsageError(f"{message}: see python -m offload.upstream --help")
+        raise UsageError(message, "see python -m offload.upstream --help")
 
 
 def main(arguments: Sequence[str]) -> int:
@@ -33,7 +33,7 @@ def main(arguments: Sequence[str]) -> int:
             _detach()
         elif found := running():
             hint = f"use it, or stop it first (kill {found.pid})"
-            raise StartError(f"an upstream is already running at {found.http}: {hint}")
+            raise StartError(f"an upstream is already running at {found.http}", hint)
         settings = Options(options.latency, (options.port, options.https_port), options.while_held)
         asyncio.run(supervise(settings, lambda upstream: _ready(upstream, report)))
     except UserError as error:

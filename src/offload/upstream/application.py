@@ -78,7 +78,7 @@ class _Flaky(_Page):
 
 class _Wait(_Response):
     async def get(self) -> None:
-        """Respond after the requested `seconds`, as a slow service does, with a `page` if named."""
+        """Respond after `seconds`, as a slow service would, with a `page` if one is named."""
         try:
             seconds = float(self.get_query_argument("seconds", "0"))
         except ValueError:

@@ -73,13 +73,13 @@ def hold(latency_s: float | None = None) -> Hold:
             start(folder, latency_s or 0.0)
             found = _try_hold(folder)
     if found is None:
-        raise StartError(f"the upstream ended right after its start: see {folder / 'log'}")
+        raise StartError("the upstream ended right after its start", f"see {folder / 'log'}")
     latency = found.upstream.latency_s
     if latency_s is not None and latency != latency_s:
         found.close()
         hint = f"stop it (pid {found.upstream.pid}), or use latency={latency:g}"
         difference = f"has a latency of {latency:g} s, not {latency_s:g}"
-        raise UsageError(f"the running upstream {difference}: {hint}")
+        raise UsageError(f"the running upstream {difference}", hint)
     return found
 
 

@@ -35,6 +35,6 @@ def _acquire(descriptor: int, path: Path, until: float) -> None:
         except BlockingIOError:
             if time.monotonic() > until:
                 raise StartError(
-                    f"{path} is locked by another upstream: stop it, then retry"
+                    f"{path} is locked by another upstream", "stop it, then retry"
                 ) from None
             time.sleep(POLL)

@@ -85,7 +85,7 @@ async def serving(
         try:
             found = Backend("nginx", http, https, ended)
             if not await is_ready(found, certificate.ca):
-                raise StartError(f"nginx did not start: see {folder / 'nginx.log'}")
+                raise StartError("nginx did not start", f"see {folder / 'nginx.log'}")
             yield found
         finally:
             await _stop(process, ended)

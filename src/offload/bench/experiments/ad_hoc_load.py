@@ -8,9 +8,10 @@ from dataclasses import replace
 from offload import upstream
 from offload.bench.records import journal
 from offload.bench.records.record import Baseline, CaseFacts, Record, ServerFacts
+from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.trial import builder, load_phase
 from offload.bench.trial.single_request import SingleRequest
-from offload.bench.trial.trial import built
+from offload.bench.trial.trial import built, is_stable
 from offload.bench.trial.warmup import prime
 from offload.errors import StartError
 from offload.loads import Load
@@ -35,13 +36,14 @@ def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
         python=None if python == sys.executable else python,
         path=path,
     )
-    known = upstream.running() if catalog.find_task(task).needs_upstream else None
-    before = Baseline(alone_s=_alone_s(load.url))
+    known = upstream.running() if needs_upstream(case) else None
+    before = _baseline(load.url, task)
+    expected = before.body_sha256 if before.is_stable else None
     return _loaded(
         builder.case_facts(case, known),
         builder.server_facts(facts),
         before,
-        load,
+        replace(load, response_sha256=expected),
         driver,
         facts,
         known,
@@ -52,15 +54,20 @@ def _text(fact: object) -> str | None:
     return None if fact is None else str(fact)
 
 
-def _alone_s(url: str) -> float | None:
+def _baseline(url: str, task: str) -> Baseline:
     """Send requests without load, which also waits for the backlog of an earlier load.
 
     25 users of 0.28 s on 4 workers leave 1.75 s of work, which would cost the next load 5 %.
     """
     try:
-        return round(prime(url).alone_s, 6)
+        primed = prime(url)
     except StartError:  # the load will count what it answers
-        return None
+        return Baseline()
+    return Baseline(
+        alone_s=round(primed.alone_s, 6),
+        body_sha256=primed.body_sha256,
+        is_stable=is_stable(primed, task),
+    )
 
 
 def of_url(load: Load, driver: str) -> Record:
@@ -87,6 +94,10 @@ def _loaded(
         asked_rate=None if load.arrivals is None else load.arrivals.rate,
         think_s=load.think,
     )
+    if load.message.headers:
+        headers = "; ".join(f"{k}: {v}" for k, v in load.message.masked().headers.items())
+        command = f"{case.command} ({headers})"
+        case = replace(case, id=f"{case.id} {headers}", command=command)
     made = builder.trial(journal.LASTING)
     loaded = load_phase.run(load, driver, facts, known)
     server = builder.with_gil(server, loaded.gil_state)

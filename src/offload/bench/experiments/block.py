@@ -24,6 +24,7 @@ from offload.bench.records.record import (
     Trial,
 )
 from offload.bench.target import handshake, server
+from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.target.server import Server
 from offload.bench.telemetry import machine_speed
 from offload.bench.trial import builder, load_phase, single_request, workload
@@ -31,7 +32,6 @@ from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.trial import Phases, Report, baseline, built
 from offload.errors import UserError
 from offload.flags import Flag
-from offload.registry import catalog
 from offload.suites import Case
 from offload.upstream import Upstream
 
@@ -135,7 +135,7 @@ def _started(
     ready_s = handshake.READY + READY_A_WORKER * sum(int(str(count)) for count in workers)
     servers: dict[int, Started] = {}
     for place, case in cases.items():
-        needed = upstream if catalog.find_task(case.task).needs_upstream else None
+        needed = upstream if needs_upstream(case) else None
         known = None if isinstance(needed, UserError) else needed
         facts = builder.case_facts(case, known)
         try:

@@ -7,7 +7,6 @@ from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
 
-from offload import upstream
 from offload.bench.experiments import paired
 from offload.bench.experiments.direct_calls import direct
 from offload.bench.experiments.paired import ComparedCases
@@ -17,8 +16,8 @@ from offload.bench.records.gil import Gil
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.gil import cost
+from offload.bench.target.needed_upstream import hold_for
 from offload.errors import RunError
-from offload.registry import catalog
 from offload.suites import Case
 
 
@@ -52,9 +51,8 @@ class GilCost:
 def measure_direct(threads: Case, workers: int) -> dict[str, SpeedUp]:
     """Measure threads and processes of a task by direct calls, without HTTP."""
     with ExitStack() as stack:
-        environment: dict[str, str] = {}
-        if catalog.find_task(threads.task).needs_upstream:
-            environment = stack.enter_context(upstream.hold()).upstream.environment()
+        held = stack.enter_context(hold_for(threads))
+        environment = {} if held is None else held.environment()
         calls = direct(threads.task, workers, threads.python, threads.path, environment)
         return speed_ups(stack.enter_context(calls), workers, ("threads", "processes"))
 

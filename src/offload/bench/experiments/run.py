@@ -5,22 +5,22 @@ from __future__ import annotations
 import fcntl
 import os
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from offload import prctl, upstream
+from offload import prctl
 from offload.bench.experiments.block import measure_round
 from offload.bench.experiments.progress import Progress
 from offload.bench.records import journal, schedule, time_budget
 from offload.bench.records.plan import Plan
 from offload.bench.records.record import LONG, WINDOW, Record, Trial
 from offload.bench.records.schedule import Round
+from offload.bench.target.needed_upstream import hold_for, needs_upstream
 from offload.bench.trial import builder, flags
 from offload.bench.trial.trial import long_run
 from offload.errors import RunError, UserError
-from offload.registry import catalog
 from offload.suites import Case
 from offload.upstream import Upstream
 
@@ -38,7 +38,7 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
         stack.enter_context(_alone(folder))
         if not time_budget.has_more(plan, records):
             return
-        held = _hold(stack) if _any_needs(plan.cases) else None
+        held = _hold(stack, plan.cases)
         progress = stack.enter_context(Progress(plan, records))
         running = Running(plan, folder, held, records, progress)
         for _ in running.rounds():
@@ -79,8 +79,8 @@ class Running:
         for place in schedule.long_runs_due(self.plan, self.records):
             case = self.plan.cases[place]
             self.progress.begin("long run", case.name)
-            needs = catalog.find_task(case.task).needs_upstream
-            known = self.held if needs and isinstance(self.held, Upstream) else None
+            held = self.held if needs_upstream(case) else None
+            known = None if isinstance(held, UserError) else held
             driver = self.plan.driver or "builtin"
             record = long_run(
                 case, driver, self._trial(LONG, place=place), known, self.progress.phase
@@ -94,7 +94,7 @@ class Running:
         cases = {place: self.plan.cases[place] for place in places}
         self.progress.begin(f"round {each.number}", self.plan.title(each.block))
         made = self._trial(WINDOW, block=each.block, round=each.number, attempt=attempt)
-        found = measure_round(cases, made, self.held, self.progress.phase, each.number == 1)
+        found = self._round(cases, made)
         reasons: dict[str, str] = {}
         for record in found:
             reasons |= flags.reasons(record, self.records)
@@ -109,6 +109,16 @@ class Running:
         times = time_budget.round_times(self.plan, self.records)
         others = sum(times[other.block] for other in schedule.due(self.plan, self.records))
         return time.monotonic() + times[each.block] + others <= ends
+
+    def _round(self, cases: Mapping[int, Case], made: Trial) -> list[Record]:
+        is_apart = made.block is not None and self.plan.blocks[made.block].apart
+        parts = [{place: case} for place, case in cases.items()] if is_apart else [cases]
+        with_gil = made.round == 1
+        return [
+            record
+            for part in parts
+            for record in measure_round(part, made, self.held, self.progress.phase, with_gil)
+        ]
 
     def _keep(self, found: Sequence[Record]) -> None:
         kept = []
@@ -150,13 +160,9 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _hold(stack: ExitStack) -> Upstream | UserError:
-    """Start the upstream, or return why the rows that need it have no figures."""
+def _hold(stack: ExitStack, cases: Sequence[Case]) -> Upstream | UserError | None:
+    """Hold the upstream, or return the reason why the rows that need it have no figures."""
     try:
-        return stack.enter_context(upstream.hold()).upstream
+        return stack.enter_context(hold_for(*cases))
     except UserError as error:
         return error
-
-
-def _any_needs(cases: Sequence[Case]) -> bool:
-    return any(catalog.find_task(case.task).needs_upstream for case in cases)

@@ -36,7 +36,7 @@ def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
     if over == USERS:
         return tuple(replace(case, users=number) for number in numbers)
     if "workers" not in catalog.find_server(case.server).settings:
-        raise UsageError(f"{case.server} has no workers: sweep over users=1..64")
+        raise UsageError(f"{case.server} has no workers", "sweep over users=1..64")
     return tuple(replace(case, settings={**case.settings, "workers": number}) for number in numbers)
 
 
@@ -56,5 +56,5 @@ def fit(records: Sequence[Record], over: str) -> Sweep:
     points = tuple((number, rate.of_windows(windows)) for number, windows in sorted(found.items()))
     known = [(float(number), e.value) for number, e in points if e.value is not None]
     if not known:
-        raise RunError("no window of the sweep has a rate: fab report says why")
+        raise RunError("no window of the sweep has a rate", "fab report says why")
     return Sweep(over, points, scaling.choose(known), tuple(records))

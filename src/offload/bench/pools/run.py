@@ -58,7 +58,7 @@ def measure_pools(
                 on_progress(f"round {rounds}")
             found.append(line)
         if process.wait(GRACE):
-            raise RunError("the pool comparison failed: see its output above")
+            raise RunError("the pool comparison failed", "see its output above")
     except TimeoutError:
         raise RunError(
             "timeout: the pool comparison did not finish, because one of its pools hangs"

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from offload.suites import Case
@@ -16,32 +16,41 @@ class Block:
     """The `cases` of one block and the `pairs` whose ratios are wanted, as places in the plan.
 
     The ratio of a pair is its second case over its first. A block without pairs measures rates.
+    The servers of a block that is `apart` run one after the other: neighbours share pages, so that
+    only then their memory is their own.
     """
 
     cases: tuple[int, ...]
     pairs: tuple[Pair, ...] = ()
+    apart: bool = False
 
 
 def form(
     cases: Sequence[Case],
     pairs: Iterable[tuple[Case, Case]] = (),
-    alone: Iterable[Case] = (),
+    apart: Iterable[tuple[Case, Case]] = (),
 ) -> tuple[Block, ...]:
     """Divide cases into blocks, in the order of their first cases.
 
     Cases of the same task and request belong together, and so do the cases of a wanted pair, which
     are ignored unless both are among `cases`. A group of more than MOST is divided into blocks that
-    share its first case; a pair whose cases are then apart gets a block of its own. Each case that
-    is wanted `alone`, for its memory, has one more block of its own.
+    share its first case; a pair whose cases are then in two of them gets a block of its own. A
+    pair that is compared `apart`, by memory, has one more block.
     """
     places = {_identity(case): place for place, case in enumerate(cases)}
-    keys = [(places.get(_identity(one)), places.get(_identity(other))) for one, other in pairs]
-    wanted = [(a, b) for a, b in keys if a is not None and b is not None and a != b]
-    wanted = list(dict.fromkeys([*wanted, *_executors(cases)]))
+    wanted = list(dict.fromkeys([*_known(places, pairs), *_executors(cases)]))
     groups = _groups(cases, wanted)
     blocks = [block for group in groups for block in _blocks(group, wanted)]
-    own = dict.fromkeys(places.get(_identity(case)) for case in alone)
-    return (*blocks, *(Block((place,)) for place in own if place is not None))
+    by_memory = dict.fromkeys(_known(places, apart))
+    return (*blocks, *(Block(pair, (pair,), apart=True) for pair in by_memory))
+
+
+def _known(
+    places: Mapping[tuple[object, ...], int], pairs: Iterable[tuple[Case, Case]]
+) -> list[Pair]:
+    """Return the places of pairs of which both cases have one."""
+    found = [(places.get(_identity(one)), places.get(_identity(other))) for one, other in pairs]
+    return [(a, b) for a, b in found if a is not None and b is not None and a != b]
 
 
 def _executors(cases: Sequence[Case]) -> list[Pair]:

@@ -1,9 +1,14 @@
-"""The ceiling of a case whose suite states its slots: processes x slots / time of one request."""
+"""The ceilings of a rate: what the slots, the users and the CPUs of a case allow at most.
+
+The operational laws give a ceiling from a count and a time. The rules here say which count and
+which time a record has for them.
+"""
 
 from __future__ import annotations
 
 import functools
-from collections.abc import Mapping
+import statistics
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import astuple
 
 from offload.bench.records.record import Record
@@ -12,19 +17,85 @@ from offload.bench.stats.operational_laws import Ceiling
 from offload.registry import catalog
 from offload.suites import _module
 
+ABOVE = 1.02  # factor: a higher rate exceeds its ceiling
 SHORT = 0.01  # s: below it a request alone is mostly hops and wake-ups, which overlap under load
+SATURATED = 0.98  # requests in flight (Little's law) as a share of the slots: all are busy
 
 
-def ceilings(record: Record, alone_s: float | None) -> list[Ceiling]:
-    """Return that ceiling from a record and the time of a request alone in s; [] if unknown."""
+def of_case(case: Record, records: Sequence[Record], in_flight: float) -> Ceiling | None:
+    """Return the lowest ceiling that is known of a case, by the median times of its records.
+
+    `case` is the record that stands for all in what does not vary. `in_flight` is the mean number
+    of concurrent requests: with fewer of them than slots, the time per slot includes idle time and
+    is no service time.
+    """
+    workers, slots = case.server.workers, case.tasks.slots
+    alone_s = median(records, lambda r: r.baseline.alone_s)
+    slot_s = median(records, lambda r: r.tasks.slot_s)
+    if slot_s and in_flight >= SATURATED * (slots or workers or 1):
+        # A loop has one slot, except for async tasks that share it: then the slot is unknown.
+        known = _by_time(slot_s, workers=slots or workers)
+    else:
+        known = _by_time(alone_s, workers=workers)
+    known += _by_time(alone_s, users=case.case.users)
+    known += _by_stated_slots(case, _fastest_s(records))
+    cores = case.environment.get("cores")
+    cpu_ms = median(records, lambda r: r.resources.cpu_ms_per_request)
+    if isinstance(cores, int) and cpu_ms is not None:
+        known += operational_laws.ceilings(cores=cores, cpu_s=cpu_ms / 1000)
+    return min(known, key=lambda ceiling: ceiling.rate, default=None)
+
+
+def exceeded(record: Record, records: Sequence[Record]) -> Ceiling | None:
+    """Return a ceiling that a record's rate exceeds, which shows an error; None if there is none.
+
+    No request takes less than the fastest one alone among the case's `records`. The time per slot
+    needs no full slots here: with or without idle time, no rate is above slots / time.
+    """
+    fastest_s = _fastest_s(records)
+    known = [
+        *_by_time(fastest_s, users=record.case.users),
+        *operational_laws.ceilings(workers=record.tasks.slots, service_s=record.tasks.slot_s),
+        *_by_stated_slots(record, fastest_s),
+    ]
+    return next((c for c in known if (record.result.rate or 0.0) > ABOVE * c.rate), None)
+
+
+def of_workers(case: Record, records: Sequence[Record]) -> float | None:
+    """Return the rate that the workers allow: workers / high median of one request alone."""
+    known = [r.baseline.alone_s for r in records if r.baseline.alone_s is not None]
+    alone_s = statistics.median_high(known) if known else None
+    return next((c.rate for c in _by_time(alone_s, workers=case.server.workers)), None)
+
+
+def median(records: Sequence[Record], value_of: Callable[[Record], float | None]) -> float | None:
+    """Return the low median of the known values; None without any."""
+    known = [value for record in records if (value := value_of(record)) is not None]
+    return statistics.median_low(known) if known else None
+
+
+def _by_time(
+    service_s: float | None, workers: float | None = None, users: float | None = None
+) -> list[Ceiling]:
+    """Return ceilings from a service time, unless that is too short to be one."""
+    if service_s is None or service_s < SHORT:
+        return []
+    return operational_laws.ceilings(workers=workers, users=users, service_s=service_s)
+
+
+def _by_stated_slots(record: Record, alone_s: float | None) -> list[Ceiling]:
+    """Return the ceiling of a case whose suite states its slots: processes x slots / time."""
     request = tuple((record.case.request or {}).values())
     case = (record.case.server, record.case.task, *request)
     slots = _stated_slots(record.trial.suite or "").get(case)
-    if slots is None or alone_s is None or alone_s <= SHORT:
+    if slots is None:
         return []
     processes = record.server.settings.get("processes", record.server.workers)
-    count = slots * (processes if isinstance(processes, int) else 1)
-    return operational_laws.ceilings(workers=count, service_s=alone_s)
+    return _by_time(alone_s, workers=slots * (processes if isinstance(processes, int) else 1))
+
+
+def _fastest_s(records: Sequence[Record]) -> float | None:
+    return min((r.baseline.alone_s for r in records if r.baseline.alone_s), default=None)
 
 
 @functools.cache

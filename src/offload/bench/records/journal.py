@@ -32,7 +32,7 @@ def new_run(name: str) -> Path:
         except OSError as error:
             raise _unusable(folder, error) from error
         return folder
-    raise StorageError(f"{RESULTS} has 99 runs of this second: wait for the next")
+    raise StorageError(f"{RESULTS} has 99 runs of this second", "wait for the next")
 
 
 def lasting_run() -> Path:
@@ -92,7 +92,7 @@ def read(folder: Path) -> list[Record]:
             records.append(replaced(record, environment=machine))
         except SchemaError as error:
             raise StorageError(
-                f"{path}:{number}: {error}: measure again, or use the version that wrote it"
+                f"{path}:{number}: {error}", "measure again, or use the version that wrote it"
             ) from None
         except ValueError as error:
             print(f"warning: {path}:{number} is no record, passed over: {error}", file=sys.stderr)
@@ -110,14 +110,14 @@ def newest() -> Path:
         runs = [path for path in RESULTS.glob(f"*/{FILE}") if not is_example(path.parent)]
         return max(runs, key=lambda path: path.stat().st_mtime).parent
     except ValueError:
-        raise StorageError(f"no run in {RESULTS}: make one by fab quick") from None
+        raise StorageError(f"no run in {RESULTS}", "make one by fab quick") from None
     except OSError as error:
         raise _unusable(RESULTS, error) from error
 
 
 def is_example(folder: Path) -> bool:
-    """Whether a run is one of the repository's own: `example`, or `example-` and a suite."""
-    return folder.name.partition("-")[0] == "example"
+    """Whether a run is one of the repository's own: `example`, `example-SUITE`, `reference-...`."""
+    return folder.name.partition("-")[0] in ("example", "reference")
 
 
 def named(run: str) -> Path:
@@ -156,4 +156,6 @@ def _write(descriptor: int, path: Path, data: bytes) -> None:
 
 
 def _unusable(path: Path, error: OSError) -> StorageError:
-    return StorageError(f"{path}: {error.strerror}: fix its rights or space, or set RESULTS=folder")
+    return StorageError(
+        f"{path}: {error.strerror}", "fix its rights or space, or set RESULTS=folder"
+    )

@@ -24,10 +24,10 @@ class Plan:
 
     The cases of each of `blocks` are loaded side by side with `builtin`, round after round, until
     the ratios of its pairs have verdicts, or without pairs until its rates are known to `target`, a
-    share (None: 2 %, 5 % for quick and for slow cases). No round is begun that does not end within
-    `budget_s` seconds of measuring (None: unlimited). Then each case has one long run with
-    `driver`, unless it is None. `missing` says why `driver` is not the published tool, None when it
-    is, or when the user chose it.
+    share (None: 2 %, 5 % for quick and for slow cases); or exactly so many `rounds`. No round is
+    begun that does not end within `budget_s` seconds of measuring (None: unlimited). Then each case
+    has one long run with `driver`, unless it is None. `missing` says why `driver` is not the
+    published tool, None when it is, or when the user chose it.
     """
 
     suite: str
@@ -39,11 +39,12 @@ class Plan:
     missing: str | None = None
     blocks: tuple[Block, ...] = ()
     budget_s: float | None = None
+    rounds: int | None = None
 
     @property
-    def design(self) -> sequential.SequentialDesign:
+    def counts(self) -> tuple[int, ...]:
         """The numbers of rounds after which a block is analysed, and may be finished."""
-        return sequential.design(self.quick)
+        return sequential.design(self.quick).counts if self.rounds is None else (self.rounds,)
 
     def cases_of(self, block: int) -> tuple[Case, ...]:
         """Return the cases of a block, by its number."""
@@ -65,7 +66,7 @@ def save(plan: Plan, folder: Path) -> None:
         values = {**asdict(plan), machines.KEY: machines.read(folder)}
         files.replace(path, json.dumps(values, indent=1).encode() + b"\n")
     except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}: fix its rights or space") from error
+        raise StorageError(f"{path}: {error.strerror}", "fix its rights or space") from error
 
 
 def exists(folder: Path) -> bool:
@@ -95,8 +96,8 @@ def load(folder: Path) -> Plan:
         raise StorageError(f"{path} is no plan of a run by this version: {needed}") from error
 
 
-def _block(cases: Sequence[int], pairs: Sequence[Sequence[int]]) -> Block:
-    return Block(tuple(cases), tuple((one, other) for one, other in pairs))
+def _block(cases: Sequence[int], pairs: Sequence[Sequence[int]], apart: bool) -> Block:
+    return Block(tuple(cases), tuple((one, other) for one, other in pairs), apart)
 
 
 def new_seed() -> int:

@@ -94,19 +94,25 @@ class Baseline:
 
     `alone_s` is the median response time of one request at a time, and `kept_s` that on one kept
     connection, without its first request. `body_bytes` counts the first response's body, and
-    `content` is the part of it that its suite compares.
+    `content` is the part of it that its suite compares. With `is_stable` every
+    response under load must have the first one's body.
     """
 
     alone_s: float | None = None
     kept_s: float | None = None
     body_sha256: str | None = None
     body_bytes: int | None = None
+    is_stable: bool | None = None
     content: str | None = None
 
 
 @dataclass(frozen=True)
 class LoadFacts:
-    """The load tool: its `model` is "closed" or "open", `busy` its share of one core."""
+    """The load tool: its `model` is "closed" or "open".
+
+    `cpu_s` is the CPU time of all its processes, within the window if the tool reports that.
+    `busy` is the share of the CPU that its threads could use which it used.
+    """
 
     url: str | None = None
     driver: str | None = None
@@ -169,6 +175,8 @@ class Resources:
 
     `cpu_s` is user and system time, `queued_s` what its threads waited for a CPU. `connections`
     counts those the load kept, by process of the server that has some, most first.
+    `listen_overflows` counts the connections that the server's listen queue dropped, or where that
+    is unknown, those of the machine.
     """
 
     cpu_s: float | None = None

@@ -53,7 +53,7 @@ def newest_unfinished() -> Path:
         if time_budget.has_more(plan.load(folder), _records(folder)):
             return folder
     raise StorageError(
-        f"no unfinished run in {journal.RESULTS}: start one by fab run_all_load_tests"
+        f"no unfinished run in {journal.RESULTS}", "start one by fab run_all_load_tests"
     )
 
 

@@ -39,7 +39,7 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     made = {(record.trial.block, record.trial.round) for record in records}
     made |= {(each.block, each.number) for each in left_out}
     blocks = [n for n in range(len(plan.blocks)) if not is_finished(plan, n, records)]
-    for count in plan.design.counts:
+    for count in plan.counts:
         numbers = {
             block: [n for n in range(1, count + 1) if (block, n) not in made] for block in blocks
         }
@@ -65,24 +65,22 @@ def long_runs_due(plan: Plan, records: Sequence[Record]) -> list[int]:
 def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     """Whether a block needs no further round, by its records so far."""
     own = [record for record in records if record.trial.block == number]
-    rounds = len({record.trial.round for record in own})
     block = plan.blocks[number]
-    all_windows = {place: RunRecords(own).at(place).windows() for place in block.cases}
-    windows = {place: found for place, found in all_windows.items() if not _is_hopeless(found)}
-    pairs = [pair for pair in block.pairs if {*pair} <= {*windows}]
-    if not windows or (block.pairs and not pairs):
+    windows = {place: RunRecords(own).at(place).windows() for place in block.cases}
+    known = {place: found for place, found in windows.items() if not _is_hopeless(found)}
+    pairs = [pair for pair in block.pairs if known.keys() >= {*pair}]
+    if not known or (block.pairs and not pairs):
         return True
-    if not plan.design.is_analysis(rounds):
+    if len({record.trial.round for record in own}) not in plan.counts:
         return False
-    if any(_has_enough(found) for found in windows.values()):
+    if plan.rounds is not None or block.apart or any(map(_has_enough, known.values())):
         return True
-    if block.pairs:
-        verdicts = [comparison.compare(windows[a], windows[b]).verdict for a, b in pairs]
-        is_known = all(verdict.outcome != UNRESOLVED for verdict in verdicts)
-        return is_known and (plan.target is None or _are_resolved(windows.values()))
-    if len(block.cases) > 1 and plan.budget_s is not None:
-        return False  # it has rounds for as long as there is time
-    return _are_resolved(windows.values())
+    if pairs:
+        found = [comparison.compare(known[one], known[other]) for one, other in pairs]
+        has_verdicts = all(each.verdict.outcome != UNRESOLVED for each in found)
+        return has_verdicts and (plan.target is None or _are_resolved(known.values()))
+    is_endless = len(block.cases) > 1 and plan.budget_s is not None  # for as long as there is time
+    return not is_endless and _are_resolved(known.values())
 
 
 def places_of(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:

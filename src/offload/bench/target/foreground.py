@@ -9,6 +9,7 @@ import sys
 
 from offload import upstream
 from offload.bench.target import packages, running_servers, server
+from offload.bench.target.needed_upstream import needs_upstream
 from offload.errors import MachineError
 from offload.registry import catalog
 from offload.suites import Case
@@ -22,7 +23,7 @@ def exec_server(case: Case, port: int) -> None:
     argv, environment = server.command(case, port)
     check_port(port)
     environment |= packages.environment(argv[0], catalog.find_server(case.server).needs)
-    if catalog.find_task(case.task).needs_upstream:
+    if needs_upstream(case):
         held = upstream.hold()
         held.inherit()
         environment |= held.upstream.environment()
@@ -43,5 +44,5 @@ def check_port(port: int) -> None:
         except OSError as error:
             if error.errno == errno.EADDRINUSE:
                 fix = f"stop the process that listens there, or use port={port + 1}"
-                raise MachineError(f"port {port} is busy: {fix}") from error
-            raise MachineError(f"port {port}: {error.strerror}: choose another port") from error
+                raise MachineError(f"port {port} is busy", fix) from error
+            raise MachineError(f"port {port}: {error.strerror}", "choose another port") from error

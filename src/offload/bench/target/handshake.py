@@ -35,7 +35,7 @@ def read_ready_line(
     log.seek(0)
     output = log.read().decode(errors="replace").strip().splitlines() or ["no output"]
     why = UNANNOUNCED if is_late and _listens(pid) else output[-1]
-    raise StartError(f"{case.name} {what} ({why}): try {case.command}")
+    raise StartError(f"{case.name} {what} ({why})", f"try {case.command}")
 
 
 def _as_error(line: dict[str, object]) -> UserError:

@@ -53,12 +53,12 @@ def find(word: str) -> str:
         path = _path(suffixed["name"])
         if path is not None and not (_probe(path) or {}).get("free_threaded"):
             fix = f"only a free-threaded build has -{suffixed['state']}, such as 3.13t"
-            raise UsageError(f"the GIL of {suffixed['name']!r} cannot be switched: {fix}")
+            raise UsageError(f"the GIL of {suffixed['name']!r} cannot be switched", fix)
     if path is None:
         if NAME.fullmatch(word) and tuple(map(int, word.rstrip("t").split("."))) < OLDEST:
             raise UsageError(f"python={word}: servers run in 3.11 or newer")
         fix = f"fab pythons shows how to install it, or set PYTHONS={word}=/path/of/python"
-        raise UsageError(f"no Python at {word!r}: {fix}")
+        raise UsageError(f"no Python at {word!r}", fix)
     return path
 
 
@@ -89,7 +89,7 @@ def filter_installed(words: Sequence[str]) -> list[str]:
 
 def _path(word: str) -> str | None:
     if (path := broken_names().get(word)) is not None:
-        raise UsageError(f"no Python at {path!r}: fix PYTHONS")
+        raise UsageError(f"no Python at {path!r}", "fix PYTHONS")
     if (program := _program(user_paths().get(word, word))) is not None:
         return program
     known = find_all() if NAME.fullmatch(word) else []

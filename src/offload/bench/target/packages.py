@@ -67,7 +67,7 @@ def _install(python: str, folder: Path, packages: Sequence[str]) -> list[str]:
     tornado = requirements.lines_for(ALWAYS[:1])[0]
     if tornado in packages and tornado not in installed:
         command = " ".join(_pip(python, folder, tornado))
-        raise MachineError(f"{tornado} cannot be installed for {python}: {command}")
+        raise MachineError(f"{tornado} cannot be installed for {python}", command)
     if failed := [package for package in packages if package not in installed]:
         print(f"cannot be installed for {python}: {', '.join(failed)}", file=sys.stderr)
     return installed

@@ -18,7 +18,7 @@ def file(port: int) -> Path:
     try:
         folder.mkdir(parents=True, exist_ok=True)
     except OSError as error:
-        raise StorageError(f"{folder}: {error.strerror}: fix its permissions") from error
+        raise StorageError(f"{folder}: {error.strerror}", "fix its permissions") from error
     return folder / f"{port}.json"
 
 
@@ -29,12 +29,14 @@ def find(port: int | None = None) -> dict[str, object]:
     """
     servers = {int(str(facts["port"])): facts for facts in _read_running()}
     if port is not None and port not in servers:
-        raise MachineError(f"no server was started on port {port}: fab run_server:3,port={port}")
+        raise MachineError(f"no server was started on port {port}", f"fab run_server:3,port={port}")
     if not servers:
-        raise MachineError("no server is running: start one in another terminal: fab run_server:3")
+        raise MachineError(
+            "no server is running", "start one in another terminal: fab run_server:3"
+        )
     if port is None and len(servers) > 1:
         ports = " or ".join(f"port={known}" for known in sorted(servers))
-        raise UsageError(f"{len(servers)} servers are running: select one by {ports}")
+        raise UsageError(f"{len(servers)} servers are running", f"select one by {ports}")
     return servers[port if port is not None else next(iter(servers))]
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import psutil
 
-from offload.bench.telemetry import cores
+from offload import cores
 
 PACKAGES = ("tornado", "fabric", "requests", "lxml", "feedparser", "psutil", "httptools", "uvloop")
 

@@ -9,7 +9,7 @@ from collections.abc import Mapping, Sequence
 import psutil
 
 from offload.bench.records.record import HostUse, Memory, Resources
-from offload.bench.telemetry import connections, host_counters
+from offload.bench.telemetry import connections, host_counters, listen_queue
 from offload.bench.telemetry.counters import CounterSeries
 from offload.bench.telemetry.process_tree import ProcessTree
 from offload.errors import StartError
@@ -22,14 +22,22 @@ class ResourceSampler:
     """Read a server's counters ten times per second, and its memory once, until `__exit__`.
 
     Without a `pid` only the machine's own counters are read. The CPU time of `ours`, the pids of
-    the upstream and of idle servers, is added to this process's own. With a `port` the server's
-    kept connections on it are counted.
+    the upstream and of idle servers, is added to this process's own. `port` is the server's: its
+    listen queue is watched, and with `keep_alive` its connections are counted. Where the system
+    reports no drops by port, those of all sockets of the machine count.
     """
 
-    def __init__(self, pid: int | None, ours: Sequence[int] = (), port: int | None = None) -> None:
+    def __init__(
+        self,
+        pid: int | None,
+        ours: Sequence[int] = (),
+        port: int | None = None,
+        keep_alive: bool = False,
+    ) -> None:
         self._tree = None if pid is None else ProcessTree(pid)
         self._ours = [tree for each in ours if (tree := _tree_of(each)) is not None]
-        self._port = port
+        self._port, self._keep_alive = port, keep_alive
+        self._queue = None if port is None or listen_queue.dropped(port) is None else port
         self._connections: tuple[int, ...] = ()
         self._series = CounterSeries()
         self._peaks: dict[str, float] = {}
@@ -66,7 +74,7 @@ class ResourceSampler:
             switches_voluntary=_whole(increases["switches_voluntary"]),
             switches_involuntary=_whole(increases["switches_involuntary"]),
             connections=self._connections or None,
-            listen_overflows=_whole(self._series.increase("overflows")),
+            listen_overflows=_whole(increases["overflows"]),
             host=HostUse(
                 busy_s=_rounded(increases["busy_s"]),
                 own_cpu_s=_rounded(increases["own_s"]),
@@ -87,6 +95,8 @@ class ResourceSampler:
 
     def _read(self) -> None:
         reading = host_counters.read()
+        if self._queue is not None:
+            reading["overflows"] = listen_queue.dropped(self._queue)
         used = [tree.counters()["cpu_s"] for tree in self._ours]
         known = [seconds for seconds in used if seconds is not None]
         reading["own_s"] = time.process_time() + sum(known) if len(known) == len(used) else None
@@ -103,7 +113,7 @@ class ResourceSampler:
             self._update_peaks(self._tree.memory())
 
     def _count_connections(self) -> None:
-        if self._tree is not None and self._port is not None:
+        if self._tree is not None and self._port is not None and self._keep_alive:
             counts = connections.count_connections(self._tree.members, self._port) or ()
             self._connections = max(self._connections, counts, key=sum)
 
@@ -122,6 +132,7 @@ _KEYS = (
     "own_s",
     "steal_s",
     "pressure_s",
+    "overflows",
 )
 
 

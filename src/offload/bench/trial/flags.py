@@ -13,9 +13,8 @@ from offload.bench.trial import workload
 from offload.flags import Flag
 from offload.registry import catalog
 
-CLIENT_BOUND = 0.7  # of its cores, beyond which the load tool may be what sets the rate
+CLIENT_BOUND = 0.7  # of the CPU it can use, beyond which the load tool may set the rate
 LITTLE = 0.02  # by which rate x mean / users may differ from 1
-SHORT = 0.5  # s of load: in less, its start is most of what a driver uses
 OTHERS = 0.1  # of the machine's CPU; windows of a block bear more: see records/comparison
 STEAL = 0.01  # of the machine's CPU; the same
 EXACT = "per request"  # of a response time that was measured independently of the rate
@@ -64,7 +63,7 @@ def of_tool(record: Record, missing: str | None) -> tuple[Flag, ...]:
 def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[Flag, ...]:
     """Return a flag for each server of the same task that answered other bytes."""
     case = record.case
-    if not catalog.find_task(case.task).constants.get("STABLE", True):
+    if not catalog.has_constant_bodies(case.task):
         return ()
     alike = [r for r in earlier if (r.case.task, r.case.request) == (case.task, case.request)]
     others = {r.case.server for r in alike if _differ(r, record)}
@@ -75,7 +74,7 @@ def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[Flag, ...]:
 
 
 def _doubts(record: Record) -> Iterator[Flag]:
-    busy = _driver_busy(record)
+    busy = record.load.busy
     if busy is not None and busy > CLIENT_BOUND:
         used = f"{record.load.driver} used {busy:.0%} of the CPU it can use"
         yield Flag("client-bound", used, "take h2load")
@@ -99,6 +98,10 @@ def _doubts(record: Record) -> Iterator[Flag]:
         yield Flag("overflows", dropped, remedy)
     if record.result.failures:
         yield Flag("failures", f"{record.result.failures} requests failed")
+    if changed := record.result.failed.get("body"):
+        remedy = "set STABLE = False in the task's file if they should"
+        seen = f"{changed} responses under load had another body than the first one"
+        yield Flag("bodies", seen, remedy)
     if None not in (record.baseline.kept_s, record.baseline.alone_s) and _stall_s(record) >= STALL:
         more = f"{_stall_s(record) * 1000:.0f} ms more a request on a kept connection"
         remedy = "set TCP_NODELAY in the server; for uvicorn with workers, name its loop"
@@ -125,16 +128,6 @@ def _is_uneven(connections: Sequence[int]) -> bool:
     if len(connections) < 2 or sum(connections) < 2 * len(connections):
         return False
     return connections[0] > UNEVEN * connections[-1]
-
-
-def _driver_busy(record: Record) -> float | None:
-    """Return the share of its available CPU that the driver used; unknown for a short load."""
-    if record.load.busy is not None:
-        return record.load.busy
-    cores = record.environment.get("cores")
-    if record.load.cpu_s is None or (record.result.elapsed_s or 0.0) < SHORT or not cores:
-        return None
-    return record.load.cpu_s / (record.result.elapsed_s or 1.0) / float(str(cores))
 
 
 def _differ(one: Record, other: Record) -> bool:

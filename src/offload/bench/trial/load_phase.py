@@ -76,7 +76,7 @@ def run(
         ran.argv,
         ran.model,
         ran.driver_cpu_s,
-        ran.result.driver_busy,
+        ran.driver_busy,
         ran.output,
     )
     return Loaded(
@@ -141,8 +141,8 @@ def _watched(
     tries = _tries(upstream)
     pid = None if facts is None else int(str(facts["pid"]))
     ours = [*neighbours, *([] if upstream is None else [upstream.pid])]
-    port = urlsplit(load.url).port if load.keep_alive else None
-    with ResourceSampler(pid, ours, port) as watch, GilSampler(facts or {}) as gil:
+    sampler = ResourceSampler(pid, ours, urlsplit(load.url).port, load.keep_alive)
+    with sampler as watch, GilSampler(facts or {}) as gil:
         ran = loads.run(load, driver)
     return ran, watch, gil, _growth(tries, _tries(upstream))
 
@@ -161,10 +161,7 @@ def _reported(facts: Facts | None, url: str, began: float | None, ended: float |
 
 def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:
     """Return the share of the machine's CPU that other processes took during the load."""
-    driver_s = tool.cpu_s
-    if tool.busy is not None:  # it has a window
-        driver_s = tool.busy * elapsed_s
-    parts = (used.host.busy_s, used.cpu_s, used.host.own_cpu_s, driver_s)
+    parts = (used.host.busy_s, used.cpu_s, used.host.own_cpu_s, tool.cpu_s)
     cores = psutil.cpu_count()
     if None in parts or elapsed_s < SHORT or not cores:
         return None

@@ -29,7 +29,7 @@ from offload.bench.trial import (
 )
 from offload.bench.trial.load_phase import Loaded
 from offload.bench.trial.single_request import SingleRequest
-from offload.bench.trial.warmup import TIMES, prime
+from offload.bench.trial.warmup import TIMES, Primed, prime
 from offload.errors import UserError
 from offload.flags import Flag
 from offload.registry import catalog
@@ -94,7 +94,7 @@ def _loaded(
             warmed = loads.run(workload.warm_up(url, case_facts, facts), "builtin").result
         if warmed.problem:
             doubts += (Flag("warm-up", warmed.problem),)
-        load = workload.long(url, case_facts)
+        load = workload.long(url, case_facts, before)
         with phases.of("load", load.seconds or cycle_s * (load.requests or 0) / load.users):
             loaded = load_phase.run(load, driver, running.facts, upstream)
     finally:
@@ -113,7 +113,7 @@ def baseline(made: Trial, case: CaseFacts, url: str) -> tuple[Baseline, tuple[Fl
     needs_kept = case.keep_alive and not is_again
     kept_s = stall.kept_s(url, primed.alone_s, request) if needs_kept else None
     doubts: tuple[Flag, ...] = ()
-    if not primed.stable and catalog.find_task(case.task).constants.get("STABLE", True):
+    if not primed.stable and catalog.has_constant_bodies(case.task):
         remedy = "set STABLE = False in the task's file if they should"
         doubts = (Flag("bodies", "responses change", remedy),)
     found = Baseline(
@@ -121,9 +121,19 @@ def baseline(made: Trial, case: CaseFacts, url: str) -> tuple[Baseline, tuple[Fl
         kept_s=None if kept_s is None else round(kept_s, 6),
         body_sha256=primed.body_sha256,
         body_bytes=len(primed.body),
+        is_stable=is_stable(primed, case.task),
         content=response_content.comparable_content(made.suite, primed.body),
     )
     return found, doubts
+
+
+def is_stable(primed: Primed, task: str) -> bool:
+    """Whether every response must have the first one's body.
+
+    That is assumed of our tasks only: a user's function may return the date, which seldom changes.
+    """
+    is_ours = task in catalog.tasks()
+    return primed.stable and is_ours and catalog.has_constant_bodies(task)
 
 
 def built(

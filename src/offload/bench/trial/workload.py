@@ -10,7 +10,7 @@ from urllib.parse import urljoin
 from offload.bench.records.record import Baseline, CaseFacts, ServerFacts
 from offload.bench.stats.estimate import SLOW
 from offload.bench.target.server import Server
-from offload.loads import Load, Window
+from offload.loads import Load, Message, Window
 from offload.suites import Request
 
 WARM = 0.5  # s of load, at least, that are not counted
@@ -52,15 +52,15 @@ def window(
     }
     if is_beside_others:
         short = Window(warm=SHORT_WARM, completions=FEW, **always)
-        return replace(load(url, case), seconds=SHORT_WINDOW, window=short)
+        return replace(load(url, case, before), seconds=SHORT_WINDOW, window=short)
     completions = FEW if is_slow else MANY
     lasting = Window(warm=WARM, cycles=CYCLES, completions=completions, **always)
-    return replace(load(url, case), seconds=WINDOW, window=lasting)
+    return replace(load(url, case, before), seconds=WINDOW, window=lasting)
 
 
-def long(url: str, case: CaseFacts) -> Load:
+def long(url: str, case: CaseFacts, before: Baseline) -> Load:
     """Return a long run: so many seconds, or so many requests."""
-    return replace(load(url, case), seconds=case.seconds, requests=case.requests)
+    return replace(load(url, case, before), seconds=case.seconds, requests=case.requests)
 
 
 def warm_up(url: str, case: CaseFacts, server: ServerFacts) -> Load:
@@ -89,14 +89,17 @@ def is_crowded(case: CaseFacts, server: ServerFacts) -> bool:
     return isinstance(backlog, int) and case.users > backlog
 
 
-def load(url: str, case: CaseFacts) -> Load:
-    """Return a load of a case's users, who send its request to a URL."""
+def load(url: str, case: CaseFacts, before: Baseline = Baseline()) -> Load:  # noqa: B008 - frozen
+    """Return a load of a case's users, who send its request to a URL.
+
+    Every response must have the first one's body if the task's bodies do not change.
+    """
     sent = request(case)
     return Load(
         url,
         case.users,
         keep_alive=case.keep_alive,
-        method=sent.method,
-        body=sent.body,
+        message=Message(sent.method, sent.body),
         processes=case.clients,
+        response_sha256=before.body_sha256 if before.is_stable else None,
     )

@@ -8,11 +8,15 @@ import resource
 from time import monotonic
 
 from offload.loads import Load
+from offload.loads.engine.checked_connection import CheckedConnection, ExpectedBody
 from offload.loads.engine.connection import Connection
 from offload.loads.engine.samples import Samples
 from offload.loads.engine.target import Target, target
 
-MAX_CONSECUTIVE_FAILURES = 1000  # after these the load stops: the server is gone
+# A load stops after so many consecutive failures within so many seconds: the server is gone.
+CONSECUTIVE_FAILURES = 1000
+FAILURES_PER_USER = 4  # one of each user may only mean that the server was full for a moment
+FAILING_S = 2.0
 
 
 class Clients:
@@ -25,10 +29,14 @@ class Clients:
         self.samples = Samples()
         self.target: Target = target(load)
         self.connections: list[Connection] = []
+        sha256 = load.response_sha256
+        self._expected = None if sha256 is None else ExpectedBody(sha256)
         self.stopped = False
         self._stop = asyncio.Event()
         self._failures_in_sequence = 0
-        self._completed = 0  # completed requests when the last request failed
+        self._max_failures = max(CONSECUTIVE_FAILURES, FAILURES_PER_USER * load.users)
+        self._failing_since = 0.0
+        self._completed = -1  # completed requests when the last request failed
         _allow_descriptors(load.users)
 
     def start(self) -> None:
@@ -39,20 +47,26 @@ class Clients:
         """Decide what a connection does after its request has ended."""
         raise NotImplementedError
 
+    def new_connection(self) -> Connection:
+        """Return a connection, which checks bodies if the load expects one."""
+        if self._expected is None:
+            return Connection(self)
+        return CheckedConnection(self, self._expected)
+
     def stop_sending(self) -> None:
         """Start no more requests (closed loop only)."""
 
     def fail(self, kind: str, started: float, now: float) -> None:
-        """Count a failed request; stop after too many consecutive failures."""
+        """Count a failed request; stop after too many consecutive failures for too long."""
         samples = self.samples
         samples.failed.append((kind, started, now))
         if len(samples.ended) != self._completed:
             self._completed, self._failures_in_sequence = len(samples.ended), 0
+            self._failing_since = now
         self._failures_in_sequence += 1
-        if self._failures_in_sequence >= MAX_CONSECUTIVE_FAILURES:
-            self.stop(
-                f"builtin stopped after {MAX_CONSECUTIVE_FAILURES} consecutive failures ({kind})"
-            )
+        failures = self._failures_in_sequence
+        if failures >= self._max_failures and now - self._failing_since >= FAILING_S:
+            self.stop(f"builtin stopped after {failures} consecutive failures ({kind})")
 
     def stop(self, problem: str | None = None) -> None:
         """Stop sending, and record the requests in flight; only the first call has an effect."""

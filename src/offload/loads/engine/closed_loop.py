@@ -23,7 +23,7 @@ class ClosedLoop(Clients):
 
     def start(self) -> None:
         self._started_at = monotonic()
-        self.connections.extend(Connection(self) for _ in range(self.load.users))
+        self.connections.extend(self.new_connection() for _ in range(self.load.users))
         self._active = len(self.connections)
         for user in self.connections:
             self.next(user, monotonic())

@@ -20,6 +20,8 @@ KINDS = (
     (ssl.SSLError, "tls"),
     (OSError, "other"),
 )
+NO_HTTP, WRONG_BODY = -1, -2  # statuses of responses that fail whatever their own status
+FAILURES = {NO_HTTP: "other", WRONG_BODY: "body"}
 MALFORMED = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 
 
@@ -97,7 +99,7 @@ class Connection(asyncio.Protocol):
             self._feed(data)
         except MALFORMED:
             self._keep = False
-            self._status = self._status or -1
+            self._status = self._status or NO_HTTP
         status = self._status
         if started is None:  # data without a request
             self._drop()
@@ -105,7 +107,7 @@ class Connection(asyncio.Protocol):
             self._status = 0
             if not self._keep:
                 self._drop()
-            elif status < 400 and not self._head:
+            elif 0 < status < 400 and not self._head:
                 self._good = data
             self._finish(status, started)
         elif b"\r\n\r\n" not in self._head:  # a head may come in several pieces
@@ -117,8 +119,12 @@ class Connection(asyncio.Protocol):
         if self._status:
             self._keep = False
         elif status >= 200:
-            self._status = status
+            self._status = self._checked(status)
             self._keep = self._keep_alive and self._parser.should_keep_alive()
+
+    def _checked(self, status: int) -> int:
+        """Return the status of a complete response, or that of a failure."""
+        return status
 
     def connection_lost(self, error: Exception | None) -> None:
         if self._transport is None:  # closed by this side
@@ -127,7 +133,7 @@ class Connection(asyncio.Protocol):
         if self.started is None:
             return
         if error is None and ends_by_close(self._head):
-            self._finish(self._parser.get_status_code(), self.started)
+            self._finish(self._checked(self._parser.get_status_code()), self.started)
         else:
             self._fail("tls" if isinstance(error, ssl.SSLError) else "reset")
 
@@ -140,7 +146,7 @@ class Connection(asyncio.Protocol):
             self._note_sent(self.sent or started)
             self._note_ended(now)
         else:
-            kind = "other" if status < 0 else "4xx" if status < 500 else "5xx"
+            kind = FAILURES.get(status) or ("4xx" if status < 500 else "5xx")
             self.clients.fail(kind, started, now)
         self._next(self, now)
 

@@ -44,7 +44,7 @@ class OpenLoop(Clients):
         super().__init__(load)
         self._whole, self._process = whole, process
         self._idle: list[Connection] = []
-        self._waiting: deque[float] = deque()
+        self._waiting: deque[int] = deque()  # the numbers of requests that wait for a connection
         self._due = math.inf
 
     def start(self) -> None:
@@ -59,6 +59,7 @@ class OpenLoop(Clients):
         while self._due <= now and not self.stopped:
             samples.due.append(self._due)
             samples.late.append(now - self._due)
+            samples.waited.append(0.0)
             self._send(self._due)
             self._due = next(self._arrivals)
         if not self.stopped:
@@ -68,14 +69,14 @@ class OpenLoop(Clients):
         if self._idle:
             self._idle.pop().send(started)
         elif len(self.connections) < self.load.users:
-            self.connections.append(Connection(self))
+            self.connections.append(self.new_connection())
             self.connections[-1].send(started)
         else:
-            self._waiting.append(started)
+            self._waiting.append(len(self.samples.due) - 1)
 
     def next(self, connection: Connection, now: float) -> None:
         if self._waiting and not self.stopped:
-            connection.send(self._waiting.popleft())
+            connection.send(self._next_waiting(now))
         else:
             self._idle.append(connection)
 
@@ -83,17 +84,27 @@ class OpenLoop(Clients):
         if not self.stopped:
             self._timer.close()
             super().stop(problem)
-            self.samples.unfinished.extend(self._waiting)
+            while self._waiting:
+                self.samples.unfinished.append(self._next_waiting(self.samples.over))
 
     def is_warm(self) -> bool:
         return len(self.samples.ended) > 0
 
     def is_settled(self, at: float) -> bool:
-        waits = self._waiting and self._waiting[0] <= at
+        waits = self._waiting and self.samples.due[self._waiting[0]] <= at
         return self._due > at and not waits and super().is_settled(at)
 
     def sweep(self, now: float) -> None:
         super().sweep(now)
-        while self._waiting and self._waiting[0] < now - self.load.timeout:
+        due, late = self.samples.due, now - self.load.timeout
+        while self._waiting and due[self._waiting[0]] < late:
             # not by fail(): many at once only mean that the server is slower than the arrivals
-            self.samples.failed.append(("timeout", self._waiting.popleft(), now))
+            self.samples.failed.append(("timeout", self._next_waiting(now), now))
+
+    def _next_waiting(self, now: float) -> float:
+        """End the wait of the first waiting request, record it, and return its scheduled start."""
+        number = self._waiting.popleft()
+        samples = self.samples
+        due = samples.due[number]
+        samples.waited[number] = now - due - samples.late[number]
+        return due

@@ -18,8 +18,9 @@ class Samples:
     `started`, `sent` and `ended` describe completed requests, in the order of their ends; a
     request is sent once it is connected. `failed` has kind, start and end of the others;
     `unfinished` the starts of those in flight when the load was `over`. In an open loop `due` are
-    the scheduled starts and `late` the delays. `busy` is the share of one core that the process
-    used within the window. `problem` is the reason of an early end.
+    the scheduled starts, `late` the delays, and `waited` the waits for a connection that followed.
+    `busy` is the share of one core that the process used within the window. `problem` is the
+    reason of an early end.
     """
 
     started: array[float] = field(default_factory=_doubles)
@@ -29,6 +30,7 @@ class Samples:
     unfinished: list[float] = field(default_factory=list)
     due: array[float] = field(default_factory=_doubles)
     late: array[float] = field(default_factory=_doubles)
+    waited: array[float] = field(default_factory=_doubles)
     over: float = field(default_factory=monotonic)
     busy: float | None = None
     problem: str | None = None

@@ -19,7 +19,7 @@ from offload.loads.engine.samples import Samples
 from offload.loads.engine.shared_state import LOAD_START, WINDOW_END, WINDOW_START, SharedState
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}
-KINDS = ("refused", "reset", "timeout", "tls", "4xx", "5xx", "other", "unfinished")
+KINDS = ("refused", "reset", "timeout", "tls", "4xx", "5xx", "body", "other", "unfinished")
 
 
 @dataclass(frozen=True)
@@ -48,7 +48,7 @@ def counted_time(load: Load, state: SharedState, parts: Sequence[Samples]) -> Co
 def summary(load: Load, window: CountedTime, parts: Sequence[Samples]) -> LoadResult:
     """Summarize the samples of a load's processes within its window."""
     times, failed = _count(load, window, parts)
-    ordered, late = sorted(times), _delays(window, parts)
+    late, waited = (_delays(window, parts, kind) for kind in ("late", "waited"))
     finished = len(times) + failed.total() - failed["unfinished"]
     figures = Figures(
         elapsed_s=round(window.length, 6),
@@ -59,14 +59,16 @@ def summary(load: Load, window: CountedTime, parts: Sequence[Samples]) -> LoadRe
         window_s=round(window.length, 6),
         window_began=window.started,
         window_ended=window.ended,
-        response=_response(ordered, late),
+        response=_response(times, [load.timeout] * failed["timeout"], late, waited),
         **_rates(load, window, parts, len(times)),
     )
+    busy = [part.busy for part in parts if part.busy is not None]
     return LoadResult(
         figures,
-        driver_busy=max((round(p.busy, 4) for p in parts if p.busy is not None), default=None),
+        driver_busy=round(max(busy), 4) if busy else None,
+        driver_cpu_s=round(sum(busy) * window.length, 6) if len(busy) == len(parts) else None,
         problem=next((part.problem for part in parts if part.problem), None),
-        notes=_notes(load, window, len(times)),
+        notes=(*_notes(load, window, len(times)), *_capped(load, waited)),
     )
 
 
@@ -94,29 +96,36 @@ def _count(
     return times, failed
 
 
-def _delays(window: CountedTime, parts: Sequence[Samples]) -> list[float]:
-    """Return the delays of an open loop's requests, in ascending order; a closed loop has none."""
+def _delays(window: CountedTime, parts: Sequence[Samples], kind: str) -> list[float]:
+    """Return one kind of delay of an open loop's requests, ascending; a closed loop has none."""
     return sorted(
-        late
+        delay
         for part in parts
-        for at, late in zip(part.due, part.late, strict=True)
+        for at, delay in zip(part.due, getattr(part, kind), strict=True)
         if window.started <= at <= window.ended
     )
 
 
-def _response(ordered: Sequence[float], late: Sequence[float]) -> Response:
-    lateness: dict[str, Any] = {}
-    if late:
-        lateness = {"late_p99_s": round(quantile(late, 0.99), 6), "late_max_s": round(late[-1], 6)}
-    if not ordered:
-        return Response(**lateness)
-    return Response(
-        mean_s=round(math.fsum(ordered) / len(ordered), 6),
-        how="per request",
-        histogram=histogram(ordered),
-        **{f"{name}_s": round(quantile(ordered, share), 6) for name, share in QUANTILES.items()},
-        **lateness,
-    )
+def _response(
+    times: Sequence[float],
+    timeouts: Sequence[float],
+    late: Sequence[float],
+    waited: Sequence[float],
+) -> Response:
+    """Return the mean of `times`, and the quantiles of these and of the `timeouts`."""
+    found: dict[str, Any] = {}
+    for name, delays in (("late", late), ("waited", waited)):
+        if delays:
+            found[f"{name}_p99_s"] = round(quantile(delays, 0.99), 6)
+            found[f"{name}_max_s"] = round(delays[-1], 6)
+    if times:
+        found |= {"mean_s": round(math.fsum(times) / len(times), 6), "how": "per request"}
+    if timeouts:
+        found["at_least_s"] = round(min(timeouts), 6)
+    if ordered := sorted([*times, *timeouts]):
+        found["histogram"] = histogram(ordered)
+        found |= {f"{name}_s": round(quantile(ordered, q), 6) for name, q in QUANTILES.items()}
+    return Response(**found)
 
 
 def quantile(ordered: Sequence[float], share: float) -> float:
@@ -158,3 +167,13 @@ def _notes(load: Load, window: CountedTime, completed: int) -> tuple[Flag, ...]:
     return (
         Flag("window", f"ended after {window.length:.0f} s with {completed} of {wanted} responses"),
     )
+
+
+def _capped(load: Load, waited: Sequence[float]) -> tuple[Flag, ...]:
+    """Note an open loop in which more than 1 % of the requests waited for a connection."""
+    if not waited or not quantile(waited, 0.99):
+        return ()
+    count = len(waited) - bisect_right(waited, 0.0)
+    queued = f"{count} of {len(waited)} requests waited for one of {load.users} connections"
+    remedy = "use more users, or a lower rate"
+    return (Flag("connections", f"{queued}, the longest {waited[-1]:.2f} s", remedy),)

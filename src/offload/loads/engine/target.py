@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from offload.loads import Load
-from offload.loads.engine.body import content_type
 
 
 @dataclass(frozen=True)
@@ -36,15 +35,17 @@ def target(load: Load) -> Target:
 def _request(load: Load, host: str, path: str, query: str) -> bytes:
     target = (path or "/") + (f"?{query}" if query else "")
     connection = "keep-alive" if load.keep_alive else "close"
-    head = (
-        f"{load.method} {target} HTTP/1.1\r\nHost: {host}\r\nUser-Agent: builtin\r\n"
-        f"Accept: */*\r\nConnection: {connection}\r\n"
-    )
-    if load.body is None:
-        return f"{head}\r\n".encode()
-    body = load.body.encode()
-    kind = content_type(load.body)
-    return f"{head}Content-Type: {kind}\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
+    message = load.message
+    own = [f"Host: {host}", f"Connection: {connection}"]
+    defaults = {"User-Agent": "builtin", "Accept": "*/*"}
+    own += [f"{name}: {value}" for name, value in defaults.items() if not message.header(name)]
+    if message.content_type is not None:
+        own.append(f"Content-Type: {message.content_type}")
+    body = b"" if message.body is None else message.body.encode()
+    if message.body is not None:
+        own.append(f"Content-Length: {len(body)}")
+    head = [f"{message.method} {target} HTTP/1.1", *own, *message.lines, "", ""]
+    return "\r\n".join(head).encode() + body
 
 
 def _context(load: Load) -> ssl.SSLContext:

@@ -2,31 +2,27 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from tabulate import tabulate
-
-from offload.bench.records import comparison
-from offload.bench.records.capacity import SHORT
+from offload.bench.records import capacity, comparison
 from offload.bench.records.comparison import Comparison
 from offload.bench.records.record import TEST, Record
-from offload.bench.stats import gil, operational_laws, paired_test
+from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
-from offload.reports import provenance
+from offload.errors import UserError
+from offload.registry import catalog
+from offload.reports import provenance, summary, text_table
 from offload.reports.rows import Row
+from offload.reports.text_table import Line
 
 AT_CEILING = 0.95  # a share of the ceiling: above it the pool is the limit
-HEAD = (
-    "Task",
-    "Users",
-    "GIL held",
-    "Threads",
-    "Processes",
-    "Processes : threads",
-    "GIL cost",
-    "Pool allows",
-    "Reading",
+HEAD = ("Task", "GIL held", "Threads", "Processes", "Processes : threads")
+DEFINITIONS = (
+    "GIL held: the share of its time for which a task, run alone, holds the GIL.",
+    "Threads, Processes: requests completed a second, with as many workers of one or the other.",
+    "Processes : threads: the ratio of both rates in the same rounds, with its 95 % interval.",
 )
 
 
@@ -54,26 +50,40 @@ class Effect:
         return self.verdict.ratio or 0.0
 
     @property
-    def cost(self) -> float:
-        """The GIL cost C = 1 - threads / processes: the share of the rate that threads lose."""
-        return gil.cost(1.0, self.ratio) if self.ratio else 0.0
-
-    @property
     def reading(self) -> str:
-        """The conclusion in a few words, if the rounds support one."""
+        """The conclusion in a sentence, as far as the rounds support one."""
+        outcome = self.verdict.outcome
+        if outcome == paired_test.DISTURBED and self.compared.disturbed is not None:
+            return f"disturbed: {self.compared.disturbed.message}"
         lower = min(self.threads.rate or 0.0, self.processes.rate or 0.0)
         if self.pool and lower >= AT_CEILING * self.pool:
-            return f"the pool of {self.threads.first.server.workers} is the limit, not the GIL"
+            return f"The pool of {self.threads.first.server.workers} is the limit, not the GIL"
         if self.verdict.low is None:
-            return "once: no verdict"
-        outcome = self.verdict.outcome
-        if outcome == paired_test.DISTURBED:
-            return f"disturbed: {self.compared.disturbed}"
-        if outcome == paired_test.FASTER:
-            return "processes are faster"
-        if outcome == paired_test.SLOWER:
-            return "threads are faster: a hop to a process costs more"
-        return "no clear difference"
+            return "One run of each: no verdict"
+        least = "at least " if self.compared.at_least else ""
+        faster, slower = self.ratio, 1 / self.ratio
+        cost = "a hop to a process costs more than the GIL"
+        sentences = {
+            paired_test.FASTER: f"Processes are {least}{_times(faster)} as fast{self._reason}",
+            paired_test.SLOWER: f"Threads are {least}{_times(slower)} as fast: {cost}",
+            paired_test.SAME: "No difference that matters",
+            paired_test.TINY: "No difference that matters",
+        }
+        return sentences.get(outcome, "No clear difference")
+
+    @property
+    def _reason(self) -> str:
+        """What is known of the GIL where processes are faster, for the end of a sentence."""
+        hold, first = self.threads.gil_hold, self.threads.first
+        if first.server.interpreter.get("gil_enabled") is False:
+            return ", but this Python has no GIL"
+        if hold is None:
+            return ""
+        cores = first.environment.get("cores")
+        at_once = min(first.server.workers or 1, cores if isinstance(cores, int) else 1)
+        if hold * at_once >= 1:  # more than one GIL has time for
+            return ": the task holds the GIL"
+        return f"; the task holds the GIL {summary.share(hold)} of its time"
 
 
 def effects(rows: Sequence[Row]) -> list[Effect]:
@@ -84,44 +94,67 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
         for (server, *load), threads in newest.items()
         if server == "threads" and ("processes", *load) in newest
     ]
-    found = [Effect(*pair, _compare(*pair), _pool(pair[0])) for pair in pairs]
+    found = [
+        Effect(*pair, _compare(*pair), capacity.of_workers(pair[0].first, pair[0].records))
+        for pair in pairs
+    ]
     return sorted(found, key=lambda effect: -effect.ratio)
 
 
 def table(found: Sequence[Effect], style: str = "simple") -> str:
-    """Render the effects."""
-    lines = [
+    """Render the effects, each with what its task does and a sentence."""
+    several = Counter(effect.threads.first.case.task for effect in found)
+    figures = [
         (
-            effect.threads.first.case.task,
-            str(effect.threads.first.case.users),
-            "-" if effect.threads.gil_hold is None else f"{effect.threads.gil_hold:.2f}",
-            f"{effect.threads.rate:.2f}/s",
-            f"{effect.processes.rate:.2f}/s",
+            summary.share(effect.threads.gil_hold),
+            f"{summary.number(effect.threads.rate or 0.0)}/s",
+            f"{summary.number(effect.processes.rate or 0.0)}/s",
             _ratio(effect),
-            f"{effect.cost:.2f}",
-            f"{effect.pool:.2f}/s" if effect.pool else "-",
-            effect.reading,
         )
         for effect in found
     ]
-    align = ("left", *("right",) * 7, "left")
-    return tabulate(lines, HEAD, tablefmt=style, colalign=align, disable_numparse=True)
+    most = text_table.first_column([*zip(HEAD[1:], *figures, strict=True)])
+    lines = []
+    for effect, own in zip(found, figures, strict=True):
+        first = effect.threads.first
+        task = text_table.shortened(first.case.task, most)
+        load = f"{first.server.workers} workers, {first.case.users} users"
+        words = [short_words(first.case.task), load if several[first.case.task] > 1 else ""]
+        what = ", ".join(word for word in words if word)
+        lines.append(Line((task, *own), f"{what}. {effect.reading}." if what else effect.reading))
+    return text_table.render(HEAD, lines, style)
+
+
+def definitions(style: str = "simple") -> str:
+    """Define each column of the table in a line."""
+    return text_table.paragraphs(DEFINITIONS, style)
+
+
+def remedies(found: Sequence[Effect]) -> list[str]:
+    """Return what to do about the effects that were disturbed."""
+    flags = [effect.compared.disturbed for effect in found if effect.compared.disturbed]
+    fixes = dict.fromkeys(flag.remedy for flag in flags)
+    return [f"disturbed, no verdict: {fix}" for fix in fixes]
+
+
+def short_words(task: str) -> str:
+    """Return what a task does in a few words, as its docstring has them; empty if unknown."""
+    try:
+        return catalog.find_task(task).short
+    except UserError:  # it was measured elsewhere, or is removed
+        return ""
+
+
+def _times(ratio: float) -> str:
+    """Format a ratio above 1 for a sentence."""
+    return f"{ratio:.{2 if ratio < 1.1 else 1}f}x"
 
 
 def _ratio(effect: Effect) -> str:
     low, high = effect.verdict.low, effect.verdict.high
-    interval = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
-    return f"{effect.ratio:.2f}x{interval}"
-
-
-def _pool(row: Row) -> float | None:
-    """Return the rate that the pool allows: workers / time of a single request without load."""
-    known = [r.baseline.alone_s for r in row.records if r.baseline.alone_s is not None]
-    alone_s = sorted(known)[len(known) // 2] if known else None
-    if alone_s is None or alone_s < SHORT:
-        return None
-    known_ceilings = operational_laws.ceilings(workers=row.first.server.workers, service_s=alone_s)
-    return known_ceilings[0].rate if known_ceilings else None
+    if low is None or high is None:
+        return f"{effect.ratio:.2f}x"
+    return f"{effect.ratio:.2f}x ({low:.2f} to {high:.2f})"
 
 
 def _comparison_key(r: Record) -> tuple[object, ...]:

@@ -44,4 +44,4 @@ def serve(
         server.serve()
     except SystemExit as error:
         if error.code:
-            raise StartError("granian ended: see its output above") from None
+            raise StartError("granian ended", "see its output above") from None

@@ -45,7 +45,7 @@ def serve(
         if os.getpid() != arbiter:  # a worker ends, not the server
             os._exit(int(error.code or 0))
         if error.code:
-            raise StartError("gunicorn ended: see its output above") from None
+            raise StartError("gunicorn ended", "see its output above") from None
 
 
 class _Application(BaseApplication):

@@ -123,8 +123,7 @@ class _Supervisor(Multiprocess):
         for process in self.processes:
             if not process.wait_until_ready(readiness.LIMIT):
                 self.terminate_all()
-                raise StartError(
-                    f"a worker was not ready within {readiness.LIMIT:.0f} s: see its output"
-                )
+                late = f"a worker was not ready within {readiness.LIMIT:.0f} s"
+                raise StartError(late, "see its output")
         probe.facts["worker_pids"] = sorted(process.pid or 0 for process in self.processes)
         readiness.announce(self.sockets[0].getsockname()[1])

@@ -15,4 +15,4 @@ def binding(port: int) -> Iterator[None]:
         yield
     except OSError as error:
         fix = "stop what listens there, or choose another port with port="
-        raise MachineError(f"port {port}: {error.strerror}: {fix}") from error
+        raise MachineError(f"port {port}: {error.strerror}", fix) from error

@@ -71,16 +71,17 @@ class _Parent:
         with pool_workers.block_signals():  # so that `stop` knows every child
             if stop.at is not None:
                 return
+            parent = os.getpid()  # read here: the child may run only after this process has ended
             pid = os.fork()
             if pid == 0:
-                self._become_child()
+                self._become_child(parent)
             self._pids.add(pid)
             probe.facts["worker_pids"] = sorted(self._pids)
 
-    def _become_child(self) -> NoReturn:
+    def _become_child(self, parent: int) -> NoReturn:
         code = 1
         try:
-            prctl.end_with(os.getppid())
+            prctl.end_with(parent)
             stop.listen(lambda: os._exit(0))  # the parent reports dropped requests
             # Replace the parent's callback, which stops the siblings.
             stop.set_callback(lambda: None)

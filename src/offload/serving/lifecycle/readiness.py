@@ -26,7 +26,7 @@ def announce(port: int) -> None:
         try:
             files.replace(path, json.dumps(probe.facts).encode())
         except OSError as error:
-            raise StorageError(f"{path}: {error.strerror}: fix its permissions") from error
+            raise StorageError(f"{path}: {error.strerror}", "fix its permissions") from error
     _send(probe.facts)
     if "SERVER_READY_FD" not in os.environ:
         facts = probe.facts

@@ -16,20 +16,24 @@ from offload.serving.lifecycle import readiness
 from offload.serving.lifecycle.stop_signal import exit_now
 
 POLL = 0.005  # s: external servers do not report when their last worker has started
-FOLDER, TASK = "SERVER_BEGUN", "SERVER_TASK"
+FOLDER, TASK, PARENT = "SERVER_BEGUN", "SERVER_TASK", "SERVER_PARENT"
 
 
 def expect(task: str, processes: int, port: int) -> None:
-    """Announce the server on `port` once `processes` workers have called `report`."""
+    """Announce the server on `port` once `processes` workers have called `report`.
+
+    The workers must be children of this process, since they end with it.
+    """
     folder = tempfile.TemporaryDirectory(prefix="workers-")
     os.environ[FOLDER], os.environ[TASK] = folder.name, task
+    os.environ[PARENT] = str(os.getpid())
     arguments = (folder, processes, port)
     threading.Thread(target=_announce, args=arguments, name="ready", daemon=True).start()
 
 
 def report() -> str:
     """Report that this worker is ready, end it with its parent, and return the task to serve."""
-    prctl.end_with(os.getppid())
+    prctl.end_with(int(os.environ[PARENT]))
     Path(os.environ[FOLDER], str(os.getpid())).touch()
     return os.environ[TASK]
 

@@ -23,11 +23,13 @@ class Pool(PipePool):
                 await super().start()
         except TimeoutError:
             what = f"the workers were not ready within {DEADLINE:.0f} s"
-            abort_start(StartError(f"{what}: check what the task's import waits for"))
+            abort_start(StartError(what, "check what the task's import waits for"))
         except (BrokenWorker, OSError) as error:
             if isinstance(error.__cause__, UserError):
                 raise error.__cause__ from None
-            raise StartError(f"the workers do not start ({error}): use fewer, workers=1") from error
+            raise StartError(
+                f"the workers do not start ({error})", "use fewer, workers=1"
+            ) from error
         probe.facts["worker_pids"] = sorted(self.stats().pids)
         pool_workers.record_facts(self.initializer_results())
 

@@ -80,7 +80,7 @@ def start(executor: Executor, workers: int, task: str) -> None:
     try:
         handshakes = submit_handshakes(executor, workers, task)
     except (RuntimeError, OSError, EOFError) as error:  # EOFError: forkserver could not fork
-        abort_start(StartError(f"{workers} workers do not start ({error}): use fewer, workers=1"))
+        abort_start(StartError(f"{workers} workers do not start ({error})", "use fewer, workers=1"))
     finish(handshakes, wait(handshakes, deadline - time.monotonic()).not_done, task)
 
 
@@ -89,7 +89,7 @@ def finish(handshakes: Sequence[Handshake], late: Collection[Handshake], task: s
     wrong = _error([future.exception() for future in handshakes if future not in late])
     if late:
         what = f"the workers were not ready within {DEADLINE:.0f} s"
-        abort_start(wrong or StartError(f"{what}: check what the import of {task} waits for"))
+        abort_start(wrong or StartError(what, f"check what the import of {task} waits for"))
     if wrong is not None:
         raise wrong
     record_reports(future.result() for future in handshakes)
@@ -137,7 +137,7 @@ def _error(raised: list[BaseException | None]) -> UserError | None:
         if isinstance(error, UserError):
             return error
     if any(isinstance(error, BrokenProcessPool) for error in errors):
-        return StartError("a worker process died while starting: see its output above")
+        return StartError("a worker process died while starting", "see its output above")
     return StartError(f"a worker did not start: {errors[0]!r}") if errors else None
 
 

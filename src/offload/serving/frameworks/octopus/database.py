@@ -77,7 +77,7 @@ def build(rows: int) -> str:
         if wrong is None:
             new.replace(path())
     except (OSError, sqlite3.Error) as error:
-        raise StorageError(f"{path()}: {error}: check permissions and disk space") from error
+        raise StorageError(f"{path()}: {error}", "check permissions and disk space") from error
     finally:
         new.unlink(missing_ok=True)
     if wrong is not None:
@@ -102,7 +102,7 @@ def check() -> None:
     except sqlite3.Error:
         found = []
     if not found:
-        raise MachineError(f"no octopus database at {path()}: fab build_octopus_db")
+        raise MachineError(f"no octopus database at {path()}", "fab build_octopus_db")
 
 
 def _find_error(file: Path, rows: int) -> str | None:

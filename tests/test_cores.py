@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.telemetry import cores
+from offload import cores
 
 
 def group(root: Path, path: str, **files: str) -> None:

@@ -1,0 +1,77 @@
+"""What every request of a load sends: its method, body and headers; which of them are secret."""
+
+from __future__ import annotations
+
+import base64
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from urllib.parse import unquote, urlsplit
+
+from offload.loads.engine import body as bodies
+
+MASK = "***"
+# Headers that records may show; the value of any other may be a secret.
+HARMLESS = {
+    "accept",
+    "accept-encoding",
+    "accept-language",
+    "cache-control",
+    "content-type",
+    "user-agent",
+}
+
+
+@dataclass(frozen=True)
+class Message:
+    """What every request of a load sends in addition to its URL.
+
+    A body that looks like JSON is sent as JSON, any other as a form, unless `headers` has a
+    Content-Type. Headers are in addition to those of the tool, or replace them.
+    """
+
+    method: str = "GET"
+    body: str | None = None
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    def header(self, name: str) -> str | None:
+        """Return the value of a header, in any case of its name; None if it is not given."""
+        known = {each.lower(): value for each, value in self.headers.items()}
+        return known.get(name.lower())
+
+    @property
+    def content_type(self) -> str | None:
+        """The content type, which a message without a body need not have."""
+        given = self.header("content-type")
+        return given if self.body is None else given or bodies.content_type(self.body)
+
+    @property
+    def lines(self) -> list[str]:
+        """All headers without the Content-Type, as `Name: value`."""
+        return [f"{k}: {v}" for k, v in self.headers.items() if k.lower() != "content-type"]
+
+    def masked(self) -> Message:
+        """Return the message as records may show it."""
+        shown = {k: v if k.lower() in HARMLESS else MASK for k, v in self.headers.items()}
+        return replace(self, headers=shown)
+
+    def mask(self, text: str) -> str:
+        """Return a text without the secrets of the headers."""
+        for name, value in self.headers.items():
+            scheme, _, secret = value.partition(" ")
+            if name.lower() not in HARMLESS and value:
+                is_scheme = name.lower().endswith("authorization") and secret
+                text = text.replace(value, f"{scheme} {MASK}" if is_scheme else MASK)
+        return text
+
+
+def split_credentials(url: str) -> tuple[str, str | None]:
+    """Return a URL without its `user:password@`, and the header for these, None without them."""
+    try:
+        parts = urlsplit(url)
+    except ValueError:  # the checks of a load report it
+        return url, None
+    credentials, at, host = parts.netloc.rpartition("@")
+    if not at:
+        return url, None
+    token = base64.b64encode(unquote(credentials).encode()).decode()
+    return parts._replace(netloc=host).geturl(), f"Basic {token}"

@@ -1,0 +1,115 @@
+"""Notes under a table: what was unusual in its measurement, each said once."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+
+from offload.bench.records.record import WINDOW, Record
+from offload.bench.stats import sequential
+from offload.flags import Flag
+from offload.reports import provenance, summary, warnings
+from offload.reports.rows import Row
+
+MIN_WINDOWS = 5  # fewer say little about how the machine's speed moved
+OTHERS = 0.1  # of the CPU, which is noted; see bench/records/comparison for what is too much
+STEAL = 0.01  # the same of the hypervisor
+OF_THE_MACHINE = {"others", "steal"}  # kinds of flags that have a note of their own
+MOST_NAMES = 100  # characters of the names of rows in a note
+
+
+def speed_moved(records: Sequence[Record]) -> float | None:
+    """Return by how much this machine's speed moved during a run, as a share; None if unknown.
+
+    It is p90 / p10 - 1 of the times of the fixed work before each window, the larger of both kinds.
+    """
+    hosts = [record.resources.host for record in records if record.trial.kind == WINDOW]
+    times = (
+        [time for host in hosts if (time := getattr(host, name))]
+        for name in ("python_s", "memory_s")
+    )
+    return max((moved for known in times if (moved := _moved(known)) is not None), default=None)
+
+
+def of_table(rows: Sequence[Row]) -> list[str]:
+    """Return the notes on the rows of one table."""
+    records = [record for row in rows for record in row.records]
+    return [*_machine(records), *_flags(rows), *_rows(rows)]
+
+
+def _moved(times: Sequence[float]) -> float | None:
+    if len(times) < MIN_WINDOWS:
+        return None
+    tenths = statistics.quantiles(times, n=10, method="inclusive")
+    return tenths[-1] / tenths[0] - 1
+
+
+def _machine(records: Sequence[Record]) -> Iterator[str]:
+    """Say once what the machine did during all loads."""
+    if (moved := speed_moved(records)) is not None:
+        yield f"this machine's speed moved by {summary.share(moved)} during the run"
+    windows = [r for r in records if r.trial.kind == WINDOW]
+    loads, noun = (windows, "windows") if windows else (records, "loads")
+    for who, name, limit in (
+        ("other processes used", "others_cpu", OTHERS),
+        ("the hypervisor kept", "steal", STEAL),
+    ):
+        shares = [getattr(record.resources.host, name) or 0.0 for record in loads]
+        if above := [share for share in shares if share > limit]:
+            most = summary.share(max(above))
+            yield f"{who} up to {most} of the CPU in {len(above)} of {len(loads)} {noun}"
+
+
+def _flags(rows: Sequence[Row]) -> Iterator[str]:
+    """Say the newest flag of each kind, with the number of loads that have one and their rows."""
+    kinds: dict[str, list[tuple[Row, Flag]]] = {}
+    for row in rows:
+        for flag in (flag for record in row.records for flag in record.flags):
+            kinds.setdefault(flag.kind, []).append((row, flag))
+    for kind, found in kinds.items():
+        if kind not in OF_THE_MACHINE:
+            count = f"{len(found)} load{'s' if len(found) > 1 else ''}"
+            yield f"{found[-1][1]} ({count} of {_names([row for row, _ in found])})"
+
+
+def _rows(rows: Sequence[Row]) -> Iterator[str]:
+    """Say what rows have in common: why they have no figures, or what their records show."""
+    yield from _grouped(rows, lambda row: None if row.problem is None else str(row.problem))
+    known = [row for row in rows if row.problem is None]
+    yield from _grouped(known, _gil)
+    yield from _grouped(known, warnings.above_ceiling)
+    if few := [row for row in known if _is_cut_short(row)]:
+        yield f"fewer rounds than an analysis needs: {_names(few)}: fab resume goes on"
+    tools = [(row, by) for row in known if (by := warnings.tool_difference(row)) is not None]
+    if tools:
+        driver = tools[-1][0].long
+        name = (driver and driver.load.driver) or "the published tool"
+        low, high = (end(by for _, by in tools) for end in (min, max))
+        span = f"{low * 100:+.0f} %" + (f" to {high * 100:+.0f} %" if len(tools) > 1 else "")
+        apart = f"the one long run of {name} differs from the rounds by {span}"
+        yield f"{apart} in {_names([row for row, _ in tools])}: wide=yes has its rates"
+
+
+def _grouped(rows: Sequence[Row], text_of: Callable[[Row], str | None]) -> Iterator[str]:
+    texts: dict[str, list[Row]] = {}
+    for row in rows:
+        if text := text_of(row):
+            texts.setdefault(text, []).append(row)
+    for text, own in texts.items():
+        yield f"{_names(own)}: {text}"
+
+
+def _gil(row: Row) -> str | None:
+    importer = provenance.gil_enabled_by(row.first)
+    return importer and f"{importer} turned the GIL on: this row is not free-threaded"
+
+
+def _is_cut_short(row: Row) -> bool:
+    design = sequential.design(row.first.trial.quick)
+    return row.estimate is not None and row.estimate.n < design.counts[0]
+
+
+def _names(rows: Sequence[Row]) -> str:
+    names = list(dict.fromkeys(summary.case_name(row.first) for row in rows))
+    text = " and ".join(names)
+    return text if len(text) <= MOST_NAMES or len(names) == 1 else f"{len(names)} rows"

@@ -1,0 +1,95 @@
+"""Tables of at most 100 columns, as text for a terminal or as reStructuredText."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+WIDTH = 100  # columns of a terminal
+RST = "rst"  # the other style is "simple"
+GAP = 2  # spaces between columns
+MARK = 4  # characters of the backquotes around a literal
+
+
+@dataclass(frozen=True)
+class Line:
+    """The cells of a row, and a `detail` below them that may be as wide as the whole table."""
+
+    cells: Sequence[str]
+    detail: str = ""
+
+
+def render(head: Sequence[str], lines: Sequence[Line], style: str = "simple") -> str:
+    """Render lines: the first column to the left and literal in rst, the others to the right."""
+    table = [head, *(_cells(line, style) for line in lines)]
+    widths = [max(len(row[n]) for row in table) for n in range(len(head))]
+    bar = "  ".join(("=" if style == RST else "-") * width for width in widths)
+    text = [_aligned(head, widths), bar]
+    for line, cells in zip(lines, table[1:], strict=True):
+        text.append(_aligned(cells, widths))
+        if line.detail:
+            text += _detail(line.detail, widths, style)
+    if style != RST:
+        return "\n".join(text)
+    # The border below a row is also the line that says which of its columns are joined.
+    bottom = text.pop().replace("-", "=") if lines and lines[-1].detail else bar
+    return "\n".join([bar, *text, bottom])
+
+
+def first_column(others: Sequence[Sequence[str]]) -> int:
+    """Return the characters that the first column may have beside these columns, in any style."""
+    used = sum(GAP + max((len(cell) for cell in column), default=0) for column in others)
+    return WIDTH - used - MARK
+
+
+def shortened(label: str, most: int) -> str:
+    """Shorten a label at its beginning, for the end of a path says more."""
+    return label if len(label) <= most else f"...{label[3 - most :]}"
+
+
+def paragraphs(lines: Sequence[str], style: str = "simple") -> str:
+    """Render lines that each begin a line, as definitions below a table do."""
+    mark = "| " if style == RST else ""
+    return "\n".join(_wrapped(line, mark, "  ") for line in lines)
+
+
+def listing(items: Sequence[str]) -> str:
+    """Render items as a list, the same in both styles."""
+    return "\n".join(_wrapped(item, "* ", "  ") for item in items)
+
+
+def wrapped(text: str) -> str:
+    """Wrap a paragraph."""
+    return _wrapped(text, "", "")
+
+
+def _wrapped(text: str, first: str, further: str) -> str:
+    return textwrap.fill(
+        text,
+        WIDTH,
+        initial_indent=first,
+        subsequent_indent=further,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
+
+
+def _cells(line: Line, style: str) -> list[str]:
+    first, *others = line.cells
+    return [f"``{first}``" if style == RST else first, *others]
+
+
+def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
+    first, *others = cells
+    rest = (f"{cell:>{width}}" for cell, width in zip(others, widths[1:], strict=True))
+    return "  ".join([f"{first:{widths[0]}}", *rest]).rstrip()
+
+
+def _detail(detail: str, widths: Sequence[int], style: str) -> list[str]:
+    """Return the lines of a detail; rst ends a row over all columns by a line of hyphens."""
+    if style != RST:
+        return [_wrapped(detail, "  ", "  ")]
+    whole = sum(widths) + GAP * (len(widths) - 1)
+    indent = " " * (widths[0] + GAP)  # a further line of a row has an empty first column
+    return [_wrapped(detail, "", indent), "-" * whole]

@@ -1,0 +1,76 @@
+"""Rows that differ in more than one variable, so that their rates do not show the effect of one."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from offload.bench.records.record import Record
+from offload.errors import UserError
+from offload.registry import catalog
+from offload.reports.rows import Row
+
+REFERENCE = "threads"  # the row that others of the same task are compared with, if there is one
+SERVER = "the HTTP server"
+STANDARD = "http.server with HTTP/1.0"
+TORNADO = "Tornado"
+PACKAGES = ("uvicorn", "gunicorn", "granian", "hypercorn")
+
+
+def sentences(rows: Sequence[Row]) -> list[str]:
+    """Return a sentence for each two servers of a task that differ in more than one variable."""
+    works: dict[tuple[object, ...], list[Record]] = {}
+    for row in rows:
+        if row.problem is None:
+            works.setdefault(_work(row.first), []).append(row.first)
+    found: dict[str, None] = {}
+    for own in works.values():
+        server = REFERENCE if any(r.case.server == REFERENCE for r in own) else own[0].case.server
+        references = [record for record in own if record.case.server == server]
+        for record in (record for record in own if record.case.server != server):
+            reference = min(references, key=lambda other: len(_differences(record, other)))
+            if words := _differences(record, reference):
+                found.setdefault(f"{record.case.server} against {server}: {', '.join(words)}")
+    return [*found]
+
+
+def _work(record: Record) -> tuple[object, ...]:
+    return (record.case.task, str(record.case.request))
+
+
+def _differences(record: Record, reference: Record) -> list[str]:
+    """Return what differs beside the strategy; empty if there is only one difference."""
+    own, other = _variables(record), _variables(reference)
+    words = [
+        f"{name} ({own[name]} against {other[name]})"
+        for name in own
+        if None not in (own[name], other[name]) and own[name] != other[name]
+    ]
+    if record.case.server != reference.case.server and own[SERVER] == other[SERVER]:
+        words.insert(0, "the strategy")
+    return words if len(words) > 1 else []
+
+
+def _variables(record: Record) -> Mapping[str, object]:
+    server, settings = _server(record.case.server), record.server.settings
+    return {
+        SERVER: server[0],
+        "the event loop": server[1],
+        "the listen queue": settings.get("backlog"),
+        "workers": record.server.workers or settings.get("processes"),
+        "users": record.case.users,
+        "kept connections": record.case.keep_alive,
+        "Python": record.server.interpreter.get("python"),
+    }
+
+
+def _server(name: str) -> tuple[str | None, str | None]:
+    """Return the HTTP server and the event loop of a server, by what its file imports."""
+    try:
+        entry = catalog.find_server(name)
+        text = entry.path.read_text()
+    except (UserError, OSError):  # it was measured elsewhere
+        return None, None
+    if "http_server" in text or "http.server" in text:
+        return STANDARD, None
+    server = next((package for package in PACKAGES if package in entry.needs), TORNADO)
+    return server, "uvloop" if "uvloop" in entry.needs else "asyncio" if server == TORNADO else None

@@ -1,0 +1,78 @@
+"""The wide table: every figure of a row, and its own warnings."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tabulate import tabulate
+
+from offload.reports import summary, warnings
+from offload.reports.rows import Row
+
+HEAD = (
+    "Case",
+    "Users",
+    "Rate",
+    "Published tool",
+    "Availability",
+    "Response",
+    "Memory",
+    "Failed",
+    "Overflows",
+    "Loop lag",
+    "GIL held",
+    "Ceiling",
+)
+ALIGN = ("left", *("right",) * (len(HEAD) - 1))
+EXPLAINED = """\
+Published tool: the rate of its one contiguous run, of which the availability is.
+Availability: the share of the finished requests that succeeded.
+Overflows: connections that the listen queue dropped; their users waited to connect again.
+Loop lag: how late a 10 ms timer of the server's event loop was under load, p99.
+Ceiling: the lowest known limit of the rate, and the share of it that was reached: pool is workers
+or slots / time of a task; users is users / time of a request alone; cpu is cores / CPU time."""
+
+
+def table(rows: Sequence[Row], style: str = "simple") -> str:
+    """Render the rows with all columns; `style` is a tabulate format."""
+    literal = "``" if style == "rst" else ""
+    head = list(HEAD)
+    tools = {row.long.load.driver for row in rows if row.long and row.long.load.driver}
+    head[3] = " and ".join(sorted(tools)) or HEAD[3]
+    lines = [_line(row, literal) for row in rows]
+    return tabulate(lines, head, tablefmt=style, colalign=ALIGN, disable_numparse=True)
+
+
+def notes(rows: Sequence[Row]) -> str:
+    """List the warnings of each row; empty if there are none."""
+    lines = [
+        f"* {summary.label(row.first)}, {row.first.case.users} users: {note}"
+        for row in rows
+        for note in ([str(row.problem)] if row.problem else warnings.row_warnings(row))
+    ]
+    return "\n".join(lines)
+
+
+def _line(row: Row, literal: str) -> list[str]:
+    settings = summary.load_settings(row)
+    label = summary.label(row.first, literal) + (f"  ({settings})" if settings else "")
+    case = [label, str(row.first.case.users)]
+    if row.problem is not None:
+        return [*case, "not available", *("-",) * (len(HEAD) - 3)]
+    published = row.long.result.rate if row.long else None
+    ceiling = row.ceiling
+    return [
+        *case,
+        summary.rate(row),
+        "-" if published is None else summary.number(published),
+        summary.share(row.availability, 2),
+        summary.time(row.response_mean_s),
+        summary.memory(row.memory_pss_mib),
+        summary.kinds(row),
+        "-" if row.listen_overflows is None else str(row.listen_overflows),
+        "-" if row.loop_lag_p99_ms is None else f"{row.loop_lag_p99_ms:.1f} ms",
+        summary.share(row.gil_hold),
+        "-"
+        if ceiling is None
+        else f"{ceiling.kind} {summary.number(ceiling.rate)} {row.reached or 0:.0%}",
+    ]

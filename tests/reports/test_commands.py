@@ -1,0 +1,73 @@
+"""What the commands that measure print, by records that stand in for a run."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from offload.bench.records.plan import Plan
+from offload.bench.records.record import Record
+from offload.cli import benchmark, start
+from offload.registry import catalog
+from offload.reports import results_json
+from tests.commands import fab_here
+from tests.records import changed
+from tests.reports.test_tables import AWAY, PROCESSES, RECORD, visits
+
+jsonschema = pytest.importorskip("jsonschema")
+SCHEMA = json.loads(results_json.SCHEMA.read_text())
+STEADY = (10.0, 10.1, 9.9, 10.0, 10.0)
+RUN = [*visits(RECORD, *STEADY), *visits(PROCESSES, *(2 * rate for rate in STEADY))]
+
+
+@pytest.fixture
+def measured(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
+    """Replace every run by RUN, or by what a test puts into this list."""
+    records = [*RUN]
+
+    def start_run(plan: Plan) -> tuple[None, list[Record]]:
+        return None, [changed(record, suite=plan.suite) for record in records]
+
+    for module in (benchmark, start):
+        monkeypatch.setattr(module, "start_run", start_run)
+    return records
+
+
+@pytest.mark.parametrize("words", ["quick", "run_all_load_tests", "run_suite:granian"])
+@pytest.mark.usefixtures("measured")
+def test_json_is_one_object_by_the_schema(words: str) -> None:
+    said = fab_here(f"{words}{',' if ':' in words else ':'}format=json")
+    assert (said.returncode, said.stderr) == (0, "")
+    found = json.loads(said.stdout)
+    jsonschema.validate(found, SCHEMA)
+    assert [(effect["task"], effect["verdict"]) for effect in found["effects"]] == [
+        ("xml", "faster")
+    ]
+
+
+@pytest.mark.usefixtures("measured")
+def test_json_of_all_suites_is_a_list_of_objects() -> None:
+    said = fab_here("run_suite:all,format=json")
+    assert said.returncode == 0, said.stderr
+    found = json.loads(said.stdout)
+    assert len(found) == len(catalog.suites())
+    for each in found:
+        jsonschema.validate(each, SCHEMA)
+
+
+def test_json_of_runs_without_figures_is_printed_before_the_error(measured: list[Record]) -> None:
+    measured[:] = [AWAY]
+    for words in ("run_suite:all", "run_suite:granian", "quick:"):
+        said = fab_here(f"{words},format=json".replace(":,", ":"))
+        assert (said.returncode, said.stderr.count("\n")) == (5, 1)
+        found = json.loads(said.stdout)
+        for each in found if isinstance(found, list) else [found]:
+            assert [row["rate"] for row in each["rows"]] == [None]
+
+
+def test_a_disturbed_run_prints_the_word_and_ends_with_0(measured: list[Record]) -> None:
+    measured[:] = [changed(record, others_cpu=0.5) for record in RUN]
+    said = fab_here("quick")
+    assert said.returncode == 0
+    assert "disturbed: other processes used 50% of the machine's CPU" in said.stdout

@@ -1,0 +1,74 @@
+"""`fab report` of a run of compare or gil shows the comparison: its verdict and its ratio."""
+
+from __future__ import annotations
+
+import json
+
+import docutils.core
+import pytest
+
+from offload.bench.records.record import Record
+from offload.reports import results_json
+from offload.reports.results_txt import tables
+from tests.records import changed
+from tests.reports.test_tables import RECORD, visits
+
+ROUNDS = (10.0, 10.1, 9.9, 10.0, 10.0)
+SCHEMA = json.loads(results_json.SCHEMA.read_text())
+jsonschema = pytest.importorskip("jsonschema")
+
+
+def compared(server: str, ratio: float, suite: str = "compare") -> list[Record]:
+    """Return the windows of threads, and of another server at a ratio of their rates."""
+    noise = (1.001, 0.999, 1.0, 1.001, 0.999)
+    others = [rate * ratio * off for rate, off in zip(ROUNDS, noise, strict=True)]
+    command = f"fab run_server:{server},xml"
+    one = visits(RECORD, *ROUNDS, suite=suite, place=0)
+    return one + visits(RECORD, *others, suite=suite, place=1, server=server, command=command)
+
+
+@pytest.mark.parametrize("suite", ["compare", "gil"])
+def test_a_comparison_is_reported_with_its_verdict_and_ratio(suite: str) -> None:
+    text = tables(compared("pipes", 1.5, suite))
+    assert text.splitlines()[:4] == [
+        "faster: pipes,xml is faster than threads,xml",
+        "ratio 1.500, 95 % interval 1.497 to 1.503, 5 rounds",
+        "threads,xml: 10.00/s",
+        "pipes,xml: 15.00/s",
+    ]
+    assert "unresolved" not in text
+
+
+def test_a_case_compared_with_itself_has_two_rows_and_is_the_same() -> None:
+    records = compared("threads", 1.0)
+    records = [changed(record, command=RECORD.case.command, id="one") for record in records]
+    text = tables(records)
+    assert text.startswith("same: threads,xml is the same as threads,xml\nratio 1.000")
+    assert sum(line.startswith("threads,xml  ") for line in text.splitlines()) == 2
+
+
+def test_a_comparison_as_rst_is_valid() -> None:
+    strict = {"report_level": 1, "halt_level": 2}
+    docutils.core.publish_doctree(tables(compared("pipes", 1.5), "rst"), settings_overrides=strict)
+
+
+@pytest.mark.parametrize(
+    ("server", "names"), [("processes", ("threads", "processes")), ("pipes", None)]
+)
+def test_json_has_the_comparison_as_its_effect(server: str, names: tuple[str, str] | None) -> None:
+    found = json.loads(results_json.as_json(compared(server, 1.5)))
+    jsonschema.validate(found, SCHEMA)
+    [effect] = found["effects"]
+    assert (effect["one"], effect["other"]) == (names or ("threads,xml", "pipes,xml"))
+    assert (effect["verdict"], effect["rounds"]) == ("faster", 5)
+    assert effect["ratio"] == pytest.approx(1.5)
+
+
+def test_json_of_a_disturbed_comparison_has_the_word_and_the_reason() -> None:
+    records = [changed(record, others_cpu=0.45) for record in compared("processes", 1.5)]
+    found = json.loads(results_json.as_json(records))
+    jsonschema.validate(found, SCHEMA)
+    [effect] = found["effects"]
+    assert effect["verdict"] == "disturbed"
+    assert effect["flags"][0].startswith("disturbed: other processes used 45%")
+    assert found["flags"][0] == "other processes used up to 45 % of the CPU in 10 of 10 windows"

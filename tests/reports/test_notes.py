@@ -1,0 +1,143 @@
+"""What many rows have in common is said once under their table, with how often it was so."""
+
+from __future__ import annotations
+
+import pytest
+
+from offload.bench.records.record import TEST, Record
+from offload.registry import catalog
+from offload.reports import notes, summary, text_table, variables
+from offload.reports.results_txt import tables
+from offload.reports.rows import rows
+from tests.records import changed
+from tests.reports.test_tables import PROCESSES, RECORD, effects, visits
+
+STEADY = (10.0, 10.1, 9.9, 10.0, 10.0)
+FASTER = tuple(2 * rate for rate in STEADY)
+
+
+def noted(*records: Record) -> list[str]:
+    return notes.of_table(rows(list(records)))
+
+
+def with_speed(python: list[float], memory: list[float]) -> list[Record]:
+    return [
+        changed(record, python_s=one, memory_s=other)
+        for record, one, other in zip(visits(RECORD, *python), python, memory, strict=True)
+    ]
+
+
+def test_the_machines_speed_is_said_once_by_its_p90_over_p10() -> None:
+    times = [0.030 + 0.0001 * n for n in range(101)]
+    assert notes.speed_moved(with_speed(times, [0.03] * 101)) == pytest.approx(0.039 / 0.031 - 1)
+    [own] = [note for note in noted(*with_speed(times, [0.03] * 101)) if "speed" in note]
+    assert own == "this machine's speed moved by 26 % during the run"
+
+
+def test_one_slow_moment_among_many_does_not_move_the_machines_speed() -> None:
+    assert notes.speed_moved(with_speed([0.03] * 100 + [3.0], [0.03] * 101)) == 0
+
+
+def test_the_speed_of_the_machine_is_unknown_by_few_windows_or_without_its_times() -> None:
+    assert notes.speed_moved(with_speed([0.03] * 4, [0.03] * 4)) is None
+    assert notes.speed_moved(visits(RECORD, *STEADY)) is None
+    assert not [note for note in noted(*visits(RECORD, *STEADY)) if "speed" in note]
+
+
+def test_other_processes_are_noted_once_with_the_most_they_used() -> None:
+    own = [
+        changed(record, others_cpu=share)
+        for server in (RECORD, PROCESSES)
+        for record, share in zip(visits(server, *STEADY), (0.02, 0.12, 0.18, 0.1, 0.0), strict=True)
+    ]
+    assert noted(*own) == ["other processes used up to 18 % of the CPU in 4 of 10 windows"]
+    text = tables(own)
+    assert text.count("other processes used") == 1
+    assert "  Processes" not in text or "disturbed" not in text
+
+
+def test_flags_of_one_kind_are_one_note() -> None:
+    flagged = [
+        changed(record, flags=("uneven: 9, 1 connections: take more users",))
+        for server in (RECORD, PROCESSES)
+        for record in visits(server, *STEADY)
+    ]
+    assert noted(*flagged) == [
+        "uneven: 9, 1 connections: take more users (10 loads of threads,xml and processes,xml)"
+    ]
+
+
+def test_rows_with_too_few_rounds_are_named_with_the_remedy() -> None:
+    assert noted(*visits(RECORD, 10.0, 10.0)) == [
+        "fewer rounds than an analysis needs: threads,xml: fab resume goes on"
+    ]
+
+
+def test_a_disturbed_effect_has_no_verdict_and_its_remedy_is_said_once() -> None:
+    pair = [*visits(RECORD, *STEADY), *visits(PROCESSES, *FASTER)]
+    disturbed = [changed(record, others_cpu=0.45) for record in pair]
+    [effect] = effects(*disturbed)
+    assert effect.reading == "disturbed: other processes used 45% of the machine's CPU"
+    text = tables(disturbed)
+    assert "as fast" not in text
+    assert text.count("disturbed, no verdict: end the other processes") == 1
+
+
+def test_a_client_bound_rate_is_a_lower_limit() -> None:
+    bound = [
+        changed(record, flags=("client-bound: builtin used 90%: take h2load",))
+        for record in visits(PROCESSES, *FASTER)
+    ]
+    [effect] = effects(*visits(RECORD, *STEADY), *bound)
+    assert effect.reading == "Processes are at least 2.0x as fast"
+
+
+@pytest.mark.parametrize(
+    ("workers", "words"),
+    [
+        (4, "Pools of 4 workers on 2 cores: more workers than cores share them."),
+        (2, "Pools of 2 workers on 2 cores."),
+        (1, "Pools of 1 workers on 2 cores: fewer workers than cores."),
+    ],
+)
+def test_a_pool_that_is_no_match_for_the_cores_says_so(workers: int, words: str) -> None:
+    here = changed(RECORD, workers=workers, environment={**RECORD.environment, "cores": 2})
+    assert summary.where(rows([here])).splitlines()[-1] == words
+
+
+def test_servers_that_differ_in_more_than_one_variable_are_listed() -> None:
+    threads = changed(RECORD, settings={"workers": 4, "backlog": 1024})
+    sync = changed(threads, server="sync", workers=None, settings={"backlog": 5})
+    assert variables.sentences(rows([sync, threads])) == [
+        "sync against threads: the HTTP server (http.server with HTTP/1.0 against Tornado), "
+        "the listen queue (5 against 1024)"
+    ]
+    wider = changed(threads, server="anyio_threads", workers=40)
+    assert variables.sentences(rows([threads, wider])) == [
+        "anyio_threads against threads: the strategy, workers (40 against 4)"
+    ]
+
+
+def test_servers_that_differ_in_the_strategy_alone_are_not() -> None:
+    assert variables.sentences(rows([RECORD, PROCESSES])) == []
+
+
+def test_every_task_says_what_it_does_in_a_few_words() -> None:
+    for task in catalog.tasks().values():
+        if not task.summary.startswith("Alias of "):
+            assert 2 <= len(task.short.split()) <= 4, task.name
+
+
+def test_a_long_name_of_a_users_own_task_fits() -> None:
+    task = f"/home/{'folder/' * 20}shop.py:quote"
+    own = [*visits(RECORD, *STEADY), *visits(PROCESSES, *FASTER)]
+    mine = [changed(r, task=task, command=f"fab run_server:{r.case.server},{task}") for r in own]
+    for style in ("simple", "rst"):
+        lines = tables(mine, style).splitlines()
+        assert max(map(len, lines)) <= text_table.WIDTH
+        assert sum("shop.py:quote" in line for line in lines) >= 3
+
+
+def test_a_test_by_hand_counts_loads_and_not_windows() -> None:
+    busy = changed(RECORD, kind=TEST, others_cpu=0.2)
+    assert noted(busy) == ["other processes used up to 20 % of the CPU in 1 of 1 loads"]
