@@ -180,9 +180,9 @@ NETWORK = "measure:3/network_sync,users=2"  # which needs what the task fetches 
 @pytest.mark.parametrize(
     ("words", "number", "code", "row"),
     [
-        (QUICK, signal.SIGINT, 130, "fab run_server:"),
-        slow(NETWORK, signal.SIGTERM, 130, "fab run_server:3,network_sync"),
-        slow(NETWORK, signal.SIGKILL, -9, "fab run_server:3,network_sync"),
+        (QUICK, signal.SIGINT, 130, "Server,task"),
+        slow(NETWORK, signal.SIGTERM, 130, "threads,network_sync"),
+        slow(NETWORK, signal.SIGKILL, -9, "threads,network_sync"),
     ],
 )
 def test_an_ended_run_keeps_what_was_finished_and_leaves_no_process(

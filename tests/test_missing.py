@@ -57,7 +57,10 @@ def test_a_run_without_its_published_tool_says_so_when_it_begins(
 ) -> None:
     monkeypatch.setattr(plan_run, "continue_run", lambda *_: [])
     case = Case("threads", "noop_sync")
-    for missing, told in ((AB, f"a longer run of each with builtin ({AB}): "), (None, "builtin: ")):
+    for missing, told in (
+        (AB, f"then a longer run of each with builtin ({AB}): "),
+        (None, "builtin: "),
+    ):
         plan_run.start_run(Plan("measure", (case,), seed=1, driver="builtin", missing=missing))
         assert told in capsys.readouterr().err
 
