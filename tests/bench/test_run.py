@@ -178,6 +178,16 @@ def test_no_round_is_begun_that_does_not_fit_into_the_time(
     assert run(replace(PLAN, budget_s=min(guesses) - 0.1), none) == []
 
 
+def test_a_retry_takes_no_time_from_the_rounds_that_are_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flagged = Measured(monkeypatch, lambda trial, _: {"flags": OTHERS * (trial.attempt == 1)})
+    plan = replace(PLAN, blocks=BLOCKS[:1], budget_s=29.0)  # five rounds, of which three are due
+    run(plan, tmp_path)
+    assert sorted(flagged.rounds) == [(0, 1, 1), (0, 1, 2), (0, 2, 1), (0, 2, 2), (0, 3, 1)]
+    assert flagged.now - 1000.0 <= 29.0
+
+
 def test_the_time_of_a_run_goes_on_when_it_is_resumed(measured: Measured, tmp_path: Path) -> None:
     plan = replace(PLAN, budget_s=22.0)
     run(plan, tmp_path, steps=2)

@@ -159,6 +159,9 @@ def test_the_time_left_for_rounds_is_without_what_was_used_and_the_long_runs() -
     records = windows(plan, Round(0, 1), [], rate=14.0, phases=phases)
     assert time_budget.left_for_rounds_s(plan, records) == pytest.approx(494 - long_s)
     assert time_budget.round_times(plan, records) == [6.0, time_budget.GUESS]
+    together = plan.blocks[0]
+    apart = replace(plan, blocks=(replace(together, apart=True),))
+    assert time_budget.round_times(apart, records) == [8.0]
     retried = records + [changed(record, attempt=2) for record in records]
     assert time_budget.left_for_rounds_s(plan, retried) == pytest.approx(488 - long_s)
 

@@ -36,9 +36,9 @@ def test_no_two_cases_are_one(suite: ModuleType) -> None:
 
 @every
 def test_a_claim_is_about_two_cases_of_its_suite(suite: ModuleType) -> None:
-    names = [claim.name for claim in suite.CLAIMS]
+    names = [claim.name for claim in getattr(suite, "CLAIMS", ())]
     assert len(set(names)) == len(names)
-    for claim in suite.CLAIMS:
+    for claim in getattr(suite, "CLAIMS", ()):
         assert claim.one in suite.CASES, claim.name
         assert claim.other in suite.CASES, claim.name
         assert claim.one.key != claim.other.key
@@ -84,7 +84,8 @@ def test_the_requests_of_a_claim_are_answered_with_the_same_content(suite: Modul
                     contents[case.key] = suite.extract(get(running.url, case.request))
             finally:
                 server.stop(running)
-    here = [claim for claim in suite.CLAIMS if claim.one.python is claim.other.python is None]
+    claims = getattr(suite, "CLAIMS", ())
+    here = [claim for claim in claims if claim.one.python is claim.other.python is None]
     for claim in here:
         one, other = (contents[case.quick().key] for case in (claim.one, claim.other))
         assert (one == other) is (claim.work is None), claim.name

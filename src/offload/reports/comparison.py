@@ -38,7 +38,8 @@ def lines(
 ) -> list[str]:
     """Return the verdict on two named cases, the second over the first, line by line."""
     verdict, (one, other) = found.verdict, names
-    sentence = SENTENCES[verdict.outcome].format(one=one, other=other, disturbance=found.disturbed)
+    disturbance = "" if found.disturbed is None else found.disturbed.message
+    sentence = SENTENCES[verdict.outcome].format(one=one, other=other, disturbance=disturbance)
     bound = "; the load tool was the limit: the true difference is larger"
     text = [f"{verdict.outcome}: {sentence}{bound if found.at_least else ''}"]
     if verdict.ratio is not None and verdict.low is not None and verdict.high is not None:

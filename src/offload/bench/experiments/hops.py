@@ -22,7 +22,7 @@ DIRECT, THREADS, STANDARD = "loop", "threads", "processes"  # DIRECT answers wit
 SERVERS = (DIRECT, THREADS, STANDARD, "pipes", "pebble", "anyio_threads", "interpreters")
 PEERS = ("starlette_threads", "gunicorn_gthread", "granian_wsgi")  # whose HTTP is another
 TASK, USERS, SUITE = "noop_sync", 64, "executors"
-BUDGET = {False: 300.0, True: 80.0}  # s of all rounds, with their starts; with quick
+BUDGET = {False: 300.0, True: 120.0}  # s of all rounds, with their starts; with quick
 
 Rounds = Mapping[Round, tuple[float, float]]  # rate in requests a second, CPU of one in us
 

@@ -70,7 +70,8 @@ class ActiveRun:
                 if ends is not None and time.monotonic() + expected_s > ends:
                     left_out.add(each)
                     continue
-                self._measure(each)
+                if self._measure(each, 1) and self._has_time_for(each, ends):
+                    self._measure(each, 2)
                 yield
 
     def long_runs(self) -> Iterator[None]:
@@ -87,21 +88,27 @@ class ActiveRun:
             self._keep([record])
             yield
 
-    def _measure(self, due: Round) -> None:
-        """Measure one round, and retry it once if its flags are a reason to."""
-        places = schedule.places_of(self.plan, due.block, self.records)
+    def _measure(self, each: Round, attempt: int) -> bool:
+        """Measure one round; return whether its flags are a reason to retry it."""
+        places = schedule.places_of(self.plan, each.block, self.records)
         cases = {place: self.plan.cases[place] for place in places}
-        for attempt in (1, 2):
-            self.progress.begin(f"round {due.number}", self.plan.title(due.block))
-            trial = self._trial(WINDOW, block=due.block, round=due.number, attempt=attempt)
-            found = self._round(cases, trial)
-            reasons: dict[str, str] = {}
-            for record in found:
-                reasons |= flags.reasons(record, self.records)
-            self._keep(found)
-            if not reasons:
-                return
-            self.progress.again(list(reasons.values()))
+        self.progress.begin(f"round {each.number}", self.plan.title(each.block))
+        trial = self._trial(WINDOW, block=each.block, round=each.number, attempt=attempt)
+        found = self._round(cases, trial)
+        reasons: dict[str, str] = {}
+        for record in found:
+            reasons |= flags.reasons(record, self.records)
+        self._keep(found)
+        self.progress.again(list(reasons.values()))
+        return bool(reasons)
+
+    def _has_time_for(self, each: Round, ends: float | None) -> bool:
+        """Whether there is time to retry a round and for the other rounds that are due."""
+        if ends is None:
+            return True
+        times = time_budget.round_times(self.plan, self.records)
+        others = sum(times[other.block] for other in schedule.due(self.plan, self.records))
+        return time.monotonic() + times[each.block] + others <= ends
 
     def _round(self, cases: Mapping[int, Case], trial: Trial) -> list[Record]:
         is_apart = trial.block is not None and self.plan.blocks[trial.block].apart

@@ -93,7 +93,8 @@ def load(folder: Path) -> Plan:
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}: this run cannot go on") from error
     except (ValueError, TypeError, KeyError) as error:
-        raise StorageError(f"{path} is no plan of a run: {error}") from error
+        needed = f"it needs {error}" if isinstance(error, KeyError) else error
+        raise StorageError(f"{path} is no plan of a run by this version: {needed}") from error
 
 
 def _block(cases: Sequence[int], pairs: Sequence[Sequence[int]], apart: bool) -> Block:

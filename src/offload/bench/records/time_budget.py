@@ -16,7 +16,7 @@ GUESS = 4.0  # s a case of a round that was never measured; afterwards it is kno
 def round_times(plan: Plan, records: Sequence[Record]) -> list[float]:
     """Return how long a round of each block takes, in seconds: as its last one, or a guess."""
     times = [GUESS * len(block.cases) for block in plan.blocks]
-    for (block, _, _), seconds in _rounds(records).items():
+    for (block, _, _), seconds in _rounds(plan, records).items():
         if block is not None and block < len(times):
             times[block] = seconds
     return times
@@ -34,7 +34,7 @@ def left_for_rounds_s(plan: Plan, records: Sequence[Record]) -> float | None:
     if plan.budget_s is None:
         return None
     others = (record for record in records if record.trial.kind != WINDOW)
-    spent = sum(_rounds(records).values()) + sum(sum(r.trial.phases.values()) for r in others)
+    spent = sum(_rounds(plan, records).values()) + sum(sum(r.trial.phases.values()) for r in others)
     return plan.budget_s - spent - long_runs_s(plan, records)
 
 
@@ -51,16 +51,19 @@ def has_more(plan: Plan, records: Sequence[Record]) -> bool:
     return False
 
 
-def _rounds(records: Sequence[Record]) -> Mapping[tuple[int | None, int | None, int], float]:
+def _rounds(
+    plan: Plan, records: Sequence[Record]
+) -> Mapping[tuple[int | None, int | None, int], float]:
     """Return the seconds that each attempt of a round took."""
+    apart = {number for number, block in enumerate(plan.blocks) if block.apart}
     times: dict[tuple[int | None, int | None, int], float] = {}
     for record in records:
         trial = record.trial
         if trial.kind != WINDOW:
             continue
         which = (trial.block, trial.round, trial.attempt)
-        if which in times:  # the other phases are common to all windows of a round
+        if which in times and trial.block not in apart:  # they have the other phases in common
             times[which] += trial.phases.get("load", 0.0)
         else:
-            times[which] = sum(trial.phases.values())
+            times[which] = times.get(which, 0.0) + sum(trial.phases.values())
     return times
