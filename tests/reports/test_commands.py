@@ -11,6 +11,7 @@ from offload.bench.records.record import Record
 from offload.cli import benchmark, start
 from offload.registry import catalog
 from offload.reports import results_json
+from offload.suites import _module
 from tests.commands import fab_here
 from tests.records import changed
 from tests.reports.test_tables import AWAY, PROCESSES, RECORD, visits
@@ -51,7 +52,8 @@ def test_json_of_all_suites_is_a_list_of_objects() -> None:
     said = fab_here("run_suite:all,format=json")
     assert said.returncode == 0, said.stderr
     found = json.loads(said.stdout)
-    assert len(found) == len(catalog.suites())
+    names = [name for name in catalog.suites() if getattr(_module.load(name), "IN_ALL", True)]
+    assert len(found) == len(names) >= 5
     for each in found:
         jsonschema.validate(each, SCHEMA)
 
