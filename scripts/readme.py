@@ -90,17 +90,19 @@ def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -
     _require(parse.verdict.outcome == paired_test.FASTER, PARSE)
     _require(short.verdict.outcome == paired_test.SLOWER, SHORT)
     known = [row.memory_pss_mib for row in (sleep.threads, sleep.processes)]
-    memory = "" if None in known else " in {}, not {}".format(*map(summary.memory, known))
+    memory = (
+        "" if None in known else ", but take {1} instead of {0}".format(*map(summary.memory, known))
+    )
     return text_table.listing(
         [
-            "It awaits: ``loop``. One thread serves all users: "
-            f"{awaited.here:.1f} times the rate of a loop that is blocked.",
-            "It waits in blocking calls: ``threads``. As fast as processes "
+            "It awaits: ``loop``. One thread serves all users, at "
+            f"{awaited.here:.1f} times the rate of a loop that a task blocks.",
+            "It waits in blocking calls: ``threads``. Processes have the same rate "
             f"({sleep.ratio:.2f}x){memory}.",
             "It computes in Python: ``processes``. Threads share one GIL, each process has "
-            f"its own: {parse.ratio:.2f}x.",
-            "It takes microseconds: ``loop`` or ``threads``. A hop to a process takes longer "
-            f"than it: {short.ratio:.2f}x.",
+            f"its own ({parse.ratio:.2f}x).",
+            "It takes microseconds: ``loop`` or ``threads``. Passing the task to a process "
+            f"takes longer than the task ({short.ratio:.2f}x).",
         ]
     )
 

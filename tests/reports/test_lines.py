@@ -115,7 +115,7 @@ def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> N
         rows([long, *visits(long, 20.0)])
     ).splitlines()
     assert measured == "Measured 2026-01-01 00:00 UTC on a CPU, 4 cores, k, Python 3.11.7."
-    assert load == "Load: builtin 4.0.7, siege 4.0.7; a connection a request."
+    assert load == "Load: builtin 4.0.7, siege 4.0.7; one connection per request."
     assert pools == "Pools of 4 workers on 4 cores."
     assert rest == ["Network tasks fetched from nginx on the same machine."]
     kept = rows([changed(long, keep_alive=True)])
@@ -256,7 +256,8 @@ def test_a_rate_is_above_its_ceiling_beyond_2_percent(rate: float, is_above: boo
     assert row.ceiling is not None
     assert row.ceiling.rate == pytest.approx(40.0)
     said = [doubt for doubt in warnings.row_warnings(row) if doubt.startswith("ceiling: ")]
-    words = "ceiling: the rate is above its pool ceiling of 40.00/s: check the task"
+    fix = "check the task, and the workers that its server reports"
+    words = f"ceiling: the rate is above its pool ceiling of 40.00/s: {fix}"
     assert said == [words] * is_above
 
 

@@ -11,7 +11,7 @@ from offload.bench.records.record import Baseline, CaseFacts, Record, ServerFact
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.trial import builder, load_phase
 from offload.bench.trial.single_request import SingleRequest
-from offload.bench.trial.trial import built, is_stable
+from offload.bench.trial.trial import build_record, is_stable
 from offload.bench.trial.warmup import prime
 from offload.errors import StartError
 from offload.loads import Load
@@ -39,7 +39,7 @@ def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
     known = upstream.running() if needs_upstream(case) else None
     before = _baseline(load.url, task)
     expected = before.body_sha256 if before.is_stable else None
-    return _loaded(
+    return _measure(
         builder.case_facts(case, known),
         builder.server_facts(facts),
         before,
@@ -60,13 +60,13 @@ def _baseline(url: str, task: str) -> Baseline:
     25 users of 0.28 s on 4 workers leave 1.75 s of work, which would cost the next load 5 %.
     """
     try:
-        primed = prime(url)
+        first = prime(url)
     except StartError:  # the load will count what it answers
         return Baseline()
     return Baseline(
-        alone_s=round(primed.alone_s, 6),
-        body_sha256=primed.body_sha256,
-        is_stable=is_stable(primed, task),
+        alone_s=round(first.alone_s, 6),
+        body_sha256=first.body_sha256,
+        is_stable=is_stable(first, task),
     )
 
 
@@ -74,10 +74,10 @@ def of_url(load: Load, driver: str) -> Record:
     """Load any URL of this machine; server facts are unavailable for an external URL."""
     command = f"fab run_load_test:url={load.url}"
     case = CaseFacts(f"url/{load.url}", "url", load.url, command, load.users)
-    return _loaded(case, ServerFacts(), Baseline(), load, driver, None, None)
+    return _measure(case, ServerFacts(), Baseline(), load, driver, None, None)
 
 
-def _loaded(
+def _measure(
     case: CaseFacts,
     server: ServerFacts,
     before: Baseline,
@@ -98,7 +98,7 @@ def _loaded(
         headers = "; ".join(f"{k}: {v}" for k, v in load.message.masked().headers.items())
         command = f"{case.command} ({headers})"
         case = replace(case, id=f"{case.id} {headers}", command=command)
-    made = builder.trial(journal.LASTING)
+    trial = builder.trial(journal.LASTING)
     loaded = load_phase.run(load, driver, facts, known)
     server = builder.with_gil(server, loaded.gil_state)
-    return built(made, case, server, before, SingleRequest(), loaded)
+    return build_record(trial, case, server, before, SingleRequest(), loaded)

@@ -1,4 +1,4 @@
-"""A run: every round and long run that is due, each on disk before the next starts."""
+"""Run a plan: measure every round and long run that is due; each is on disk before the next."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from offload.errors import RunError, UserError
 from offload.suites import Case
 from offload.upstream import Upstream
 
-Held = Upstream | UserError | None
+HeldUpstream = Upstream | UserError | None  # the error if it cannot start, None if unused
 
 
 def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
@@ -34,31 +34,31 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
     """
     prctl.adopt_orphans()
     with ExitStack() as stack:
-        stack.enter_context(_alone(folder))  # before reading: another process may just end
+        stack.enter_context(_lock(folder))  # before reading: another process may just end
         records = journal.read(folder) if (folder / journal.FILE).exists() else []
         if not time_budget.has_more(plan, records):
             return
-        held = _hold(stack, plan.cases)
+        upstream = _hold_upstream(stack, plan.cases)
         progress = stack.enter_context(Progress(plan, records))
-        running = Running(plan, folder, held, records, progress)
-        for _ in running.rounds():
+        active = ActiveRun(plan, folder, upstream, records, progress)
+        for _ in active.rounds():
             yield records
-        for _ in running.long_runs():
+        for _ in active.long_runs():
             yield records
 
 
 @dataclass(frozen=True)
-class Running:
-    """A run under way; each step adds to `records`."""
+class ActiveRun:
+    """A run while it is measured; each step adds to `records`."""
 
     plan: Plan
     folder: Path
-    held: Held
+    upstream: HeldUpstream
     records: list[Record]
     progress: Progress
 
     def rounds(self) -> Iterator[None]:
-        """Measure the rounds that are due, as far as they fit into the time."""
+        """Measure the rounds that are due and end within the time budget."""
         left_s = time_budget.left_for_rounds_s(self.plan, self.records)
         ends = None if left_s is None else time.monotonic() + left_s
         left_out: set[Round] = set()
@@ -79,11 +79,11 @@ class Running:
         for place in schedule.long_runs_due(self.plan, self.records):
             case = self.plan.cases[place]
             self.progress.begin("long run", case.name)
-            held = self.held if needs_upstream(case) else None
-            known = None if isinstance(held, UserError) else held
+            needed = self.upstream if needs_upstream(case) else None
+            upstream = None if isinstance(needed, UserError) else needed
             driver = self.plan.driver or "builtin"
             record = long_run(
-                case, driver, self._trial(LONG, place=place), known, self.progress.phase
+                case, driver, self._trial(LONG, place=place), upstream, self.progress.phase
             )
             self._keep([record])
             yield
@@ -93,8 +93,8 @@ class Running:
         places = schedule.places_of(self.plan, each.block, self.records)
         cases = {place: self.plan.cases[place] for place in places}
         self.progress.begin(f"round {each.number}", self.plan.title(each.block))
-        made = self._trial(WINDOW, block=each.block, round=each.number, attempt=attempt)
-        found = self._round(cases, made)
+        trial = self._trial(WINDOW, block=each.block, round=each.number, attempt=attempt)
+        found = self._round(cases, trial)
         reasons: dict[str, str] = {}
         for record in found:
             reasons |= flags.reasons(record, self.records)
@@ -110,14 +110,14 @@ class Running:
         others = sum(times[other.block] for other in schedule.due(self.plan, self.records))
         return time.monotonic() + times[each.block] + others <= ends
 
-    def _round(self, cases: Mapping[int, Case], made: Trial) -> list[Record]:
-        is_apart = made.block is not None and self.plan.blocks[made.block].apart
+    def _round(self, cases: Mapping[int, Case], trial: Trial) -> list[Record]:
+        is_apart = trial.block is not None and self.plan.blocks[trial.block].apart
         parts = [{place: case} for place, case in cases.items()] if is_apart else [cases]
-        with_gil = made.round == 1
+        with_gil = trial.round == 1
         return [
             record
             for part in parts
-            for record in measure_round(part, made, self.held, self.progress.phase, with_gil)
+            for record in measure_round(part, trial, self.upstream, self.progress.phase, with_gil)
         ]
 
     def _keep(self, found: Sequence[Record]) -> None:
@@ -146,8 +146,8 @@ class Running:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Hold a run's folder, so that no second process adds to the same run."""
+def _lock(folder: Path) -> Iterator[None]:
+    """Lock a run's folder, so that no second process adds to the same run."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
@@ -160,7 +160,7 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _hold(stack: ExitStack, cases: Sequence[Case]) -> Upstream | UserError | None:
+def _hold_upstream(stack: ExitStack, cases: Sequence[Case]) -> HeldUpstream:
     """Hold the upstream, or return the reason why the rows that need it have no figures."""
     try:
         return stack.enter_context(hold_for(*cases))

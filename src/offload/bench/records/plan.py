@@ -20,14 +20,15 @@ FILE = machines.FILE
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run measures: `cases` in the order of the table, in rounds whose order is of `seed`.
+    """What a run measures: `cases` in the order of the table, in rounds that `seed` shuffles.
 
-    The cases of each of `blocks` are loaded side by side with `builtin`, round after round, until
-    the ratios of its pairs have verdicts, or without pairs until its rates are known to `target`, a
-    share (None: 2 %, 5 % for quick and for slow cases); or exactly so many `rounds`. No round is
-    begun that does not end within `budget_s` seconds of measuring (None: unlimited). Then each case
-    has one long run with `driver`, unless it is None. `missing` says why `driver` is not the
-    published tool, None when it is, or when the user chose it.
+    The cases of each of `blocks` are loaded in the same rounds, by `builtin`. A block has rounds
+    until the ratios of its pairs have verdicts. A block without pairs has them until its rates are
+    known to `target`, a share (None: 2 %, 5 % for quick and for slow cases). With `rounds` every
+    block has this number instead. A round starts only if it can end within `budget_s` seconds of
+    measuring (None: unlimited). Then each case has one long run with `driver`, unless it is None.
+    `missing` is the reason why `driver` is not the published tool; None if it is the published
+    tool, or if the user chose it.
     """
 
     suite: str

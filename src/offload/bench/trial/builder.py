@@ -68,10 +68,10 @@ def server_facts(facts: Facts) -> ServerFacts:
     )
 
 
-def unavailable(made: Trial, case: CaseFacts, settings: Facts, error: UserError) -> Record:
+def unavailable(trial: Trial, case: CaseFacts, settings: Facts, error: UserError) -> Record:
     """Build the record of a case that could not be measured."""
     return Record(
-        made,
+        trial,
         case,
         ServerFacts(settings=settings),
         problem=Problem(error.kind, error.what, error.remedy),
