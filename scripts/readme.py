@@ -1,6 +1,7 @@
 """Update the generated parts of README.rst and docs/ from the committed records.
 
-scripts/readme.py writes README.rst, docs/claims.rst, docs/reference.rst and docs/effects.svg;
+scripts/readme.py writes README.rst, docs/claims.rst, docs/reference.rst, docs/effects.svg
+and the servers of docs/gil.rst;
 scripts/readme.py --check only compares.
 """
 
@@ -22,8 +23,9 @@ from offload.cli import suite_claims
 from offload.errors import GateError
 from offload.reports import summary, text_table
 from offload.reports.claims import by_source
-from offload.reports.gil import effects, effects_svg
+from offload.reports.gil import effects, effects_svg, on_and_off
 from offload.reports.gil.effects import Effect
+from offload.reports.rows import rows
 from offload.suites import tornado
 
 INDENT = "    "
@@ -52,6 +54,7 @@ def pages() -> Mapping[Path, str]:
             drivers=_reference.drivers,
             suites=_reference.suites,
         ),
+        docs / "gil.rst": _with(docs / "gil.rst", servers=_on_and_off),
         docs / "effects.svg": effects_svg.svg(found),
     }
 
@@ -75,6 +78,16 @@ def _answer(found: Sequence[Effect]) -> str:
     ]
     measured = [row for effect in own for row in (effect.threads, effect.processes)]
     return f"::\n\n{textwrap.indent(chr(10).join(lines), INDENT)}\n\n{summary.where(measured)}"
+
+
+def _on_and_off() -> str:
+    """Return the servers of a free-threaded build with its GIL on and off, by their run."""
+    folder = RESULTS / "example-free_threading"
+    if not folder.exists():
+        return "Not measured yet: ``fab run_suite:free_threading,quick=yes``."
+    measured = rows(journal.read(folder))
+    found = on_and_off.pairs(measured)
+    return f"{on_and_off.table(found, 'rst')}\n\n{summary.where(measured)}"
 
 
 def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -> str:

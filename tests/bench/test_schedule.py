@@ -100,6 +100,15 @@ def test_a_case_without_a_rate_in_two_rounds_is_not_tried_again() -> None:
     assert Counter(r.trial.place for r in records) == {0: 3, 1: 2, 2: 3}
 
 
+def test_a_case_whose_server_dies_in_two_rounds_is_not_tried_again() -> None:
+    def found(place: int, number: int) -> dict[str, Any]:  # it completes some requests before
+        return {"rate": CALM[number], "problem": "the server died" if place == 2 else None}
+
+    records = run(PLAN, found)
+    assert rounds(records) == {0: 3, 1: 2}
+    assert places_of(PLAN, 1, records) == []
+
+
 def test_a_block_of_which_no_pair_is_left_ends() -> None:
     found = run(PLAN, lambda place, number: {"rate": None if place == 1 else CALM[number]})
     assert rounds(found) == {0: 2, 1: 3}
@@ -164,6 +173,14 @@ def test_the_time_left_for_rounds_is_without_what_was_used_and_the_long_runs() -
     assert time_budget.round_times(apart, records) == [8.0]
     retried = records + [changed(record, attempt=2) for record in records]
     assert time_budget.left_for_rounds_s(plan, retried) == pytest.approx(488 - long_s)
+
+
+def test_each_case_of_a_block_that_is_apart_starts_and_stops_in_its_own_time() -> None:
+    apart = replace(PLAN, blocks=(Block((0, 1), ((0, 1),), apart=True),), budget_s=100.0)
+    phases = {"start": 1.0, "prime": 0.5, "load": 2.0, "stop": 0.5}
+    records = windows(apart, Round(0, 1), [], rate=14.0, phases=phases)
+    assert time_budget.round_times(apart, records) == [8.0]
+    assert time_budget.left_for_rounds_s(apart, records) == pytest.approx(92)
 
 
 def test_a_run_whose_time_is_over_has_no_more_than_its_long_runs() -> None:

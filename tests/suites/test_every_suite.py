@@ -84,8 +84,11 @@ def test_the_requests_of_a_claim_are_answered_with_the_same_content(suite: Modul
                     contents[case.key] = suite.extract(get(running.url, case.request))
             finally:
                 server.stop(running)
-    claims = getattr(suite, "CLAIMS", ())
-    here = [claim for claim in claims if claim.one.python is claim.other.python is None]
+    here = [
+        claim
+        for claim in getattr(suite, "CLAIMS", ())
+        if claim.one.python is claim.other.python is None
+    ]
     for claim in here:
         one, other = (contents[case.quick().key] for case in (claim.one, claim.other))
         assert (one == other) is (claim.work is None), claim.name

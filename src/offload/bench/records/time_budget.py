@@ -17,7 +17,7 @@ def round_times(plan: Plan, records: Sequence[Record]) -> list[float]:
     """Return how long a round of each block takes, in seconds: as its last one, or a guess."""
     times = [GUESS * len(block.cases) for block in plan.blocks]
     for (block, _, _), seconds in _rounds(plan, records).items():
-        if block is not None and block < len(times):
+        if block is not None and 0 <= block < len(times):
             times[block] = seconds
     return times
 
@@ -54,16 +54,25 @@ def has_more(plan: Plan, records: Sequence[Record]) -> bool:
 def _rounds(
     plan: Plan, records: Sequence[Record]
 ) -> Mapping[tuple[int | None, int | None, int], float]:
-    """Return the seconds that each attempt of a round took."""
-    apart = {number for number, block in enumerate(plan.blocks) if block.apart}
+    """Return the seconds that each attempt of a round took.
+
+    The windows of a round have its other phases in common, but a case that runs `apart` its own.
+    """
     times: dict[tuple[int | None, int | None, int], float] = {}
+    places: set[tuple[int | None, int | None, int, int | None]] = set()
     for record in records:
         trial = record.trial
         if trial.kind != WINDOW:
             continue
         which = (trial.block, trial.round, trial.attempt)
-        if which in times and trial.block not in apart:  # they have the other phases in common
-            times[which] += trial.phases.get("load", 0.0)
-        else:
-            times[which] = times.get(which, 0.0) + sum(trial.phases.values())
+        is_first = which not in times
+        if _is_apart(plan, trial.block):
+            is_first = (*which, trial.place) not in places
+            places.add((*which, trial.place))
+        known = trial.phases.values() if is_first else [trial.phases.get("load", 0.0)]
+        times[which] = times.get(which, 0.0) + sum(known)
     return times
+
+
+def _is_apart(plan: Plan, block: int | None) -> bool:
+    return block is not None and 0 <= block < len(plan.blocks) and plan.blocks[block].apart
