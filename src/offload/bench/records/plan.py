@@ -91,14 +91,8 @@ def load(folder: Path) -> Plan:
         return _checked(values)
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}: this run cannot go on") from error
-<<<<<<< HEAD
-    except (ValueError, TypeError, KeyError) as error:
-        needed = f"it needs {error}" if isinstance(error, KeyError) else error
-        raise StorageError(f"{path} is no plan of a run by this version: {needed}") from error
-=======
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise StorageError(f"{path} is no plan of a run: {error}") from error
->>>>>>> 68782a589be75150ca11b28e710af00b87bf3c36
+        raise StorageError(f"{path} is no plan of a run by this version: {error}") from error
 
 
 def _checked(values: dict[str, Any]) -> Plan:
