@@ -100,6 +100,15 @@ def test_a_case_without_a_rate_in_two_rounds_is_not_tried_again() -> None:
     assert Counter(r.trial.place for r in records) == {0: 3, 1: 2, 2: 3}
 
 
+def test_a_case_whose_server_dies_in_two_rounds_is_not_tried_again() -> None:
+    def found(place: int, number: int) -> dict[str, Any]:  # it completes some requests before
+        return {"rate": CALM[number], "problem": "the server died" if place == 2 else None}
+
+    records = run(PLAN, found)
+    assert rounds(records) == {0: 3, 1: 2}
+    assert places_of(PLAN, 1, records) == []
+
+
 def test_a_block_of_which_no_pair_is_left_ends() -> None:
     found = run(PLAN, lambda place, number: {"rate": None if place == 1 else CALM[number]})
     assert rounds(found) == {0: 2, 1: 3}

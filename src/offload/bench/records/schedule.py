@@ -99,7 +99,8 @@ def _is_hopeless(windows: Sequence[Record]) -> bool:
     rounds: dict[int | None, bool] = {}
     for record in windows:
         known = rounds.get(record.trial.round, False)
-        rounds[record.trial.round] = known or bool(record.result.rate)
+        has_rate = record.problem is None and bool(record.result.rate)
+        rounds[record.trial.round] = known or has_rate
     last = [*rounds.values()][-HOPELESS:]
     return len(last) == HOPELESS and not any(last)
 
