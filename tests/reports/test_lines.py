@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -214,6 +215,13 @@ def test_a_comparison_says_word_ratio_rates_and_records() -> None:
         **{"one": "3/noop_sync", "other": "4/noop_sync", "verdict": "faster", "pairs": 3},
         **{"more_pairs": 0, "flags": [], "records": "/a", "at_least": False, "disturbed": None},
     }
+
+
+def test_the_ratio_of_a_slower_case_is_at_most_what_the_load_tool_let_the_faster_one_do() -> None:
+    for pairs, words in (((10.0, 20.0), "ratio at least 2"), ((20.0, 10.0), "ratio at most 0.5")):
+        found = replace(compared_by(pairs, pairs, pairs).found, at_least=True)
+        _, ratio, *_ = comparison.lines(("a", "b"), found, pairs)
+        assert ratio.startswith(words)
 
 
 def test_a_comparison_without_pairs_has_no_ratio_and_no_rates() -> None:

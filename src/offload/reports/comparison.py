@@ -42,7 +42,9 @@ def lines(
     bound = "; the load tool was the limit: the true difference is larger"
     text = [f"{verdict.outcome}: {sentence}{bound if found.at_least else ''}"]
     if verdict.ratio is not None and verdict.low is not None and verdict.high is not None:
-        least = "at least " if found.at_least else ""
+        least = ""
+        if found.at_least:  # of the difference, which is a smaller ratio where `other` is slower
+            least = "at most " if verdict.outcome == paired_test.SLOWER else "at least "
         text.append(
             f"ratio {least}{verdict.ratio:.3f}, 95 % interval {verdict.low:.3f} to "
             f"{verdict.high:.3f}, {verdict.pairs} rounds"
