@@ -172,6 +172,14 @@ def test_the_time_left_for_rounds_is_without_what_was_used_and_the_long_runs() -
     assert time_budget.left_for_rounds_s(plan, retried) == pytest.approx(488 - long_s)
 
 
+def test_each_case_of_a_block_that_is_apart_starts_and_stops_in_its_own_time() -> None:
+    apart = replace(PLAN, blocks=(Block((0, 1), ((0, 1),), apart=True),), budget_s=100.0)
+    phases = {"start": 1.0, "prime": 0.5, "load": 2.0, "stop": 0.5}
+    records = windows(apart, Round(0, 1), [], rate=14.0, phases=phases)
+    assert time_budget.round_times(apart, records) == [8.0]
+    assert time_budget.left_for_rounds_s(apart, records) == pytest.approx(92)
+
+
 def test_a_run_whose_time_is_over_has_no_more_than_its_long_runs() -> None:
     for budget_s, expected in ((0.0, False), (5.0, True), (None, True)):
         assert time_budget.has_more(replace(PLAN, budget_s=budget_s), []) is expected
