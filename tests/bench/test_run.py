@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -235,6 +236,25 @@ def test_a_run_is_measured_by_one_process(measured: Measured, tmp_path: Path) ->
     with pytest.raises(RunError, match="is being measured by another process"):
         next(running.run(PLAN, tmp_path))
     first.close()  # type: ignore[attr-defined]
+
+
+def test_what_a_process_that_just_ended_has_measured_is_not_measured_again(
+    measured: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(PLAN, tmp_path)
+    path = tmp_path / journal.FILE
+    lines = path.read_bytes()
+    path.unlink()
+
+    @contextmanager
+    def alone(folder: Path) -> Iterator[None]:
+        (folder / journal.FILE).write_bytes(lines)
+        yield
+
+    monkeypatch.setattr(running, "_alone", alone)
+    measured.rounds.clear()
+    run(PLAN, tmp_path)
+    assert measured.rounds == []
 
 
 def test_a_finished_run_shows_no_progress(

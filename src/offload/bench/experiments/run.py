@@ -33,9 +33,9 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
     Raises RunError when another process works on the same run.
     """
     prctl.adopt_orphans()
-    records = journal.read(folder) if (folder / journal.FILE).exists() else []
     with ExitStack() as stack:
-        stack.enter_context(_alone(folder))
+        stack.enter_context(_alone(folder))  # before reading: another process may just end
+        records = journal.read(folder) if (folder / journal.FILE).exists() else []
         if not time_budget.has_more(plan, records):
             return
         held = _hold(stack, plan.cases)
