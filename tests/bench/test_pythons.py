@@ -57,6 +57,10 @@ def test_those_of_a_list_that_are_not_here_are_left_out(
         interpreters.filter_installed(["3.98"])
 
 
+def test_a_python_that_is_named_twice_is_measured_once() -> None:
+    assert interpreters.filter_installed(["3.99t", "3.99t"]) == ["3.99t"]
+
+
 @pytest.mark.parametrize("path", ["/nope/python3", __file__, "/bin/false"])
 def test_a_name_for_no_python_stands_for_no_other(
     path: str, monkeypatch: pytest.MonkeyPatch
