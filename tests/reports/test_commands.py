@@ -56,6 +56,21 @@ def test_json_of_all_suites_is_a_list_of_objects() -> None:
         jsonschema.validate(each, SCHEMA)
 
 
+@pytest.mark.usefixtures("measured")
+def test_nothing_is_measured_if_an_option_does_not_suit_all_suites(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[str] = []
+
+    def start_run(plan: Plan) -> tuple[None, list[Record]]:
+        started.append(plan.suite)
+        return None, []
+
+    monkeypatch.setattr(benchmark, "start_run", start_run)
+    assert fab_here("run_suite:all,rows=published").returncode == 2
+    assert started == []
+
+
 def test_json_of_runs_without_figures_is_printed_before_the_error(measured: list[Record]) -> None:
     measured[:] = [AWAY]
     for words in ("run_suite:all", "run_suite:granian", "quick:"):
