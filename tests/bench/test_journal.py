@@ -57,6 +57,11 @@ def test_what_is_no_record_is_a_value_error(line: str) -> None:
         from_line(line)
 
 
+def test_a_phase_that_is_no_number_is_a_value_error() -> None:
+    with pytest.raises(ValueError, match=r"phases\.load='long' is no float"):
+        from_line(to_line(changed(RECORD, phases={"load": "long"})))
+
+
 def test_a_torn_last_line_is_passed_over_and_not_built_upon(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -202,4 +204,29 @@ def test_a_block_is_named_by_what_its_cases_share() -> None:
 def test_what_is_no_plan_is_reported_in_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / plans.FILE).write_text(text)
     with pytest.raises(StorageError, match="no plan of a run"):
+        plans.load(tmp_path)
+
+
+BROKEN: dict[str, dict[str, Any]] = {
+    "it has no blocks: another version made it": {"blocks": None},
+    "it has users: another version made it": {"users": 25},
+    "a block has cases (0, 3), of 3": {"blocks": [{"cases": [0, 3]}]},
+    "has pairs ((0, 2),)": {"blocks": [{"cases": [0, 1], "pairs": [[0, 2]]}]},
+    "has pairs ((0,),)": {"blocks": [{"cases": [0, 1], "pairs": [[0]]}]},
+    "plan.budget_s='long' is no float": {"budget_s": "long"},
+    "plan.rounds='1.5' is no int": {"rounds": 1.5},
+    "it has no rounds": {"rounds": 0},
+    "plan.cases='ab' is no tuple": {"cases": "ab"},
+}
+
+
+@pytest.mark.parametrize("words", BROKEN)
+def test_a_plan_that_cannot_be_run_is_reported_in_one_line(words: str, tmp_path: Path) -> None:
+    plans.save(PLAN, tmp_path)
+    path = tmp_path / plans.FILE
+    values = {**json.loads(path.read_text()), **BROKEN[words]}
+    path.write_text(
+        json.dumps({key: value for key, value in values.items() if key != "blocks" or value})
+    )
+    with pytest.raises(StorageError, match=re.escape(words)):
         plans.load(tmp_path)
