@@ -17,6 +17,7 @@ from offload.bench.records.comparison import Comparison
 from offload.bench.records.record import WINDOW
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
+from offload.flags import Flag
 from offload.reports.gil import advice
 from offload.reports.gil import cost as gil_cost
 from offload.suites import Case
@@ -231,6 +232,13 @@ def test_a_python_without_a_gil_says_nothing_of_the_task(
 def test_what_does_not_follow_is_not_said() -> None:
     [said] = advice.sentences(cost(said=UNRESOLVED, gil_hold=0.0, loop_lag_p99_ms=1.0))
     assert said.endswith("use threads.")
+
+
+def test_nothing_follows_from_a_measurement_that_was_disturbed() -> None:
+    found = cost(said=replace(CLEAR, outcome=paired_test.DISTURBED))
+    flag = Flag("disturbed", "other processes used 50% of the CPU", "end the other processes")
+    compared = replace(found.compared, found=replace(found.compared.found, disturbed=flag))
+    assert [*advice.sentences(replace(found, compared=compared))] == [f"No verdict: {flag}."]
 
 
 def test_an_import_that_turned_the_gil_on_is_said() -> None:
