@@ -7,6 +7,7 @@ from typing import Any
 
 import pytest
 
+from offload.bench.records import rate
 from offload.bench.records.comparison import MAX_APART, MAX_OTHERS, MAX_STEAL, Comparison, compare
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords, by_round
@@ -185,3 +186,9 @@ def test_what_a_server_completed_before_it_died_is_no_rate() -> None:
     alive = windows([80.0])
     assert by_round(died, lambda record: record.result.rate) == {}
     assert compare(alive, died).verdict.pairs == 0
+
+
+def test_a_rate_below_zero_in_a_damaged_record_is_left_out() -> None:
+    found = windows([-1.0, 80.0], rate_quantum=-0.1)
+    assert [*by_round(found, lambda record: record.result.rate)] == [("run", 0, 2)]
+    assert rate.of_windows(found).n == 1

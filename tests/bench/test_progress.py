@@ -45,7 +45,7 @@ def test_a_round_is_one_line_with_the_rate_of_each_case(capsys: pytest.CaptureFi
     lines = capsys.readouterr().err.splitlines()
     assert lines[0].startswith("[round 1] 2 servers with noop_sync; at least ")
     assert lines[1] == (
-        "[round 1] 2 servers with noop_sync: 3/noop_sync 120.00/s, 4/noop_sync 54.77/s"
+        "[round 1] 2 servers with noop_sync: 3/noop_sync 120.00/s, 4/noop_sync 60.00/s"
     )
     assert lines[3] == "[round 1] 2/sleep_sync: 7.00/s"
 

@@ -42,9 +42,6 @@ def from_line(line: str) -> Record:
     if schema != SCHEMA:
         raise SchemaError(f"it has schema {schema!r}, and this version reads {SCHEMA}")
     record: Record = built(Record, values, "record")
-    result = record.result
-    if (result.rate or 0.0) < 0 or (result.rate_quantum or 0.0) < 0:
-        raise ValueError("its rate is below 0")
     return record
 
 

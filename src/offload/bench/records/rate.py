@@ -18,7 +18,7 @@ def of_windows(windows: Sequence[Record]) -> Estimate:
     design and the target are those of the run.
     """
     rates = [*by_round(windows, lambda record: record.result.rate).values()]
-    quanta = [record.result.rate_quantum or 0.0 for record in windows]
+    quanta = [max(0.0, record.result.rate_quantum or 0.0) for record in windows]
     newest = windows[-1].trial if windows else None
     design = sequential.design(newest is not None and newest.quick)
     target = None if newest is None else newest.target
