@@ -59,7 +59,7 @@ def test_a_verdict_on_a_difference_has_its_own_reason(
     [
         (HOLDS, "no difference that matters"),
         (DOES_NOT, "there is a difference"),
-        (UNRESOLVED, "more visits are needed"),
+        (UNRESOLVED, "more rounds are needed"),
     ],
 )
 def test_a_verdict_on_no_difference_has_its_own_reason(word: str, reason: str) -> None:

@@ -1,4 +1,4 @@
-"""Estimate a case's rate, with a confidence interval, from the rates of its visits."""
+"""Estimate a case's rate, with a confidence interval, from its rates in several rounds."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from offload.bench.stats import sequential, student_t
 
 TARGET = 0.02  # half-width, as a share of the rate
-WIDE_TARGET = 0.05  # with `quick`, and for slow cases: they complete few requests per visit
+WIDE_TARGET = 0.05  # with `quick`, and for slow cases: they complete few requests per round
 SLOW = 2.0  # requests a second
 
 
@@ -18,10 +18,10 @@ SLOW = 2.0  # requests a second
 class Estimate:
     """A rate in requests/s with its confidence interval, whose coverage is at least 95 %.
 
-    That holds if all visits vary equally; if one in ten is slower by 10 %, coverage is 85 % [S].
-    `half_width` is a share of `value`: `high` is value x (1 + half_width), and `low` is
-    value / (1 + half_width). `n` counts the visits with a known rate. `resolved`: the case needs
-    no further visit, because `n` is an analysis point and `half_width` is within the target.
+    That holds if all rounds vary equally; if one in ten is slower by 10 %, simulated coverage is
+    85 %. `half_width` is a share of `value`: `high` is value x (1 + half_width), and `low` is
+    value / (1 + half_width). `n` counts the rounds with a known rate. `resolved`: the case needs
+    no further round, because `n` is an analysis point and `half_width` is within the target.
     """
 
     value: float | None
@@ -43,13 +43,13 @@ def estimate(
     target: float | None = None,
     quantum: float = 0.0,
 ) -> Estimate:
-    """Estimate the geometric mean of `rates`, in requests/s, one per visit; ignore None.
+    """Estimate the geometric mean of `rates`, in requests/s, one per round; ignore None.
 
     `target` is the required half-width, a share; by default that of `target_half_width`. `quantum`
     is the rounding error of the load driver, also a share. It is added to the half-width, so no
     interval is narrower. Between two analysis points the interval has the same level, but the
     estimate is never resolved. Fewer than two rates have no interval. Raise ValueError for a rate
-    that is not a number above 0 (pass None for a visit that completed nothing) and for a negative
+    that is not a number above 0 (pass None for a round that completed nothing) and for a negative
     share.
 
     Source: t interval of the mean of log(rate) (Student 1908) at the design's level.

@@ -39,7 +39,7 @@ def explain_replication(
     """Return the reason for the `verdict` of `classify_replication`, in a few words."""
     if alike:
         known = {HOLDS: "no difference that matters", DOES_NOT: "there is a difference"}
-        return known.get(verdict, "more visits are needed")
+        return known.get(verdict, "more rounds are needed")
     if verdict == HOLDS:
         is_more = claimed is not None and (
             low / TOLERANCE > claimed > 1 or high * TOLERANCE < claimed < 1

@@ -1,7 +1,7 @@
 """Validation by resampling: error rates of the intervals and verdicts where the truth is known.
 
-Real visits and pairs are resampled with replacement (Efron 1979, Bootstrap methods: another look at
-the jackknife), so that their spread, skew and outliers are realistic.
+Measured rates and pairs are resampled with replacement, so that their spread, skew and outliers
+are realistic. Source: Efron 1979, Bootstrap methods: another look at the jackknife.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ def coverage(
 ) -> ResamplingResult:
     """Count the simulated runs whose final interval contains the true rate.
 
-    Each run samples its visits from `rates` in requests/s, which should be at least 300 of one
+    Each run samples its rounds from `rates` in requests/s, which should be at least 300 of one
     case. `truth` is by default their geometric mean; `design` and `target` are those of `estimate`.
     Passes if `high` is at least 95 %, which intervals of several analyses exceed by 2 to 3 %. Raise
     ValueError without rates or for one that is not above 0.
