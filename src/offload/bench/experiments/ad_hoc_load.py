@@ -98,7 +98,7 @@ def _loaded(
         headers = "; ".join(f"{k}: {v}" for k, v in load.message.masked().headers.items())
         command = f"{case.command} ({headers})"
         case = replace(case, id=f"{case.id} {headers}", command=command)
-    made = builder.trial(journal.LASTING)
+    trial = builder.new_trial(journal.LASTING)
     loaded = load_phase.run(load, driver, facts, known)
     server = builder.with_gil(server, loaded.gil_state)
-    return built(made, case, server, before, SingleRequest(), loaded)
+    return built(trial, case, server, before, SingleRequest(), loaded)

@@ -49,11 +49,11 @@ class Started:
     upstream: Upstream | None
     running: Server
 
-    def stopped(self, made: Trial, error: UserError) -> Record:
+    def stopped(self, trial: Trial, error: UserError) -> Record:
         """Stop a server that cannot be measured, so that it uses no CPU; return its record."""
         server.stop(self.running, server.SHORT_DRAIN)
-        made = replace(made, place=self.place)
-        return builder.unavailable(made, self.facts, self.case.settings, error)
+        trial = replace(trial, place=self.place)
+        return builder.unavailable(trial, self.facts, self.case.settings, error)
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ class Primed:
     alone: SingleRequest
     flags: tuple[Flag, ...]
 
-    def window(self, made: Trial, neighbours: Sequence[int]) -> Record:
+    def window(self, trial: Trial, neighbours: Sequence[int]) -> Record:
         """Load it once; `neighbours` are the pids of the other servers of the block."""
         speed = machine_speed.measure()
         case, running = self.started.facts, self.started.running
@@ -75,18 +75,18 @@ class Primed:
         started = time.monotonic()
         loaded = load_phase.run(load, "builtin", running.facts, self.started.upstream, neighbours)
         load_s = round(time.monotonic() - started, 3)
-        made = replace(made, place=self.started.place, phases={"load": load_s})
+        trial = replace(trial, place=self.started.place, phases={"load": load_s})
         facts = builder.with_gil(self.facts, loaded.gil_state)
         resources = loaded.resources
         host = replace(resources.host, python_s=speed.python_s, memory_s=speed.memory_s)
         memory = Memory() if neighbours else resources.memory  # neighbours share its pages
         loaded = replace(loaded, resources=replace(resources, host=host, memory=memory))
-        return built(made, case, facts, self.before, self.alone, loaded, self.flags)
+        return built(trial, case, facts, self.before, self.alone, loaded, self.flags)
 
 
 def measure_round(
     cases: Mapping[int, Case],
-    made: Trial,
+    trial: Trial,
     upstream: Upstream | UserError | None,
     report: Report,
     with_gil: bool,
@@ -100,18 +100,18 @@ def measure_round(
     records: dict[int, list[Record]] = {}
     with ExitStack() as stack:
         with phases.of("start", 1.0):
-            servers = _started(stack, cases, made, upstream, with_gil, records)
+            servers = _started(stack, cases, trial, upstream, with_gil, records)
         members: dict[int, Primed] = {}
         with phases.of("prime", float(len(servers))):
             for place, started in servers.items():
                 try:
-                    members[place] = _primed(started, made, with_gil)
+                    members[place] = _primed(started, trial, with_gil)
                 except UserError as error:
-                    records[place] = [started.stopped(made, error)]
-        for number, place in enumerate(_order(members, made), start=1):
+                    records[place] = [started.stopped(trial, error)]
+        for number, place in enumerate(_order(members, trial), start=1):
             pids = [m.started.running.process.pid for p, m in members.items() if p != place]
             with phases.of("load", workload.WINDOW):
-                record = members[place].window(replace(made, order=number), pids)
+                record = members[place].window(replace(trial, order=number), pids)
             records.setdefault(place, []).append(record)
         with phases.of("stop", 1.0):
             stack.close()
@@ -125,7 +125,7 @@ def measure_round(
 def _started(
     stack: ExitStack,
     cases: Mapping[int, Case],
-    made: Trial,
+    trial: Trial,
     upstream: Upstream | UserError | None,
     with_gil: bool,
     records: dict[int, list[Record]],
@@ -147,7 +147,7 @@ def _started(
             running = server.launch(case, variables, ready_s)
         except UserError as error:
             records[place] = [
-                builder.unavailable(replace(made, place=place), facts, case.settings, error)
+                builder.unavailable(replace(trial, place=place), facts, case.settings, error)
             ]
             continue
         stack.callback(server.stop, running, server.SHORT_DRAIN)
@@ -157,7 +157,7 @@ def _started(
         try:
             server.await_ready(started.running, started.case)
         except UserError as error:
-            records[place] = [servers.pop(place).stopped(made, error)]
+            records[place] = [servers.pop(place).stopped(trial, error)]
     return servers
 
 
@@ -167,10 +167,10 @@ def _request_stops(servers: Sequence[Server]) -> None:
         server.request_stop(each)
 
 
-def _primed(started: Started, made: Trial, with_gil: bool) -> Primed:
+def _primed(started: Started, trial: Trial, with_gil: bool) -> Primed:
     """Send a server its first requests; with the GIL meter then some by one user."""
     url = workload.url(started.running.url, started.facts)
-    before, flags = baseline(made, started.facts, url)
+    before, flags = baseline(trial, started.facts, url)
     alone = SingleRequest()
     if with_gil:
         alone = single_request.measured(url, started.facts, started.running.facts, before)
@@ -178,9 +178,9 @@ def _primed(started: Started, made: Trial, with_gil: bool) -> Primed:
     return Primed(started, url, facts, before, alone, flags)
 
 
-def _order(members: Mapping[int, Primed], made: Trial) -> list[int]:
+def _order(members: Mapping[int, Primed], trial: Trial) -> list[int]:
     """Return a random order and its reverse; a single case has one window."""
-    rng = random.Random(f"{made.seed}-{made.block}-{made.round}")  # noqa: S311 - no secret
+    rng = random.Random(f"{trial.seed}-{trial.block}-{trial.round}")  # noqa: S311 - no secret
     order = rng.sample([*members], len(members))
     return order + order[::-1] if len(order) > 1 else order
 

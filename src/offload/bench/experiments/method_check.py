@@ -68,8 +68,8 @@ def measure_alone(folder: Path, count: int) -> None:
     missing = [case for case, number in wanted for _ in range(number - done.count(case.task))]
     started = time.monotonic()
     for number, case in enumerate(missing, start=1):
-        made = builder.trial(folder.name, kind=WINDOW, suite=SUITE, round=len(done) + number)
-        records = measure_round({0: case}, made, None, lambda *_: None, with_gil=False)
+        trial = builder.new_trial(folder.name, kind=WINDOW, suite=SUITE, round=len(done) + number)
+        records = measure_round({0: case}, trial, None, lambda *_: None, with_gil=False)
         journal.append(folder, *records)
         if number % 10 == 0:
             left = (time.monotonic() - started) / number * (len(missing) - number)

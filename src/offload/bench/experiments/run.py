@@ -93,8 +93,8 @@ class Running:
         cases = {place: self.plan.cases[place] for place in places}
         for attempt in (1, 2):
             self.progress.begin(f"round {due.number}", self.plan.title(due.block))
-            made = self._trial(WINDOW, block=due.block, round=due.number, attempt=attempt)
-            found = self._round(cases, made)
+            trial = self._trial(WINDOW, block=due.block, round=due.number, attempt=attempt)
+            found = self._round(cases, trial)
             reasons: dict[str, str] = {}
             for record in found:
                 reasons |= flags.reasons(record, self.records)
@@ -103,14 +103,14 @@ class Running:
                 return
             self.progress.again(list(reasons.values()))
 
-    def _round(self, cases: Mapping[int, Case], made: Trial) -> list[Record]:
-        is_apart = made.block is not None and self.plan.blocks[made.block].apart
+    def _round(self, cases: Mapping[int, Case], trial: Trial) -> list[Record]:
+        is_apart = trial.block is not None and self.plan.blocks[trial.block].apart
         parts = [{place: case} for place, case in cases.items()] if is_apart else [cases]
-        with_gil = made.round == 1
+        with_gil = trial.round == 1
         return [
             record
             for part in parts
-            for record in measure_round(part, made, self.held, self.progress.phase, with_gil)
+            for record in measure_round(part, trial, self.held, self.progress.phase, with_gil)
         ]
 
     def _keep(self, found: Sequence[Record]) -> None:
@@ -127,7 +127,7 @@ class Running:
 
     def _trial(self, kind: str, **known: int) -> Trial:
         plan = self.plan
-        return builder.trial(
+        return builder.new_trial(
             self.folder.name,
             kind=kind,
             suite=plan.suite,

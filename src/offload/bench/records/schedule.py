@@ -36,12 +36,12 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     Call it again when they are done: whether there are more depends on their figures. Rounds that
     are `left_out` are not due.
     """
-    made = {(record.trial.block, record.trial.round) for record in records}
-    made |= {(each.block, each.number) for each in left_out}
+    done = {(record.trial.block, record.trial.round) for record in records}
+    done |= {(each.block, each.number) for each in left_out}
     blocks = [n for n in range(len(plan.blocks)) if not is_finished(plan, n, records)]
     for count in plan.counts:
         numbers = {
-            block: [n for n in range(1, count + 1) if (block, n) not in made] for block in blocks
+            block: [n for n in range(1, count + 1) if (block, n) not in done] for block in blocks
         }
         if any(numbers.values()):
             return _shuffled(numbers, f"{plan.seed}-{count}")

@@ -31,8 +31,8 @@ INTERPRETER = (
 Facts = Mapping[str, object]
 
 
-def trial(run: str, **known: Any) -> Trial:
-    """Return when and why a trial is made: now, in a run."""
+def new_trial(run: str, **known: Any) -> Trial:
+    """Return the description of a trial that starts now, in a run."""
     return Trial(run, datetime.now(UTC).isoformat(timespec="seconds"), **known)
 
 
@@ -68,10 +68,10 @@ def server_facts(facts: Facts) -> ServerFacts:
     )
 
 
-def unavailable(made: Trial, case: CaseFacts, settings: Facts, error: UserError) -> Record:
+def unavailable(trial: Trial, case: CaseFacts, settings: Facts, error: UserError) -> Record:
     """Build the record of a case that could not be measured."""
     return Record(
-        made,
+        trial,
         case,
         ServerFacts(settings=settings),
         problem=Problem(error.kind, error.what, error.remedy),

@@ -59,7 +59,7 @@ class Phases:
 
 
 def long_run(
-    case: Case, driver: str, made: Trial, upstream: Upstream | None, report: Report
+    case: Case, driver: str, trial: Trial, upstream: Upstream | None, report: Report
 ) -> Record:
     """Load a fresh server of a case once, with the published tool and for as long as it did.
 
@@ -68,17 +68,17 @@ def long_run(
     phases = Phases(report)
     case_facts = builder.case_facts(case, upstream)
     try:
-        record = _loaded(case, case_facts, driver, made, upstream, phases)
+        record = _loaded(case, case_facts, driver, trial, upstream, phases)
     except UserError as error:
-        record = builder.unavailable(made, case_facts, case.settings, error)
-    return replace(record, trial=replace(made, phases=phases.seconds))
+        record = builder.unavailable(trial, case_facts, case.settings, error)
+    return replace(record, trial=replace(trial, phases=phases.seconds))
 
 
 def _loaded(
     case: Case,
     case_facts: CaseFacts,
     driver: str,
-    made: Trial,
+    trial: Trial,
     upstream: Upstream | None,
     phases: Phases,
 ) -> Record:
@@ -88,7 +88,7 @@ def _loaded(
         facts = builder.server_facts(running.facts)
         url = workload.url(running.url, case_facts)
         with phases.of("prime", 1.0):
-            before, doubts = baseline(made, case_facts, url)
+            before, doubts = baseline(trial, case_facts, url)
         cycle_s = workload.cycle_s(case_facts, facts, before)
         with phases.of("warm", cycle_s):
             warmed = loads.run(workload.warm_up(url, case_facts, facts), "builtin").result
@@ -101,14 +101,14 @@ def _loaded(
         with phases.of("stop", 1.0):
             server.stop(running, server.SHORT_DRAIN)
     facts, left = builder.ended(builder.with_gil(facts, loaded.gil_state), running)
-    record = built(made, case_facts, facts, before, SingleRequest(), loaded, doubts)
+    record = built(trial, case_facts, facts, before, SingleRequest(), loaded, doubts)
     return replace(record, flags=record.flags + left)
 
 
-def baseline(made: Trial, case: CaseFacts, url: str) -> tuple[Baseline, tuple[Flag, ...]]:
+def baseline(trial: Trial, case: CaseFacts, url: str) -> tuple[Baseline, tuple[Flag, ...]]:
     """Send a fresh server its first requests; raise StartError unless it answers them well."""
     request = workload.request(case)
-    is_again = (made.round or 0) > 1
+    is_again = (trial.round or 0) > 1
     primed = prime(url, AGAIN if is_again else TIMES, request)
     needs_kept = case.keep_alive and not is_again
     kept_s = stall.kept_s(url, primed.alone_s, request) if needs_kept else None
@@ -122,7 +122,7 @@ def baseline(made: Trial, case: CaseFacts, url: str) -> tuple[Baseline, tuple[Fl
         body_sha256=primed.body_sha256,
         body_bytes=len(primed.body),
         is_stable=is_stable(primed, case.task),
-        content=response_content.comparable_content(made.suite, primed.body),
+        content=response_content.comparable_content(trial.suite, primed.body),
     )
     return found, doubts
 
@@ -137,7 +137,7 @@ def is_stable(primed: Primed, task: str) -> bool:
 
 
 def built(
-    made: Trial,
+    trial: Trial,
     case: CaseFacts,
     facts: ServerFacts,
     before: Baseline,
@@ -147,7 +147,7 @@ def built(
 ) -> Record:
     """Build the record of a trial, once, from what its phases returned."""
     record = Record(
-        trial=made,
+        trial=trial,
         case=case,
         server=facts,
         baseline=before,
