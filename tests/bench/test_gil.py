@@ -46,7 +46,7 @@ def assert_hold_is_known(name: str, task: str, start: Start) -> None:
     running = start(name, f"{TASKS}:{task}", **pool)
     for _ in range(TRIES):
         held, total = map(float, get(running.url).split())
-        found = single_request.fly(
+        found = single_request.run_single_requests(
             Load(running.url, 1, seconds=None), running.facts, float(task.split("_")[2]) / 1000
         )
         held_then, total_then = map(float, get(running.url).split())
@@ -145,7 +145,7 @@ def test_tasks_that_run_together_on_a_loop_have_no_hold_of_their_own(
     asked_by_another: server.Server,
 ) -> None:
     load = Load(asked_by_another.url, 1, seconds=None)
-    found = single_request.fly(load, asked_by_another.facts, 0.28)
+    found = single_request.run_single_requests(load, asked_by_another.facts, 0.28)
     assert (found.hold.share, found.hold.why) == (None, single_request.NOT_ALONE)
 
 

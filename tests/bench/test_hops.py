@@ -45,7 +45,7 @@ def test_without_a_direct_answer_all_but_what_is_added_is_known() -> None:
 
 def test_a_server_without_figures_is_left_out_with_its_reason() -> None:
     failed = changed(record("pipes", 0, 1.0), rate=None, problem="builtin gave up")
-    found = hops.left_out([*RECORDS[:3], failed])
+    found = hops.missing_servers([*RECORDS[:3], failed])
     assert found == {"pipes": "pipes: builtin gave up"}
 
 

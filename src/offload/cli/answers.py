@@ -76,7 +76,7 @@ def _hops(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> No
 
     windows = RunRecords(records).windows()
     workers = next(int(str(c.settings["workers"])) for c in plan.cases if "workers" in c.settings)
-    found = hops.summarize(windows), hops.left_out(windows), host.pool_conditions(workers)
+    found = hops.summarize(windows), hops.missing_servers(windows), host.pool_conditions(workers)
     if not found[0]:
         raise RunError(f"no server has figures: {'; '.join(found[1].values())}")
     if style == "json":

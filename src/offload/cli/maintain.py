@@ -119,7 +119,7 @@ def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
     folder, records = start_run(hops.servers_plan(quick, workers))
     print(f"records: {folder}", file=sys.stderr)
     windows = RunRecords(records).windows()
-    return hops.summarize(windows), hops.left_out(windows)
+    return hops.summarize(windows), hops.missing_servers(windows)
 
 
 @command("Maintain")

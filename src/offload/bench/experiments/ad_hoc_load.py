@@ -11,7 +11,7 @@ from offload.bench.records.record import Baseline, CaseFacts, Record, ServerFact
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.trial import builder, load_phase
 from offload.bench.trial.single_request import SingleRequest
-from offload.bench.trial.trial import built, is_stable
+from offload.bench.trial.trial import build_record, is_stable
 from offload.bench.trial.warmup import prime
 from offload.errors import StartError
 from offload.loads import Load
@@ -101,4 +101,4 @@ def _loaded(
     trial = builder.new_trial(journal.LASTING)
     loaded = load_phase.run(load, driver, facts, known)
     server = builder.with_gil(server, loaded.gil_state)
-    return built(trial, case, server, before, SingleRequest(), loaded)
+    return build_record(trial, case, server, before, SingleRequest(), loaded)

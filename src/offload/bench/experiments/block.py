@@ -29,7 +29,7 @@ from offload.bench.target.server import Server
 from offload.bench.telemetry import machine_speed
 from offload.bench.trial import builder, load_phase, single_request, workload
 from offload.bench.trial.single_request import SingleRequest
-from offload.bench.trial.trial import Phases, Report, baseline, built
+from offload.bench.trial.trial import Phases, Report, build_record, measure_baseline
 from offload.errors import UserError
 from offload.flags import Flag
 from offload.suites import Case
@@ -40,7 +40,7 @@ WORKERS = 4  # of a server that does not say
 
 
 @dataclass(frozen=True)
-class Started:
+class StartedServer:
     """A case of the round and its server; the server may not be ready yet."""
 
     place: int
@@ -49,7 +49,7 @@ class Started:
     upstream: Upstream | None
     running: Server
 
-    def stopped(self, trial: Trial, error: UserError) -> Record:
+    def stop(self, trial: Trial, error: UserError) -> Record:
         """Stop a server that cannot be measured, so that it uses no CPU; return its record."""
         server.stop(self.running, server.SHORT_DRAIN)
         trial = replace(trial, place=self.place)
@@ -57,10 +57,10 @@ class Started:
 
 
 @dataclass(frozen=True)
-class Primed:
+class PrimedServer:
     """A server that has answered its first requests."""
 
-    started: Started
+    started: StartedServer
     url: str
     facts: ServerFacts
     before: Baseline
@@ -81,7 +81,7 @@ class Primed:
         host = replace(resources.host, python_s=speed.python_s, memory_s=speed.memory_s)
         memory = Memory() if neighbours else resources.memory  # neighbours share its pages
         loaded = replace(loaded, resources=replace(resources, host=host, memory=memory))
-        return built(trial, case, facts, self.before, self.alone, loaded, self.flags)
+        return build_record(trial, case, facts, self.before, self.alone, loaded, self.flags)
 
 
 def measure_round(
@@ -100,14 +100,14 @@ def measure_round(
     records: dict[int, list[Record]] = {}
     with ExitStack() as stack:
         with phases.of("start", 1.0):
-            servers = _started(stack, cases, trial, upstream, with_gil, records)
-        members: dict[int, Primed] = {}
+            servers = _start(stack, cases, trial, upstream, with_gil, records)
+        members: dict[int, PrimedServer] = {}
         with phases.of("prime", float(len(servers))):
             for place, started in servers.items():
                 try:
-                    members[place] = _primed(started, trial, with_gil)
+                    members[place] = _prime(started, trial, with_gil)
                 except UserError as error:
-                    records[place] = [started.stopped(trial, error)]
+                    records[place] = [started.stop(trial, error)]
         for number, place in enumerate(_order(members, trial), start=1):
             pids = [m.started.running.process.pid for p, m in members.items() if p != place]
             with phases.of("load", workload.WINDOW):
@@ -122,18 +122,18 @@ def measure_round(
     ]
 
 
-def _started(
+def _start(
     stack: ExitStack,
     cases: Mapping[int, Case],
     trial: Trial,
     upstream: Upstream | UserError | None,
     with_gil: bool,
     records: dict[int, list[Record]],
-) -> dict[int, Started]:
+) -> dict[int, StartedServer]:
     """Launch the servers of all cases, then wait for each; add the records of those that fail."""
     workers = [case.settings.get("workers", WORKERS) for case in cases.values()]
     ready_s = handshake.READY + READY_A_WORKER * sum(int(str(count)) for count in workers)
-    servers: dict[int, Started] = {}
+    servers: dict[int, StartedServer] = {}
     for place, case in cases.items():
         needed = upstream if needs_upstream(case) else None
         known = None if isinstance(needed, UserError) else needed
@@ -151,13 +151,13 @@ def _started(
             ]
             continue
         stack.callback(server.stop, running, server.SHORT_DRAIN)
-        servers[place] = Started(place, case, facts, known, running)
+        servers[place] = StartedServer(place, case, facts, known, running)
     stack.callback(_request_stops, [started.running for started in servers.values()])
     for place, started in [*servers.items()]:
         try:
             server.await_ready(started.running, started.case)
         except UserError as error:
-            records[place] = [servers.pop(place).stopped(trial, error)]
+            records[place] = [servers.pop(place).stop(trial, error)]
     return servers
 
 
@@ -167,18 +167,18 @@ def _request_stops(servers: Sequence[Server]) -> None:
         server.request_stop(each)
 
 
-def _primed(started: Started, trial: Trial, with_gil: bool) -> Primed:
+def _prime(started: StartedServer, trial: Trial, with_gil: bool) -> PrimedServer:
     """Send a server its first requests; with the GIL meter then some by one user."""
     url = workload.url(started.running.url, started.facts)
-    before, flags = baseline(trial, started.facts, url)
+    before, flags = measure_baseline(trial, started.facts, url)
     alone = SingleRequest()
     if with_gil:
-        alone = single_request.measured(url, started.facts, started.running.facts, before)
+        alone = single_request.measure(url, started.facts, started.running.facts, before)
     facts = builder.server_facts(started.running.facts)
-    return Primed(started, url, facts, before, alone, flags)
+    return PrimedServer(started, url, facts, before, alone, flags)
 
 
-def _order(members: Mapping[int, Primed], trial: Trial) -> list[int]:
+def _order(members: Mapping[int, PrimedServer], trial: Trial) -> list[int]:
     """Return a random order and its reverse; a single case has one window."""
     rng = random.Random(f"{trial.seed}-{trial.block}-{trial.round}")  # noqa: S311 - no secret
     order = rng.sample([*members], len(members))
@@ -191,5 +191,5 @@ def _complete(record: Record, stopped: Server | None, phases: Phases) -> Record:
     trial = replace(record.trial, phases={**common, **record.trial.phases})
     if stopped is None:
         return replace(record, trial=trial)
-    facts, left = builder.ended(record.server, stopped)
+    facts, left = builder.with_ending(record.server, stopped)
     return replace(record, trial=trial, server=facts, flags=record.flags + left)

@@ -66,7 +66,7 @@ def summarize(records: Sequence[Record]) -> list[Hop]:
     return [_hop(name, rounds, records) for name in rounds]
 
 
-def left_out(records: Sequence[Record]) -> dict[str, str]:
+def missing_servers(records: Sequence[Record]) -> dict[str, str]:
     """Return by server why it has no figures."""
     known = {hop.server for hop in summarize(records)}
     return {

@@ -84,7 +84,7 @@ def with_gil(facts: ServerFacts, state: Facts) -> ServerFacts:
     return replace(facts, interpreter={**facts.interpreter, **state})
 
 
-def ended(facts: ServerFacts, running: server.Server) -> tuple[ServerFacts, tuple[Flag, ...]]:
+def with_ending(facts: ServerFacts, running: server.Server) -> tuple[ServerFacts, tuple[Flag, ...]]:
     """Add what is known when a server is gone: its whole CPU time, and its GIL at the end."""
     left = Flag("left", "processes were left after the stop and were killed")
     gil = {key: running.ending[key] for key in GIL if running.ending.get(key) is not None}

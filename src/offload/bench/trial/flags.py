@@ -27,7 +27,7 @@ BACKLOGGED = {"sync"}  # servers whose listen queue hides waiting users from Lit
 
 def trial_flags(record: Record) -> tuple[Flag, ...]:
     """Return what is doubtful in one record's figures."""
-    return tuple(_doubts(record))
+    return tuple(_detect(record))
 
 
 def kinds(record: Record) -> set[str]:
@@ -73,7 +73,7 @@ def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[Flag, ...]:
     )
 
 
-def _doubts(record: Record) -> Iterator[Flag]:
+def _detect(record: Record) -> Iterator[Flag]:
     busy = record.load.busy
     if busy is not None and busy > CLIENT_BOUND:
         used = f"{record.load.driver} used {busy:.0%} of the CPU it can use"

@@ -38,16 +38,16 @@ class SingleRequest:
     blocked_s: float | None = None
 
 
-def measured(
+def measure(
     url: str, case: CaseFacts, facts: Mapping[str, object], before: Baseline
 ) -> SingleRequest:
     """Measure what one task takes on the server that reported `facts`, if that can be known."""
     if facts.get("external_workers"):  # they run the tasks and report nothing
         return SingleRequest(Utilisation(why=str(facts["gil_word_why"])))
-    return fly(workload.alone(url, case), facts, before.alone_s or 0.0)
+    return run_single_requests(workload.alone(url, case), facts, before.alone_s or 0.0)
 
 
-def fly(load: Load, facts: Mapping[str, object], alone_s: float) -> SingleRequest:
+def run_single_requests(load: Load, facts: Mapping[str, object], alone_s: float) -> SingleRequest:
     """Run `load` with one user for as long as its figures need: 0.5 s, or two tasks.
 
     `alone_s` is what one request takes. Only what lies within a task is sampled, by the clock of

@@ -29,7 +29,7 @@ from offload.bench.trial import (
 )
 from offload.bench.trial.load_phase import Loaded
 from offload.bench.trial.single_request import SingleRequest
-from offload.bench.trial.warmup import TIMES, Primed, prime
+from offload.bench.trial.warmup import TIMES, FirstResponses, prime
 from offload.errors import UserError
 from offload.flags import Flag
 from offload.registry import catalog
@@ -88,62 +88,62 @@ def _loaded(
         facts = builder.server_facts(running.facts)
         url = workload.url(running.url, case_facts)
         with phases.of("prime", 1.0):
-            before, doubts = baseline(trial, case_facts, url)
+            before, baseline_flags = measure_baseline(trial, case_facts, url)
         cycle_s = workload.cycle_s(case_facts, facts, before)
         with phases.of("warm", cycle_s):
             warmed = loads.run(workload.warm_up(url, case_facts, facts), "builtin").result
         if warmed.problem:
-            doubts += (Flag("warm-up", warmed.problem),)
+            baseline_flags += (Flag("warm-up", warmed.problem),)
         load = workload.long(url, case_facts, before)
         with phases.of("load", load.seconds or cycle_s * (load.requests or 0) / load.users):
             loaded = load_phase.run(load, driver, running.facts, upstream)
     finally:
         with phases.of("stop", 1.0):
             server.stop(running, server.SHORT_DRAIN)
-    facts, left = builder.ended(builder.with_gil(facts, loaded.gil_state), running)
-    record = built(trial, case_facts, facts, before, SingleRequest(), loaded, doubts)
+    facts, left = builder.with_ending(builder.with_gil(facts, loaded.gil_state), running)
+    record = build_record(trial, case_facts, facts, before, SingleRequest(), loaded, baseline_flags)
     return replace(record, flags=record.flags + left)
 
 
-def baseline(trial: Trial, case: CaseFacts, url: str) -> tuple[Baseline, tuple[Flag, ...]]:
+def measure_baseline(trial: Trial, case: CaseFacts, url: str) -> tuple[Baseline, tuple[Flag, ...]]:
     """Send a fresh server its first requests; raise StartError unless it answers them well."""
     request = workload.request(case)
     is_again = (trial.round or 0) > 1
-    primed = prime(url, AGAIN if is_again else TIMES, request)
+    first = prime(url, AGAIN if is_again else TIMES, request)
     needs_kept = case.keep_alive and not is_again
-    kept_s = stall.kept_s(url, primed.alone_s, request) if needs_kept else None
-    doubts: tuple[Flag, ...] = ()
-    if not primed.stable and catalog.has_constant_bodies(case.task):
+    kept_s = stall.kept_s(url, first.alone_s, request) if needs_kept else None
+    baseline_flags: tuple[Flag, ...] = ()
+    if not first.stable and catalog.has_constant_bodies(case.task):
         remedy = "set STABLE = False in the task's file if they should"
-        doubts = (Flag("bodies", "responses change", remedy),)
+        baseline_flags = (Flag("bodies", "responses change", remedy),)
     found = Baseline(
-        alone_s=round(primed.alone_s, 6),
+        alone_s=round(first.alone_s, 6),
         kept_s=None if kept_s is None else round(kept_s, 6),
-        body_sha256=primed.body_sha256,
-        body_bytes=len(primed.body),
-        is_stable=is_stable(primed, case.task),
-        content=response_content.comparable_content(trial.suite, primed.body),
+        body_sha256=first.body_sha256,
+        body_bytes=len(first.body),
+        is_stable=is_stable(first, case.task),
+        content=response_content.comparable_content(trial.suite, first.body),
     )
-    return found, doubts
+    return found, baseline_flags
 
 
-def is_stable(primed: Primed, task: str) -> bool:
+def is_stable(first: FirstResponses, task: str) -> bool:
     """Whether every response must have the first one's body.
 
     That is assumed of our tasks only: a user's function may return the date, which seldom changes.
     """
     is_ours = task in catalog.tasks()
-    return primed.stable and is_ours and catalog.has_constant_bodies(task)
+    return first.stable and is_ours and catalog.has_constant_bodies(task)
 
 
-def built(
+def build_record(
     trial: Trial,
     case: CaseFacts,
     facts: ServerFacts,
     before: Baseline,
     alone: SingleRequest,
     loaded: Loaded,
-    doubts: tuple[Flag, ...] = (),
+    baseline_flags: tuple[Flag, ...] = (),
 ) -> Record:
     """Build the record of a trial, once, from what its phases returned."""
     record = Record(
@@ -161,7 +161,7 @@ def built(
             alone_blocked_s=alone.blocked_s,
         ),
         gil=_gil(loaded.gil, alone),
-        flags=doubts + loaded.flags,
+        flags=baseline_flags + loaded.flags,
         problem=loaded.problem,
         environment=environment(),
     )

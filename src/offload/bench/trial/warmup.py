@@ -21,7 +21,7 @@ LONGEST = 160  # characters of a response in an error
 
 
 @dataclass(frozen=True)
-class Primed:
+class FirstResponses:
     """What was seen: the median response time of one request alone (s), and the first body."""
 
     alone_s: float
@@ -30,7 +30,7 @@ class Primed:
     stable: bool
 
 
-def prime(url: str, times: int = TIMES, request: Request = GET) -> Primed:
+def prime(url: str, times: int = TIMES, request: Request = GET) -> FirstResponses:
     """Send a server `times` requests (2 or more) without load; raise StartError unless all are 200.
 
     A slow task gets fewer requests: none after ENOUGH seconds.
@@ -44,7 +44,7 @@ def prime(url: str, times: int = TIMES, request: Request = GET) -> Primed:
         taken.append(time.perf_counter() - start)
     first = bodies[0]
     alone_s = statistics.median(taken[1:])
-    return Primed(alone_s, first, hashlib.sha256(first).hexdigest(), len(set(bodies)) == 1)
+    return FirstResponses(alone_s, first, hashlib.sha256(first).hexdigest(), len(set(bodies)) == 1)
 
 
 def get(url: str, request: Request = GET) -> bytes:
