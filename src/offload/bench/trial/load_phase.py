@@ -1,4 +1,4 @@
-"""The load phase: one load against one running server, watched, and what it showed."""
+"""The load phase: run one load against one server while sampling the server's resources."""
 
 from __future__ import annotations
 
@@ -30,13 +30,13 @@ from offload.flags import LOAD, Flag, Problem
 from offload.loads import Figures, Load, LoadRun
 from offload.upstream import Upstream
 
-SHORT = 0.2  # s of load: in less, CPU clocks with ticks of 10 ms say nothing; a guess
+SHORT = 0.2  # s of load: below it, CPU clocks with ticks of 10 ms are too coarse; a guess
 Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class Loaded:
-    """What a load phase returns; `gil_state` is the state of the GIL after it, by its facts."""
+    """The result of a load phase; `gil_state` has the facts of the GIL after the load."""
 
     load: LoadFacts
     result: Result
@@ -148,7 +148,7 @@ def _watched(
 
 
 def _reported(facts: Facts | None, url: str, began: float | None, ended: float | None) -> Facts:
-    """Request one of our servers' facts, its loop's lag and its tasks' clocks in a window."""
+    """Request a server's facts, its loop lag and its task clocks within a window."""
     if facts is None or began is None or ended is None:
         return {}
     try:
@@ -170,11 +170,11 @@ def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | N
 
 
 def _little_ratio(measured: Figures, load: Load) -> float | None:
-    """X R / c, which Little's law says is 1 in a closed loop without thinking; None elsewhere.
+    """Return X R / c, which is 1 by Little's law in a closed loop without think time; else None.
 
-    X R is the mean number of requests under way, where the tool reports that: in a window of few
-    cycles the mean of what ended within it is of an earlier time. A mean that was derived by that
-    law cannot be checked by it.
+    If the tool reports the mean number of requests in flight, that is X R: in a window of few
+    cycles, the mean response time of the requests that ended in it describes an earlier time.
+    None also if the mean response time was itself derived by Little's law.
     """
     if load.arrivals is not None or load.think or measured.response.how == "Little's law":
         return None
@@ -189,12 +189,12 @@ def _per(amount: float | None, count: float | None, scale: float = 1.0) -> float
 
 
 def _growth(before: int | None, after: int | None) -> int | None:
-    """Return by how much a count grew; None where it did not grow, for a task without retries."""
+    """Return the increase of a count; None if it is 0, because the task has no retries."""
     return None if after is None or before is None or after == before else after - before
 
 
 def _tries(upstream: Upstream | None) -> int | None:
-    """Request how often the upstream was tried; None when it does not answer."""
+    """Request the number of tries that the upstream counted; None if it does not respond."""
     if upstream is None:
         return None
     try:

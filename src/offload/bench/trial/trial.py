@@ -36,13 +36,13 @@ from offload.registry import catalog
 from offload.suites import Case
 from offload.upstream import Upstream
 
-AGAIN = 2  # first requests after the first round of a block, which had more of them
+AGAIN = 2  # first requests in later rounds of a block; the first round has TIMES
 Report = Callable[[str, float], object]
 
 
 @dataclass
 class Phases:
-    """The seconds that each phase took; `report` is called as each starts, with a guess."""
+    """The duration of each phase in s; `report` is called at its start with the expected one."""
 
     report: Report
     seconds: dict[str, float] = field(default_factory=dict)
@@ -61,9 +61,9 @@ class Phases:
 def long_run(
     case: Case, driver: str, trial: Trial, upstream: Upstream | None, report: Report
 ) -> Record:
-    """Load a fresh server of a case once, with the published tool and for as long as it did.
+    """Load a fresh server of a case once, with the published tool and for the published time.
 
-    What goes wrong is the record's `problem`.
+    A failure is the record's `problem`.
     """
     phases = Phases(report)
     case_facts = builder.case_facts(case, upstream)
@@ -106,7 +106,7 @@ def _loaded(
 
 
 def measure_baseline(trial: Trial, case: CaseFacts, url: str) -> tuple[Baseline, tuple[Flag, ...]]:
-    """Send a fresh server its first requests; raise StartError unless it answers them well."""
+    """Send a fresh server its first requests; raise StartError if one of them fails."""
     request = workload.request(case)
     is_again = (trial.round or 0) > 1
     first = prime(url, AGAIN if is_again else TIMES, request)
@@ -130,7 +130,7 @@ def measure_baseline(trial: Trial, case: CaseFacts, url: str) -> tuple[Baseline,
 def is_stable(first: FirstResponses, task: str) -> bool:
     """Whether every response must have the first one's body.
 
-    That is assumed of our tasks only: a user's function may return the date, which seldom changes.
+    True only for our own tasks: a user's function may return the date, which changes rarely.
     """
     is_ours = task in catalog.tasks()
     return first.stable and is_ours and catalog.has_constant_bodies(task)
