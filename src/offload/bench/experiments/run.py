@@ -1,4 +1,4 @@
-"""A run: every round and long run that is due, each on disk before the next starts."""
+"""A run: measure the due rounds, then the due long runs; save each before the next starts."""
 
 from __future__ import annotations
 
@@ -28,9 +28,9 @@ Held = Upstream | UserError | None
 
 
 def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
-    """Measure all that a plan wants and its folder lacks; yield all records after each step.
+    """Measure what is missing from a plan's folder; yield all records after each step.
 
-    Raises RunError when another process works on the same run.
+    Raise RunError if another process measures the same run.
     """
     prctl.adopt_orphans()
     records = journal.read(folder) if (folder / journal.FILE).exists() else []
@@ -58,14 +58,14 @@ class Running:
     progress: Progress
 
     def rounds(self) -> Iterator[None]:
-        """Measure the rounds that are due, as far as they fit into the time."""
+        """Measure the due rounds that fit into the time budget."""
         left_s = time_budget.left_for_rounds_s(self.plan, self.records)
         ends = None if left_s is None else time.monotonic() + left_s
         left_out: set[Round] = set()
         while todo := schedule.due(self.plan, self.records, left_out):
             for each in todo:
                 if schedule.is_finished(self.plan, each.block, self.records):
-                    continue  # its cases have had no rate
+                    continue  # its cases had no rate in the last rounds
                 expected_s = time_budget.round_times(self.plan, self.records)[each.block]
                 if ends is not None and time.monotonic() + expected_s > ends:
                     left_out.add(each)
@@ -74,7 +74,7 @@ class Running:
                 yield
 
     def long_runs(self) -> Iterator[None]:
-        """Make the long runs of all cases that lack theirs."""
+        """Measure the missing long runs."""
         for place in schedule.long_runs_due(self.plan, self.records):
             case = self.plan.cases[place]
             self.progress.begin("long run", case.name)
@@ -88,7 +88,7 @@ class Running:
             yield
 
     def _measure(self, due: Round) -> None:
-        """Measure one round, and retry it once if its flags are a reason to."""
+        """Measure one round, and retry it once if its flags are a reason for that."""
         places = schedule.places_of(self.plan, due.block, self.records)
         cases = {place: self.plan.cases[place] for place in places}
         for attempt in (1, 2):
@@ -101,7 +101,7 @@ class Running:
             self._keep(found)
             if not reasons:
                 return
-            self.progress.again(list(reasons.values()))
+            self.progress.retry(list(reasons.values()))
 
     def _round(self, cases: Mapping[int, Case], trial: Trial) -> list[Record]:
         is_apart = trial.block is not None and self.plan.blocks[trial.block].apart
@@ -140,21 +140,21 @@ class Running:
 
 @contextmanager
 def _alone(folder: Path) -> Iterator[None]:
-    """Hold a run's folder, so that no second process adds to the same run."""
+    """Lock a run's folder, so that no second process adds records to the run."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             busy = f"{folder.name} is being measured by another process"
-            raise RunError(f"{busy}: wait for its end, or begin a run of your own") from None
+            raise RunError(f"{busy}: wait for its end, or start a new run") from None
         yield
     finally:
         os.close(descriptor)
 
 
 def _hold(stack: ExitStack, cases: Sequence[Case]) -> Upstream | UserError | None:
-    """Hold the upstream, or return the reason why the rows that need it have no figures."""
+    """Start or share the upstream; return it, or the error of the cases that need it."""
     try:
         return stack.enter_context(hold_for(*cases))
     except UserError as error:
