@@ -12,7 +12,7 @@ from offload.bench.stats.estimate import Estimate, estimate
 
 
 def of_windows(windows: Sequence[Record]) -> Estimate:
-    """Estimate a case's rate over rounds, in requests a second, by the target of its run.
+    """Estimate a case's rate in requests/s from its rounds, with the target of its run.
 
     A window without a completed request is ignored; without any the value is None.
     """
