@@ -48,7 +48,7 @@ def estimate(
     `target` is the required half-width, a share; by default that of `target_half_width`. `quantum`
     is the rounding error of the load driver, also a share. It is added to the half-width, so no
     interval is narrower. Between two analysis points the interval has the same level, but the
-    estimate is never resolved. Fewer than two rates have no interval. Raise ValueError for a rate
+    estimate is not resolved. Fewer than two rates have no interval. Raise ValueError for a rate
     that is not a number above 0 (pass None for a round that completed nothing) and for a negative
     share.
 
