@@ -112,7 +112,7 @@ def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
 
 
 def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
-    """Measure the servers that use the pools; return results, and why others have none."""
+    """Measure the servers that use the pools; return the results, and why servers are missing."""
     from offload.bench.experiments import hops
     from offload.bench.records.run_records import RunRecords
 
