@@ -265,7 +265,7 @@ def test_a_ceiling_is_of_slots_by_their_own_time_and_of_workers_by_the_time_alon
 def test_a_visit_far_from_the_others_is_named_with_its_round() -> None:
     [row] = rows(visits(RECORD, 10.0, 10.0, 7.0, 10.01, 9.99))
     outliers = [doubt for doubt in warnings.row_warnings(row) if doubt.startswith("outlier")]
-    assert outliers == ["outlier: round 3 gave 7.00/s, far from the others"]
+    assert outliers == ["outlier: round 3 has 7.00/s, far from the others"]
 
 
 def test_a_knee_says_where_more_brings_nothing() -> None:

@@ -14,7 +14,7 @@ from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import paired_test
 from offload.reports import summary, text_table, warnings
 
-RUNS = ("compare", "gil")  # suites of runs that compare the cases at places 0 and 1
+RUNS = ("compare", "gil")  # suites of runs that compare the cases at places 0 and 1 of the plan
 
 SENTENCES = {
     paired_test.FASTER: "{other} is faster than {one}",
@@ -36,7 +36,7 @@ def text(cases: ComparedCases) -> str:
 def lines(
     names: tuple[str, str], found: Comparison, rates: tuple[float | None, float | None]
 ) -> list[str]:
-    """Return the verdict on two named cases, the second over the first, line by line."""
+    """Return the lines of the verdict on two named cases; the ratio is second over first."""
     verdict, (one, other) = found.verdict, names
     sentence = SENTENCES[verdict.outcome].format(one=one, other=other, disturbance=found.disturbed)
     bound = "; the load tool was the limit: the true difference is larger"
@@ -68,7 +68,7 @@ def of_run(records: Sequence[Record], style: str = "simple") -> str:
 
 @dataclass(frozen=True)
 class RunComparison:
-    """The two cases of a run of `fab compare` or `fab gil`, by their records alone."""
+    """The comparison of a run of `fab compare` or `fab gil`, derived from its records alone."""
 
     names: tuple[str, str]
     found: Comparison
@@ -77,7 +77,7 @@ class RunComparison:
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> RunComparison | None:
-        """Compare the cases of a run; None if it is a run of something else, or lacks windows."""
+        """Compare the cases of a run; None for any other run, or if a case has no window."""
         own = RunRecords([record for record in records if record.trial.suite in RUNS])
         one, other = (own.at(place).windows() for place in (0, 1))
         if not one or not other:

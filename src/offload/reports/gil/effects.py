@@ -1,4 +1,4 @@
-"""GIL effects: each task in threads and in processes, and the rate that the pool allows."""
+"""GIL effects: compare each task in threads with the same task in processes."""
 
 from __future__ import annotations
 
@@ -28,10 +28,10 @@ DEFINITIONS = (
 
 @dataclass(frozen=True)
 class Effect:
-    """One task in `threads` and in `processes`, `compared` in the rounds of their block.
+    """One task in `threads` and in `processes`, and the comparison of both by rounds.
 
-    `pool` is the highest rate in requests/s that the workers allow. Without rounds the comparison
-    is of one run of each and has no interval.
+    `pool` is the highest rate in requests/s that the workers allow. Without rounds, one long run of
+    each is compared, without an interval.
     """
 
     threads: Row
@@ -73,7 +73,7 @@ class Effect:
 
     @property
     def _reason(self) -> str:
-        """What is known of the GIL where processes are faster, for the end of a sentence."""
+        """The role of the GIL if processes are faster, as the end of a sentence."""
         hold, first = self.threads.gil_hold, self.threads.first
         if first.server.interpreter.get("gil_enabled") is False:
             return ", but this Python has no GIL"
@@ -81,7 +81,7 @@ class Effect:
             return ""
         cores = first.environment.get("cores")
         at_once = min(first.server.workers or 1, cores if isinstance(cores, int) else 1)
-        if hold * at_once >= 1:  # more than one GIL has time for
+        if hold * at_once >= 1:  # the workers need the GIL for more time than there is
             return ": the task holds the GIL"
         return f"; the task holds the GIL {summary.share(hold)} of its time"
 
@@ -102,7 +102,7 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
 
 
 def table(found: Sequence[Effect], style: str = "simple") -> str:
-    """Render the effects, each with what its task does and a sentence."""
+    """Render the effects; below each one, what its task does and the conclusion."""
     figures = [
         (
             summary.share(effect.threads.gil_hold),
@@ -126,7 +126,7 @@ def definitions(style: str = "simple") -> str:
 
 
 def descriptions(found: Sequence[Effect]) -> list[str]:
-    """Return what each task does in a few words, with the load if it was measured with several."""
+    """Return what each task does in a few words; with its load if the task has several rows."""
     several = Counter(effect.threads.first.case.task for effect in found)
     described = []
     for first in (effect.threads.first for effect in found):
@@ -137,7 +137,7 @@ def descriptions(found: Sequence[Effect]) -> list[str]:
 
 
 def remedies(found: Sequence[Effect]) -> list[str]:
-    """Return what to do about the effects that were disturbed."""
+    """Return the remedies for disturbed effects."""
     flags = [effect.compared.disturbed for effect in found if effect.compared.disturbed]
     fixes = dict.fromkeys(flag.remedy for flag in flags)
     return [f"disturbed, no verdict: {fix}" for fix in fixes]
