@@ -79,7 +79,7 @@ def test_a_ratio_without_an_interval_or_beyond_the_axis_is_drawn_within_it() -> 
     [one] = effects.effects(rows([RECORD, PROCESSES]))
     assert one.verdict.low is None
     extreme = Verdict(paired_test.FASTER, 5000.0, 4000.0, 6000.0, 5, None, None)
-    far = Effect(one.threads, one.processes, type(one.compared)(extreme), None)
+    far = Effect(one.threads, one.processes, type(one.comparison)(extreme), None)
     picture = effects_svg.svg([one, far])
     assert len(dots(picture)) == 2
     places = [float(dot.attrib["cx"]) for dot in dots(picture)]

@@ -242,7 +242,7 @@ def test_an_import_that_turned_the_gil_on_is_said() -> None:
 def test_flags_of_the_visit_and_of_the_pairs_are_said_once_with_how_many_have_them() -> None:
     found = cost(flags=("others: 31% of the CPU: end them",))
     quiet = changed(RECORD, flags=())
-    found = replace(found, compared=replace(found.compared, records=(found.window, quiet)))
+    found = replace(found, cases=replace(found.cases, records=(found.window, quiet)))
     expected = "others: 31% of the CPU: end them (1 of 2 records)"
     assert gil_cost.text(found).splitlines()[-2] == expected
     assert json.loads(gil_cost.as_json(found))["flags"] == [expected]

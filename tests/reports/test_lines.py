@@ -226,7 +226,7 @@ def test_a_comparison_without_pairs_has_no_ratio_and_no_rates() -> None:
 
 def test_a_comparison_that_is_open_says_how_many_pairs_would_settle_it() -> None:
     found = compared_by((10.0, 10.2), (10.2, 10.0), (10.0, 10.6), flags=("others: 9%", "x: y"))
-    more = found.found.verdict.more_pairs
+    more = found.comparison.verdict.more_pairs
     assert more
     lines = comparison.text(found).splitlines()
     assert lines[4:] == [

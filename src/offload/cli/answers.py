@@ -43,8 +43,8 @@ def _comparison(plan: Plan, folder: Path, records: Sequence[Record], style: str)
     one, other = plan.cases
     result = paired.evaluate(one, other, records, folder)
     print(comparison.as_json(result) if style == "json" else comparison.text(result))
-    if result.found.disturbed is not None:
-        raise DisturbedError("no verdict", result.found.disturbed.remedy)
+    if result.comparison.disturbed is not None:
+        raise DisturbedError("no verdict", result.comparison.disturbed.remedy)
 
 
 def _gil_cost(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:

@@ -29,20 +29,20 @@ SENTENCES = {
 def text(cases: ComparedCases) -> str:
     """Render the verdict with its ratio, interval and rates."""
     names = cases.one.name, cases.other.name
-    verdict = lines(names, cases.found, cases.rates)
+    verdict = lines(names, cases.comparison, cases.rates)
     return "\n".join([*verdict, *_flags(cases), f"records: {cases.folder}"])
 
 
 def lines(
-    names: tuple[str, str], found: Comparison, rates: tuple[float | None, float | None]
+    names: tuple[str, str], result: Comparison, rates: tuple[float | None, float | None]
 ) -> list[str]:
     """Return the lines of the verdict on two named cases; the ratio is second over first."""
-    verdict, (one, other) = found.verdict, names
-    sentence = SENTENCES[verdict.outcome].format(one=one, other=other, disturbance=found.disturbed)
+    verdict, (one, other) = result.verdict, names
+    sentence = SENTENCES[verdict.outcome].format(one=one, other=other, disturbance=result.disturbed)
     bound = "; the load tool was the limit: the true difference is larger"
-    text = [f"{verdict.outcome}: {sentence}{bound if found.at_least else ''}"]
+    text = [f"{verdict.outcome}: {sentence}{bound if result.at_least else ''}"]
     if verdict.ratio is not None and verdict.low is not None and verdict.high is not None:
-        least = "at least " if found.at_least else ""
+        least = "at least " if result.at_least else ""
         text.append(
             f"ratio {least}{verdict.ratio:.3f}, 95 % interval {verdict.low:.3f} to "
             f"{verdict.high:.3f}, {verdict.pairs} rounds"
@@ -60,10 +60,10 @@ def of_run(records: Sequence[Record], style: str = "simple") -> str:
     """Render the verdict of a run of `fab compare` or `fab gil`; empty for any other run."""
     if not (run := RunComparison.of(records)):
         return ""
-    found = lines(run.names, run.found, run.rates)
+    text = lines(run.names, run.comparison, run.rates)
     if style != text_table.RST:
-        return "\n".join(text_table.wrapped(line) for line in found)
-    return text_table.paragraphs(found, style)
+        return "\n".join(text_table.wrapped(line) for line in text)
+    return text_table.paragraphs(text, style)
 
 
 @dataclass(frozen=True)
@@ -71,7 +71,7 @@ class RunComparison:
     """The comparison of a run of `fab compare` or `fab gil`, derived from its records alone."""
 
     names: tuple[str, str]
-    found: Comparison
+    comparison: Comparison
     rates: tuple[float | None, float | None]
     windows: tuple[Record, ...]
 
@@ -93,7 +93,7 @@ class RunComparison:
 
 def as_json(cases: ComparedCases) -> str:
     """Return the verdict as a JSON object; the ratio is `other` over `one`."""
-    verdict = cases.found.verdict
+    verdict = cases.comparison.verdict
     return json.dumps(
         {
             "one": cases.one.name,
@@ -104,8 +104,8 @@ def as_json(cases: ComparedCases) -> str:
             "ratio_high": verdict.high,
             "pairs": verdict.pairs,
             "more_pairs": verdict.more_pairs,
-            "at_least": cases.found.at_least,
-            "disturbed": cases.found.disturbed and str(cases.found.disturbed),
+            "at_least": cases.comparison.at_least,
+            "disturbed": cases.comparison.disturbed and str(cases.comparison.disturbed),
             "rates": cases.rates,
             "flags": _flags(cases),
             "records": str(cases.folder),

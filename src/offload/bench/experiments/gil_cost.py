@@ -25,13 +25,13 @@ from offload.suites import Case
 class GilCost:
     """The figures of one task: `gil` is derived from a `window` of the first round of threads.
 
-    `threads` and `processes` are the speed-ups by direct calls. `compared` is the comparison of
+    `threads` and `processes` are the speed-ups by direct calls. `cases` is the comparison of
     threads and processes over HTTP.
     """
 
     window: Record
     gil: Gil
-    compared: ComparedCases
+    cases: ComparedCases
     threads: SpeedUp
     processes: SpeedUp
 
@@ -43,7 +43,7 @@ class GilCost:
     @property
     def cost(self) -> tuple[float | None, float | None, float | None]:
         """C over HTTP with its interval: 1 - 1 / (processes : threads)."""
-        found = self.compared.found.verdict
+        found = self.cases.comparison.verdict
         value, low, high = (_lost(ratio) for ratio in (found.ratio, found.low, found.high))
         return value, low, high
 

@@ -25,7 +25,7 @@ class ComparedCases:
 
     one: Case
     other: Case
-    found: Comparison
+    comparison: Comparison
     rates: tuple[float | None, float | None]
     records: tuple[Record, ...]
     folder: Path

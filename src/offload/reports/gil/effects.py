@@ -36,13 +36,13 @@ class Effect:
 
     threads: Row
     processes: Row
-    compared: Comparison
+    comparison: Comparison
     pool: float | None
 
     @property
     def verdict(self) -> Verdict:
         """The verdict at the level of one comparison."""
-        return self.compared.verdict
+        return self.comparison.verdict
 
     @property
     def ratio(self) -> float:
@@ -53,14 +53,14 @@ class Effect:
     def reading(self) -> str:
         """The conclusion in a sentence, as far as the rounds support one."""
         outcome = self.verdict.outcome
-        if outcome == paired_test.DISTURBED and self.compared.disturbed is not None:
-            return f"disturbed: {self.compared.disturbed.message}"
+        if outcome == paired_test.DISTURBED and self.comparison.disturbed is not None:
+            return f"disturbed: {self.comparison.disturbed.message}"
         lower = min(self.threads.rate or 0.0, self.processes.rate or 0.0)
         if self.pool and lower >= AT_CEILING * self.pool:
             return f"The pool of {self.threads.first.server.workers} is the limit, not the GIL"
         if self.verdict.low is None:
             return "One run of each: no verdict"
-        least = "at least " if self.compared.at_least else ""
+        least = "at least " if self.comparison.at_least else ""
         faster, slower = self.ratio, 1 / self.ratio
         cost = "a hop to a process costs more than the GIL"
         sentences = {
@@ -138,7 +138,7 @@ def descriptions(found: Sequence[Effect]) -> list[str]:
 
 def remedies(found: Sequence[Effect]) -> list[str]:
     """Return the remedies for disturbed effects."""
-    flags = [effect.compared.disturbed for effect in found if effect.compared.disturbed]
+    flags = [effect.comparison.disturbed for effect in found if effect.comparison.disturbed]
     fixes = dict.fromkeys(flag.remedy for flag in flags)
     return [f"disturbed, no verdict: {fix}" for fix in fixes]
 
