@@ -229,7 +229,7 @@ def test_what_neighbours_use_is_not_of_others(tmp_path: Path) -> None:
     assert own_s >= 0.2
 
 
-def test_more_users_than_the_listen_queue_takes_are_measured_without_waiting() -> None:
+def test_more_users_than_the_listen_queue_holds_are_measured_without_waiting() -> None:
     crowded = Case("loop", "sleep_short_sync", users=12, settings={"backlog": 4})
     record = measure_window(crowded, round=2)
     assert record.server.settings["backlog"] == 4

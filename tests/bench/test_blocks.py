@@ -49,7 +49,7 @@ def test_a_large_group_is_split_into_blocks_that_share_its_first_case() -> None:
     assert form(settings(MOST)) == (Block(tuple(range(MOST))),)
 
 
-def test_a_pair_that_a_split_takes_apart_has_a_block_of_its_own() -> None:
+def test_a_pair_that_a_split_separates_has_its_own_block() -> None:
     cases = settings(MOST + 2)
     near, far = (cases[1], cases[2]), (cases[1], cases[MOST])
     found = form(cases, [far, near])

@@ -62,6 +62,6 @@ def test_the_table_says_what_is_missing_and_which_rate_is_the_load_tools() -> No
     words = report.text(hops.summarize(RECORDS), missing, "a machine", "simple")
     assert "The load tool was the limit, or near it: granian_wsgi." in words
     assert words.endswith("Left out: pebble needs pebble: make suites.")
-    told = json.loads(json.dumps(report.as_dict(hops.summarize(RECORDS), missing, "a machine")))
-    again = [hops.Hop(**values) for values in told["servers"]]
-    assert report.text(again, told["missing"], told["environment"], "simple") == words
+    values = json.loads(json.dumps(report.as_dict(hops.summarize(RECORDS), missing, "a machine")))
+    again = [hops.Hop(**each) for each in values["servers"]]
+    assert report.text(again, values["missing"], values["environment"], "simple") == words

@@ -23,7 +23,7 @@ def test_what_a_server_needs_can_be_installed_for_another_python(name: str) -> N
     )
 
 
-def test_a_python_too_old_for_the_servers_is_said_to_be() -> None:
+def test_a_python_too_old_for_the_servers_is_reported() -> None:
     with pytest.raises(UsageError, match=r"python=3\.10: servers run in 3\.11 or newer"):
         interpreters.find("3.10")
 

@@ -101,7 +101,7 @@ def test_no_more_time_is_left_than_the_run_may_take(
     assert left_s(capsys.readouterr().err) == pytest.approx(left + 13.0, abs=1)
 
 
-def test_a_run_says_beforehand_how_long_it_takes() -> None:
+def test_a_run_prints_its_expected_duration_first() -> None:
     assert expected_s(PLAN, rounds=3) == 3 * 3 * GUESS
     assert expected_s(replace(PLAN, budget_s=10.0), rounds=3) == 10.0
     long_s = sum(case.seconds + AROUND for case in CASES)

@@ -1,4 +1,4 @@
-"""The promises: kept, broken or not clear by their intervals, and each of them is judged."""
+"""Promises pass, fail or stay unknown by their intervals, and each one is checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHAOS = {
 
 
 def slices(pool: str, times: list[float]) -> list[Line]:
-    """Give one slice a round, so many times as fast as the reference's 100 us."""
+    """Return one slice per round, faster than the 100 us of the reference by these factors."""
     cell = {"kind": "slice", "pool": pool, "size": "no-op", "concurrency": 1}
     return [{**cell, "round": n, "rate": x, "p50_us": 100 / x} for n, x in enumerate(times)]
 

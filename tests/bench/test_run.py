@@ -166,7 +166,7 @@ def test_a_case_that_died_twice_is_left_out_and_a_block_without_a_pair_ends(
     assert {number for _, number, _ in measured.rounds} == {1, 2}
 
 
-def test_no_round_is_begun_that_does_not_fit_into_the_time(
+def test_no_round_starts_that_does_not_fit_into_the_time(
     measured: Measured, tmp_path: Path
 ) -> None:
     guesses = [time_budget.GUESS * len(block.cases) for block in BLOCKS]
@@ -188,7 +188,7 @@ def test_the_time_of_a_run_goes_on_when_it_is_resumed(measured: Measured, tmp_pa
     assert len(measured.rounds) == count
 
 
-def test_long_runs_are_made_when_the_time_for_rounds_is_over(
+def test_long_runs_follow_when_the_time_for_rounds_is_over(
     measured: Measured, tmp_path: Path
 ) -> None:
     records = run(replace(LONG_RUNS, budget_s=0.0), tmp_path)
@@ -218,7 +218,7 @@ def test_a_full_disk_ends_the_run_and_keeps_whole_rounds(
     assert len(records) == 6
 
 
-def test_a_disk_that_takes_nothing_is_one_line(
+def test_a_full_disk_is_reported_in_one_line(
     measured: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> int:

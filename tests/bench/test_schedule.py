@@ -69,7 +69,7 @@ def test_the_rounds_up_to_the_first_analysis_are_shuffled_and_those_of_a_block_i
     assert due(PLAN, []) == due(PLAN, [])
 
 
-def test_rounds_that_were_made_are_not_due_again() -> None:
+def test_finished_rounds_are_not_due() -> None:
     first, *rest = due(PLAN, [])
     assert {*due(PLAN, windows(PLAN, first, [], rate=14.0))} == {*rest}
 
@@ -184,5 +184,5 @@ def test_a_block_is_named_by_what_its_cases_share() -> None:
 @pytest.mark.parametrize("text", ["", "[]", '{"cases": [{}]}', '{"cases": [], "seed": 1}'])
 def test_what_is_no_plan_is_reported_in_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / plans.FILE).write_text(text)
-    with pytest.raises(StorageError, match="no plan of a run"):
+    with pytest.raises(StorageError, match="not a plan of a run"):
         plans.load(tmp_path)

@@ -1,4 +1,4 @@
-"""A kept connection that stalls is told from one that does not, by a real server of each kind."""
+"""A stalling kept connection is detected, with real servers that stall and that do not."""
 
 from __future__ import annotations
 
@@ -92,5 +92,5 @@ def test_a_server_that_keeps_no_connection_is_not_known() -> None:
     assert probed(Closing).baseline.kept_s is None
 
 
-def test_a_slow_request_is_not_asked() -> None:
+def test_a_slow_request_is_not_measured() -> None:
     assert stall.kept_s("http://127.0.0.1:9/", alone_s=1.0) is None

@@ -12,18 +12,18 @@ from offload.reports.gil import effects as gil
 from offload.reports.results_txt import TERMINAL, WIDE, results_txt, row, shortened, tables
 from offload.reports.rows import rows
 from tests.records import changed
-from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, visits
+from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, windows
 
 ROUNDS = (10.0, 10.1, 9.9, 10.0, 10.0)
 FREE = {"python": "3.13.0", "free_threaded_build": True, "gil_enabled": False}
 
 
 def measured(ratio: float, **changes: object) -> list[Record]:
-    """Give visits in threads, and in processes at a ratio of their rates."""
+    """Return windows in threads, and in processes at a ratio of their rates."""
     both = changed(RECORD, **changes), changed(PROCESSES, **changes)
     noise = (1.001, 0.999, 1.0, 1.001, 0.999)
     others = [rate * ratio * off for rate, off in zip(ROUNDS, noise, strict=True)]
-    return [*visits(both[0], *ROUNDS), *visits(both[1], *others)]
+    return [*windows(both[0], *ROUNDS), *windows(both[1], *others)]
 
 
 @pytest.mark.parametrize(
@@ -166,7 +166,7 @@ def test_results_are_kept_with_their_run_and_as_the_newest() -> None:
         assert path.read_text() == results_txt([RECORD])
 
 
-def test_one_load_test_is_its_row_its_times_and_its_doubts() -> None:
+def test_one_load_test_has_its_row_its_times_and_its_warnings() -> None:
     flagged = changed(RECORD, kind=TEST, flags=("others: 20%: end them",))
     head, _, line, load, _, outcome, _, note = row(flagged).splitlines()
     assert head.split()[:2] == ["Server,task", "Users"]
