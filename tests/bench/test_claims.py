@@ -70,7 +70,7 @@ def test_published_work_that_was_not_the_same_is_reported() -> None:
     )
 
 
-def test_what_was_not_measured_is_unresolved_and_says_so() -> None:
+def test_a_claim_that_was_not_measured_is_unresolved() -> None:
     assert evaluate.evaluate_claim("a_suite", CLAIM, None).reason == "not measured here yet"
     assert verdict_on().reason == "not in this run"
     assert "3/sleep_sync GET /x: not in this run" in verdict_on(windows(ONE, 3.5)).reason
@@ -120,7 +120,7 @@ def test_a_rate_above_its_ceiling_is_reported() -> None:
     assert "sleep_sync is above its pool ceiling of 3.57/s" in found.reason
 
 
-def test_what_the_load_tool_bound_is_unresolved() -> None:
+def test_a_rate_limited_by_the_load_tool_is_unresolved() -> None:
     bound = windows(
         OTHER, 14.0, 14.1, 14.0, driver="builtin", flags=("client-bound: 90%: take h2load",)
     )
@@ -131,7 +131,7 @@ def test_what_the_load_tool_bound_is_unresolved() -> None:
     )
 
 
-def test_a_machine_that_others_used_gives_no_verdict() -> None:
+def test_a_disturbed_machine_has_no_verdict() -> None:
     busy = windows(OTHER, 14.0, 14.1, 14.0, others_cpu=0.6)
     found = verdict_on(windows(ONE, 3.5, 3.5, 3.5, others_cpu=0.6), busy)
     assert found.verdict == DISTURBED

@@ -31,7 +31,7 @@ def test_each_process_that_accepts_connections_is_counted() -> None:
 
 @on_linux
 @pytest.mark.server
-def test_workers_of_a_pool_take_none() -> None:
+def test_workers_of_a_pool_accept_no_connections() -> None:
     assert kept("processes", workers=2) == (6,)
 
 

@@ -151,7 +151,7 @@ def test_tasks_that_run_together_on_a_loop_have_no_hold_of_their_own(
     assert (found.hold.share, found.hold.why) == (None, single_request.NOT_ALONE)
 
 
-def test_a_foreign_server_has_no_gil_to_look_at() -> None:
+def test_the_gil_of_a_server_with_external_workers_is_unknown() -> None:
     with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as foreign:
         threading.Thread(target=foreign.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{foreign.server_port}/"

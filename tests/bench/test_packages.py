@@ -28,14 +28,14 @@ def test_a_python_too_old_for_the_servers_is_reported() -> None:
         interpreters.find("3.10")
 
 
-def test_a_python_that_is_not_here_is_a_row_that_says_so() -> None:
+def test_a_missing_python_is_reported_in_its_row() -> None:
     case = Case("threads", "noop_sync", python="3.99")
     record = measure_window(case)
     assert record.is_unavailable
     assert "no Python at '3.99'" in str(record.problem)
 
 
-def test_a_package_that_could_not_be_installed_is_tried_again_by_the_next_command(
+def test_a_failed_installation_is_retried_by_the_next_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network = {"up": False}

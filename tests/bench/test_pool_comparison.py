@@ -111,7 +111,7 @@ def test_a_pool_whose_process_ends_is_missing_and_loses_no_other(output: str) ->
 
 
 @pytest.mark.slow
-def test_a_mixture_asks_all_pools_for_the_same(output: str) -> None:
+def test_a_mixture_has_the_same_tasks_for_all_pools(output: str) -> None:
     mixtures = of_kind("mixture", output)
     counts = Counter((line["round"], line["n"]) for line in mixtures)
     assert (len(mixtures), set(counts.values())) == (20, {2})

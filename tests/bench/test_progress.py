@@ -86,7 +86,7 @@ def test_the_time_left_is_a_guess_until_a_block_was_measured(
     assert left_s(capsys.readouterr().err) == 2 * 5.0 + 3 * GUESS
 
 
-def test_no_more_time_is_left_than_the_run_may_take(
+def test_the_remaining_time_is_within_the_budget(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module.time, "monotonic", lambda: 0.0)

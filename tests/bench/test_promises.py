@@ -53,7 +53,7 @@ def test_a_mixture_is_compared_round_by_round() -> None:
 @pytest.mark.parametrize(
     ("idempotent", "held", "passed"), [(True, 5, False), (False, 5, True), (False, 1, False)]
 )
-def test_chaos_may_cost_what_the_killed_workers_held_unless_it_is_retried(
+def test_chaos_may_lose_the_tasks_of_killed_workers_unless_they_are_retried(
     idempotent: bool, held: int, passed: bool
 ) -> None:
     chaos = {**CHAOS, "failed": 2, "held": held, "idempotent": idempotent}

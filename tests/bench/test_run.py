@@ -148,7 +148,7 @@ def test_a_flag_that_a_retry_raised_too_is_the_cases_own(
     assert [r for r in measured.rounds if r[2] == 2] == [(0, 1, 2)]
 
 
-def test_a_case_that_died_twice_is_left_out_and_a_block_without_a_pair_ends(
+def test_a_case_that_died_twice_is_omitted_and_a_block_without_a_pair_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     block = (Block((0, 1, 2), ((0, 1),)),)
@@ -178,7 +178,7 @@ def test_no_round_starts_that_does_not_fit_into_the_time(
     assert run(replace(PLAN, budget_s=min(guesses) - 0.1), none) == []
 
 
-def test_the_time_of_a_run_goes_on_when_it_is_resumed(measured: Measured, tmp_path: Path) -> None:
+def test_a_resumed_run_continues_with_its_time_budget(measured: Measured, tmp_path: Path) -> None:
     plan = replace(PLAN, budget_s=22.0)
     run(plan, tmp_path, steps=2)
     run(plan, tmp_path)

@@ -52,7 +52,7 @@ def test_workers_are_processes_where_there_are_no_others() -> None:
     assert line[3] == "pool 13.33"
 
 
-def test_what_is_not_known_is_not_invented() -> None:
+def test_unknown_figures_have_no_ceiling() -> None:
     [line] = lines(*windows(OTHER))
     assert line[3:] == ("-", "-", "100", "-")
 

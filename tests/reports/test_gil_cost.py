@@ -130,7 +130,7 @@ def test_one_worker_is_no_workers() -> None:
         (30.0, None, "event loop waiting: move"),
     ],
 )
-def test_a_long_hold_is_no_better_than_a_late_loop(
+def test_a_long_hold_has_the_same_advice_as_a_late_loop(
     lag_ms: float, hold_s: float | None, words: str
 ) -> None:
     found = cost(verdict=UNRESOLVED, loop_lag_p99_ms=lag_ms, gil_hold_p75_s=hold_s)
@@ -224,7 +224,7 @@ HAS_NONE = (
         ),
     ],
 )
-def test_a_python_without_a_gil_says_nothing_of_the_task(
+def test_a_python_without_a_gil_has_no_advice_on_the_task(
     verdict: Verdict, rho: float | None, more: list[str]
 ) -> None:
     free = {"gil_hold": rho, "gil_utilisation": rho, "gil_hold_p75_s": None}

@@ -127,7 +127,7 @@ def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> N
     )
 
 
-def test_a_load_by_hand_names_what_it_had_of_its_own() -> None:
+def test_a_manual_load_test_shows_its_load_settings() -> None:
     by_hand = changed(RECORD, kind=TEST, asked_rate=12.5, think_s=0.5, keep_alive=True)
     line, load = summary.table(rows([by_hand])).splitlines()[2:]
     assert (line.split()[0], load) == (
@@ -197,7 +197,7 @@ def test_json_has_each_figure_under_its_name() -> None:
     assert (unpublished["published_tool"], unpublished["published_rate"]) == (None, None)
 
 
-def test_a_comparison_says_word_ratio_rates_and_records() -> None:
+def test_a_comparison_prints_verdict_ratio_rates_and_records() -> None:
     found = compared_by((10.0, 12.0), (10.2, 12.0), (9.9, 11.9))
     assert comparison.text(found).splitlines() == [
         "faster: 4/noop_sync is faster than 3/noop_sync",
@@ -224,7 +224,7 @@ def test_a_comparison_without_pairs_has_no_ratio_and_no_rates() -> None:
     ]
 
 
-def test_a_comparison_that_is_open_says_how_many_pairs_would_settle_it() -> None:
+def test_an_unresolved_comparison_reports_how_many_rounds_are_needed() -> None:
     found = compared_by((10.0, 10.2), (10.2, 10.0), (10.0, 10.6), flags=("others: 9%", "x: y"))
     more = found.comparison.verdict.more_pairs
     assert more
@@ -268,7 +268,7 @@ def test_an_outlier_is_reported_with_its_round() -> None:
     assert outliers == ["outlier: round 3 has 7.00/s, far from the others"]
 
 
-def test_a_knee_says_where_more_brings_nothing() -> None:
+def test_a_knee_reports_where_more_workers_stop_helping() -> None:
     text = scaling_table.text(swept(*((n, min(n / 0.05, 160)) for n in WORKERS))).splitlines()
     assert cells(text[0]) == ["workers", "Rate", "Interval", "knee"]
     assert cells(text[5]) == ["8", "160.00/s", "+-3.6%", "160.00/s"]
@@ -277,7 +277,7 @@ def test_a_knee_says_where_more_brings_nothing() -> None:
     assert line.endswith("\nknee: none within the measured workers; largest residual 0.0%")
 
 
-def test_a_usl_says_contention_coherency_and_peak() -> None:
+def test_a_usl_reports_contention_coherency_and_peak() -> None:
     def rate(n: int, kappa: float) -> float:
         return 120 * n / (1 + 0.04 * (n - 1) + kappa * n * (n - 1))
 

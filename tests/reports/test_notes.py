@@ -140,6 +140,6 @@ def test_a_long_name_of_a_users_own_task_fits() -> None:
         assert sum("shop.py:quote" in line for line in lines) >= 3
 
 
-def test_a_test_by_hand_counts_loads_and_not_windows() -> None:
+def test_notes_on_manual_load_tests_count_loads_and_not_windows() -> None:
     busy = changed(RECORD, kind=TEST, others_cpu=0.2)
     assert noted(busy) == ["other processes used up to 20 % of the CPU in 1 of 1 loads"]

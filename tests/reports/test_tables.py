@@ -102,9 +102,7 @@ def test_a_published_tool_that_disagrees_has_a_warning() -> None:
 
 
 @pytest.mark.parametrize(("rate", "doubted"), [(9.0, False), (8.5, True), (10.4, True)])
-def test_the_round_of_users_that_ab_spends_more_is_no_disagreement(
-    rate: float, doubted: bool
-) -> None:
+def test_the_additional_round_of_users_of_ab_is_no_difference(rate: float, doubted: bool) -> None:
     long = changed(RECORD, driver="ab", users=10, completed=100, rate=rate)
     alike = changed(RECORD, users=10)
     [row] = rows([long, *windows(alike, 10.0, 10.0, 10.0, 10.0, 10.0)])
@@ -124,7 +122,7 @@ def test_a_row_that_was_cut_short_says_how_to_go_on() -> None:
     ]
 
 
-def test_slots_that_wait_for_work_tell_no_ceiling() -> None:
+def test_idle_slots_have_no_ceiling() -> None:
     idle = changed(RECORD, response_mean_s=0.1, slot_s=0.04, slots=4, alone_s=0.005)
     assert rows([idle])[0].ceiling is None
     assert rows([changed(idle, response_mean_s=2.5)])[0].ceiling is not None
@@ -138,7 +136,7 @@ def test_a_rate_above_its_ceiling_has_a_warning() -> None:
 
 
 @pytest.mark.parametrize(("spread", "is_doubted"), [(0.1, True), (9.0, False)])
-def test_a_rate_whose_interval_reaches_below_its_ceiling_is_not(
+def test_a_rate_whose_interval_reaches_below_its_ceiling_has_no_warning(
     spread: float, is_doubted: bool
 ) -> None:
     [row] = rows(windows(RECORD, 42.0 - spread, 42.0, 42.0 + spread, 42.0, 42.0))
@@ -158,7 +156,7 @@ def test_the_gil_effect_is_processes_over_threads() -> None:
         (30.0, 20.0, "One run of each: no verdict"),
     ],
 )
-def test_a_reading_of_one_run_each_says_no_more_than_it_knows(
+def test_the_reading_of_one_run_each_has_no_verdict(
     threads: float, processes: float, reading: str
 ) -> None:
     pair = changed(RECORD, rate=threads), changed(PROCESSES, rate=processes)
@@ -193,7 +191,7 @@ def test_the_newest_long_run_with_figures_stands_for_its_case() -> None:
     assert rows([RECORD, AWAY]) == [Row((), RECORD)]
 
 
-def test_load_tests_by_hand_have_a_row_each_with_their_load() -> None:
+def test_manual_load_tests_have_a_row_each_with_their_load() -> None:
     by_hand = changed(RECORD, kind=TEST)
     text = tables([by_hand, changed(by_hand, driver="builtin", keep_alive=True)])
     assert "\n  siege\n" in text
@@ -208,7 +206,7 @@ def test_load_tests_by_hand_have_a_row_each_with_their_load() -> None:
         {"upstream": {"kind": "embedded", "latency_s": 0.0}},
     ],
 )
-def test_what_was_measured_elsewhere_has_a_table_of_its_own(change: dict[str, Any]) -> None:
+def test_another_provenance_has_its_own_table(change: dict[str, Any]) -> None:
     here = changed(RECORD, upstream={"kind": "nginx", "latency_s": 0.0})
     text = tables([here, changed(PROCESSES, upstream=here.case.upstream), changed(here, **change)])
     assert text.count("Server,task  ") == 2
