@@ -122,7 +122,7 @@ def test_a_rate_above_its_ceiling_is_reported() -> None:
 
 def test_a_rate_limited_by_the_load_tool_is_unresolved() -> None:
     bound = windows(
-        OTHER, 14.0, 14.1, 14.0, driver="builtin", flags=("client-bound: 90%: take h2load",)
+        OTHER, 14.0, 14.1, 14.0, driver="builtin", flags=("client-bound: 90%: use driver=h2load",)
     )
     found = verdict_on(windows(ONE, 3.5, 3.5, 3.5), bound)
     assert (found.verdict, found.reason) == (

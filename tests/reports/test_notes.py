@@ -60,12 +60,12 @@ def test_other_processes_are_noted_once_with_the_most_they_used() -> None:
 
 def test_flags_of_one_kind_are_one_note() -> None:
     flagged = [
-        changed(record, flags=("uneven: 9, 1 connections: take more users",))
+        changed(record, flags=("uneven: 9, 1 connections: use more users",))
         for server in (RECORD, PROCESSES)
         for record in windows(server, *STEADY)
     ]
     assert noted(*flagged) == [
-        "uneven: 9, 1 connections: take more users (10 loads of threads,xml and processes,xml)"
+        "uneven: 9, 1 connections: use more users (10 loads of threads,xml and processes,xml)"
     ]
 
 
@@ -87,7 +87,7 @@ def test_a_disturbed_effect_has_no_verdict_and_its_remedy_is_reported_once() -> 
 
 def test_a_client_bound_rate_is_a_lower_limit() -> None:
     bound = [
-        changed(record, flags=("client-bound: builtin used 90%: take h2load",))
+        changed(record, flags=("client-bound: builtin used 90%: use driver=h2load",))
         for record in windows(PROCESSES, *FASTER)
     ]
     [effect] = effects(*windows(RECORD, *STEADY), *bound)

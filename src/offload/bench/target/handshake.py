@@ -15,7 +15,7 @@ from offload.suites import Case
 
 READY = 10.0  # s for a server and its workers to import the task
 REPORT = 2.0  # s after that in which the server may still report its own error
-UNANNOUNCED = "it listens, but it has not reported that: call readiness.announce(port)"
+UNANNOUNCED = "it listens but has not reported that: call readiness.announce(port)"
 
 
 def read_ready_line(

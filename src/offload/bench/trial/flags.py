@@ -69,7 +69,7 @@ def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[Flag, ...]:
     alike = [r for r in earlier if (r.case.task, r.case.request) == (case.task, case.request)]
     others = {r.case.server for r in alike if _differ(r, record)}
     return tuple(
-        Flag("bodies", f"answers other bytes than {server}", "compare them")
+        Flag("bodies", f"its responses differ from those of {server}", "compare them")
         for server in sorted(others)
     )
 
@@ -78,7 +78,7 @@ def _detect(record: Record) -> Iterator[Flag]:
     busy = record.load.busy
     if busy is not None and busy > CLIENT_BOUND:
         used = f"{record.load.driver} used {busy:.0%} of the CPU it can use"
-        yield Flag("client-bound", used, "take h2load")
+        yield Flag("client-bound", used, "use driver=h2load")
     if _breaks_littles_law(record):
         ratio = record.result.little_ratio
         yield Flag("little", f"rate x mean / users is {ratio}, not 1", "users waited elsewhere")
@@ -110,7 +110,7 @@ def _detect(record: Record) -> Iterator[Flag]:
     if _is_uneven(record.resources.connections or ()):
         shares = ", ".join(str(count) for count in record.resources.connections or ())
         had = f"the server's processes had {shares} connections"
-        yield Flag("uneven", had, "take more users")
+        yield Flag("uneven", had, "use more users")
 
 
 def _breaks_littles_law(record: Record) -> bool:
