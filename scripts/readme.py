@@ -1,6 +1,7 @@
 """Update the generated parts of README.rst and docs/ from the committed records.
 
-scripts/readme.py writes README.rst, docs/claims.rst, docs/reference.rst and docs/effects.svg;
+scripts/readme.py writes README.rst, docs/claims.rst, docs/reference.rst, docs/effects.svg
+and the servers of docs/gil.rst;
 scripts/readme.py --check only compares.
 """
 
@@ -22,8 +23,9 @@ from offload.cli import suite_claims
 from offload.errors import GateError
 from offload.reports import summary, text_table
 from offload.reports.claims import by_source
-from offload.reports.gil import effects, effects_svg
+from offload.reports.gil import effects, effects_svg, on_and_off
 from offload.reports.gil.effects import Effect
+from offload.reports.rows import rows
 from offload.suites import tornado
 
 INDENT = "    "
@@ -52,6 +54,7 @@ def pages() -> Mapping[Path, str]:
             drivers=_reference.drivers,
             suites=_reference.suites,
         ),
+        docs / "gil.rst": _with(docs / "gil.rst", servers=_on_and_off),
         docs / "effects.svg": effects_svg.svg(found),
     }
 
@@ -77,6 +80,16 @@ def _answer(found: Sequence[Effect]) -> str:
     return f"::\n\n{textwrap.indent(chr(10).join(lines), INDENT)}\n\n{summary.where(measured)}"
 
 
+def _on_and_off() -> str:
+    """Return the servers of a free-threaded build with its GIL on and off, by their run."""
+    folder = RESULTS / "example-free_threading"
+    if not folder.exists():
+        return "Not measured yet: ``fab run_suite:free_threading,quick=yes``."
+    measured = rows(journal.read(folder))
+    found = on_and_off.pairs(measured)
+    return f"{on_and_off.table(found, 'rst')}\n\n{summary.where(measured)}"
+
+
 def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -> str:
     """Return which strategy to use when, each with its reason in figures of the run.
 
@@ -90,17 +103,19 @@ def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -
     _require(parse.verdict.outcome == paired_test.FASTER, PARSE)
     _require(short.verdict.outcome == paired_test.SLOWER, SHORT)
     known = [row.memory_pss_mib for row in (sleep.threads, sleep.processes)]
-    memory = "" if None in known else " in {}, not {}".format(*map(summary.memory, known))
+    memory = (
+        "" if None in known else ", but take {1} instead of {0}".format(*map(summary.memory, known))
+    )
     return text_table.listing(
         [
-            "It awaits: ``loop``. One thread serves all users: "
-            f"{awaited.here:.1f} times the rate of a loop that is blocked.",
-            "It waits in blocking calls: ``threads``. As fast as processes "
+            "It awaits: ``loop``. One thread serves all users, at "
+            f"{awaited.here:.1f} times the rate of a loop that a task blocks.",
+            "It waits in blocking calls: ``threads``. Processes have the same rate "
             f"({sleep.ratio:.2f}x){memory}.",
             "It computes in Python: ``processes``. Threads share one GIL, each process has "
-            f"its own: {parse.ratio:.2f}x.",
-            "It takes microseconds: ``loop`` or ``threads``. A hop to a process takes longer "
-            f"than it: {short.ratio:.2f}x.",
+            f"its own ({parse.ratio:.2f}x).",
+            "It takes microseconds: ``loop`` or ``threads``. Passing the task to a process "
+            f"takes longer than the task ({short.ratio:.2f}x).",
         ]
     )
 

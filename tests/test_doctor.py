@@ -50,7 +50,7 @@ def test_a_quiet_machine_is_no_error_and_all_is_printed() -> None:
 @pytest.mark.parametrize(
     ("changes", "name", "words"),
     [
-        ({"others_cpu": 0.5}, "CPU of others", "50.0%, more than 10%: end what else runs"),
+        ({"others_cpu": 0.5}, "CPU of others", "50.0%, more than 10%: end the other processes"),
         ({"steal": 0.2}, "CPU stolen", "20.0%, more than 1%: measure when the host is quieter"),
     ],
 )
@@ -68,7 +68,7 @@ def test_a_noisy_machine_is_an_error_with_its_remedy(
 @pytest.mark.parametrize(
     ("changes", "name", "words"),
     [
-        ({"pressure": 0.5}, "CPU pressure", "end what else runs"),
+        ({"pressure": 0.5}, "CPU pressure", "end the other processes"),
         ({"timer_late_ms": 50.0}, "timer", "shorter percentiles are inaccurate"),
     ],
 )

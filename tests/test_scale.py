@@ -8,13 +8,40 @@ import subprocess
 
 import pytest
 
+from offload.bench.experiments import sweep
+from offload.bench.records import blocks
+from offload.bench.records.blocks import Block
+from offload.bench.records.plan import Plan
 from offload.bench.stats import scaling
+from offload.cli import questions
+from offload.errors import RunError
 from tests import ROOT
-from tests.commands import FAB, fab
+from tests.commands import FAB, fab, fab_here
 from tests.waiting import read_line
 
+MANY = "+".join(map(str, range(1, 13)))
 REFUSED = "rates only, no model: 2 different N: "
 SLEEP_S = 0.05  # of a task that keeps one worker for so long, and no CPU
+
+
+def test_not_all_servers_of_a_long_sweep_are_started_at_once(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    plans: list[Plan] = []
+
+    def planned(plan: Plan) -> None:
+        plans.append(plan)
+        raise RunError("planned")
+
+    monkeypatch.setattr(questions, "start_run", planned)
+    assert fab_here(f"scale:3/noop_sync,workers={MANY}").returncode == RunError.exit_code
+    fab_here("scale:3x2/noop_sync,users=1+2+3+4")
+    over_workers, over_users = plans
+    assert {place for block in over_workers.blocks for place in block.cases} == {*range(12)}
+    assert max(len(block.cases) for block in over_workers.blocks) == blocks.MOST
+    assert over_users.blocks == (Block((0, 1, 2, 3)),)
+    varied = [sweep.varied(plan.cases) for plan in plans]
+    assert varied == [sweep.WORKERS, sweep.USERS]
 
 
 @pytest.mark.server

@@ -1,6 +1,6 @@
 """granian over WSGI: granian's thread pool runs the tasks, under one GIL."""
 
-NEEDS = ("granian", "uvloop")
+NEEDS = ("granian",)
 EXTERNAL_WORKERS = "granian"
 
 

@@ -49,13 +49,30 @@ def test_a_large_group_is_split_into_blocks_that_share_its_first_case() -> None:
     assert form(settings(MOST)) == (Block(tuple(range(MOST))),)
 
 
-def test_a_pair_that_a_split_separates_has_its_own_block() -> None:
+def test_a_split_keeps_pairs_together() -> None:
     cases = settings(MOST + 2)
     near, far = (cases[1], cases[2]), (cases[1], cases[MOST])
-    found = form(cases, [far, near])
-    assert found[0] == Block(tuple(range(MOST)), ((1, 2),))
-    assert found[1:] == (Block((0, MOST, MOST + 1)), Block((1, MOST), ((1, MOST),)))
+    first, second = form(cases, [far, near])
+    assert {0, 1, 2, MOST} <= {*first.cases}
+    assert set(first.pairs) == {(1, MOST), (1, 2)}
+    assert (len(first.cases), second.cases[0], second.pairs) == (MOST, 0, ())
+    assert {*first.cases, *second.cases} == {*range(MOST + 2)}
+
+
+def test_a_pair_that_a_split_takes_apart_has_a_block_of_its_own() -> None:
+    cases = settings(MOST + 2)
+    pairs = [(cases[1], other) for other in cases[2:]]  # more than a block has room for
+    found = form(cases, pairs)
     assert all(len(block.cases) <= MOST for block in found)
+    assert {pair for block in found for pair in block.pairs} == {
+        (1, place) for place in range(2, MOST + 2)
+    }
+    assert any(len(block.cases) == 2 for block in found)
+
+
+def test_a_case_is_compared_in_its_first_python_and_in_each_other() -> None:
+    cases = [replace(NOOPS[0], python=python) for python in (None, "3.13", "3.14")]
+    assert form(cases) == (Block((0, 1, 2), ((0, 1), (0, 2))),)
 
 
 def test_cases_that_are_compared_by_memory_have_a_block_more_in_which_they_run_apart() -> None:

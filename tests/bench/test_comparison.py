@@ -178,3 +178,10 @@ def test_another_value_than_the_rate_is_not_limited_by_the_load_tool() -> None:
     other = windows([1.0, 1.0, 1.0], place=1, flags=BOUND, memory_pss_mib=100.0)
     found = compare(one, other, lambda record: record.resources.memory.pss_mib)
     assert (found.verdict.outcome, found.verdict.ratio) == (FASTER, pytest.approx(2.0))
+
+
+def test_what_a_server_completed_before_it_died_is_no_rate() -> None:
+    died = [changed(record, problem="the server died") for record in windows([0.5], place=1)]
+    alive = windows([80.0])
+    assert by_round(died, lambda record: record.result.rate) == {}
+    assert compare(alive, died).verdict.pairs == 0

@@ -57,6 +57,15 @@ def test_an_invalid_record_is_a_value_error(line: str) -> None:
         from_line(line)
 
 
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [("rate", -1.0), ("rate_quantum", -0.1), ("phases", {"load": "long"})],
+)
+def test_a_figure_that_no_record_can_have_is_a_value_error(field: str, value: object) -> None:
+    with pytest.raises(ValueError):
+        from_line(to_line(changed(RECORD, **{field: value})))
+
+
 def test_a_torn_last_line_is_skipped_and_the_next_record_is_on_a_new_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:

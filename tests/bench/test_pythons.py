@@ -57,6 +57,10 @@ def test_missing_pythons_of_a_list_are_omitted(
         interpreters.filter_installed(["3.98"])
 
 
+def test_a_python_that_is_named_twice_is_measured_once() -> None:
+    assert interpreters.filter_installed(["3.99t", "3.99t"]) == ["3.99t"]
+
+
 @pytest.mark.parametrize("path", ["/nope/python3", __file__, "/bin/false"])
 def test_a_broken_name_is_not_used_for_another_python(
     path: str, monkeypatch: pytest.MonkeyPatch

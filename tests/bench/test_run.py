@@ -5,7 +5,8 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Any
@@ -178,6 +179,16 @@ def test_no_round_starts_that_does_not_fit_into_the_time(
     assert run(replace(PLAN, budget_s=min(guesses) - 0.1), none) == []
 
 
+def test_a_retry_takes_no_time_from_the_rounds_that_are_due(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    flagged = Measured(monkeypatch, lambda trial, _: {"flags": OTHERS * (trial.attempt == 1)})
+    plan = replace(PLAN, blocks=BLOCKS[:1], budget_s=29.0)  # five rounds, of which three are due
+    run(plan, tmp_path)
+    assert sorted(flagged.rounds) == [(0, 1, 1), (0, 1, 2), (0, 2, 1), (0, 2, 2), (0, 3, 1)]
+    assert flagged.now - 1000.0 <= 29.0
+
+
 def test_a_resumed_run_continues_with_its_time_budget(measured: Measured, tmp_path: Path) -> None:
     plan = replace(PLAN, budget_s=22.0)
     run(plan, tmp_path, steps=2)
@@ -235,6 +246,25 @@ def test_a_run_is_measured_by_one_process(measured: Measured, tmp_path: Path) ->
     with pytest.raises(RunError, match="is being measured by another process"):
         next(running.run(PLAN, tmp_path))
     first.close()  # type: ignore[attr-defined]
+
+
+def test_what_a_process_that_just_ended_has_measured_is_not_measured_again(
+    measured: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run(PLAN, tmp_path)
+    path = tmp_path / journal.FILE
+    lines = path.read_bytes()
+    path.unlink()
+
+    @contextmanager
+    def alone(folder: Path) -> Iterator[None]:
+        (folder / journal.FILE).write_bytes(lines)
+        yield
+
+    monkeypatch.setattr(running, "_alone", alone)
+    measured.rounds.clear()
+    run(PLAN, tmp_path)
+    assert measured.rounds == []
 
 
 def test_a_finished_run_shows_no_progress(

@@ -63,6 +63,12 @@ def test_without_a_whole_run_an_unfinished_one_counts_and_says_so() -> None:
     assert chosen() == (failed, ["20260101-000001-tornado has no figures"])
 
 
+def test_a_run_of_cases_that_differ_only_in_their_time_is_whole() -> None:
+    folder = made(1, 14.2, 3.5)
+    plan.save(replace(PLAN, cases=(*CASES, replace(CASES[0], seconds=99.0))), folder)
+    assert chosen() == (folder, [])
+
+
 def test_resume_finds_the_newest_run_that_is_unfinished() -> None:
     with pytest.raises(StorageError, match="no unfinished run"):
         runs.newest_unfinished()

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import json
+import re
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
@@ -100,6 +102,15 @@ def test_a_case_without_a_rate_in_two_rounds_is_not_measured_again() -> None:
     assert Counter(r.trial.place for r in records) == {0: 3, 1: 2, 2: 3}
 
 
+def test_a_case_whose_server_dies_in_two_rounds_is_not_tried_again() -> None:
+    def found(place: int, number: int) -> dict[str, Any]:  # it completes some requests before
+        return {"rate": CALM[number], "problem": "the server died" if place == 2 else None}
+
+    records = run(PLAN, found)
+    assert rounds(records) == {0: 3, 1: 2}
+    assert places_of(PLAN, 1, records) == []
+
+
 def test_a_block_of_which_no_pair_is_left_ends() -> None:
     found = run(PLAN, lambda place, number: {"rate": None if place == 1 else CALM[number]})
     assert rounds(found) == {0: 2, 1: 3}
@@ -159,8 +170,19 @@ def test_the_time_left_for_rounds_is_without_what_was_used_and_the_long_runs() -
     records = windows(plan, Round(0, 1), [], rate=14.0, phases=phases)
     assert time_budget.left_for_rounds_s(plan, records) == pytest.approx(494 - long_s)
     assert time_budget.round_times(plan, records) == [6.0, time_budget.GUESS]
+    together = plan.blocks[0]
+    apart = replace(plan, blocks=(replace(together, apart=True),))
+    assert time_budget.round_times(apart, records) == [8.0]
     retried = records + [changed(record, attempt=2) for record in records]
     assert time_budget.left_for_rounds_s(plan, retried) == pytest.approx(488 - long_s)
+
+
+def test_each_case_of_a_block_that_is_apart_starts_and_stops_in_its_own_time() -> None:
+    apart = replace(PLAN, blocks=(Block((0, 1), ((0, 1),), apart=True),), budget_s=100.0)
+    phases = {"start": 1.0, "prime": 0.5, "load": 2.0, "stop": 0.5}
+    records = windows(apart, Round(0, 1), [], rate=14.0, phases=phases)
+    assert time_budget.round_times(apart, records) == [8.0]
+    assert time_budget.left_for_rounds_s(apart, records) == pytest.approx(92)
 
 
 def test_a_run_whose_time_is_over_has_no_more_than_its_long_runs() -> None:
@@ -185,4 +207,29 @@ def test_a_block_is_named_by_what_its_cases_share() -> None:
 def test_what_is_no_plan_is_reported_in_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / plans.FILE).write_text(text)
     with pytest.raises(StorageError, match="not a plan of a run"):
+        plans.load(tmp_path)
+
+
+BROKEN: dict[str, dict[str, Any]] = {
+    "it has no blocks: another version made it": {"blocks": None},
+    "it has users: another version made it": {"users": 25},
+    "a block has cases (0, 3), of 3": {"blocks": [{"cases": [0, 3]}]},
+    "has pairs ((0, 2),)": {"blocks": [{"cases": [0, 1], "pairs": [[0, 2]]}]},
+    "has pairs ((0,),)": {"blocks": [{"cases": [0, 1], "pairs": [[0]]}]},
+    "plan.budget_s='long' is no float": {"budget_s": "long"},
+    "plan.rounds='1.5' is no int": {"rounds": 1.5},
+    "it has no rounds": {"rounds": 0},
+    "plan.cases='ab' is no tuple": {"cases": "ab"},
+}
+
+
+@pytest.mark.parametrize("words", BROKEN)
+def test_a_plan_that_cannot_be_run_is_reported_in_one_line(words: str, tmp_path: Path) -> None:
+    plans.save(PLAN, tmp_path)
+    path = tmp_path / plans.FILE
+    values = {**json.loads(path.read_text()), **BROKEN[words]}
+    path.write_text(
+        json.dumps({key: value for key, value in values.items() if key != "blocks" or value})
+    )
+    with pytest.raises(StorageError, match=re.escape(words)):
         plans.load(tmp_path)

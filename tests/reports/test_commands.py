@@ -11,6 +11,7 @@ from offload.bench.records.record import Record
 from offload.cli import benchmark, start
 from offload.registry import catalog
 from offload.reports import results_json
+from offload.suites import _module
 from tests.commands import fab_here
 from tests.records import changed
 from tests.reports.test_tables import AWAY, PROCESSES, RECORD, windows
@@ -51,9 +52,25 @@ def test_json_of_all_suites_is_a_list_of_objects() -> None:
     completed = fab_here("run_suite:all,format=json")
     assert completed.returncode == 0, completed.stderr
     found = json.loads(completed.stdout)
-    assert len(found) == len(catalog.suites())
+    names = [name for name in catalog.suites() if getattr(_module.load(name), "IN_ALL", True)]
+    assert len(found) == len(names) >= 5
     for each in found:
         jsonschema.validate(each, SCHEMA)
+
+
+@pytest.mark.usefixtures("measured")
+def test_nothing_is_measured_if_an_option_does_not_suit_all_suites(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    started: list[str] = []
+
+    def start_run(plan: Plan) -> tuple[None, list[Record]]:
+        started.append(plan.suite)
+        return None, []
+
+    monkeypatch.setattr(benchmark, "start_run", start_run)
+    assert fab_here("run_suite:all,rows=published").returncode == 2
+    assert started == []
 
 
 def test_json_of_runs_without_figures_is_printed_before_the_error(measured: list[Record]) -> None:

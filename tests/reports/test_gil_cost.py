@@ -17,6 +17,7 @@ from offload.bench.records.comparison import Comparison
 from offload.bench.records.record import WINDOW
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
+from offload.flags import Flag
 from offload.reports.gil import advice
 from offload.reports.gil import cost as gil_cost
 from offload.suites import Case
@@ -237,6 +238,13 @@ def test_a_python_without_a_gil_has_no_advice_on_the_task(
 def test_advice_that_does_not_follow_is_omitted() -> None:
     [sentence] = advice.sentences(cost(verdict=UNRESOLVED, gil_hold=0.0, loop_lag_p99_ms=1.0))
     assert sentence.endswith("use threads.")
+
+
+def test_a_disturbed_measurement_has_no_advice() -> None:
+    found = cost(verdict=replace(CLEAR, outcome=paired_test.DISTURBED))
+    flag = Flag("disturbed", "other processes used 50% of the CPU", "end the other processes")
+    cases = replace(found.cases, comparison=replace(found.cases.comparison, disturbed=flag))
+    assert [*advice.sentences(replace(found, cases=cases))] == [f"No verdict: {flag}."]
 
 
 def test_an_import_that_turned_the_gil_on_is_reported() -> None:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 from pathlib import Path
 from statistics import geometric_mean
 from typing import Any
@@ -114,7 +115,7 @@ def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> N
         rows([long, *windows(long, 20.0)])
     ).splitlines()
     assert measured == "Measured 2026-01-01 00:00 UTC on a CPU, 4 cores, k, Python 3.11.7."
-    assert load == "Load: builtin 4.0.7, siege 4.0.7; a connection a request."
+    assert load == "Load: builtin 4.0.7, siege 4.0.7; one connection per request."
     assert pools == "Pools of 4 workers on 4 cores."
     assert rest == ["Network tasks fetched from nginx on the same machine."]
     kept = rows([changed(long, keep_alive=True)])
@@ -216,6 +217,13 @@ def test_a_comparison_prints_verdict_ratio_rates_and_records() -> None:
     }
 
 
+def test_the_ratio_of_a_slower_case_is_at_most_what_the_load_tool_let_the_faster_one_do() -> None:
+    for pairs, words in (((10.0, 20.0), "ratio at least 2"), ((20.0, 10.0), "ratio at most 0.5")):
+        found = replace(compared_by(pairs, pairs, pairs).comparison, at_least=True)
+        _, ratio, *_ = comparison.lines(("a", "b"), found, pairs)
+        assert ratio.startswith(words)
+
+
 def test_a_comparison_without_pairs_has_no_ratio_and_no_rates() -> None:
     assert comparison.text(compared_by()).splitlines()[1:] == [
         "3/noop_sync: no rate",
@@ -248,7 +256,8 @@ def test_a_rate_is_above_its_ceiling_beyond_2_percent(rate: float, is_above: boo
     assert row.ceiling is not None
     assert row.ceiling.rate == pytest.approx(40.0)
     found = [warning for warning in warnings.row_warnings(row) if warning.startswith("ceiling: ")]
-    words = "ceiling: the rate is above its pool ceiling of 40.00/s: check the task"
+    fix = "check the task, and the workers that its server reports"
+    words = f"ceiling: the rate is above its pool ceiling of 40.00/s: {fix}"
     assert found == [words] * is_above
 
 

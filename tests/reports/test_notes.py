@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from pathlib import Path
+
 import pytest
 
 from offload.bench.records.record import TEST, Record
@@ -71,7 +74,7 @@ def test_flags_of_one_kind_are_one_note() -> None:
 
 def test_rows_with_too_few_rounds_are_named_with_the_remedy() -> None:
     assert noted(*windows(RECORD, 10.0, 10.0)) == [
-        "fewer rounds than an analysis needs: threads,xml: fab resume goes on"
+        "fewer rounds than an analysis needs: threads,xml: fab resume continues the run"
     ]
 
 
@@ -118,6 +121,26 @@ def test_servers_that_differ_in_more_than_one_variable_are_listed() -> None:
     assert variables.sentences(rows([threads, wider])) == [
         "anyio_threads against threads: the strategy, workers (40 against 4)"
     ]
+
+
+@pytest.mark.parametrize(
+    ("imported", "words"),
+    [
+        ("wsgiref.simple_server", ["the HTTP server (http.server with HTTP/1.0 against Tornado)"]),
+        ("somebody.elses", []),
+    ],
+)
+def test_the_http_server_of_a_new_server_is_not_guessed(
+    imported: str, words: list[str], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mine.py").write_text(f"import {imported}\n")
+    known = replace(catalog.find_server("sync"), path=tmp_path / "mine.py")
+    find = catalog.find_server
+    found = lambda name: known if name == "mine" else find(name)  # noqa: E731
+    monkeypatch.setattr(catalog, "find_server", found)
+    mine = changed(RECORD, server="mine", users=3)
+    expected = [f"mine against threads: {word}, users (3 against 25)" for word in words]
+    assert variables.sentences(rows([mine, changed(RECORD, users=25)])) == expected
 
 
 def test_servers_that_differ_in_the_strategy_alone_are_not() -> None:

@@ -117,9 +117,9 @@ def _limits() -> Iterator[Finding]:
 
 def _noise() -> Iterator[Finding]:
     now = noise.measure()
-    yield _share("CPU of others", now.others_cpu, flags.OTHERS, "end what else runs")
+    yield _share("CPU of others", now.others_cpu, flags.OTHERS, "end the other processes")
     yield _share("CPU stolen", now.steal, flags.STEAL, "measure when the host is quieter")
-    pressure = _share("CPU pressure", now.pressure, PRESSURE, "end what else runs")
+    pressure = _share("CPU pressure", now.pressure, PRESSURE, "end the other processes")
     yield Finding(pressure.name, WARNING if pressure.level == WRONG else OK, pressure.message)
     late = f"{now.timer_late_ms:.2f} ms late"
     fix = ": shorter percentiles are inaccurate" if now.timer_late_ms > LATE else ""
@@ -131,7 +131,7 @@ def _noise() -> Iterator[Finding]:
     yield Finding("governor", WARNING if slow else OK, value + fix)
     memory = psutil.virtual_memory().available / 2**30
     low = memory < 1
-    fix = ": servers may be swapped out: end what else runs" if low else ""
+    fix = ": servers may be swapped out: end the other processes" if low else ""
     yield Finding("memory", WARNING if low else OK, f"{memory:.1f} GiB available{fix}")
     load = os.getloadavg()[0]
     yield Finding("load average", OK, f"{load:.2f} over the last minute, for information only")

@@ -10,6 +10,7 @@ from invoke import Context
 from offload.cli import arguments, command
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import (
+    check,
     check_figures,
     continue_run,
     show_results,
@@ -21,7 +22,7 @@ from offload.errors import RunError, UsageError
 from offload.registry import catalog
 
 if TYPE_CHECKING:
-    from offload.bench.records.record import Record
+    from offload.bench.records.plan import Plan
 
 
 @command("Measure")
@@ -42,7 +43,8 @@ def run_all_load_tests(
     format  text (default) or json
     """
     group = rows or ("published" if quick else "all")
-    show_results(_measure("tornado", quick, driver, group, target, format), format)
+    plan = _plan("tornado", quick, driver, group, target, format)
+    show_results(start_run(plan)[1], format)
 
 
 @command("Measure")
@@ -72,24 +74,36 @@ def run_suite(
         known = ", ".join(catalog.suites())
         raise UsageError("no suite given", f"use fab run_suite:NAME with one of {known}, or all")
     if suite != "all":
-        show_results(_measure(suite, quick, driver, rows, target, format, pythons), format)
+        plan = _plan(suite, quick, driver, rows, target, format, pythons)
+        show_results(start_run(plan)[1], format)
         return
     failed: list[str] = []
     found: list[dict[str, object]] = []
-    for name in catalog.suites():
+    names = _suites_of_all()
+    plans = [_plan(name, quick, driver, rows, target, format, pythons) for name in names]
+    for plan in plans:  # all of them before the first is measured, which takes long
+        check(plan)
+    for plan in plans:
         try:
-            records = _measure(name, quick, driver, rows, target, format, pythons)
+            _, records = start_run(plan)
             if format == "json":
                 found.append(results_json.as_dict(records))
                 check_figures(records)
             else:
                 show_results(records, format)
         except RunError as error:
-            failed.append(f"{name}: {error}")
+            failed.append(f"{plan.suite}: {error}")
     if format == "json":
         print(json.dumps(found, indent=2))
     if failed:
         raise RunError("; ".join(failed))
+
+
+def _suites_of_all() -> list[str]:
+    """Return the suites that `all` runs; another needs a Python that few machines have."""
+    from offload.suites import _module
+
+    return [name for name in catalog.suites() if getattr(_module.load(name), "IN_ALL", True)]
 
 
 @command("Measure")
@@ -107,7 +121,7 @@ def resume(context: Context, run: str = "", format: str = "text") -> None:  # no
     print_answer(unfinished, folder, continue_run(unfinished, folder), format)
 
 
-def _measure(
+def _plan(
     suite: str,
     quick: bool,
     driver: str,
@@ -115,14 +129,13 @@ def _measure(
     target: str,
     style: str,
     pythons: str = "",
-) -> list[Record]:
-    """Run a suite; return its records."""
+) -> Plan:
+    """Return the plan of a suite by the options of a command."""
     arguments.one_of("format", style, "text", "json")
     share = arguments.number("target", target, 0.1, 50.0) / 100 if target else None
     plan = suite_plan(suite, rows, driver, quick, share)
-    if pythons:
-        from offload.bench.target import interpreters
+    if not pythons:
+        return plan
+    from offload.bench.target import interpreters
 
-        plan = with_pythons(plan, interpreters.filter_installed(pythons.split("+")))
-    _, records = start_run(plan)
-    return records
+    return with_pythons(plan, interpreters.filter_installed(pythons.split("+")))

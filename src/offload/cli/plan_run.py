@@ -50,7 +50,7 @@ def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float
         is_quick,
         target,
         missing=None if driver else loads.missing(tool),
-        blocks=_blocks(cases, module.CLAIMS, is_quick),
+        blocks=_blocks(cases, getattr(module, "CLAIMS", ()), is_quick),
         budget_s=BUDGET_A_ROW[is_quick] * len(cases),
     )
 
@@ -79,6 +79,21 @@ def start_run(plan: Plan) -> tuple[Path, list[Record]]:
     from offload.bench.experiments.progress import duration, expected_s
     from offload.bench.records import journal
     from offload.bench.records import plan as plans
+
+    check(plan)
+    folder = journal.new_run(plan.suite)
+    plans.save(plan, folder)
+    rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
+    reason = f" ({plan.missing})" if plan.missing else ""
+    long = f", then a longer run of each with {plan.driver}{reason}" if plan.driver else ""
+    shortest, longest = (duration(expected_s(plan, n)) for n in (plan.counts[0], plan.counts[-1]))
+    rounds = f"rounds of short loads by builtin{long}"
+    print(f"{rows}: {rounds}: {shortest} to {longest}; results in {folder}", file=sys.stderr)
+    return folder, continue_run(plan, folder)
+
+
+def check(plan: Plan) -> None:
+    """Raise UserError if a server or a load tool of a plan cannot be started."""
     from offload.bench.target import server
 
     for case in plan.cases:
@@ -96,15 +111,6 @@ def start_run(plan: Plan) -> tuple[Path, list[Record]]:
         )
         for driver in {"builtin", plan.driver or "builtin"}:
             loads.check(load, driver)
-    folder = journal.new_run(plan.suite)
-    plans.save(plan, folder)
-    rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
-    reason = f" ({plan.missing})" if plan.missing else ""
-    long = f", then a longer run of each with {plan.driver}{reason}" if plan.driver else ""
-    shortest, longest = (duration(expected_s(plan, n)) for n in (plan.counts[0], plan.counts[-1]))
-    rounds = f"rounds of short loads by builtin{long}"
-    print(f"{rows}: {rounds}: {shortest} to {longest}; results in {folder}", file=sys.stderr)
-    return folder, continue_run(plan, folder)
 
 
 def continue_run(plan: Plan, folder: Path) -> list[Record]:

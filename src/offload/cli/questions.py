@@ -42,9 +42,9 @@ def measure(
     cases = with_load(
         [_case_syntax.case(case)], arguments.whole_number("users", users, 1, 20_000), keep_alive
     )
-    only = (blocks.Block((0,)),)
+    one_block = (blocks.Block((0,)),)
     seed = plan.new_seed()
-    _, records = start_run(plan.Plan("measure", cases, seed, None, quick, share, blocks=only))
+    _, records = start_run(plan.Plan("measure", cases, seed, None, quick, share, blocks=one_block))
     show(records, format)
 
 

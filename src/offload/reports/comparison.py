@@ -38,11 +38,14 @@ def lines(
 ) -> list[str]:
     """Return the lines of the verdict on two named cases; the ratio is second over first."""
     verdict, (one, other) = result.verdict, names
-    sentence = SENTENCES[verdict.outcome].format(one=one, other=other, disturbance=result.disturbed)
+    disturbance = "" if result.disturbed is None else result.disturbed.message
+    sentence = SENTENCES[verdict.outcome].format(one=one, other=other, disturbance=disturbance)
     bound = "; the load tool was the limit: the true difference is larger"
     text = [f"{verdict.outcome}: {sentence}{bound if result.at_least else ''}"]
     if verdict.ratio is not None and verdict.low is not None and verdict.high is not None:
-        least = "at least " if result.at_least else ""
+        least = ""
+        if result.at_least:  # of the difference, which is a smaller ratio where `other` is slower
+            least = "at most " if verdict.outcome == paired_test.SLOWER else "at least "
         text.append(
             f"ratio {least}{verdict.ratio:.3f}, 95 % interval {verdict.low:.3f} to "
             f"{verdict.high:.3f}, {verdict.pairs} rounds"

@@ -80,15 +80,16 @@ def _rows(rows: Sequence[Row]) -> Iterator[str]:
     yield from _grouped(known, _gil)
     yield from _grouped(known, warnings.above_ceiling)
     if few := [row for row in known if _is_cut_short(row)]:
-        yield f"fewer rounds than an analysis needs: {_names(few)}: fab resume goes on"
+        yield f"fewer rounds than an analysis needs: {_names(few)}: fab resume continues the run"
     tools = [(row, by) for row in known if (by := warnings.tool_difference(row)) is not None]
     if tools:
         driver = tools[-1][0].long
         name = (driver and driver.load.driver) or "the published tool"
         low, high = (end(by for _, by in tools) for end in (min, max))
         span = f"{low * 100:+.0f} %" + (f" to {high * 100:+.0f} %" if len(tools) > 1 else "")
-        apart = f"the one long run of {name} differs from the rounds by {span}"
-        yield f"{apart} in {_names([row for row, _ in tools])}: wide=yes has its rates"
+        apart = f"the long run of {name} differs from the rounds by {span}"
+        names = _names([row for row, _ in tools])
+        yield f"{apart} in {names}: fab report:wide=yes prints both rates"
 
 
 def _grouped(rows: Sequence[Row], text_of: Callable[[Row], str | None]) -> Iterator[str]:

@@ -16,7 +16,7 @@ from offload.reports import (
     warnings,
     wide,
 )
-from offload.reports.gil import effects
+from offload.reports.gil import effects, on_and_off
 from offload.reports.rows import Row, rows
 
 TERMINAL = 60  # lines of a tool's output that are printed
@@ -49,6 +49,7 @@ def tables(records: Sequence[Record], style: str = "simple", is_wide: bool = Fal
     compared = comparison.of_run(records, style)
     parts = [
         compared,
+        on_and_off.table(on_and_off.pairs(all_rows), style),
         by_python.table(all_rows, style),
         several if len(groups) > 1 else "",
         *parts,

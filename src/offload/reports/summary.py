@@ -20,7 +20,7 @@ DEFINITIONS = {
     LABEL: "the case; write it after fab run_server: to start its server",
     "Users": "each sends its next request as soon as it has its answer",
     "Rate": "requests completed a second, with the 95 % interval over rounds of fresh servers",
-    "Response": "the mean time of a request, with its wait for those of the other users",
+    "Response": "the mean time of a request, including its wait for those of other users",
     "Memory": "the most memory of all processes of the server (PSS: shared pages count once)",
     "GIL held": "the share of its time for which a task, run alone, holds the GIL",
 }
@@ -73,7 +73,7 @@ def how(rows: Sequence[Row]) -> str:
     )
     upstreams = sorted({str(r.case.upstream["kind"]) for r in records if r.case.upstream})
     kept = {record.case.keep_alive for record in records if record.load.driver}
-    how = {frozenset({True}): "connections kept", frozenset({False}): "a connection a request"}
+    how = {frozenset({True}): "connections kept", frozenset({False}): "one connection per request"}
     lines = []
     if tools:
         lines.append(f"Load: {', '.join(tools)}; {how.get(frozenset(kept), 'of both kinds')}.")

@@ -12,6 +12,7 @@ from offload.reports.rows import Row
 REFERENCE = "threads"  # the server with which others of the same task are compared
 SERVER = "the HTTP server"
 STANDARD = "http.server with HTTP/1.0"
+STANDARD_MODULES = ("http_server", "http.server", "wsgiref")  # in the text of a server's file
 TORNADO = "Tornado"
 PACKAGES = ("uvicorn", "gunicorn", "granian", "hypercorn")
 
@@ -45,7 +46,8 @@ def _differences(record: Record, reference: Record) -> list[str]:
         for name in own
         if None not in (own[name], other[name]) and own[name] != other[name]
     ]
-    if record.case.server != reference.case.server and own[SERVER] == other[SERVER]:
+    has_same_http = own[SERVER] is not None and own[SERVER] == other[SERVER]
+    if record.case.server != reference.case.server and has_same_http:
         words.insert(0, "the strategy")
     return words if len(words) > 1 else []
 
@@ -64,13 +66,15 @@ def _variables(record: Record) -> Mapping[str, object]:
 
 
 def _server(name: str) -> tuple[str | None, str | None]:
-    """Return the HTTP server and the event loop of a server, from the imports in its file."""
+    """Return the HTTP server and the event loop of a server, by its file; None for unknown ones."""
     try:
         entry = catalog.find_server(name)
         text = entry.path.read_text()
     except (UserError, OSError):  # it was measured elsewhere
         return None, None
-    if "http_server" in text or "http.server" in text:
+    if any(module in text for module in STANDARD_MODULES):
         return STANDARD, None
-    server = next((package for package in PACKAGES if package in entry.needs), TORNADO)
-    return server, "uvloop" if "uvloop" in entry.needs else "asyncio" if server == TORNADO else None
+    uvloop = "uvloop" if "uvloop" in entry.needs else None
+    if package := next((package for package in PACKAGES if package in entry.needs), None):
+        return package, uvloop
+    return (TORNADO, uvloop or "asyncio") if "tornado" in text else (None, uvloop)

@@ -60,7 +60,7 @@ def above_ceiling(row: Row) -> str | None:
     if (row.rate or 0.0) <= capacity.ABOVE * ceiling.rate or (low or 0.0) <= ceiling.rate:
         return None
     what = f"the rate is above its {ceiling.kind} ceiling of {ceiling.rate:.2f}/s"
-    return f"ceiling: {what}: check the task"
+    return f"ceiling: {what}: check the task, and the workers that its server reports"
 
 
 def _derived(row: Row) -> Iterator[str]:
@@ -68,7 +68,7 @@ def _derived(row: Row) -> Iterator[str]:
         yield f"gil: {importer} turned the GIL on: this row is not free-threaded"
     estimate, design = row.estimate, sequential.design(row.first.trial.quick)
     if estimate is not None and estimate.n < design.counts[0]:
-        yield f"rounds: {estimate.n} of {design.counts[0]} or more: fab resume goes on"
+        yield f"rounds: {estimate.n} of {design.counts[0]} or more: fab resume continues the run"
     rounds = by_round(row.windows, rate_of)
     for index in outliers.outliers([*rounds.values()]):
         number, rate = [*rounds][index][2], [*rounds.values()][index]

@@ -19,7 +19,6 @@ __all__ = [
     "Figure",
     "Request",
     "cases_of_claims",
-    "from_values",
 ]
 
 QUICK_S = 4.0  # duration of the long run with quick; the short runs give the interval
@@ -101,9 +100,3 @@ class Case:
             return replace(self, **changed)
         has_workers = "workers" in catalog.find_server(self.server).settings
         return replace(self, seconds=QUICK_S, users=self.users if has_workers else 2)
-
-
-def from_values(values: Mapping[str, Any]) -> Case:
-    """Create a case from `dataclasses.asdict` values, also after a JSON round trip."""
-    request = values.get("request")
-    return Case(**{**values, "request": None if request is None else Request(**request)})

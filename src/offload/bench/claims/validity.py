@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from offload.bench.records import capacity
 from offload.bench.records.record import WINDOW, Record
 
-MAX_OTHERS_CPU = 0.25  # share of the machine's CPU, in most records; a guess
+MAX_OTHERS_CPU = 0.25  # share of the machine's CPU, in most windows; a guess
 LITTLE_TOLERANCE = 0.05  # difference between rate x mean / users and 1
 
 

@@ -39,7 +39,7 @@ def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
     known = upstream.running() if needs_upstream(case) else None
     before = _baseline(load.url, task)
     expected = before.body_sha256 if before.is_stable else None
-    return _loaded(
+    return _measure(
         builder.case_facts(case, known),
         builder.server_facts(facts),
         before,
@@ -61,13 +61,13 @@ def _baseline(url: str, task: str) -> Baseline:
     load by 5 %.
     """
     try:
-        primed = prime(url)
-    except StartError:  # the load will count the failures
+        first = prime(url)
+    except StartError:  # the load will count what it answers
         return Baseline()
     return Baseline(
-        alone_s=round(primed.alone_s, 6),
-        body_sha256=primed.body_sha256,
-        is_stable=is_stable(primed, task),
+        alone_s=round(first.alone_s, 6),
+        body_sha256=first.body_sha256,
+        is_stable=is_stable(first, task),
     )
 
 
@@ -75,10 +75,10 @@ def of_url(load: Load, driver: str) -> Record:
     """Load any URL of this machine; server facts are unavailable for an external URL."""
     command = f"fab run_load_test:url={load.url}"
     case = CaseFacts(f"url/{load.url}", "url", load.url, command, load.users)
-    return _loaded(case, ServerFacts(), Baseline(), load, driver, None, None)
+    return _measure(case, ServerFacts(), Baseline(), load, driver, None, None)
 
 
-def _loaded(
+def _measure(
     case: CaseFacts,
     server: ServerFacts,
     before: Baseline,

@@ -22,7 +22,7 @@ DIRECT, THREADS, STANDARD = "loop", "threads", "processes"  # DIRECT has no exec
 SERVERS = (DIRECT, THREADS, STANDARD, "pipes", "pebble", "anyio_threads", "interpreters")
 PEERS = ("starlette_threads", "gunicorn_gthread", "granian_wsgi")  # with other HTTP servers
 TASK, USERS, SUITE = "noop_sync", 64, "executors"
-BUDGET = {False: 300.0, True: 80.0}  # s for all rounds, with their starts; by quick
+BUDGET = {False: 300.0, True: 120.0}  # s for all rounds, with their starts; by quick
 
 Rounds = Mapping[Round, tuple[float, float]]  # rate in requests/s, CPU time of a request in us
 

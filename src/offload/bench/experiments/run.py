@@ -1,4 +1,4 @@
-"""A run: measure the due rounds, then the due long runs; save each before the next starts."""
+"""Run a plan: measure every round and long run that is due; each is on disk before the next."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from offload.errors import RunError, UserError
 from offload.suites import Case
 from offload.upstream import Upstream
 
-Held = Upstream | UserError | None
+HeldUpstream = Upstream | UserError | None  # the error if it cannot start, None if unused
 
 
 def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
@@ -33,32 +33,32 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
     Raise RunError if another process measures the same run.
     """
     prctl.adopt_orphans()
-    records = journal.read(folder) if (folder / journal.FILE).exists() else []
     with ExitStack() as stack:
-        stack.enter_context(_alone(folder))
+        stack.enter_context(_lock(folder))  # before reading: another process may just end
+        records = journal.read(folder) if (folder / journal.FILE).exists() else []
         if not time_budget.has_more(plan, records):
             return
-        held = _hold(stack, plan.cases)
+        upstream = _hold_upstream(stack, plan.cases)
         progress = stack.enter_context(Progress(plan, records))
-        running = Running(plan, folder, held, records, progress)
-        for _ in running.rounds():
+        active = ActiveRun(plan, folder, upstream, records, progress)
+        for _ in active.rounds():
             yield records
-        for _ in running.long_runs():
+        for _ in active.long_runs():
             yield records
 
 
 @dataclass(frozen=True)
-class Running:
-    """A run under way; each step adds to `records`."""
+class ActiveRun:
+    """A run while it is measured; each step adds to `records`."""
 
     plan: Plan
     folder: Path
-    held: Held
+    upstream: HeldUpstream
     records: list[Record]
     progress: Progress
 
     def rounds(self) -> Iterator[None]:
-        """Measure the due rounds that fit into the time budget."""
+        """Measure the rounds that are due and end within the time budget."""
         left_s = time_budget.left_for_rounds_s(self.plan, self.records)
         ends = None if left_s is None else time.monotonic() + left_s
         left_out: set[Round] = set()
@@ -70,7 +70,8 @@ class Running:
                 if ends is not None and time.monotonic() + expected_s > ends:
                     left_out.add(each)
                     continue
-                self._measure(each)
+                if self._measure(each, 1) and self._has_time_for(each, ends):
+                    self._measure(each, 2)
                 yield
 
     def long_runs(self) -> Iterator[None]:
@@ -78,30 +79,36 @@ class Running:
         for place in schedule.long_runs_due(self.plan, self.records):
             case = self.plan.cases[place]
             self.progress.begin("long run", case.name)
-            held = self.held if needs_upstream(case) else None
-            known = None if isinstance(held, UserError) else held
+            needed = self.upstream if needs_upstream(case) else None
+            upstream = None if isinstance(needed, UserError) else needed
             driver = self.plan.driver or "builtin"
             record = long_run(
-                case, driver, self._trial(LONG, place=place), known, self.progress.phase
+                case, driver, self._trial(LONG, place=place), upstream, self.progress.phase
             )
             self._keep([record])
             yield
 
-    def _measure(self, due: Round) -> None:
-        """Measure one round, and retry it once if its flags are a reason for that."""
-        places = schedule.places_of(self.plan, due.block, self.records)
+    def _measure(self, each: Round, attempt: int) -> bool:
+        """Measure one round; return whether its flags are a reason to retry it."""
+        places = schedule.places_of(self.plan, each.block, self.records)
         cases = {place: self.plan.cases[place] for place in places}
-        for attempt in (1, 2):
-            self.progress.begin(f"round {due.number}", self.plan.title(due.block))
-            trial = self._trial(WINDOW, block=due.block, round=due.number, attempt=attempt)
-            found = self._round(cases, trial)
-            reasons: dict[str, str] = {}
-            for record in found:
-                reasons |= flags.reasons(record, self.records)
-            self._keep(found)
-            if not reasons:
-                return
-            self.progress.retry(list(reasons.values()))
+        self.progress.begin(f"round {each.number}", self.plan.title(each.block))
+        trial = self._trial(WINDOW, block=each.block, round=each.number, attempt=attempt)
+        found = self._round(cases, trial)
+        reasons: dict[str, str] = {}
+        for record in found:
+            reasons |= flags.reasons(record, self.records)
+        self._keep(found)
+        self.progress.retry(list(reasons.values()))
+        return bool(reasons)
+
+    def _has_time_for(self, each: Round, ends: float | None) -> bool:
+        """Whether there is time to retry a round and for the other rounds that are due."""
+        if ends is None:
+            return True
+        times = time_budget.round_times(self.plan, self.records)
+        others = sum(times[other.block] for other in schedule.due(self.plan, self.records))
+        return time.monotonic() + times[each.block] + others <= ends
 
     def _round(self, cases: Mapping[int, Case], trial: Trial) -> list[Record]:
         is_apart = trial.block is not None and self.plan.blocks[trial.block].apart
@@ -110,7 +117,7 @@ class Running:
         return [
             record
             for part in parts
-            for record in measure_round(part, trial, self.held, self.progress.phase, with_gil)
+            for record in measure_round(part, trial, self.upstream, self.progress.phase, with_gil)
         ]
 
     def _keep(self, found: Sequence[Record]) -> None:
@@ -139,8 +146,8 @@ class Running:
 
 
 @contextmanager
-def _alone(folder: Path) -> Iterator[None]:
-    """Lock a run's folder, so that no second process adds records to the run."""
+def _lock(folder: Path) -> Iterator[None]:
+    """Lock a run's folder, so that no second process adds to the same run."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
@@ -153,8 +160,8 @@ def _alone(folder: Path) -> Iterator[None]:
         os.close(descriptor)
 
 
-def _hold(stack: ExitStack, cases: Sequence[Case]) -> Upstream | UserError | None:
-    """Start or share the upstream; return it, or the error of the cases that need it."""
+def _hold_upstream(stack: ExitStack, cases: Sequence[Case]) -> HeldUpstream:
+    """Hold the upstream, or return the reason why the rows that need it have no figures."""
     try:
         return stack.enter_context(hold_for(*cases))
     except UserError as error:

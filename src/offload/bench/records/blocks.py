@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from offload.suites import Case
 
@@ -38,7 +38,7 @@ def form(
     Each pair of `apart`, which is compared by memory, also has an additional block.
     """
     places = {_identity(case): place for place, case in enumerate(cases)}
-    wanted = list(dict.fromkeys([*_known(places, pairs), *_executors(cases)]))
+    wanted = list(dict.fromkeys([*_known(places, pairs), *_executors(cases), *_pythons(cases)]))
     groups = _groups(cases, wanted)
     blocks = [block for group in groups for block in _blocks(group, wanted)]
     by_memory = dict.fromkeys(_known(places, apart))
@@ -63,6 +63,16 @@ def _executors(cases: Sequence[Case]) -> list[Pair]:
     ]
 
 
+def _pythons(cases: Sequence[Case]) -> list[Pair]:
+    """Return the pairs of a case in its first Python and in another."""
+    first: dict[tuple[object, ...], int] = {}
+    both = [
+        (first.setdefault(_identity(replace(case, python=None)), n), n)
+        for n, case in enumerate(cases)
+    ]
+    return [(one, other) for one, other in both if cases[one].python != cases[other].python]
+
+
 def _groups(cases: Sequence[Case], pairs: Sequence[Pair]) -> list[list[int]]:
     """Return the places of cases that belong together, directly or through others."""
     first: dict[tuple[object, ...], int] = {}
@@ -78,16 +88,31 @@ def _groups(cases: Sequence[Case], pairs: Sequence[Pair]) -> list[list[int]]:
 
 
 def _blocks(group: Sequence[int], wanted: Sequence[Pair]) -> list[Block]:
-    first, *rest = group
-    parts = [group]
-    if len(group) > MOST:
-        parts = [[first, *rest[n : n + MOST - 1]] for n in range(0, len(rest), MOST - 1)]
     own = [pair for pair in wanted if pair[0] in group]
+    parts = [list(group)] if len(group) <= MOST else _divided(group, own)
     together = [pair for pair in own if any({*pair} <= {*part} for part in parts)]
     blocks = [
         Block(tuple(part), tuple(pair for pair in together if {*pair} <= {*part})) for part in parts
     ]
     return blocks + [Block(pair, (pair,)) for pair in own if pair not in together]
+
+
+def _divided(group: Sequence[int], pairs: Sequence[Pair]) -> list[list[int]]:
+    """Divide a group into parts that share its first case; pairs stay together if they fit."""
+    first = group[0]
+    parts = [[first]]
+    for place in group[1:]:
+        if any(place in part for part in parts):
+            continue
+        partners = [other for pair in pairs if place in pair for other in pair]
+        new = [n for n in dict.fromkeys([place, *partners]) if not any(n in p for p in parts)]
+        if len(parts[-1]) + len(new) > MOST:
+            parts.append([first])
+        for each in new:
+            if len(parts[-1]) == MOST:
+                parts.append([first])
+            parts[-1].append(each)
+    return parts
 
 
 def _work(case: Case) -> tuple[object, ...]:

@@ -25,7 +25,7 @@ class Gil:
 
 
 def gil_figures(record: Record) -> Gil:
-    """Derive the GIL figures of a record; all are known only in the first round of a block."""
+    """Derive the figures of the GIL from one record; in round 1 alone all of them are measured."""
     gamma, kappa = _wait_share(record), _inflation(record)
     is_known = gamma is not None and kappa and record.tasks.slots
     return Gil(

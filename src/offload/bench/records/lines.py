@@ -41,12 +41,15 @@ def from_line(line: str) -> Record:
     schema = values.pop("schema", None)
     if schema != SCHEMA:
         raise SchemaError(f"it has schema {schema!r}, and this version reads {SCHEMA}")
-    record: Record = _built(Record, values, "record")
+    record: Record = built(Record, values, "record")
+    result = record.result
+    if (result.rate or 0.0) < 0 or (result.rate_quantum or 0.0) < 0:
+        raise ValueError("its rate is below 0")
     return record
 
 
-def _built(cls: type, values: Any, name: str) -> Any:
-    """Return a dataclass of nested values; unknown fields are ignored."""
+def built(cls: type, values: Any, name: str) -> Any:
+    """Return a dataclass of nested values; fields that it does not have are ignored."""
     if not isinstance(values, dict):
         raise ValueError(f"{name} is no JSON object")
     types = _types(cls)
@@ -68,13 +71,16 @@ def _value(kind: Any, value: Any, name: str) -> Any:
             return None
         kind = next(part for part in typing.get_args(kind) if part is not NoneType)
     if is_dataclass(kind):
-        return _built(typing.cast(type, kind), value, name)
+        return built(typing.cast(type, kind), value, name)
     origin = typing.get_origin(kind) or kind
     if origin is tuple and isinstance(value, list):
         item = typing.get_args(kind)[0]
         return tuple(_value(item, each, name) for each in value)
     if origin is Mapping and isinstance(value, dict):
-        return value
+        if typing.get_args(kind)[1] is object:
+            return value
+        item = typing.get_args(kind)[1]
+        return {key: _value(item, each, f"{name}.{key}") for key, each in value.items()}
     plain: tuple[type, ...] = PLAIN.get(origin, ())
     is_right = isinstance(value, plain) and isinstance(value, bool) == (origin is bool)
     if not is_right or value in (math.inf, -math.inf):

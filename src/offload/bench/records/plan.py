@@ -5,15 +5,16 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
+from typing import Any
 
 from offload import files
-from offload.bench.records import machines
+from offload.bench.records import lines, machines
 from offload.bench.records.blocks import Block
 from offload.bench.stats import sequential
 from offload.errors import StorageError
-from offload.suites import Case, from_values
+from offload.suites import Case
 
 FILE = machines.FILE
 
@@ -87,17 +88,35 @@ def load(folder: Path) -> Plan:
     try:
         values = json.loads(path.read_bytes())
         values.pop(machines.KEY, None)
-        cases = tuple(from_values(case) for case in values.pop("cases"))
-        blocks = tuple(_block(**block) for block in values.pop("blocks"))
-        return Plan(cases=cases, blocks=blocks, **values)
+        return _checked(values)
     except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}: this run cannot be resumed") from error
-    except (ValueError, TypeError, KeyError) as error:
-        raise StorageError(f"{path} is not a plan of a run: {error}") from error
+        raise StorageError(f"{path}: {error.strerror}: this run cannot go on") from error
+    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+        raise StorageError(f"{path} is not a plan of a run by this version: {error}") from error
 
 
-def _block(cases: Sequence[int], pairs: Sequence[Sequence[int]], apart: bool) -> Block:
-    return Block(tuple(cases), tuple((one, other) for one, other in pairs), apart)
+def _checked(values: dict[str, Any]) -> Plan:
+    """Return the plan of the values of a file; raise ValueError for one that cannot be run."""
+    if "blocks" not in values:
+        raise ValueError("it has no blocks: another version made it")
+    plan: Plan = lines.built(Plan, values, "plan")
+    _check_names(Plan, values)
+    for case in values["cases"]:
+        _check_names(Case, case)
+    if min(plan.counts) < 1:
+        raise ValueError("it has no rounds")
+    for block in plan.blocks:
+        if not {*block.cases} <= {*range(len(plan.cases))}:
+            raise ValueError(f"a block has cases {block.cases}, of {len(plan.cases)}")
+        if any(len(pair) != 2 or not {*pair} <= {*block.cases} for pair in block.pairs):
+            raise ValueError(f"a block of cases {block.cases} has pairs {block.pairs}")
+    return plan
+
+
+def _check_names(cls: type, values: dict[str, Any]) -> None:
+    """Raise ValueError for a field that is unknown: it may change what is measured."""
+    if unknown := values.keys() - {each.name for each in fields(cls)}:
+        raise ValueError(f"it has {', '.join(sorted(unknown))}: another version made it")
 
 
 def new_seed() -> int:

@@ -12,9 +12,10 @@ from offload.bench.stats.estimate import Estimate, estimate
 
 
 def of_windows(windows: Sequence[Record]) -> Estimate:
-    """Estimate a case's rate in requests/s from its rounds, with the target of its run.
+    """Estimate a case's rate in requests a second, from the mean of each round.
 
-    A window without a completed request is ignored; without any the value is None.
+    Windows without a completed request are ignored; the value is None if no window has any. The
+    design and the target are those of the run.
     """
     rates = [*by_round(windows, lambda record: record.result.rate).values()]
     quanta = [record.result.rate_quantum or 0.0 for record in windows]

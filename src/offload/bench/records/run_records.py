@@ -48,11 +48,12 @@ class RunRecords:
 def by_round(windows: Sequence[Record], value: Value) -> Mapping[Round, float]:
     """Return the geometric mean of a value over the windows of one case in each round.
 
-    Unknown values and zeros are ignored, and so are rounds without any other value.
+    Rounds in which no window has the value are left out, and so are values that are 0 and those of
+    a window with a problem: what a server completed before it died is no rate.
     """
     known: dict[Round, list[float]] = {}
     for record in windows:
-        if found := value(record):
+        if record.problem is None and (found := value(record)):
             trial = record.trial
             known.setdefault((trial.run, trial.block, trial.round), []).append(found)
     return {which: statistics.geometric_mean(values) for which, values in known.items()}

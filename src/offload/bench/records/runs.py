@@ -89,4 +89,4 @@ def _is_finished(run: Run) -> bool:
         planned = plan.load(run.folder).cases
     except StorageError:
         return True
-    return len({record.key for record in run.records}) >= len(planned)
+    return {case.key for case in planned} <= {record.key for record in run.records}

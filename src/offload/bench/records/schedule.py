@@ -17,7 +17,7 @@ from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import SLOW
 from offload.bench.stats.paired_test import UNRESOLVED
 
-ENOUGH = 60.0  # s of windows of one case after which its block ends, even if unresolved
+ENOUGH = 60.0  # s of load of one case after which its block ends, even if unresolved
 ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests/s
 HOPELESS = 2  # rounds without a rate after which a case is not measured again
 
@@ -33,15 +33,16 @@ class Round:
 def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -> list[Round]:
     """Return the rounds that are due before the next analysis of any block, in random order.
 
-    Call this again when they are done: whether more are due depends on their figures. Rounds in
-    `left_out` are not due.
+    Call it again when they are done: whether there are more depends on their figures. The rounds
+    `left_out` are not returned: they do not fit into the time budget.
     """
-    done = {(record.trial.block, record.trial.round) for record in records}
-    done |= {(each.block, each.number) for each in left_out}
+    excluded = {(record.trial.block, record.trial.round) for record in records}
+    excluded |= {(each.block, each.number) for each in left_out}
     blocks = [n for n in range(len(plan.blocks)) if not is_finished(plan, n, records)]
     for count in plan.counts:
         numbers = {
-            block: [n for n in range(1, count + 1) if (block, n) not in done] for block in blocks
+            block: [n for n in range(1, count + 1) if (block, n) not in excluded]
+            for block in blocks
         }
         if any(numbers.values()):
             return _shuffled(numbers, f"{plan.seed}-{count}")
@@ -63,7 +64,12 @@ def long_runs_due(plan: Plan, records: Sequence[Record]) -> list[int]:
 
 
 def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
-    """Whether a block needs no further round, by its records so far."""
+    """Whether a block needs no further round, by its records so far.
+
+    At an analysis (after one of `plan.counts`) a block is finished if every pair has a verdict or,
+    without pairs, if every rate is known to the target. Several cases without pairs continue
+    instead until the budget is used up. One case that was loaded for ENOUGH seconds ends its block.
+    """
     own = [record for record in records if record.trial.block == number]
     block = plan.blocks[number]
     windows = {place: RunRecords(own).at(place).windows() for place in block.cases}
@@ -79,8 +85,8 @@ def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
         found = [comparison.compare(known[one], known[other]) for one, other in pairs]
         has_verdicts = all(each.verdict.outcome != UNRESOLVED for each in found)
         return has_verdicts and (plan.target is None or _are_resolved(known.values()))
-    is_endless = len(block.cases) > 1 and plan.budget_s is not None  # until the budget is used
-    return not is_endless and _are_resolved(known.values())
+    fills_budget = len(block.cases) > 1 and plan.budget_s is not None
+    return not fills_budget and _are_resolved(known.values())
 
 
 def places_of(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
@@ -99,7 +105,8 @@ def _is_hopeless(windows: Sequence[Record]) -> bool:
     rounds: dict[int | None, bool] = {}
     for record in windows:
         known = rounds.get(record.trial.round, False)
-        rounds[record.trial.round] = known or bool(record.result.rate)
+        has_rate = record.problem is None and bool(record.result.rate)
+        rounds[record.trial.round] = known or has_rate
     last = [*rounds.values()][-HOPELESS:]
     return len(last) == HOPELESS and not any(last)
 

@@ -16,8 +16,8 @@ GUESS = 4.0  # s per case of a round, until one round of its block was measured
 def round_times(plan: Plan, records: Sequence[Record]) -> list[float]:
     """Return the expected time of a round of each block in s: that of its last one, or a guess."""
     times = [GUESS * len(block.cases) for block in plan.blocks]
-    for (block, _, _), seconds in _rounds(records).items():
-        if block is not None and block < len(times):
+    for (block, _, _), seconds in _rounds(plan, records).items():
+        if block is not None and 0 <= block < len(times):
             times[block] = seconds
     return times
 
@@ -34,7 +34,7 @@ def left_for_rounds_s(plan: Plan, records: Sequence[Record]) -> float | None:
     if plan.budget_s is None:
         return None
     others = (record for record in records if record.trial.kind != WINDOW)
-    spent = sum(_rounds(records).values()) + sum(sum(r.trial.phases.values()) for r in others)
+    spent = sum(_rounds(plan, records).values()) + sum(sum(r.trial.phases.values()) for r in others)
     return plan.budget_s - spent - long_runs_s(plan, records)
 
 
@@ -51,16 +51,28 @@ def has_more(plan: Plan, records: Sequence[Record]) -> bool:
     return False
 
 
-def _rounds(records: Sequence[Record]) -> Mapping[tuple[int | None, int | None, int], float]:
-    """Return the duration of each attempt of each round in s."""
+def _rounds(
+    plan: Plan, records: Sequence[Record]
+) -> Mapping[tuple[int | None, int | None, int], float]:
+    """Return the seconds that each attempt of a round took.
+
+    The windows of a round have its other phases in common, but a case that runs `apart` its own.
+    """
     times: dict[tuple[int | None, int | None, int], float] = {}
+    places: set[tuple[int | None, int | None, int, int | None]] = set()
     for record in records:
         trial = record.trial
         if trial.kind != WINDOW:
             continue
         which = (trial.block, trial.round, trial.attempt)
-        if which in times:  # the other phases are common to all windows of a round
-            times[which] += trial.phases.get("load", 0.0)
-        else:
-            times[which] = sum(trial.phases.values())
+        is_first = which not in times
+        if _is_apart(plan, trial.block):
+            is_first = (*which, trial.place) not in places
+            places.add((*which, trial.place))
+        known = trial.phases.values() if is_first else [trial.phases.get("load", 0.0)]
+        times[which] = times.get(which, 0.0) + sum(known)
     return times
+
+
+def _is_apart(plan: Plan, block: int | None) -> bool:
+    return block is not None and 0 <= block < len(plan.blocks) and plan.blocks[block].apart

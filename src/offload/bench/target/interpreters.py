@@ -74,7 +74,7 @@ def filter_installed(words: Sequence[str]) -> list[str]:
     """Return the installed ones; report the others on stderr, or raise UsageError if none is."""
     usable: list[str] = []
     missing: list[UsageError] = []
-    for word in words:
+    for word in dict.fromkeys(words):
         try:
             find(word)
             usable.append(word)

@@ -35,8 +35,8 @@ Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Loaded:
-    """The result of a load phase; `gil_state` has the facts of the GIL after the load."""
+class LoadOutcome:
+    """What a load phase measured; `gil_state` are the server's facts about its GIL afterwards."""
 
     load: LoadFacts
     result: Result
@@ -54,11 +54,11 @@ def run(
     facts: Facts | None,
     upstream: Upstream | None,
     neighbours: Sequence[int] = (),
-) -> Loaded:
+) -> LoadOutcome:
     """Run `load` with `driver` while watching a server.
 
     `facts` are what the server reported when it was ready; None for a server that is not ours,
-    whose resources are unknown. `neighbours` are the pids of idle servers that are ours, too.
+    whose resources are unknown. `neighbours` are the pids of the idle servers of the same block.
     """
     ran, watch, meter, tries = _watched(load, driver, facts, upstream, neighbours)
     flags: tuple[Flag, ...] = ()
@@ -67,7 +67,7 @@ def run(
         flags = (Flag("hung", f"{driver} was killed and run again"),)
     measured = ran.result.figures
     window = (measured.window_began, measured.window_ended)
-    inside = _reported(facts, load.url, *window)
+    report = _request_report(facts, load.url, *window)
     utilised = meter.between(*window)
     tool = LoadFacts(
         load.url,
@@ -79,7 +79,7 @@ def run(
         ran.driver_busy,
         ran.output,
     )
-    return Loaded(
+    return LoadOutcome(
         tool,
         Result(
             **vars(measured),
@@ -87,14 +87,14 @@ def run(
             tries_per_request=_per(tries, measured.completed),
         ),
         _resources(watch.between(*window), measured, tool),
-        _tasks(inside),
+        _tasks(report),
         GilFacts(
             utilisation=Share(utilised.share, utilised.low, utilised.high),
             switches=utilised.switches,
             hold_p75_s=utilised.hold_p75_s,
             why=utilised.why,
         ),
-        {key: inside["facts"][key] for key in GIL if key in inside.get("facts", {})},
+        {key: report["facts"][key] for key in GIL if key in report.get("facts", {})},
         flags + ran.result.notes,
         None if ran.result.problem is None else Problem(LOAD, ran.result.problem),
     )
@@ -117,16 +117,16 @@ def _resources(used: Resources, measured: Figures, tool: LoadFacts) -> Resources
     )
 
 
-def _tasks(inside: Facts) -> Tasks:
+def _tasks(report: Facts) -> Tasks:
     return Tasks(
-        slots=inside.get("slots"),
-        slot_s=inside.get("slot_s"),
-        wall_s=inside.get("task_s"),
-        cpu_s=inside.get("task_cpu_s"),
-        queued_s=inside.get("task_queued_s"),
-        loop_lag_p50_ms=inside.get("loop_lag_p50_ms"),
-        loop_lag_p99_ms=inside.get("loop_lag_p99_ms"),
-        loop_lag_max_ms=inside.get("loop_lag_max_ms"),
+        slots=report.get("slots"),
+        slot_s=report.get("slot_s"),
+        wall_s=report.get("task_s"),
+        cpu_s=report.get("task_cpu_s"),
+        queued_s=report.get("task_queued_s"),
+        loop_lag_p50_ms=report.get("loop_lag_p50_ms"),
+        loop_lag_p99_ms=report.get("loop_lag_p99_ms"),
+        loop_lag_max_ms=report.get("loop_lag_max_ms"),
     )
 
 
@@ -147,8 +147,10 @@ def _watched(
     return ran, watch, gil, _growth(tries, _tries(upstream))
 
 
-def _reported(facts: Facts | None, url: str, began: float | None, ended: float | None) -> Facts:
-    """Request a server's facts, its loop lag and its task clocks within a window."""
+def _request_report(
+    facts: Facts | None, url: str, began: float | None, ended: float | None
+) -> Facts:
+    """Request from a server its facts, and its loop's lag and tasks' times in a window."""
     if facts is None or began is None or ended is None:
         return {}
     try:

@@ -27,7 +27,7 @@ from offload.bench.trial import (
     stall,
     workload,
 )
-from offload.bench.trial.load_phase import Loaded
+from offload.bench.trial.load_phase import LoadOutcome
 from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.warmup import TIMES, FirstResponses, prime
 from offload.errors import UserError
@@ -68,13 +68,13 @@ def long_run(
     phases = Phases(report)
     case_facts = builder.case_facts(case, upstream)
     try:
-        record = _loaded(case, case_facts, driver, trial, upstream, phases)
+        record = _measure(case, case_facts, driver, trial, upstream, phases)
     except UserError as error:
         record = builder.unavailable(trial, case_facts, case.settings, error)
     return replace(record, trial=replace(trial, phases=phases.seconds))
 
 
-def _loaded(
+def _measure(
     case: Case,
     case_facts: CaseFacts,
     driver: str,
@@ -142,7 +142,7 @@ def build_record(
     facts: ServerFacts,
     before: Baseline,
     alone: SingleRequest,
-    loaded: Loaded,
+    loaded: LoadOutcome,
     baseline_flags: tuple[Flag, ...] = (),
 ) -> Record:
     """Build the record of a trial, once, from what its phases returned."""

@@ -28,6 +28,9 @@ def sentences(result: GilCost) -> Iterator[str]:
     """Yield the conclusions from the figures, one sentence each."""
     figures, window = result.gil, result.window
     outcome = result.cases.comparison.verdict.outcome
+    if outcome == paired_test.DISTURBED:
+        yield f"No verdict: {result.cases.comparison.disturbed}."
+        return
     delay = _loop_delay(window)
     if _has_no_gil(window):
         yield from _free_threaded_advice(result)

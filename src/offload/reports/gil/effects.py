@@ -21,7 +21,7 @@ AT_CEILING = 0.95  # a share of the ceiling: above it the pool is the limit
 HEAD = ("Task", "GIL held", "Threads", "Processes", "Processes : threads")
 DEFINITIONS = (
     "GIL held: the share of its time for which a task, run alone, holds the GIL.",
-    "Threads, Processes: requests completed a second, with as many workers of one or the other.",
+    "Threads, Processes: requests completed a second, with the same number of workers.",
     "Processes : threads: the ratio of both rates in the same rounds, with its 95 % interval.",
 )
 

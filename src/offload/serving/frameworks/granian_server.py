@@ -33,7 +33,7 @@ def serve(
         workers=workers,
         runtime_threads=1 if interface == "wsgi" else threads,
         runtime_mode=RuntimeModes(mode),
-        loop=Loops.uvloop,
+        loop=Loops.asyncio if interface == "wsgi" else Loops.uvloop,  # WSGI calls have no loop
         websockets=False,
         backlog=backlog,
         log_level=LogLevels.error,

@@ -22,7 +22,8 @@ FOLDER, TASK, PARENT = "SERVER_BEGUN", "SERVER_TASK", "SERVER_PARENT"
 def expect(task: str, processes: int, port: int) -> None:
     """Announce the server on `port` once `processes` workers have called `report`.
 
-    The workers must be children of this process, since they end with it.
+    The workers must be children of this process, since they end with it, or its threads: granian
+    has threads in a Python without a GIL.
     """
     folder = tempfile.TemporaryDirectory(prefix="workers-")
     os.environ[FOLDER], os.environ[TASK] = folder.name, task
@@ -33,8 +34,9 @@ def expect(task: str, processes: int, port: int) -> None:
 
 def report() -> str:
     """Report that this worker is ready, end it with its parent, and return the task to serve."""
-    prctl.end_with(int(os.environ[PARENT]))
-    Path(os.environ[FOLDER], str(os.getpid())).touch()
+    if (parent := int(os.environ[PARENT])) != os.getpid():
+        prctl.end_with(parent)
+    Path(os.environ[FOLDER], f"{os.getpid()}-{threading.get_native_id()}").touch()
     return os.environ[TASK]
 
 

@@ -1,0 +1,104 @@
+"""One free-threaded Python with its GIL on and off: what each server gains, and what it costs."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from offload.bench.records import comparison
+from offload.bench.records.comparison import Comparison
+from offload.bench.records.record import Record
+from offload.bench.stats import paired_test
+from offload.reports import provenance, summary, text_table
+from offload.reports.rows import Row
+from offload.reports.text_table import Line
+
+HEAD = ("Server, task", "Workers", "GIL on", "GIL off", "off : on", "Memory")
+DEFINITIONS = (
+    "Workers: threads of one process, or with prefork processes of one thread each.",
+    "GIL on, GIL off: requests completed a second by the same build, with PYTHON_GIL=1 and =0.",
+    "off : on: the ratio of both rates in the same rounds, with its 95 % interval.",
+    "Memory: the most memory of all processes with the GIL on, and off (PSS).",
+)
+WORDS = {
+    paired_test.FASTER: "faster without its GIL",
+    paired_test.SLOWER: "slower without its GIL",
+    paired_test.SAME: "no difference that matters",
+    paired_test.TINY: "no difference that matters",
+    paired_test.UNRESOLVED: "no clear difference",
+}
+
+
+@dataclass(frozen=True)
+class Pair:
+    """One case with the GIL `on` and `off`, compared in the rounds of their block."""
+
+    on: Row
+    off: Row
+    comparison: Comparison
+
+    @property
+    def sentence(self) -> str:
+        """What follows, or why nothing does."""
+        for row, name in ((self.on, "on"), (self.off, "off")):
+            if row.problem is not None:
+                return f"With the GIL {name}: {row.problem}"
+        if (importer := provenance.gil_enabled_by(self.off.first)) is not None:
+            return f"No comparison: {importer} turned the GIL on"
+        if self.comparison.disturbed is not None:
+            return str(self.comparison.disturbed)
+        return WORDS[self.comparison.verdict.outcome].capitalize()
+
+
+def pairs(rows: Sequence[Row]) -> list[Pair]:
+    """Pair the rows that differ in PYTHON_GIL alone, in the order of the rows."""
+    off = {_case(row.first): row for row in rows if _setting(row.first) == "nogil"}
+    return [
+        Pair(
+            row,
+            off[_case(row.first)],
+            comparison.compare(row.windows, off[_case(row.first)].windows),
+        )
+        for row in rows
+        if _setting(row.first) == "gil" and _case(row.first) in off
+    ]
+
+
+def table(found: Sequence[Pair], style: str = "simple") -> str:
+    """Render the pairs with a sentence for each; empty without any."""
+    if not found:
+        return ""
+    lines = [Line(tuple(_cells(pair)), f"{pair.sentence}.") for pair in found]
+    return "\n\n".join(
+        [text_table.render(HEAD, lines, style), text_table.paragraphs(DEFINITIONS, style)]
+    )
+
+
+def _cells(pair: Pair) -> Iterator[str]:
+    case, verdict = pair.on.first.case, pair.comparison.verdict
+    server = pair.on.first.server
+    yield f"{case.server}, {case.task}"
+    yield str(server.workers or server.settings.get("processes", "-"))
+    for row in (pair.on, pair.off):
+        yield "-" if row.rate is None else f"{summary.number(row.rate)}/s"
+    if verdict.ratio is None or verdict.low is None or verdict.high is None:
+        yield "-"
+    else:
+        yield f"{verdict.ratio:.2f}x ({verdict.low:.2f} to {verdict.high:.2f})"
+    memory = [row.memory_pss_mib for row in (pair.on, pair.off)]
+    yield " / ".join("-" if mib is None else f"{mib:.0f}" for mib in memory) + " MiB"
+
+
+def _case(record: Record) -> tuple[object, ...]:
+    """Return what two rows of a pair have in common."""
+    build = (record.case.python or "").rpartition("-")[0]
+    return (
+        build,
+        record.case.id.replace(f"@{record.case.python}", ""),
+        record.case.users,
+        record.case.keep_alive,
+    )
+
+
+def _setting(record: Record) -> str:
+    return (record.case.python or "").rpartition("-")[2]
