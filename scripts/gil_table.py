@@ -76,7 +76,7 @@ def _measure(task: str) -> Values:
     facts = json.loads(cost_report.as_json(found))
     for flag in facts["flags"]:
         print(f"  warning: {flag}", file=sys.stderr)
-    print(f"  records: {found.compared.folder}", file=sys.stderr)
+    print(f"  records: {found.cases.folder}", file=sys.stderr)
     window = found.window
     wall_s, cpu_s = window.tasks.alone_s, window.tasks.alone_cpu_s
     here = [python.name for python in interpreters.find_all()]

@@ -103,7 +103,7 @@ def value_of(record: Record, name: str) -> Any:
 def new_record(case: Case, run: str, upstream: Upstream | None = None, **values: Any) -> Record:
     """Return the record of a case before anything is measured."""
     made = Record(
-        builder.trial(run),
+        builder.new_trial(run),
         builder.case_facts(case, upstream),
         ServerFacts(settings=case.settings),
         environment=environment(),

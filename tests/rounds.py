@@ -16,7 +16,7 @@ def measure_cases(
     *cases: Case, upstream: Upstream | UserError | None = None, with_gil: bool = False, **made: Any
 ) -> list[Record]:
     """Measure one round of a block of cases, whose places are 0, 1, ..."""
-    trial = builder.trial("run", **{"kind": WINDOW, "block": 0, "round": 1, "seed": 1, **made})
+    trial = builder.new_trial("run", **{"kind": WINDOW, "block": 0, "round": 1, "seed": 1, **made})
     return measure_round(dict(enumerate(cases)), trial, upstream, lambda *_: None, with_gil)
 
 

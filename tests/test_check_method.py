@@ -155,7 +155,7 @@ def test_too_few_rounds_of_one_server_say_how_to_add_some() -> None:
         method_check.check_alone([record])
 
 
-def test_rounds_that_a_run_has_are_not_made_again(
+def test_rounds_that_a_run_has_are_not_measured_again(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ) -> None:
     made: list[str] = []

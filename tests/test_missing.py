@@ -83,7 +83,7 @@ def test_a_row_that_was_not_measured_had_nothing_in_the_place_of_its_tool() -> N
 def test_a_suite_without_its_packages_ends_in_one_line_with_the_command() -> None:
     def unavailable(task: str, error: MachineError) -> Record:
         facts = builder.case_facts(Case("threads", task), None)
-        return builder.unavailable(builder.trial("run"), facts, {}, error)
+        return builder.unavailable(builder.new_trial("run"), facts, {}, error)
 
     records = [
         unavailable("noop_sync", MachineError("a needs x", "make suites")),

@@ -75,7 +75,7 @@ def test_the_rows_of_a_python_have_its_figures(project: Path, begun: Path) -> No
     commands = [f"fab run_server:{server},noop_sync,python=own" for server in (2, 3)]
     assert [row["command"] for row in rows] == commands
     assert all(row["rate"] > 0 and row["rounds"] >= 3 for row in rows)
-    assert begun.read_text().count(" noop_sync ") >= 2 * 4  # a long run and three visits each
+    assert begun.read_text().count(" noop_sync ") >= 2 * 4  # a long run and three rounds each
     records = journal.read(journal.newest())
     assert {record.server.interpreter["python"] for record in records} == {sys.version.split()[0]}
 

@@ -14,7 +14,7 @@ WRONG = {
     "run_server:3,port=80000": (2, "from 1 to 65535"),
     "run_server:3,workers=nan": (2, "workers='nan' is not a whole number"),
     "run_server:3,workers=0": (2, "workers='0' is not a whole number"),
-    "run_server:1,workers=3": (2, "sync takes no workers="),
+    "run_server:1,workers=3": (2, "sync has no setting workers="),
     "run_server:4,start_method=frk": (2, "did you mean fork?"),
     "run_server:3,python=/no/python": (2, "no Python at '/no/python'"),
     "run_server:3,/no/file.py:f": (2, "no file '/no/file.py'"),

@@ -1,4 +1,4 @@
-"""A published availability is judged by the long run of its case, as one share by another."""
+"""A published availability is compared with that of the long run of its case."""
 
 from __future__ import annotations
 
@@ -31,7 +31,9 @@ def long(completed: int, failed: int, quick: bool = False) -> Record:
         (20, 0, UNRESOLVED),  # too few to tell
     ],
 )
-def test_a_share_is_judged_by_its_interval(completed: int, failed: int, word: str) -> None:
+def test_the_verdict_on_a_share_depends_on_its_interval(
+    completed: int, failed: int, word: str
+) -> None:
     found = availability.evaluate_availability("a_suite", ONE, [long(completed, failed)])
     assert found.verdict == word
     assert found.here == pytest.approx(100 * completed / (completed + failed))

@@ -99,7 +99,7 @@ def test_a_case_against_itself_is_kept_apart_by_its_place(
     assert len(set.union(*urls)) == 3
 
 
-def test_a_window_beside_others_is_complete_but_for_its_memory(
+def test_a_window_with_neighbours_is_complete_except_for_its_memory(
     measured: tuple[list[Record], Loads],
 ) -> None:
     for record in measured[0]:
@@ -199,7 +199,7 @@ def test_a_server_that_dies_in_the_middle_of_a_round_has_a_problem_and_the_other
     ("phase", "error"),
     [("prime", KeyboardInterrupt), ("load", KeyboardInterrupt), ("load", RuntimeError)],
 )
-def test_what_ends_a_round_early_leaves_no_process(
+def test_an_interrupted_round_leaves_no_process(
     phase: str, error: type[BaseException], mark: Alive
 ) -> None:
     def report(name: str, _: float) -> None:
@@ -213,7 +213,7 @@ def test_what_ends_a_round_early_leaves_no_process(
     assert wait_until(lambda: not mark(), 3), mark()
 
 
-def test_what_neighbours_use_is_not_of_others(tmp_path: Path) -> None:
+def test_cpu_use_of_neighbours_is_not_that_of_others(tmp_path: Path) -> None:
     burning = "import threading\ndef burn():\n    while True: pass\n"
     start = "threading.Thread(target=burn, daemon=True).start()\ndef work(): ...\n"
     running = server.start(Case("threads", own_task(tmp_path, burning + start)), {})
@@ -229,7 +229,7 @@ def test_what_neighbours_use_is_not_of_others(tmp_path: Path) -> None:
     assert own_s >= 0.2
 
 
-def test_more_users_than_the_listen_queue_takes_are_measured_without_waiting() -> None:
+def test_more_users_than_the_listen_queue_holds_are_measured_without_waiting() -> None:
     crowded = Case("loop", "sleep_short_sync", users=12, settings={"backlog": 4})
     record = measure_window(crowded, round=2)
     assert record.server.settings["backlog"] == 4

@@ -1,4 +1,4 @@
-"""A claim is judged by windows of the same rounds; an audit by what was published."""
+"""Claims are evaluated by windows of common rounds, audits by published figures alone."""
 
 from __future__ import annotations
 
@@ -25,12 +25,12 @@ def windows(case: Case, *rates: float, **changes: Any) -> list[Record]:
     return [changed(made, round=n, rate=rate) for n, rate in enumerate(rates, start=1)]
 
 
-def judged(*records: list[Record], claim: Claim = CLAIM) -> evaluate.ClaimVerdict:
+def verdict_on(*records: list[Record], claim: Claim = CLAIM) -> evaluate.ClaimVerdict:
     return evaluate.evaluate_claim("a_suite", claim, [record for own in records for record in own])
 
 
 def test_windows_of_the_same_rounds_are_compared() -> None:
-    found = judged(
+    found = verdict_on(
         windows(ONE, 3.5, 3.6, 3.4, 3.5, 3.5), windows(OTHER, 14.0, 14.4, 13.6, 14.0, 14.0)
     )
     assert (found.here, found.verdict) == (pytest.approx(4.0), HOLDS)
@@ -39,7 +39,7 @@ def test_windows_of_the_same_rounds_are_compared() -> None:
 
 
 def test_a_smaller_difference_holds_in_part() -> None:
-    found = judged(windows(ONE, 3.5, 3.5, 3.5), windows(OTHER, 7.0, 7.1, 7.0))
+    found = verdict_on(windows(ONE, 3.5, 3.5, 3.5), windows(OTHER, 7.0, 7.1, 7.0))
     assert (found.verdict, found.reason) == (IN_PART, "the same direction, a smaller difference")
 
 
@@ -48,34 +48,34 @@ def test_other_answers_are_not_comparable_unless_declared() -> None:
         windows(ONE, 3.5, 3.5, 3.5, body_bytes=974, content="10 rows"),
         windows(OTHER, 14.0, 14.1, 14.0, body_bytes=47489, content="500 rows"),
     )
-    found = judged(*records)
+    found = verdict_on(*records)
     assert found.verdict == NOT_COMPARABLE
     assert (
         found.reason == "the answers differ: 974 against 47489 bytes, '10 rows' against '500 rows'"
     )
-    assert judged(*records, claim=replace(CLAIM, differs="by design")).verdict == HOLDS
+    assert verdict_on(*records, claim=replace(CLAIM, differs="by design")).verdict == HOLDS
 
 
 def test_the_same_content_in_other_words_is_comparable() -> None:
     same = windows(ONE, 3.5, 3.5, 3.5, content="x"), windows(OTHER, 14.0, 14.1, 14.0, content="x")
     other_bytes = [changed(record, body_sha256="b") for record in same[1]]
-    assert judged(same[0], other_bytes).verdict == HOLDS
+    assert verdict_on(same[0], other_bytes).verdict == HOLDS
 
 
-def test_published_work_that_was_not_the_same_is_told() -> None:
-    found = judged(claim=replace(CLAIM, work="one joined, the other asked 500 times"))
+def test_published_work_that_was_not_the_same_is_reported() -> None:
+    found = verdict_on(claim=replace(CLAIM, work="one joined, the other asked 500 times"))
     assert (found.verdict, found.reason) == (
         NOT_COMPARABLE,
         "one joined, the other asked 500 times",
     )
 
 
-def test_what_was_not_measured_is_unresolved_and_says_so() -> None:
+def test_a_claim_that_was_not_measured_is_unresolved() -> None:
     assert evaluate.evaluate_claim("a_suite", CLAIM, None).reason == "not measured here yet"
-    assert judged().reason == "not in this run"
-    assert "3/sleep_sync GET /x: not in this run" in judged(windows(ONE, 3.5)).reason
+    assert verdict_on().reason == "not in this run"
+    assert "3/sleep_sync GET /x: not in this run" in verdict_on(windows(ONE, 3.5)).reason
     away = windows(OTHER, 1.0, problem="not available: threads needs x: make suites")
-    found = judged(windows(ONE, 3.5), away)
+    found = verdict_on(windows(ONE, 3.5), away)
     assert (found.verdict, "make suites" in found.reason) == (UNRESOLVED, True)
 
 
@@ -92,52 +92,52 @@ def test_a_case_that_its_suite_does_not_have_is_named() -> None:
 
 def test_one_long_run_each_has_a_ratio_and_no_interval() -> None:
     longs = [changed(r[0], kind=LONG, round=0) for r in (windows(ONE, 3.5), windows(OTHER, 14.0))]
-    found = judged(longs)
+    found = verdict_on(longs)
     assert (found.here, found.low, found.verdict) == (pytest.approx(4.0), None, UNRESOLVED)
 
 
 def test_quick_windows_of_a_case_that_quick_changes_are_found() -> None:
     one = replace(ONE, in_quick={"task": "sleep_short_sync"})
     claim = replace(CLAIM, one=one)
-    found = judged(
+    found = verdict_on(
         windows(one.quick(), 3.5, 3.5, 3.5), windows(OTHER, 14.0, 14.0, 14.1), claim=claim
     )
     assert found.verdict == HOLDS
 
 
-def test_another_figure_than_the_rate_may_be_claimed() -> None:
+def test_a_claim_may_be_about_another_figure_than_the_rate() -> None:
     claim = replace(CLAIM, figure="response_p50_s", ratio=0.5)
     records = [changed(r, response_p50_s=1.0) for r in windows(ONE, 1.0, 1.0, 1.0)]
     records += [changed(r, response_p50_s=0.5) for r in windows(OTHER, 1.0, 1.0, 1.0)]
-    found = judged(records, claim=claim)
+    found = verdict_on(records, claim=claim)
     assert (found.here, found.verdict) == (0.5, HOLDS)
     assert (found.unit, found.figure, found.says) == ("x time", "response_p50_s", CLAIM.says)
 
 
-def test_a_rate_above_its_ceiling_is_told() -> None:
+def test_a_rate_above_its_ceiling_is_reported() -> None:
     fast = windows(OTHER, 14.0, 14.1, 14.0, slots=1, slot_s=0.28, little_ratio=1.0)
-    found = judged(windows(ONE, 3.5, 3.5, 3.5), fast)
+    found = verdict_on(windows(ONE, 3.5, 3.5, 3.5), fast)
     assert "sleep_sync is above its pool ceiling of 3.57/s" in found.reason
 
 
-def test_what_the_load_tool_bound_is_unresolved() -> None:
+def test_a_rate_limited_by_the_load_tool_is_unresolved() -> None:
     bound = windows(
-        OTHER, 14.0, 14.1, 14.0, driver="builtin", flags=("client-bound: 90%: take h2load",)
+        OTHER, 14.0, 14.1, 14.0, driver="builtin", flags=("client-bound: 90%: use driver=h2load",)
     )
-    found = judged(windows(ONE, 3.5, 3.5, 3.5), bound)
+    found = verdict_on(windows(ONE, 3.5, 3.5, 3.5), bound)
     assert (found.verdict, found.reason) == (
         UNRESOLVED,
         "builtin was what limited the rate of threads",
     )
 
 
-def test_a_machine_that_others_used_gives_no_verdict() -> None:
+def test_a_disturbed_machine_has_no_verdict() -> None:
     busy = windows(OTHER, 14.0, 14.1, 14.0, others_cpu=0.6)
-    found = judged(windows(ONE, 3.5, 3.5, 3.5, others_cpu=0.6), busy)
+    found = verdict_on(windows(ONE, 3.5, 3.5, 3.5, others_cpu=0.6), busy)
     assert found.verdict == DISTURBED
     used = "other processes used 60% of the machine's CPU"
     assert found.reason == f"{used}: end the other processes, or measure at a quieter time"
-    assert judged(busy).reason == "2/sleep_sync: not in this run"
+    assert verdict_on(busy).reason == "2/sleep_sync: not in this run"
 
 
 ROUND_2 = (
@@ -157,7 +157,7 @@ def test_two_processes_cannot_have_served_what_four_can() -> None:
     assert four.verdict == HOLDS
 
 
-def test_users_that_a_mean_does_not_account_for_are_told() -> None:
+def test_users_that_a_mean_does_not_account_for_are_reported() -> None:
     figures = (Figure("sync", 3.55, 0.28, 1, 1.94), Figure("net", 4.6, mean_s=5.31))
     found = audit.audit_figures("a_suite", Audit("rows", "", "", "", figures, 25))
     assert found.verdict == IN_PART
@@ -185,7 +185,7 @@ def test_answers_of_other_lengths_are_not_comparable() -> None:
     assert (same.verdict, same.reason) == (HOLDS, "rate x mean is about 100 users in every row")
 
 
-def test_rates_alone_are_not_judged() -> None:
+def test_rates_alone_have_no_verdict() -> None:
     found = audit.audit_figures("a_suite", Audit("rows", "", "", "", (Figure("a", 73.15),), 100))
     assert (found.verdict, found.reason) == (UNRESOLVED, "no row has a service time or a mean")
 

@@ -22,7 +22,7 @@ from offload.bench.stats.paired_test import (
 from tests.records import changed, record_of
 
 NOISE = (1.0, 1.4, 0.8, 1.1, 0.9)  # of the machine: it is in both cases of a round
-BOUND = ("client-bound: busy: take h2load",)
+BOUND = ("client-bound: busy: use driver=h2load",)
 
 
 def windows(rates: list[float | None], place: int = 0, **values: Any) -> list[Record]:

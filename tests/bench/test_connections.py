@@ -23,7 +23,7 @@ def kept(server: str, *, keep_alive: bool = True, **settings: int) -> tuple[int,
 
 @on_linux
 @pytest.mark.server
-def test_each_process_that_takes_some_has_its_count() -> None:
+def test_each_process_that_accepts_connections_is_counted() -> None:
     counts = kept("prefork", processes=2)
     assert counts is not None
     assert (len(counts), sum(counts)) == (2, 6)
@@ -31,7 +31,7 @@ def test_each_process_that_takes_some_has_its_count() -> None:
 
 @on_linux
 @pytest.mark.server
-def test_workers_of_a_pool_take_none() -> None:
+def test_workers_of_a_pool_accept_no_connections() -> None:
     assert kept("processes", workers=2) == (6,)
 
 
@@ -42,7 +42,7 @@ def test_connections_that_are_not_kept_are_not_counted() -> None:
 
 
 @pytest.mark.parametrize(
-    ("counts", "told"),
+    ("counts", "is_flagged"),
     [
         ((6,), False),
         ((4, 2), False),
@@ -52,11 +52,11 @@ def test_connections_that_are_not_kept_are_not_counted() -> None:
         (None, False),
     ],
 )
-def test_uneven_shares_are_told(counts: tuple[int, ...] | None, *, told: bool) -> None:
+def test_uneven_shares_are_flagged(counts: tuple[int, ...] | None, *, is_flagged: bool) -> None:
     record = changed(new_record(Case("prefork", "noop_sync"), "run", None), connections=counts)
-    assert any(flag.kind == "uneven" for flag in flags.trial_flags(record)) == told
+    assert any(flag.kind == "uneven" for flag in flags.trial_flags(record)) == is_flagged
 
 
-def test_another_visit_is_not_asked_for_more_even_shares() -> None:
+def test_uneven_shares_are_no_reason_for_a_retry() -> None:
     record = new_record(Case("prefork", "noop_sync"), "run", None)
     assert flags.reasons(changed(record, flags=("uneven: 15, 1",)), []) == {}

@@ -24,7 +24,7 @@ def test_sleeps_in_four_workers_are_four_times_as_many_as_in_one(
     assert found["threads"].switches < 50
 
 
-def test_a_kind_of_worker_that_does_not_begin_says_why_and_others_still_do() -> None:
+def test_workers_that_cannot_start_have_a_reason_and_others_still_run() -> None:
     if sys.version_info >= (3, 14):
         pytest.skip("this Python has interpreters")
     with direct("noop_sync", 1, None, None, {}) as running:

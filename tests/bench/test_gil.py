@@ -1,4 +1,4 @@
-"""A visit that asks for the GIL tells what one task holds, and what tasks wait for together."""
+"""The first round measures the GIL hold of a single task, and the GIL waits of many."""
 
 from __future__ import annotations
 
@@ -33,9 +33,11 @@ pytestmark = pytest.mark.server
 believes_late_looks = pytest.mark.usefixtures("believes_late_looks")
 
 
-def visited(name: str, task: str, users: int, asks: bool = True, **settings: int) -> Record:
+def measured_record(
+    name: str, task: str, users: int, with_meter: bool = True, **settings: int
+) -> Record:
     case = Case(name, f"{TASKS}:{task}", users=users, settings=settings)
-    record = measure_window(case, with_gil=asks)
+    record = measure_window(case, with_gil=with_meter)
     assert record.problem is None
     return record
 
@@ -46,7 +48,7 @@ def assert_hold_is_known(name: str, task: str, start: Start) -> None:
     running = start(name, f"{TASKS}:{task}", **pool)
     for _ in range(TRIES):
         held, total = map(float, get(running.url).split())
-        found = single_request.fly(
+        found = single_request.run_single_requests(
             Load(running.url, 1, seconds=None), running.facts, float(task.split("_")[2]) / 1000
         )
         held_then, total_then = map(float, get(running.url).split())
@@ -79,10 +81,10 @@ def test_the_hold_of_each_task_alone_is_known_on_every_server(
 
 @pytest.fixture(scope="module")
 def computing() -> Record:
-    """Give the record of a visit in which threads compute in Python all the time."""
+    """Return the record of a load in which threads compute in Python all the time."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(gil_sampler, "LATE", math.inf)
-        return visited("threads", "computes", users=16)
+        return measured_record("threads", "computes", users=16)
 
 
 @pytest.mark.skipif(len(os.sched_getaffinity(0)) < 2, reason="on one CPU they queue for that")
@@ -101,7 +103,7 @@ def test_threads_that_compute_wait_for_each_other(computing: Record) -> None:
 @pytest.mark.timing
 @believes_late_looks
 def test_a_hold_in_c_is_longer_than_python_code_may_hold(computing: Record) -> None:
-    in_c = visited("threads", "computes_in_one_call", users=8).gil.hold_p75_s
+    in_c = measured_record("threads", "computes_in_one_call", users=8).gil.hold_p75_s
     assert computing.gil.hold_p75_s < in_c  # type: ignore[operator]
     assert in_c > advice.LONG_HOLD_S  # type: ignore[operator]
 
@@ -109,14 +111,14 @@ def test_a_hold_in_c_is_longer_than_python_code_may_hold(computing: Record) -> N
 @believes_late_looks
 @pytest.mark.timing
 def test_processes_that_compute_wait_for_no_gil() -> None:
-    record = visited("processes", "computes", users=2, workers=2)
+    record = measured_record("processes", "computes", users=2, workers=2)
     assert gil.gil_figures(record).wait_share < 0.15  # type: ignore[operator]
     assert record.gil.utilisation.value > 0.5  # type: ignore[operator]
 
 
 @believes_late_looks
-def test_a_visit_that_does_not_ask_knows_no_hold_but_the_utilisation() -> None:
-    record = visited("threads", "half_of_1_ms", users=2, asks=False)
+def test_a_round_without_the_gil_meter_has_a_utilisation_and_no_hold() -> None:
+    record = measured_record("threads", "half_of_1_ms", users=2, with_meter=False)
     assert (record.gil.hold.value, record.tasks.queued_s, "alone" in record.trial.phases) == (
         None,
         None,
@@ -126,8 +128,8 @@ def test_a_visit_that_does_not_ask_knows_no_hold_but_the_utilisation() -> None:
 
 
 @pytest.fixture
-def asked_by_another(start: Start) -> Iterator[server.Server]:
-    """Start a server whose tasks are asked for by someone else, too, all the time."""
+def server_with_another_client(start: Start) -> Iterator[server.Server]:
+    """Start a server that another client keeps loading."""
     running, ended = start("loop", "sleep_async_split"), threading.Event()
 
     def ask() -> None:
@@ -142,14 +144,14 @@ def asked_by_another(start: Start) -> Iterator[server.Server]:
 
 
 def test_tasks_that_run_together_on_a_loop_have_no_hold_of_their_own(
-    asked_by_another: server.Server,
+    server_with_another_client: server.Server,
 ) -> None:
-    load = Load(asked_by_another.url, 1, seconds=None)
-    found = single_request.fly(load, asked_by_another.facts, 0.28)
+    load = Load(server_with_another_client.url, 1, seconds=None)
+    found = single_request.run_single_requests(load, server_with_another_client.facts, 0.28)
     assert (found.hold.share, found.hold.why) == (None, single_request.NOT_ALONE)
 
 
-def test_a_foreign_server_has_no_gil_to_look_at() -> None:
+def test_the_gil_of_a_server_with_external_workers_is_unknown() -> None:
     with http.server.HTTPServer(("127.0.0.1", 0), http.server.BaseHTTPRequestHandler) as foreign:
         threading.Thread(target=foreign.serve_forever, args=(0.01,), daemon=True).start()
         url = f"http://127.0.0.1:{foreign.server_port}/"

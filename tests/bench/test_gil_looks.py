@@ -32,7 +32,7 @@ def looked(meter: GilSampler, count: int) -> float:
 
 @believes_late_looks
 @pytest.mark.parametrize("held", range(4))
-def test_of_several_workers_it_is_the_mean_and_within_tasks_whether_any_holds(held: int) -> None:
+def test_utilisation_of_several_workers_is_their_mean_and_within_tasks_any(held: int) -> None:
     words = [Word(locked=int(place < held)) for place in range(3)]
     with GilSampler({"worker_gil_words": [word.facts for word in words]}) as meter:
         looked(meter, 5)
@@ -41,7 +41,7 @@ def test_of_several_workers_it_is_the_mean_and_within_tasks_whether_any_holds(he
 
 
 @believes_late_looks
-def test_of_the_workers_of_a_pool_and_its_server_only_the_workers_count() -> None:
+def test_only_the_gils_of_a_pools_workers_are_sampled_not_the_servers() -> None:
     server, worker = Word(locked=1), Word()
     with GilSampler({**server.facts, "worker_gil_words": [worker.facts]}) as meter:
         looked(meter, 5)
@@ -49,7 +49,7 @@ def test_of_the_workers_of_a_pool_and_its_server_only_the_workers_count() -> Non
 
 
 @believes_late_looks
-def test_a_window_has_the_looks_and_the_switches_that_lie_in_it() -> None:
+def test_a_window_has_its_own_samples_and_switches() -> None:
     word = Word(locked=1)
     with GilSampler(word.facts) as meter:
         began = looked(meter, 10)
@@ -95,13 +95,13 @@ def by_clock(clock: Clock, monkeypatch: pytest.MonkeyPatch) -> Utilisation:
     return meter.between(None, None)
 
 
-def test_looks_in_time_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_samples_in_time_count(monkeypatch: pytest.MonkeyPatch) -> None:
     read = by_clock(Clock(lambda _: False, 0.0), monkeypatch)
     assert (read.share, read.late, read.why) == (1.0, 0.0, None)
     assert 0.99 < (read.low or 0) <= 1.0
 
 
-def test_some_late_looks_make_the_interval_wider(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_some_late_samples_make_the_interval_wider(monkeypatch: pytest.MonkeyPatch) -> None:
     clock = Clock(lambda number: number % 10 == 0, 2 * gil_sampler.LATE_S)
     read = by_clock(clock, monkeypatch)
     assert (read.share, read.late) == (1.0, pytest.approx(0.1, abs=0.01))
@@ -109,13 +109,15 @@ def test_some_late_looks_make_the_interval_wider(monkeypatch: pytest.MonkeyPatch
 
 
 @pytest.mark.parametrize("by", [2 * gil_sampler.LATE_S, EVERY, 50 * EVERY])
-def test_too_many_late_looks_are_not_believed(by: float, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_with_too_many_late_samples_the_utilisation_is_unknown(
+    by: float, monkeypatch: pytest.MonkeyPatch
+) -> None:
     read = by_clock(Clock(lambda number: number % 3 == 0, by), monkeypatch)
     assert (read.share, str(read.why).endswith(gil_sampler.TOO_LATE)) == (None, True)
 
 
 @pytest.mark.parametrize("every_s", [0.001, 0.05])
-def test_looks_that_come_late_by_a_real_clock_are_not_believed(
+def test_with_samples_late_by_a_real_clock_the_utilisation_is_unknown(
     every_s: float, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     sleep, began, stalled = time.sleep, time.monotonic(), threading.Event()
@@ -150,7 +152,7 @@ def test_what_cannot_be_read_says_why(facts: dict[str, Any], why: str) -> None:
     assert meter.between(0, 1) == meter.during([]) == Utilisation(why=why)
 
 
-def test_a_word_that_is_none_is_not_believed() -> None:
+def test_an_implausible_gil_word_is_not_used() -> None:
     word = Word(locked=5)
     with GilSampler(word.facts) as meter:
         pass

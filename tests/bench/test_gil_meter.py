@@ -117,7 +117,7 @@ def test_an_idle_server_holds_no_gil(start: Start) -> None:
 
 
 @pytest.mark.timing
-def test_looking_takes_little_of_a_core(start: Start) -> None:
+def test_sampling_uses_little_of_a_core(start: Start) -> None:
     with GilSampler(start("processes", "noop_sync").facts) as meter:
         time.sleep(0.5)
     assert 0 < meter.cpu_s < 0.5 * 0.15

@@ -45,7 +45,7 @@ def test_without_a_direct_answer_all_but_what_is_added_is_known() -> None:
 
 def test_a_server_without_figures_is_left_out_with_its_reason() -> None:
     failed = changed(record("pipes", 0, 1.0), rate=None, problem="builtin gave up")
-    found = hops.left_out([*RECORDS[:3], failed])
+    found = hops.missing_servers([*RECORDS[:3], failed])
     assert found == {"pipes": "pipes: builtin gave up"}
 
 
@@ -62,6 +62,6 @@ def test_the_table_says_what_is_missing_and_which_rate_is_the_load_tools() -> No
     words = report.text(hops.summarize(RECORDS), missing, "a machine", "simple")
     assert "The load tool was the limit, or near it: granian_wsgi." in words
     assert words.endswith("Left out: pebble needs pebble: make suites.")
-    told = json.loads(json.dumps(report.as_dict(hops.summarize(RECORDS), missing, "a machine")))
-    again = [hops.Hop(**values) for values in told["servers"]]
-    assert report.text(again, told["missing"], told["environment"], "simple") == words
+    values = json.loads(json.dumps(report.as_dict(hops.summarize(RECORDS), missing, "a machine")))
+    again = [hops.Hop(**each) for each in values["servers"]]
+    assert report.text(again, values["missing"], values["environment"], "simple") == words

@@ -36,7 +36,7 @@ def test_a_record_reads_back_as_it_was_written(tmp_path: Path) -> None:
     assert journal.read(tmp_path) == [record]
 
 
-def test_the_machine_of_a_run_stands_once_in_its_run_json(tmp_path: Path) -> None:
+def test_the_machine_of_a_run_is_stored_once_in_run_json(tmp_path: Path) -> None:
     machines = {"cpu": "one", "cores": 2}, {"cpu": "other", "cores": 4}
     for machine in (*machines, machines[0]):
         journal.append(tmp_path, changed(RECORD, environment=machine))
@@ -45,14 +45,14 @@ def test_the_machine_of_a_run_stands_once_in_its_run_json(tmp_path: Path) -> Non
     assert (tmp_path / "run.json").read_text().count('"cpu"') == 2
 
 
-def test_schema_stands_first_and_unknown_fields_are_passed_over() -> None:
+def test_schema_is_first_and_unknown_fields_are_ignored() -> None:
     line = to_line(RECORD)
     assert line.startswith('{"schema": 3, ')
     assert from_line(line[:-1] + ', "newer": 1}').case.task == "sleep_sync"
 
 
 @pytest.mark.parametrize("line", ["", "{", "[]", "3", '{"schema": 3, "trial": {}}'])
-def test_what_is_no_record_is_a_value_error(line: str) -> None:
+def test_an_invalid_record_is_a_value_error(line: str) -> None:
     with pytest.raises(ValueError):
         from_line(line)
 
@@ -62,7 +62,7 @@ def test_a_phase_that_is_no_number_is_a_value_error() -> None:
         from_line(to_line(changed(RECORD, phases={"load": "long"})))
 
 
-def test_a_torn_last_line_is_passed_over_and_not_built_upon(
+def test_a_torn_last_line_is_skipped_and_the_next_record_is_on_a_new_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     journal.append(tmp_path, RECORD)
@@ -73,7 +73,7 @@ def test_a_torn_last_line_is_passed_over_and_not_built_upon(
     assert "records.jsonl:2 is no record" in capsys.readouterr().err
 
 
-def test_eight_writers_at_once_lose_nothing(tmp_path: Path) -> None:
+def test_eight_concurrent_writers_lose_nothing(tmp_path: Path) -> None:
     words = [sys.executable, "-c", WRITE, str(tmp_path)]
     writers = [subprocess.Popen([*words, str(n), to_line(RECORD)], cwd=ROOT) for n in range(8)]
     assert [writer.wait(60) for writer in writers] == [0] * 8

@@ -63,7 +63,7 @@ def test_a_file_of_records_is_for_all_to_read(tmp_path: Path) -> None:
     assert journal.count(tmp_path) == 2
 
 
-def test_a_hundredth_run_of_one_second_has_to_wait(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_the_hundredth_run_of_one_second_is_rejected(monkeypatch: pytest.MonkeyPatch) -> None:
     class Now:
         @staticmethod
         def now(_: object) -> Now:
@@ -117,7 +117,7 @@ def test_an_example_is_named_so(name: str, is_example: bool) -> None:
     assert journal.is_example(Path("/results", name)) is is_example
 
 
-def test_a_record_that_could_not_be_measured_at_all_says_so() -> None:
+def test_a_case_that_could_not_be_measured_is_unavailable() -> None:
     assert changed(RECORD, problem="not available: no lxml").is_unavailable
     assert not changed(RECORD, problem="it is not available: no").is_unavailable
     assert not RECORD.is_unavailable

@@ -39,7 +39,7 @@ def test_the_load_expects_the_first_body_of_a_task_whose_bodies_do_not_change(
 ) -> None:
     monkeypatch.setattr(trial, "prime", lambda *_: FirstResponses(0.1, b"x", "5a", stable))
     case = CaseFacts("id", "threads", task, "fab run_server", 25)
-    before, _ = trial.baseline(RECORD.trial, case, "http://127.0.0.1/")
+    before, _ = trial.measure_baseline(RECORD.trial, case, "http://127.0.0.1/")
     assert workload.load("http://127.0.0.1/", case, before).response_sha256 == expected
     assert workload.load("http://127.0.0.1/", case, Baseline()).response_sha256 is None
 

@@ -19,7 +19,7 @@ from tests.rounds import measure_window
 pytestmark = pytest.mark.server
 
 
-def visited() -> Record:
+def measured_record() -> Record:
     return measure_window(ACCURATE)
 
 
@@ -36,16 +36,16 @@ def burning(cores: int) -> Iterator[None]:
             other.wait(20)
 
 
-def test_a_visit_while_others_burn_the_cpu_is_flagged() -> None:
+def test_a_load_while_others_use_the_cpu_is_flagged() -> None:
     with burning(max(1, (psutil.cpu_count() or 1) // 4)):
-        record = visited()
+        record = measured_record()
     assert record.resources.host.others_cpu is not None
     assert record.resources.host.others_cpu > flags.OTHERS
     assert "others" in flags.kinds(record)
     assert any("went to other processes" in why for why in flags.reasons(record, []).values())
 
 
-def test_the_machine_is_heard_when_others_burn_the_cpu() -> None:
+def test_noise_reports_cpu_that_other_processes_use() -> None:
     with burning(psutil.cpu_count() or 1):
         heard = noise.measure()
     assert heard.others_cpu is not None
@@ -54,6 +54,6 @@ def test_the_machine_is_heard_when_others_burn_the_cpu() -> None:
 
 @pytest.mark.timing
 def test_a_pool_serves_what_its_own_clocks_allow() -> None:
-    record = visited()
+    record = measured_record()
     assert truth(record) == pytest.approx(4 / 0.05, rel=0.1)
     assert record.result.rate == pytest.approx(truth(record), rel=0.03)

@@ -23,19 +23,19 @@ def test_what_a_server_needs_can_be_installed_for_another_python(name: str) -> N
     )
 
 
-def test_a_python_too_old_for_the_servers_is_said_to_be() -> None:
+def test_a_python_too_old_for_the_servers_is_reported() -> None:
     with pytest.raises(UsageError, match=r"python=3\.10: servers run in 3\.11 or newer"):
         interpreters.find("3.10")
 
 
-def test_a_python_that_is_not_here_is_a_row_that_says_so() -> None:
+def test_a_missing_python_is_reported_in_its_row() -> None:
     case = Case("threads", "noop_sync", python="3.99")
     record = measure_window(case)
     assert record.is_unavailable
     assert "no Python at '3.99'" in str(record.problem)
 
 
-def test_a_package_that_could_not_be_installed_is_tried_again_by_the_next_command(
+def test_a_failed_installation_is_retried_by_the_next_command(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     network = {"up": False}

@@ -1,4 +1,4 @@
-"""The benchmark of the pools: every pool that is asked for has its moment in every cell."""
+"""The benchmark of the pools: every pool that is counts for has its moment in every cell."""
 
 from __future__ import annotations
 
@@ -57,8 +57,10 @@ def runs(pid: int) -> bool:
 
 
 @contextmanager
-def begun(pools: tuple[str, ...], *words: str) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
-    """Begin a benchmark; give it and the pids of its pools."""
+def running_benchmark(
+    pools: tuple[str, ...], *words: str
+) -> Iterator[tuple[subprocess.Popen[str], list[int]]]:
+    """Start a benchmark; yield its process and the pids of its pools."""
     command = [*COMMAND, f"--pools={','.join(pools)}", *words]
     pipe = subprocess.PIPE
     with subprocess.Popen(command, cwd=ROOT, stdout=pipe, stderr=pipe, text=True) as running:
@@ -69,14 +71,14 @@ def begun(pools: tuple[str, ...], *words: str) -> Iterator[tuple[subprocess.Pope
             running.communicate(timeout=BEGIN)
 
 
-def of_kind(kind: str, said: str) -> list[dict[str, Any]]:
-    return [line for line in map(json.loads, said.splitlines()) if line["kind"] == kind]
+def of_kind(kind: str, output: str) -> list[dict[str, Any]]:
+    return [line for line in map(json.loads, output.splitlines()) if line["kind"] == kind]
 
 
 @pytest.fixture(scope="module")
-def said() -> str:
-    """Give what one benchmark said of pools, of which one ends when all have begun."""
-    with begun((*POOLS, ENDS), "--mixture=0.05", "--chaos=1") as (running, pids):
+def output() -> str:
+    """Return the output of a benchmark in which one pool exits after all have started."""
+    with running_benchmark((*POOLS, ENDS), "--mixture=0.05", "--chaos=1") as (running, pids):
         os.kill(pids[-1], signal.SIGKILL)
         out, error = running.communicate(timeout=100)
     assert (running.returncode, error) == (0, "")
@@ -90,8 +92,8 @@ def test_a_pool_that_is_not_known_is_refused() -> None:
 
 
 @pytest.mark.slow
-def test_each_pool_is_measured_in_each_cell_of_each_round(said: str) -> None:
-    slices = of_kind("slice", said)
+def test_each_pool_is_measured_in_each_cell_of_each_round(output: str) -> None:
+    slices = of_kind("slice", output)
     assert {line["round"] for line in slices} == {*range(15)}  # 3 of each amount of bytes
     amounts = [line["bytes"] for line in sorted(slices, key=operator.itemgetter("round"))]
     assert amounts == sorted(amounts)
@@ -103,21 +105,21 @@ def test_each_pool_is_measured_in_each_cell_of_each_round(said: str) -> None:
 
 
 @pytest.mark.slow
-def test_a_pool_whose_process_ends_is_missing_and_loses_no_other(said: str) -> None:
-    assert [line["pool"] for line in of_kind("missing", said)] == [ENDS]
-    assert {line["pool"] for line in of_kind("slice", said)} == {*POOLS}
+def test_a_pool_whose_process_ends_is_missing_and_loses_no_other(output: str) -> None:
+    assert [line["pool"] for line in of_kind("missing", output)] == [ENDS]
+    assert {line["pool"] for line in of_kind("slice", output)} == {*POOLS}
 
 
 @pytest.mark.slow
-def test_a_mixture_asks_all_pools_for_the_same(said: str) -> None:
-    mixtures = of_kind("mixture", said)
-    asked = Counter((line["round"], line["n"]) for line in mixtures)
-    assert (len(mixtures), set(asked.values())) == (20, {2})
+def test_a_mixture_has_the_same_tasks_for_all_pools(output: str) -> None:
+    mixtures = of_kind("mixture", output)
+    counts = Counter((line["round"], line["n"]) for line in mixtures)
+    assert (len(mixtures), set(counts.values())) == (20, {2})
 
 
 @pytest.mark.slow
-def test_chaos_loses_nothing_that_is_retried(said: str) -> None:
-    retried, not_retried = of_kind("chaos", said)
+def test_chaos_loses_nothing_that_is_retried(output: str) -> None:
+    retried, not_retried = of_kind("chaos", output)
     assert (retried["failed"], retried["restarts"]) == (0, retried["kills"])
     assert not_retried["failed"] <= not_retried["held"]
     assert retried["calm_failed"] == not_retried["calm_failed"] == 0
@@ -126,7 +128,7 @@ def test_chaos_loses_nothing_that_is_retried(said: str) -> None:
 def test_each_pool_has_its_own_process_and_none_outlives_a_benchmark_that_is_killed() -> None:
     before = children()
     pools = ("process", "PipePool", "socket pair", "PipeExecutor", "multiprocessing.Pool", ENDS)
-    with begun((*pools, "event loop"), "--seconds=60") as (running, pids):
+    with running_benchmark((*pools, "event loop"), "--seconds=60") as (running, pids):
         found = children() - before
         assert len({running.pid, *pids} & found) == len(pools) + 2
         in_groups = Counter(os.getpgid(pid) for pid in found)

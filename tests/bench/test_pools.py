@@ -24,7 +24,7 @@ def lines(concurrency: int) -> list[Line]:
 
 
 @pytest.mark.parametrize("concurrency", [1, 64])
-def test_a_pool_that_is_ten_times_as_fast_in_every_round_is_so_exactly(concurrency: int) -> None:
+def test_a_constant_ratio_of_ten_has_an_exact_interval(concurrency: int) -> None:
     reference, cell = summary.summarize(lines(concurrency))
     assert (cell.times, cell.low, cell.high) == pytest.approx((10, 10, 10))
     assert (cell.rate, cell.p50_us, cell.p99_us, cell.cpu_us) == pytest.approx((1000, 7, 9, 3))

@@ -63,7 +63,7 @@ def test_a_round_that_is_retried_shows_why(capsys: pytest.CaptureFixture[str]) -
     progress = Progress(PLAN, [])
     progress.begin("round 1", PLAN.title(1))
     progress.done([window(2, 7.0)])
-    progress.again(["31% of the machine's CPU went to other processes"])
+    progress.retry(["31% of the machine's CPU went to other processes"])
     progress.done([window(2, 8.0, attempt=2)])
     progress.done([window(2, 8.0, number=2)])
     lines = capsys.readouterr().err.splitlines()[1:]
@@ -86,7 +86,7 @@ def test_the_time_left_is_a_guess_until_a_block_was_measured(
     assert left_s(capsys.readouterr().err) == 2 * 5.0 + 3 * GUESS
 
 
-def test_no_more_time_is_left_than_the_run_may_take(
+def test_the_remaining_time_is_within_the_budget(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module.time, "monotonic", lambda: 0.0)
@@ -101,7 +101,7 @@ def test_no_more_time_is_left_than_the_run_may_take(
     assert left_s(capsys.readouterr().err) == pytest.approx(left + 13.0, abs=1)
 
 
-def test_a_run_says_beforehand_how_long_it_takes() -> None:
+def test_a_run_prints_its_expected_duration_first() -> None:
     assert expected_s(PLAN, rounds=3) == 3 * 3 * GUESS
     assert expected_s(replace(PLAN, budget_s=10.0), rounds=3) == 10.0
     long_s = sum(case.seconds + AROUND for case in CASES)

@@ -1,4 +1,4 @@
-"""The promises: kept, broken or not clear by their intervals, and each of them is judged."""
+"""Promises pass, fail or stay unknown by their intervals, and each one is checked."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ CHAOS = {
 
 
 def slices(pool: str, times: list[float]) -> list[Line]:
-    """Give one slice a round, so many times as fast as the reference's 100 us."""
+    """Return one slice per round, faster than the 100 us of the reference by these factors."""
     cell = {"kind": "slice", "pool": pool, "size": "no-op", "concurrency": 1}
     return [{**cell, "round": n, "rate": x, "p50_us": 100 / x} for n, x in enumerate(times)]
 
@@ -53,7 +53,7 @@ def test_a_mixture_is_compared_round_by_round() -> None:
 @pytest.mark.parametrize(
     ("idempotent", "held", "passed"), [(True, 5, False), (False, 5, True), (False, 1, False)]
 )
-def test_chaos_may_cost_what_the_killed_workers_held_unless_it_is_retried(
+def test_chaos_may_lose_the_tasks_of_killed_workers_unless_they_are_retried(
     idempotent: bool, held: int, passed: bool
 ) -> None:
     chaos = {**CHAOS, "failed": 2, "held": held, "idempotent": idempotent}

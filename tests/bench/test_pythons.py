@@ -35,12 +35,12 @@ def test_a_free_threaded_build_is_named_with_its_gil(word: str, added: dict[str,
     assert (words[0], environment) == (sys.executable, added)
 
 
-def test_no_other_build_has_a_gil_to_switch() -> None:
+def test_the_gil_of_a_normal_build_cannot_be_switched() -> None:
     with pytest.raises(UsageError, match=r"the GIL of '3\.99t' cannot be switched"):
         interpreters.find("3.99t-nogil")
 
 
-def test_a_path_may_end_as_a_switch_does(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_path_may_end_like_a_gil_suffix(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PYTHONS", f"mine-gil={sys.executable}")
     assert (interpreters.find("mine-gil"), interpreters.environment("mine-gil")) == (
         sys.executable,
@@ -48,7 +48,7 @@ def test_a_path_may_end_as_a_switch_does(monkeypatch: pytest.MonkeyPatch) -> Non
     )
 
 
-def test_those_of_a_list_that_are_not_here_are_left_out(
+def test_missing_pythons_of_a_list_are_omitted(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
     assert interpreters.filter_installed(["3.99t", "3.98"]) == ["3.99t"]
@@ -62,7 +62,7 @@ def test_a_python_that_is_named_twice_is_measured_once() -> None:
 
 
 @pytest.mark.parametrize("path", ["/nope/python3", __file__, "/bin/false"])
-def test_a_name_for_no_python_stands_for_no_other(
+def test_a_broken_name_is_not_used_for_another_python(
     path: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     name = ".".join(map(str, sys.version_info[:2]))

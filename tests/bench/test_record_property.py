@@ -191,9 +191,9 @@ def test_what_a_crash_left_of_a_line_costs_that_line_alone_and_one_warning(
         file.write(rest)
     journal.append(tmp_path, after)
     assert journal.read(tmp_path) == [before, after]
-    said = capsys.readouterr().err
-    assert said.count("\n") == said.count("warning: ") == 1
-    assert f"{journal.FILE}:2 is no record" in said
+    warnings = capsys.readouterr().err
+    assert warnings.count("\n") == warnings.count("warning: ") == 1
+    assert f"{journal.FILE}:2 is no record" in warnings
 
 
 @examples(40)
@@ -207,9 +207,9 @@ def test_any_bytes_in_a_line_cost_no_other_line(
     mixed = line[:begin] + odd + line[begin + data.draw(st.integers(0, 9)) :]
     good = to_line(RECORD).encode()
     read = kept(tmp_path, b"\n".join([good, mixed, good, b""]))
-    said = capsys.readouterr().err
+    warnings = capsys.readouterr().err
     assert [read[0], read[-1]] == [RECORD, RECORD]
-    assert said.count("\n") == said.count("warning: ") == 3 - len(read)
+    assert warnings.count("\n") == warnings.count("warning: ") == 3 - len(read)
 
 
 def test_a_file_without_a_line_has_no_record_and_no_warning(

@@ -149,7 +149,7 @@ def test_a_flag_that_a_retry_raised_too_is_the_cases_own(
     assert [r for r in measured.rounds if r[2] == 2] == [(0, 1, 2)]
 
 
-def test_a_case_that_died_twice_is_left_out_and_a_block_without_a_pair_ends(
+def test_a_case_that_died_twice_is_omitted_and_a_block_without_a_pair_ends(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     block = (Block((0, 1, 2), ((0, 1),)),)
@@ -167,7 +167,7 @@ def test_a_case_that_died_twice_is_left_out_and_a_block_without_a_pair_ends(
     assert {number for _, number, _ in measured.rounds} == {1, 2}
 
 
-def test_no_round_is_begun_that_does_not_fit_into_the_time(
+def test_no_round_starts_that_does_not_fit_into_the_time(
     measured: Measured, tmp_path: Path
 ) -> None:
     guesses = [time_budget.GUESS * len(block.cases) for block in BLOCKS]
@@ -189,7 +189,7 @@ def test_a_retry_takes_no_time_from_the_rounds_that_are_due(
     assert flagged.now - 1000.0 <= 29.0
 
 
-def test_the_time_of_a_run_goes_on_when_it_is_resumed(measured: Measured, tmp_path: Path) -> None:
+def test_a_resumed_run_continues_with_its_time_budget(measured: Measured, tmp_path: Path) -> None:
     plan = replace(PLAN, budget_s=22.0)
     run(plan, tmp_path, steps=2)
     run(plan, tmp_path)
@@ -199,7 +199,7 @@ def test_the_time_of_a_run_goes_on_when_it_is_resumed(measured: Measured, tmp_pa
     assert len(measured.rounds) == count
 
 
-def test_long_runs_are_made_when_the_time_for_rounds_is_over(
+def test_long_runs_follow_when_the_time_for_rounds_is_over(
     measured: Measured, tmp_path: Path
 ) -> None:
     records = run(replace(LONG_RUNS, budget_s=0.0), tmp_path)
@@ -229,7 +229,7 @@ def test_a_full_disk_ends_the_run_and_keeps_whole_rounds(
     assert len(records) == 6
 
 
-def test_a_disk_that_takes_nothing_is_one_line(
+def test_a_full_disk_is_reported_in_one_line(
     measured: Measured, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     def fails(*_: object) -> int:

@@ -1,4 +1,4 @@
-"""A suite is judged by its newest run that is whole, and what was passed over is named."""
+"""A suite is evaluated by its newest complete run; newer incomplete runs are reported."""
 
 from __future__ import annotations
 

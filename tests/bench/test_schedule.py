@@ -71,12 +71,12 @@ def test_the_rounds_up_to_the_first_analysis_are_shuffled_and_those_of_a_block_i
     assert due(PLAN, []) == due(PLAN, [])
 
 
-def test_rounds_that_were_made_are_not_due_again() -> None:
+def test_finished_rounds_are_not_due() -> None:
     first, *rest = due(PLAN, [])
     assert {*due(PLAN, windows(PLAN, first, [], rate=14.0))} == {*rest}
 
 
-def test_a_block_ends_at_the_analysis_that_gives_every_ratio_a_verdict() -> None:
+def test_a_block_ends_at_the_analysis_at_which_every_ratio_has_a_verdict() -> None:
     twice = [2 * rate for rate in CALM]
     assert rounds(run(PLAN, by_rates({0: CALM, 1: twice, 2: CALM}))) == {0: 3, 1: 3}
     assert rounds(run(PLAN, by_rates({0: CALM, 1: WILD, 2: CALM}))) == {0: 7, 1: 3}
@@ -94,7 +94,7 @@ def test_without_quick_up_to_forty_rounds_are_analysed_at_four_counts() -> None:
     assert rounds(run(plan, by_rates({0: CALM, 1: WILD, 2: CALM}))) == {0: 40, 1: 5}
 
 
-def test_a_case_without_a_rate_in_two_rounds_is_not_tried_again() -> None:
+def test_a_case_without_a_rate_in_two_rounds_is_not_measured_again() -> None:
     def dies(place: int, number: int) -> dict[str, Any]:
         return {"problem": "it died"} if place == 1 else {"rate": CALM[number]}
 
@@ -126,7 +126,7 @@ def test_the_rates_of_a_block_that_lost_a_case_may_reach_their_target() -> None:
     assert rounds(found) == {0: 3}
 
 
-def test_a_case_that_works_again_is_not_given_up() -> None:
+def test_a_case_with_a_new_rate_is_measured_further() -> None:
     records: list[Record] = []
     for number, rate in enumerate((None, 14.0, None), start=1):
         records += windows(PLAN, Round(1, number), [], rate=rate)
@@ -206,7 +206,7 @@ def test_a_block_is_named_by_what_its_cases_share() -> None:
 @pytest.mark.parametrize("text", ["", "[]", '{"cases": [{}]}', '{"cases": [], "seed": 1}'])
 def test_what_is_no_plan_is_reported_in_one_line(tmp_path: Path, text: str) -> None:
     (tmp_path / plans.FILE).write_text(text)
-    with pytest.raises(StorageError, match="no plan of a run"):
+    with pytest.raises(StorageError, match="not a plan of a run"):
         plans.load(tmp_path)
 
 

@@ -1,4 +1,4 @@
-"""A kept connection that stalls is told from one that does not, by a real server of each kind."""
+"""A stalling kept connection is detected, with real servers that stall and that do not."""
 
 from __future__ import annotations
 
@@ -82,15 +82,15 @@ def test_head_and_body_in_two_writes_stall() -> None:
 
 
 @pytest.mark.parametrize("handler", [Handler, NoDelay])
-def test_one_write_and_no_delay_do_not(handler: type[Handler]) -> None:
+def test_one_write_or_nodelay_does_not_stall(handler: type[Handler]) -> None:
     record = probed(handler)
     assert record.baseline.kept_s is not None
     assert flags.trial_flags(record) == ()
 
 
-def test_a_server_that_keeps_no_connection_is_not_known() -> None:
+def test_the_stall_is_unknown_for_a_server_that_closes_connections() -> None:
     assert probed(Closing).baseline.kept_s is None
 
 
-def test_a_slow_request_is_not_asked() -> None:
+def test_a_slow_request_is_not_measured() -> None:
     assert stall.kept_s("http://127.0.0.1:9/", alone_s=1.0) is None

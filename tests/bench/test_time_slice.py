@@ -30,6 +30,6 @@ def test_a_thread_that_asks_keeps_its_nice_value() -> None:
     assert found == [(True, True), 0]
 
 
-def test_where_the_call_is_not_known_nothing_is_asked(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_without_a_known_system_call_nothing_is_requested(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(thread_scheduling, "NUMBERS", {})
     assert thread_scheduling.request_short_slice() is False

@@ -112,7 +112,7 @@ def test_headers_are_lines_of_lua() -> None:
         ({"X": "\u00fc"}, "header X: its value has other"),
         ({"Host": "x"}, "header Host: the load tool sets it"),
         ({"content-length": "1"}, "header content-length: the load tool sets it"),
-        ({"X": "1", "x": "2"}, "header x: given twice"),
+        ({"X": "1", "x": "2"}, "header x: set twice"),
     ],
 )
 def test_what_no_tool_can_send_is_refused(headers: dict[str, str], message: str) -> None:

@@ -46,14 +46,14 @@ def test_json_has_the_promised_fields() -> None:
     assert list(row) == [*first, "unit", "figure", "says", "run"]
 
 
-def test_fab_claims_judges_every_claim_and_keeps_them() -> None:
-    said = fab_here("claims:format=json")
-    found = json.loads(said.stdout)
-    assert said.returncode == 0, said.stderr
+def test_fab_claims_evaluates_every_claim_and_saves_the_verdicts() -> None:
+    completed = fab_here("claims:format=json")
+    found = json.loads(completed.stdout)
+    assert completed.returncode == 0, completed.stderr
     assert {row["suite"] for row in found} >= {"tornado", "fastapi_strawberry"}
     assert all(row["verdict"] and row["reason"] for row in found)
-    kept = (journal.RESULTS / "claims.rst").read_text()
-    assert all(row["claim"] in kept and row["says"] in kept for row in found)
+    saved = (journal.RESULTS / "claims.rst").read_text()
+    assert all(row["claim"] in saved and row["says"] in saved for row in found)
     assert {row["unit"] for row in found} == {"x", "x time", "x memory", " %", "/s"}
     assert {row["run"] for row in found} == {None}
 
@@ -67,31 +67,33 @@ def test_where_nothing_was_measured_yet_the_committed_example_is_named_once() ->
 
 
 def test_the_verdicts_on_one_suite_do_not_replace_those_on_all() -> None:
-    said = fab_here("claims:granian")
-    kept = journal.RESULTS / "claims.rst"
-    assert said.returncode == 0, said.stderr
-    assert said.stdout.endswith(f"claims and their sources: fab claims writes them to {kept}\n")
-    assert not kept.exists()
+    completed = fab_here("claims:granian")
+    saved = journal.RESULTS / "claims.rst"
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.endswith(
+        f"claims and their sources: fab claims writes them to {saved}\n"
+    )
+    assert not saved.exists()
 
 
-def test_an_example_is_judged_as_committed_by_its_own_suites_alone() -> None:
+def test_an_example_has_the_committed_verdicts_of_its_own_suites_alone() -> None:
     committed = ROOT / "results" / "example"
     own = shutil.copytree(committed, journal.RESULTS / "example")
     (own / "claims.rst").unlink()
-    said = fab_here("claims:run=example")
-    assert said.returncode == 0, said.stderr
+    completed = fab_here("claims:run=example")
+    assert completed.returncode == 0, completed.stderr
     assert (own / "claims.rst").read_text() == (committed / "claims.rst").read_text()
-    assert "granian" not in said.stdout
-    assert f"claims and their sources: {own / 'claims.rst'}" in said.stdout
+    assert "granian" not in completed.stdout
+    assert f"claims and their sources: {own / 'claims.rst'}" in completed.stdout
 
 
 @pytest.mark.parametrize("words", ["claims:run=none", "claims:granian,run=none"])
 def test_a_run_without_the_suite_is_one_line(words: str) -> None:
     (journal.RESULTS / "none").mkdir()
     (journal.RESULTS / "none" / journal.FILE).touch()
-    said = fab_here(words)
-    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
-    assert "none did not measure " in said.stderr
+    completed = fab_here(words)
+    assert (completed.returncode, completed.stderr.count("\n")) == (2, 1)
+    assert "none did not measure " in completed.stderr
 
 
 def test_a_page_has_each_claim_below_its_source_with_its_cases_and_reason() -> None:
@@ -126,15 +128,15 @@ def test_text_of_a_claim_is_no_markup(text: str) -> None:
 
 
 def test_a_suite_that_is_not_there_is_one_line() -> None:
-    said = fab_here("claims:tornad")
-    assert (said.returncode, said.stderr.count("\n")) == (2, 1)
+    completed = fab_here("claims:tornad")
+    assert (completed.returncode, completed.stderr.count("\n")) == (2, 1)
 
 
-def test_a_sentence_stands_with_who_said_it_where_and_how() -> None:
+def test_a_sentence_has_its_author_source_and_conditions() -> None:
     case = Case("loop", "sleep_sync")
     claim = Claim("four", "me", "here", "it is four", case, case, 4.0, conditions="4 workers")
-    said = sentences.rst([("a_suite", claim), ("a_suite", replace(claim, name="five"))])
-    assert said.splitlines()[3:] == [
+    text = sentences.rst([("a_suite", claim), ("a_suite", replace(claim, name="five"))])
+    assert text.splitlines()[3:] == [
         "* a_suite: me, here (4 workers)",
         "",
         "  * four: it is four",

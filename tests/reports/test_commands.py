@@ -14,12 +14,12 @@ from offload.reports import results_json
 from offload.suites import _module
 from tests.commands import fab_here
 from tests.records import changed
-from tests.reports.test_tables import AWAY, PROCESSES, RECORD, visits
+from tests.reports.test_tables import AWAY, PROCESSES, RECORD, windows
 
 jsonschema = pytest.importorskip("jsonschema")
 SCHEMA = json.loads(results_json.SCHEMA.read_text())
 STEADY = (10.0, 10.1, 9.9, 10.0, 10.0)
-RUN = [*visits(RECORD, *STEADY), *visits(PROCESSES, *(2 * rate for rate in STEADY))]
+RUN = [*windows(RECORD, *STEADY), *windows(PROCESSES, *(2 * rate for rate in STEADY))]
 
 
 @pytest.fixture
@@ -38,9 +38,9 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
 @pytest.mark.parametrize("words", ["quick", "run_all_load_tests", "run_suite:granian"])
 @pytest.mark.usefixtures("measured")
 def test_json_is_one_object_by_the_schema(words: str) -> None:
-    said = fab_here(f"{words}{',' if ':' in words else ':'}format=json")
-    assert (said.returncode, said.stderr) == (0, "")
-    found = json.loads(said.stdout)
+    completed = fab_here(f"{words}{',' if ':' in words else ':'}format=json")
+    assert (completed.returncode, completed.stderr) == (0, "")
+    found = json.loads(completed.stdout)
     jsonschema.validate(found, SCHEMA)
     assert [(effect["task"], effect["verdict"]) for effect in found["effects"]] == [
         ("xml", "faster")
@@ -49,9 +49,9 @@ def test_json_is_one_object_by_the_schema(words: str) -> None:
 
 @pytest.mark.usefixtures("measured")
 def test_json_of_all_suites_is_a_list_of_objects() -> None:
-    said = fab_here("run_suite:all,format=json")
-    assert said.returncode == 0, said.stderr
-    found = json.loads(said.stdout)
+    completed = fab_here("run_suite:all,format=json")
+    assert completed.returncode == 0, completed.stderr
+    found = json.loads(completed.stdout)
     names = [name for name in catalog.suites() if getattr(_module.load(name), "IN_ALL", True)]
     assert len(found) == len(names) >= 5
     for each in found:
@@ -76,15 +76,15 @@ def test_nothing_is_measured_if_an_option_does_not_suit_all_suites(
 def test_json_of_runs_without_figures_is_printed_before_the_error(measured: list[Record]) -> None:
     measured[:] = [AWAY]
     for words in ("run_suite:all", "run_suite:granian", "quick:"):
-        said = fab_here(f"{words},format=json".replace(":,", ":"))
-        assert (said.returncode, said.stderr.count("\n")) == (5, 1)
-        found = json.loads(said.stdout)
+        completed = fab_here(f"{words},format=json".replace(":,", ":"))
+        assert (completed.returncode, completed.stderr.count("\n")) == (5, 1)
+        found = json.loads(completed.stdout)
         for each in found if isinstance(found, list) else [found]:
             assert [row["rate"] for row in each["rows"]] == [None]
 
 
 def test_a_disturbed_run_prints_the_word_and_ends_with_0(measured: list[Record]) -> None:
     measured[:] = [changed(record, others_cpu=0.5) for record in RUN]
-    said = fab_here("quick")
-    assert said.returncode == 0
-    assert "disturbed: other processes used 50% of the machine's CPU" in said.stdout
+    completed = fab_here("quick")
+    assert completed.returncode == 0
+    assert "disturbed: other processes used 50% of the machine's CPU" in completed.stdout

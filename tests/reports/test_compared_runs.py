@@ -11,7 +11,7 @@ from offload.bench.records.record import Record
 from offload.reports import results_json
 from offload.reports.results_txt import tables
 from tests.records import changed
-from tests.reports.test_tables import RECORD, visits
+from tests.reports.test_tables import RECORD, windows
 
 ROUNDS = (10.0, 10.1, 9.9, 10.0, 10.0)
 SCHEMA = json.loads(results_json.SCHEMA.read_text())
@@ -23,8 +23,8 @@ def compared(server: str, ratio: float, suite: str = "compare") -> list[Record]:
     noise = (1.001, 0.999, 1.0, 1.001, 0.999)
     others = [rate * ratio * off for rate, off in zip(ROUNDS, noise, strict=True)]
     command = f"fab run_server:{server},xml"
-    one = visits(RECORD, *ROUNDS, suite=suite, place=0)
-    return one + visits(RECORD, *others, suite=suite, place=1, server=server, command=command)
+    one = windows(RECORD, *ROUNDS, suite=suite, place=0)
+    return one + windows(RECORD, *others, suite=suite, place=1, server=server, command=command)
 
 
 @pytest.mark.parametrize("suite", ["compare", "gil"])

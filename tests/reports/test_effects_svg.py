@@ -17,7 +17,7 @@ from offload.reports.gil.effects import Effect
 from offload.reports.rows import rows
 from tests import ROOT
 from tests.commands import fab_here
-from tests.reports.test_tables import PROCESSES, RECORD, visits
+from tests.reports.test_tables import PROCESSES, RECORD, windows
 
 SVG = "{http://www.w3.org/2000/svg}"
 EXAMPLES = sorted((ROOT / "results").glob("example*"))
@@ -63,11 +63,11 @@ def test_the_picture_scales_and_its_text_can_be_read() -> None:
 
 def test_dots_are_on_the_side_of_what_is_faster() -> None:
     found = effects.effects(
-        rows([*visits(RECORD, 10.0, 11.0, 10.0), *visits(PROCESSES, 19.0, 21.0, 20.0)])
+        rows([*windows(RECORD, 10.0, 11.0, 10.0), *windows(PROCESSES, 19.0, 21.0, 20.0)])
     )
     [faster] = dots(effects_svg.svg(found))
     swapped = effects.effects(
-        rows([*visits(RECORD, 19.0, 21.0, 20.0), *visits(PROCESSES, 10.0, 11.0, 10.0)])
+        rows([*windows(RECORD, 19.0, 21.0, 20.0), *windows(PROCESSES, 10.0, 11.0, 10.0)])
     )
     [slower] = dots(effects_svg.svg(swapped))
     assert float(faster.attrib["cx"]) > float(slower.attrib["cx"])
@@ -79,7 +79,7 @@ def test_a_ratio_without_an_interval_or_beyond_the_axis_is_drawn_within_it() -> 
     [one] = effects.effects(rows([RECORD, PROCESSES]))
     assert one.verdict.low is None
     extreme = Verdict(paired_test.FASTER, 5000.0, 4000.0, 6000.0, 5, None, None)
-    far = Effect(one.threads, one.processes, type(one.compared)(extreme), None)
+    far = Effect(one.threads, one.processes, type(one.comparison)(extreme), None)
     picture = effects_svg.svg([one, far])
     assert len(dots(picture)) == 2
     places = [float(dot.attrib["cx"]) for dot in dots(picture)]

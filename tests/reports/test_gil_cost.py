@@ -1,4 +1,4 @@
-"""What follows from the GIL's figures is said by the rules of docs/gil.rst, and no more."""
+"""The GIL advice follows the rules of docs/gil.rst, and contains nothing else."""
 
 from __future__ import annotations
 
@@ -55,14 +55,14 @@ UNRESOLVED = Verdict(paired_test.UNRESOLVED, 1.1, 0.8, 1.4, 10, 30, 0.3)
 
 def cost(
     switches: float = 3.0,
-    said: Verdict = CLEAR,
+    verdict: Verdict = CLEAR,
     **changes: Any,
 ) -> GilCost:
     record = changed(RECORD, **changes)
     pair = ComparedCases(
         Case("threads", "noop_sync"),
         Case("processes", "noop_sync"),
-        Comparison(said),
+        Comparison(verdict),
         (None, None),
         (record,),
         Path("compare"),
@@ -73,9 +73,9 @@ def cost(
 
 
 def test_json_has_the_promised_figures() -> None:
-    said = json.loads(gil_cost.as_json(cost()))
+    values = json.loads(gil_cost.as_json(cost()))
     expected = (0.95, 0.99, 0.75, 1.0, 1.0, 4.0, 0.75, 0.5, 0.8, 0.75, 30.0)
-    assert [said[key] for key in KEYS.split()] == pytest.approx(expected)
+    assert [values[key] for key in KEYS.split()] == pytest.approx(expected)
 
 
 @pytest.mark.parametrize(
@@ -90,8 +90,8 @@ def test_json_has_the_promised_figures() -> None:
         ({"task_cpu_s": 2.1}, "several may be slower than one"),
     ],
 )
-def test_what_follows_is_said(changes: dict[str, Any], words: str) -> None:
-    assert words in gil_cost.text(cost(said=UNRESOLVED, **changes))
+def test_the_advice_follows_from_the_figures(changes: dict[str, Any], words: str) -> None:
+    assert words in gil_cost.text(cost(verdict=UNRESOLVED, **changes))
 
 
 @pytest.mark.parametrize(
@@ -106,7 +106,7 @@ def test_what_follows_is_said(changes: dict[str, Any], words: str) -> None:
 def test_pairs_that_are_resolved_decide_and_not_h(
     word: str, hold: float | None, expected: str
 ) -> None:
-    found = cost(said=replace(UNRESOLVED, outcome=word, ratio=1.4), gil_hold=hold)
+    found = cost(verdict=replace(UNRESOLVED, outcome=word, ratio=1.4), gil_hold=hold)
     assert next(advice.sentences(found)).startswith(expected)
 
 
@@ -131,18 +131,18 @@ def test_one_worker_is_no_workers() -> None:
         (30.0, None, "event loop waiting: move"),
     ],
 )
-def test_a_long_hold_is_no_better_than_a_late_loop(
+def test_a_long_hold_has_the_same_advice_as_a_late_loop(
     lag_ms: float, hold_s: float | None, words: str
 ) -> None:
-    found = cost(said=UNRESOLVED, loop_lag_p99_ms=lag_ms, gil_hold_p75_s=hold_s)
+    found = cost(verdict=UNRESOLVED, loop_lag_p99_ms=lag_ms, gil_hold_p75_s=hold_s)
     assert words in gil_cost.text(found)
 
 
 @pytest.mark.parametrize("alone", [{"slots": 1}, {"gil_utilisation": 0.5}])
-def test_a_hold_that_nobody_asked_to_end_is_no_call_into_c(alone: dict[str, Any]) -> None:
-    found = cost(said=UNRESOLVED, loop_lag_p99_ms=6.0, gil_hold_p75_s=0.015, **alone)
+def test_a_hold_that_no_thread_requested_to_end_is_no_call_into_c(alone: dict[str, Any]) -> None:
+    found = cost(verdict=UNRESOLVED, loop_lag_p99_ms=6.0, gil_hold_p75_s=0.015, **alone)
     assert "waiting" not in " ".join(advice.sentences(found))
-    found = cost(said=UNRESOLVED, loop_lag_p99_ms=6.0, gil_hold_p75_s=0.025, **alone)
+    found = cost(verdict=UNRESOLVED, loop_lag_p99_ms=6.0, gil_hold_p75_s=0.025, **alone)
     assert "do not release the GIL" in " ".join(advice.sentences(found))
 
 
@@ -168,9 +168,13 @@ def test_a_hold_that_nobody_asked_to_end_is_no_call_into_c(alone: dict[str, Any]
     ],
 )
 def test_threads_are_not_advised_where_they_keep_the_loop_waiting(word: str, expected: str) -> None:
-    found = cost(said=replace(UNRESOLVED, outcome=word), gil_hold=0.05)
-    said = " ".join(advice.sentences(found))
-    assert (expected in said, "use threads" in said, said.count("move")) == (True, False, 1)
+    found = cost(verdict=replace(UNRESOLVED, outcome=word), gil_hold=0.05)
+    sentences = " ".join(advice.sentences(found))
+    assert (expected in sentences, "use threads" in sentences, sentences.count("move")) == (
+        True,
+        False,
+        1,
+    )
 
 
 @pytest.mark.parametrize(
@@ -188,16 +192,18 @@ def test_threads_are_not_advised_where_they_keep_the_loop_waiting(word: str, exp
 def test_a_small_loss_of_a_task_that_hardly_holds_the_gil_is_not_its_cost(
     ratio: float, hold: float, expected: str
 ) -> None:
-    said = Verdict(paired_test.FASTER, ratio, 1.01, 1.3, 10, 0, 0.01)
-    assert next(advice.sentences(cost(said=said, gil_hold=hold))).startswith(expected)
+    verdict = Verdict(paired_test.FASTER, ratio, 1.01, 1.3, 10, 0, 0.01)
+    assert next(advice.sentences(cost(verdict=verdict, gil_hold=hold))).startswith(expected)
 
 
 @pytest.mark.parametrize("hold_s", [0.001, None])
 def test_a_loop_that_is_late_but_not_by_the_gil_is_no_reason_to_leave(hold_s: float | None) -> None:
     free = {"gil_hold": 0.01, "gil_utilisation": 0.1, "gil_hold_p75_s": hold_s}
-    said = [*advice.sentences(cost(said=UNRESOLVED, **free))]
-    assert said[0].endswith("threads are as fast as processes: use threads.")
-    assert said[1:] == ["The event loop was delayed, probably by a lack of CPU, not by the GIL."]
+    sentences = [*advice.sentences(cost(verdict=UNRESOLVED, **free))]
+    assert sentences[0].endswith("threads are as fast as processes: use threads.")
+    assert sentences[1:] == [
+        "The event loop was delayed, probably by a lack of CPU, not by the GIL."
+    ]
 
 
 FREE_THREADED = {"python": "3.13.5", "free_threaded_build": True, "gil_enabled": False}
@@ -208,7 +214,7 @@ HAS_NONE = (
 
 
 @pytest.mark.parametrize(
-    ("said", "rho", "more"),
+    ("verdict", "rho", "more"),
     [
         (UNRESOLVED, 0.0, []),
         (UNRESOLVED, None, []),
@@ -219,38 +225,38 @@ HAS_NONE = (
         ),
     ],
 )
-def test_a_python_without_a_gil_says_nothing_of_the_task(
-    said: Verdict, rho: float | None, more: list[str]
+def test_a_python_without_a_gil_has_no_advice_on_the_task(
+    verdict: Verdict, rho: float | None, more: list[str]
 ) -> None:
     free = {"gil_hold": rho, "gil_utilisation": rho, "gil_hold_p75_s": None}
-    found = cost(said=said, interpreter=FREE_THREADED, **free)
+    found = cost(verdict=verdict, interpreter=FREE_THREADED, **free)
     assert [*advice.sentences(found)][: 1 + len(more)] == [HAS_NONE, *more]
     assert "use threads" not in gil_cost.text(found)
     assert "move" not in gil_cost.text(found)
 
 
-def test_what_does_not_follow_is_not_said() -> None:
-    [said] = advice.sentences(cost(said=UNRESOLVED, gil_hold=0.0, loop_lag_p99_ms=1.0))
-    assert said.endswith("use threads.")
+def test_advice_that_does_not_follow_is_omitted() -> None:
+    [sentence] = advice.sentences(cost(verdict=UNRESOLVED, gil_hold=0.0, loop_lag_p99_ms=1.0))
+    assert sentence.endswith("use threads.")
 
 
-def test_nothing_follows_from_a_measurement_that_was_disturbed() -> None:
-    found = cost(said=replace(CLEAR, outcome=paired_test.DISTURBED))
+def test_a_disturbed_measurement_has_no_advice() -> None:
+    found = cost(verdict=replace(CLEAR, outcome=paired_test.DISTURBED))
     flag = Flag("disturbed", "other processes used 50% of the CPU", "end the other processes")
-    compared = replace(found.compared, found=replace(found.compared.found, disturbed=flag))
-    assert [*advice.sentences(replace(found, compared=compared))] == [f"No verdict: {flag}."]
+    cases = replace(found.cases, comparison=replace(found.cases.comparison, disturbed=flag))
+    assert [*advice.sentences(replace(found, cases=cases))] == [f"No verdict: {flag}."]
 
 
-def test_an_import_that_turned_the_gil_on_is_said() -> None:
+def test_an_import_that_turned_the_gil_on_is_reported() -> None:
     facts = {"python": "3.13.5", "free_threaded_build": True, "gil_enabled": True}
     text = gil_cost.text(cost(interpreter={**facts, "gil_enabled_by": "lxml.etree"}))
     assert text.startswith("xml, 4 workers, Python 3.13.5t: importing lxml.etree turned the GIL on")
 
 
-def test_flags_of_the_visit_and_of_the_pairs_are_said_once_with_how_many_have_them() -> None:
+def test_flags_are_reported_once_with_the_number_of_records() -> None:
     found = cost(flags=("others: 31% of the CPU: end them",))
     quiet = changed(RECORD, flags=())
-    found = replace(found, compared=replace(found.compared, records=(found.window, quiet)))
+    found = replace(found, cases=replace(found.cases, records=(found.window, quiet)))
     expected = "others: 31% of the CPU: end them (1 of 2 records)"
     assert gil_cost.text(found).splitlines()[-2] == expected
     assert json.loads(gil_cost.as_json(found))["flags"] == [expected]

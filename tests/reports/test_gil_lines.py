@@ -12,18 +12,18 @@ from offload.reports.gil import effects as gil
 from offload.reports.results_txt import TERMINAL, WIDE, results_txt, row, shortened, tables
 from offload.reports.rows import rows
 from tests.records import changed
-from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, visits
+from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, windows
 
 ROUNDS = (10.0, 10.1, 9.9, 10.0, 10.0)
 FREE = {"python": "3.13.0", "free_threaded_build": True, "gil_enabled": False}
 
 
 def measured(ratio: float, **changes: object) -> list[Record]:
-    """Give visits in threads, and in processes at a ratio of their rates."""
+    """Return windows in threads, and in processes at a ratio of their rates."""
     both = changed(RECORD, **changes), changed(PROCESSES, **changes)
     noise = (1.001, 0.999, 1.0, 1.001, 0.999)
     others = [rate * ratio * off for rate, off in zip(ROUNDS, noise, strict=True)]
-    return [*visits(both[0], *ROUNDS), *visits(both[1], *others)]
+    return [*windows(both[0], *ROUNDS), *windows(both[1], *others)]
 
 
 @pytest.mark.parametrize(
@@ -34,7 +34,7 @@ def measured(ratio: float, **changes: object) -> list[Record]:
         (0.6, "Threads are 1.7x as fast: a hop to a process costs more than the GIL"),
     ],
 )
-def test_a_reading_is_that_of_its_verdict(ratio: float, reading: str) -> None:
+def test_the_reading_follows_from_the_verdict(ratio: float, reading: str) -> None:
     [effect] = effects(*measured(ratio))
     assert effect.reading == reading
 
@@ -51,7 +51,7 @@ def test_a_line_has_rates_ratio_cost_and_what_the_pool_allows() -> None:
     assert [cell.strip() for cell in unknown.split("  ") if cell.strip()][1] == "-"
 
 
-def test_the_largest_ratio_stands_first() -> None:
+def test_the_largest_ratio_is_first() -> None:
     other = measured(1.9, task="json", command="fab run_server:3,json")
     other = [changed(r, command=f"{r.case.server} json") for r in other]
     assert [effect.threads.first.case.task for effect in effects(*measured(1.2), *other)] == [
@@ -67,7 +67,7 @@ def test_one_run_each_has_a_ratio_and_no_interval() -> None:
     assert effect.verdict.pairs == 0
 
 
-def test_pythons_stand_in_the_order_of_their_numbers() -> None:
+def test_pythons_are_in_the_order_of_their_versions() -> None:
     def made(version: str, rate: float) -> Record:
         facts = {"python": version}
         return changed(RECORD, id=version, python=version, interpreter=facts, rate=rate)
@@ -126,7 +126,7 @@ def test_a_python_is_named_with_its_gil(
     assert found == (name, loaded, who)
 
 
-def test_places_that_are_not_known_fit_everywhere_and_others_never_mix() -> None:
+def test_unknown_provenance_matches_all_and_different_ones_never_mix() -> None:
     def divided(*found: provenance.Provenance) -> list[list[provenance.Provenance]]:
         return provenance.group_by_provenance(found, lambda one: one)
 
@@ -166,7 +166,7 @@ def test_results_are_kept_with_their_run_and_as_the_newest() -> None:
         assert path.read_text() == results_txt([RECORD])
 
 
-def test_one_load_test_is_its_row_its_times_and_its_doubts() -> None:
+def test_one_load_test_has_its_row_its_times_and_its_warnings() -> None:
     flagged = changed(RECORD, kind=TEST, flags=("others: 20%: end them",))
     head, _, line, load, _, outcome, _, note = row(flagged).splitlines()
     assert head.split()[:2] == ["Server,task", "Users"]

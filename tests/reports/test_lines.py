@@ -21,7 +21,7 @@ from offload.reports.claims import capacity_checks, verdicts
 from offload.reports.rows import Row, rows
 from offload.suites import Case
 from tests.records import changed, record_of
-from tests.reports.test_tables import AWAY, RECORD, visits
+from tests.reports.test_tables import AWAY, RECORD, windows
 
 FULL = changed(
     RECORD,
@@ -40,24 +40,24 @@ def cells(line: str) -> list[str]:
 
 
 def compared_by(*rates: tuple[float, float], **changes: Any) -> ComparedCases:
-    made = [changed(RECORD, kind=WINDOW, rate=rate, **changes) for both in rates for rate in both]
+    own = [changed(RECORD, kind=WINDOW, rate=rate, **changes) for both in rates for rate in both]
     cases = Case("threads", "noop_sync"), Case("processes", "noop_sync")
     found = Comparison(paired_test.compare(rates))
     means = [geometric_mean(own) for own in zip(*rates, strict=True)] or [None, None]
-    return ComparedCases(*cases, found, (means[0], means[1]), tuple(made), Path("/a"))
+    return ComparedCases(*cases, found, (means[0], means[1]), tuple(own), Path("/a"))
 
 
 def swept(*points: tuple[int, float]) -> sweep.Sweep:
-    made = [
+    own = [
         changed(RECORD, id=str(workers), kind=WINDOW, round=n, workers=workers, rate=rate * spread)
         for workers, rate in points
         for n, spread in enumerate((0.999, 1.001))
     ]
-    return sweep.fit(made, "workers")
+    return sweep.fit(own, "workers")
 
 
 def test_a_row_of_the_summary_has_each_figure_in_its_column() -> None:
-    found = rows([FULL, *visits(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)])
+    found = rows([FULL, *windows(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)])
     head, _, line = summary.table(found).splitlines()
     assert cells(head) == [*summary.DEFINITIONS]
     assert cells(line) == ["threads,xml", "25", "20.01 +-0.1 %", "2.50 s", "40.2 MiB", "46 %"]
@@ -112,7 +112,7 @@ def test_a_rate_has_four_digits(rate: float, shown: str) -> None:
 def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> None:
     long = changed(FULL, upstream={"kind": "nginx"})
     measured, pools, load, *rest = summary.conditions(
-        rows([long, *visits(long, 20.0)])
+        rows([long, *windows(long, 20.0)])
     ).splitlines()
     assert measured == "Measured 2026-01-01 00:00 UTC on a CPU, 4 cores, k, Python 3.11.7."
     assert load == "Load: builtin 4.0.7, siege 4.0.7; one connection per request."
@@ -128,7 +128,7 @@ def test_the_conditions_name_machine_tools_connections_pools_and_upstream() -> N
     )
 
 
-def test_a_load_by_hand_names_what_it_had_of_its_own() -> None:
+def test_a_manual_load_test_shows_its_load_settings() -> None:
     by_hand = changed(RECORD, kind=TEST, asked_rate=12.5, think_s=0.5, keep_alive=True)
     line, load = summary.table(rows([by_hand])).splitlines()[2:]
     assert (line.split()[0], load) == (
@@ -151,24 +151,24 @@ def test_percentiles_are_named_only_when_all_are_known() -> None:
     assert summary.percentiles(changed(RECORD, response_max_s=2.0)) == ""
 
 
-def test_availability_is_of_the_long_run_or_counted_over_the_visits() -> None:
-    made = visits(changed(RECORD, availability=None), 10.0, 10.0, completed=30)
-    failed = [changed(visit, failed={"timeout": 10, "unfinished": 99}) for visit in made]
+def test_availability_is_of_the_long_run_or_counted_over_the_windows() -> None:
+    own = windows(changed(RECORD, availability=None), 10.0, 10.0, completed=30)
+    failed = [changed(window, failed={"timeout": 10, "unfinished": 99}) for window in own]
     assert rows(failed)[0].availability == 0.75
     assert rows([RECORD, *failed])[0].availability == 0.99
-    lost = [changed(visit, completed=0) for visit in failed]
+    lost = [changed(window, completed=0) for window in failed]
     assert rows(lost)[0].availability == 0.0
-    assert rows([changed(visit, failed={}) for visit in lost])[0].availability is None
+    assert rows([changed(window, failed={}) for window in lost])[0].availability is None
 
 
 def test_a_row_is_named_by_its_newest_record_with_figures() -> None:
-    old, new = visits(RECORD, 10.0, 10.0)
+    old, new = windows(RECORD, 10.0, 10.0)
     newest = changed(new, round=3, seed=3, problem="it did not start", rate=None)
     assert rows([old, changed(new, seed=2), newest])[0].first.trial.seed == 2
 
 
-def test_a_mean_of_visits_is_weighted_by_their_answers() -> None:
-    one, other = visits(RECORD, 10.0, 10.0)
+def test_a_mean_of_windows_is_weighted_by_their_responses() -> None:
+    one, other = windows(RECORD, 10.0, 10.0)
     pair = [
         changed(one, response_mean_s=1.0, completed=300),
         changed(other, response_mean_s=2.0, completed=100),
@@ -178,7 +178,7 @@ def test_a_mean_of_visits_is_weighted_by_their_answers() -> None:
 
 
 def test_json_has_each_figure_under_its_name() -> None:
-    [found] = json.loads(json_rows.as_json([FULL, *visits(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)]))
+    [found] = json.loads(json_rows.as_json([FULL, *windows(FULL, 20.0, 20.01, 20.02, 20.01, 20.0)]))
     assert found.pop("rate") == pytest.approx(20.008)
     assert (found.pop("rate_low"), found.pop("rate_high")) == pytest.approx(
         (19.9936, 20.0224), abs=1e-4
@@ -194,11 +194,11 @@ def test_json_has_each_figure_under_its_name() -> None:
         **{"listen_overflows": 24, "loop_lag_p99_ms": 1.26, "gil_hold": 0.456},
         **{"ceiling": 20.0, "ceiling_kind": "pool", "problem": None},
     }
-    [visited] = json.loads(json_rows.as_json(visits(FULL, 20.0)))
-    assert (visited["published_tool"], visited["published_rate"]) == (None, None)
+    [unpublished] = json.loads(json_rows.as_json(windows(FULL, 20.0)))
+    assert (unpublished["published_tool"], unpublished["published_rate"]) == (None, None)
 
 
-def test_a_comparison_says_word_ratio_rates_and_records() -> None:
+def test_a_comparison_prints_verdict_ratio_rates_and_records() -> None:
     found = compared_by((10.0, 12.0), (10.2, 12.0), (9.9, 11.9))
     assert comparison.text(found).splitlines() == [
         "faster: 4/noop_sync is faster than 3/noop_sync",
@@ -207,11 +207,11 @@ def test_a_comparison_says_word_ratio_rates_and_records() -> None:
         "4/noop_sync: 11.97/s",
         "records: /a",
     ]
-    said = json.loads(comparison.as_json(found))
-    assert said.pop("rates") == pytest.approx([10.0326, 11.9666], abs=1e-4)
-    ratios = said.pop("ratio"), said.pop("ratio_low"), said.pop("ratio_high")
+    values = json.loads(comparison.as_json(found))
+    assert values.pop("rates") == pytest.approx([10.0326, 11.9666], abs=1e-4)
+    ratios = values.pop("ratio"), values.pop("ratio_low"), values.pop("ratio_high")
     assert ratios == pytest.approx((1.1928, 1.1341, 1.2545), abs=1e-4)
-    assert said == {
+    assert values == {
         **{"one": "3/noop_sync", "other": "4/noop_sync", "verdict": "faster", "pairs": 3},
         **{"more_pairs": 0, "flags": [], "records": "/a", "at_least": False, "disturbed": None},
     }
@@ -219,7 +219,7 @@ def test_a_comparison_says_word_ratio_rates_and_records() -> None:
 
 def test_the_ratio_of_a_slower_case_is_at_most_what_the_load_tool_let_the_faster_one_do() -> None:
     for pairs, words in (((10.0, 20.0), "ratio at least 2"), ((20.0, 10.0), "ratio at most 0.5")):
-        found = replace(compared_by(pairs, pairs, pairs).found, at_least=True)
+        found = replace(compared_by(pairs, pairs, pairs).comparison, at_least=True)
         _, ratio, *_ = comparison.lines(("a", "b"), found, pairs)
         assert ratio.startswith(words)
 
@@ -232,9 +232,9 @@ def test_a_comparison_without_pairs_has_no_ratio_and_no_rates() -> None:
     ]
 
 
-def test_a_comparison_that_is_open_says_how_many_pairs_would_settle_it() -> None:
+def test_an_unresolved_comparison_reports_how_many_rounds_are_needed() -> None:
     found = compared_by((10.0, 10.2), (10.2, 10.0), (10.0, 10.6), flags=("others: 9%", "x: y"))
-    more = found.found.verdict.more_pairs
+    more = found.comparison.verdict.more_pairs
     assert more
     lines = comparison.text(found).splitlines()
     assert lines[4:] == [
@@ -245,7 +245,7 @@ def test_a_comparison_that_is_open_says_how_many_pairs_would_settle_it() -> None
     ]
 
 
-def test_of_several_flags_of_a_kind_the_newest_is_said_with_its_number() -> None:
+def test_of_several_flags_of_a_kind_the_newest_is_reported_with_their_number() -> None:
     flagged = [changed(RECORD, flags=flags) for flags in (("a: 1",), (), ("a: 2", "b: 3"))]
     assert warnings.count_flags(flagged, "runs") == ["a: 2 (2 of 3 runs)", "b: 3 (1 of 3 runs)"]
 
@@ -255,10 +255,10 @@ def test_a_rate_is_above_its_ceiling_beyond_2_percent(rate: float, is_above: boo
     [row] = rows([changed(RECORD, rate=rate)])
     assert row.ceiling is not None
     assert row.ceiling.rate == pytest.approx(40.0)
-    said = [doubt for doubt in warnings.row_warnings(row) if doubt.startswith("ceiling: ")]
+    found = [warning for warning in warnings.row_warnings(row) if warning.startswith("ceiling: ")]
     fix = "check the task, and the workers that its server reports"
     words = f"ceiling: the rate is above its pool ceiling of 40.00/s: {fix}"
-    assert said == [words] * is_above
+    assert found == [words] * is_above
 
 
 def test_a_ceiling_is_of_slots_by_their_own_time_and_of_workers_by_the_time_alone() -> None:
@@ -271,13 +271,13 @@ def test_a_ceiling_is_of_slots_by_their_own_time_and_of_workers_by_the_time_alon
     ]
 
 
-def test_a_visit_far_from_the_others_is_named_with_its_round() -> None:
-    [row] = rows(visits(RECORD, 10.0, 10.0, 7.0, 10.01, 9.99))
-    outliers = [doubt for doubt in warnings.row_warnings(row) if doubt.startswith("outlier")]
-    assert outliers == ["outlier: round 3 gave 7.00/s, far from the others"]
+def test_an_outlier_is_reported_with_its_round() -> None:
+    [row] = rows(windows(RECORD, 10.0, 10.0, 7.0, 10.01, 9.99))
+    outliers = [warning for warning in warnings.row_warnings(row) if warning.startswith("outlier")]
+    assert outliers == ["outlier: round 3 has 7.00/s, far from the others"]
 
 
-def test_a_knee_says_where_more_brings_nothing() -> None:
+def test_a_knee_reports_where_more_workers_stop_helping() -> None:
     text = scaling_table.text(swept(*((n, min(n / 0.05, 160)) for n in WORKERS))).splitlines()
     assert cells(text[0]) == ["workers", "Rate", "Interval", "knee"]
     assert cells(text[5]) == ["8", "160.00/s", "+-3.6%", "160.00/s"]
@@ -286,7 +286,7 @@ def test_a_knee_says_where_more_brings_nothing() -> None:
     assert line.endswith("\nknee: none within the measured workers; largest residual 0.0%")
 
 
-def test_a_usl_says_contention_coherency_and_peak() -> None:
+def test_a_usl_reports_contention_coherency_and_peak() -> None:
     def rate(n: int, kappa: float) -> float:
         return 120 * n / (1 + 0.04 * (n - 1) + kappa * n * (n - 1))
 
@@ -296,12 +296,12 @@ def test_a_usl_says_contention_coherency_and_peak() -> None:
     )
     flat = scaling_table.text(swept(*((n, rate(n, 0.0001)) for n in WORKERS))).splitlines()[-1]
     assert "coherency 0.000100, no peak within the measured workers" in flat
-    said = json.loads(scaling_table.as_json(curve))
-    assert (said["over"], said["model"], said["refused"]) == ("workers", "usl", None)
-    assert (said["peak"], said["residual"]) == pytest.approx((17.889, 0), abs=1e-3)
-    assert [point["workers"] for point in said["points"]] == list(WORKERS)
-    assert said["points"][0]["rate"] == pytest.approx(120, abs=1e-3)
-    assert said["points"][0]["rate_low"] < 120 < said["points"][0]["rate_high"]
+    values = json.loads(scaling_table.as_json(curve))
+    assert (values["over"], values["model"], values["refused"]) == ("workers", "usl", None)
+    assert (values["peak"], values["residual"]) == pytest.approx((17.889, 0), abs=1e-3)
+    assert [point["workers"] for point in values["points"]] == list(WORKERS)
+    assert values["points"][0]["rate"] == pytest.approx(120, abs=1e-3)
+    assert values["points"][0]["rate_low"] < 120 < values["points"][0]["rate_high"]
 
 
 def test_too_few_points_have_no_model_and_say_so() -> None:
@@ -315,8 +315,8 @@ def test_too_few_points_have_no_model_and_say_so() -> None:
     assert cells(scaling_table.text(few).splitlines()[2]) == ["1", "10.00/s", "+-3.6%", "-"]
     reason = "4 different N: a model needs 6 or more"
     assert scaling_table.text(few).splitlines()[-1] == f"no model: {reason}"
-    said = json.loads(scaling_table.as_json(few))
-    assert (said["model"], said["peak"], said["refused"]) == (None, None, reason)
+    values = json.loads(scaling_table.as_json(few))
+    assert (values["model"], values["peak"], values["refused"]) == (None, None, reason)
 
 
 def test_the_table_of_ceilings_has_its_title_and_keeps_figures_as_they_are() -> None:

@@ -1,4 +1,4 @@
-"""What many rows have in common is said once under their table, with how often it was so."""
+"""What many rows have in common is reported once below their table, with its number."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from offload.reports import notes, summary, text_table, variables
 from offload.reports.results_txt import tables
 from offload.reports.rows import rows
 from tests.records import changed
-from tests.reports.test_tables import PROCESSES, RECORD, effects, visits
+from tests.reports.test_tables import PROCESSES, RECORD, effects, windows
 
 STEADY = (10.0, 10.1, 9.9, 10.0, 10.0)
 FASTER = tuple(2 * rate for rate in STEADY)
@@ -26,11 +26,11 @@ def noted(*records: Record) -> list[str]:
 def with_speed(python: list[float], memory: list[float]) -> list[Record]:
     return [
         changed(record, python_s=one, memory_s=other)
-        for record, one, other in zip(visits(RECORD, *python), python, memory, strict=True)
+        for record, one, other in zip(windows(RECORD, *python), python, memory, strict=True)
     ]
 
 
-def test_the_machines_speed_is_said_once_by_its_p90_over_p10() -> None:
+def test_the_machines_speed_is_reported_once_by_its_p90_over_p10() -> None:
     times = [0.030 + 0.0001 * n for n in range(101)]
     assert notes.speed_moved(with_speed(times, [0.03] * 101)) == pytest.approx(0.039 / 0.031 - 1)
     [own] = [note for note in noted(*with_speed(times, [0.03] * 101)) if "speed" in note]
@@ -43,15 +43,17 @@ def test_one_slow_moment_among_many_does_not_move_the_machines_speed() -> None:
 
 def test_the_speed_of_the_machine_is_unknown_by_few_windows_or_without_its_times() -> None:
     assert notes.speed_moved(with_speed([0.03] * 4, [0.03] * 4)) is None
-    assert notes.speed_moved(visits(RECORD, *STEADY)) is None
-    assert not [note for note in noted(*visits(RECORD, *STEADY)) if "speed" in note]
+    assert notes.speed_moved(windows(RECORD, *STEADY)) is None
+    assert not [note for note in noted(*windows(RECORD, *STEADY)) if "speed" in note]
 
 
 def test_other_processes_are_noted_once_with_the_most_they_used() -> None:
     own = [
         changed(record, others_cpu=share)
         for server in (RECORD, PROCESSES)
-        for record, share in zip(visits(server, *STEADY), (0.02, 0.12, 0.18, 0.1, 0.0), strict=True)
+        for record, share in zip(
+            windows(server, *STEADY), (0.02, 0.12, 0.18, 0.1, 0.0), strict=True
+        )
     ]
     assert noted(*own) == ["other processes used up to 18 % of the CPU in 4 of 10 windows"]
     text = tables(own)
@@ -61,23 +63,23 @@ def test_other_processes_are_noted_once_with_the_most_they_used() -> None:
 
 def test_flags_of_one_kind_are_one_note() -> None:
     flagged = [
-        changed(record, flags=("uneven: 9, 1 connections: take more users",))
+        changed(record, flags=("uneven: 9, 1 connections: use more users",))
         for server in (RECORD, PROCESSES)
-        for record in visits(server, *STEADY)
+        for record in windows(server, *STEADY)
     ]
     assert noted(*flagged) == [
-        "uneven: 9, 1 connections: take more users (10 loads of threads,xml and processes,xml)"
+        "uneven: 9, 1 connections: use more users (10 loads of threads,xml and processes,xml)"
     ]
 
 
 def test_rows_with_too_few_rounds_are_named_with_the_remedy() -> None:
-    assert noted(*visits(RECORD, 10.0, 10.0)) == [
+    assert noted(*windows(RECORD, 10.0, 10.0)) == [
         "fewer rounds than an analysis needs: threads,xml: fab resume continues the run"
     ]
 
 
-def test_a_disturbed_effect_has_no_verdict_and_its_remedy_is_said_once() -> None:
-    pair = [*visits(RECORD, *STEADY), *visits(PROCESSES, *FASTER)]
+def test_a_disturbed_effect_has_no_verdict_and_its_remedy_is_reported_once() -> None:
+    pair = [*windows(RECORD, *STEADY), *windows(PROCESSES, *FASTER)]
     disturbed = [changed(record, others_cpu=0.45) for record in pair]
     [effect] = effects(*disturbed)
     assert effect.reading == "disturbed: other processes used 45% of the machine's CPU"
@@ -88,10 +90,10 @@ def test_a_disturbed_effect_has_no_verdict_and_its_remedy_is_said_once() -> None
 
 def test_a_client_bound_rate_is_a_lower_limit() -> None:
     bound = [
-        changed(record, flags=("client-bound: builtin used 90%: take h2load",))
-        for record in visits(PROCESSES, *FASTER)
+        changed(record, flags=("client-bound: builtin used 90%: use driver=h2load",))
+        for record in windows(PROCESSES, *FASTER)
     ]
-    [effect] = effects(*visits(RECORD, *STEADY), *bound)
+    [effect] = effects(*windows(RECORD, *STEADY), *bound)
     assert effect.reading == "Processes are at least 2.0x as fast"
 
 
@@ -153,7 +155,7 @@ def test_every_task_says_what_it_does_in_a_few_words() -> None:
 
 def test_a_long_name_of_a_users_own_task_fits() -> None:
     task = f"/home/{'folder/' * 20}shop.py:quote"
-    own = [*visits(RECORD, *STEADY), *visits(PROCESSES, *FASTER)]
+    own = [*windows(RECORD, *STEADY), *windows(PROCESSES, *FASTER)]
     mine = [changed(r, task=task, command=f"fab run_server:{r.case.server},{task}") for r in own]
     for style in ("simple", "rst"):
         lines = tables(mine, style).splitlines()
@@ -161,6 +163,6 @@ def test_a_long_name_of_a_users_own_task_fits() -> None:
         assert sum("shop.py:quote" in line for line in lines) >= 3
 
 
-def test_a_test_by_hand_counts_loads_and_not_windows() -> None:
+def test_notes_on_manual_load_tests_count_loads_and_not_windows() -> None:
     busy = changed(RECORD, kind=TEST, others_cpu=0.2)
     assert noted(busy) == ["other processes used up to 20 % of the CPU in 1 of 1 loads"]

@@ -8,7 +8,7 @@ from tests.records import changed, record_of
 RECORD = record_of("run", "threads", "sleep_sync", 25, "fab run_server:3,sleep_sync", "2026-01-01")
 
 
-def test_a_time_that_no_answer_ended_is_a_lower_bound() -> None:
+def test_a_time_that_ended_by_timeout_is_a_lower_bound() -> None:
     times = {f"response_{name}_s": 1.5 for name in ("p50", "p90", "p95")}
     times |= {f"response_{name}_s": 30.0 for name in ("p99", "p999", "max")}
     record = changed(RECORD, model="closed", **times)

@@ -48,17 +48,17 @@ def test_sizes_have_tables_of_their_own_and_the_fastest_pool_stands_first() -> N
     assert rows == [["pipes", "1"], ["quick", "8"], ["pipes", "8"], ["pipes", "8"]]
 
 
-def test_what_beginning_a_pool_took_and_who_is_missing_stand_below() -> None:
-    begun = [
+def test_start_times_and_missing_pools_are_below_the_tables() -> None:
+    starts = [
         {"kind": "pool", "pool": "pipes", "start_s": 0.0504, "memory_mib": 12.34},
         {"kind": "pool", "pool": "thread", "start_s": 0.0, "memory_mib": 0},
         {"kind": "missing", "pool": "loky"},
         {"kind": "missing", "pool": "pebble"},
     ]
-    *_, one, two, _, last = pools.text([], begun, "", "simple").splitlines()
+    *_, one, two, _, last = pools.text([], starts, "", "simple").splitlines()
     assert (cells(one), cells(two)) == (["pipes", "50 ms", "12.3 MiB"], ["thread", "0 ms", "-"])
     assert last == "Not installed: loky, pebble."
-    assert "Not installed" not in pools.text([], begun[:2], "", "simple")
+    assert "Not installed" not in pools.text([], starts[:2], "", "simple")
 
 
 @pytest.mark.parametrize("missing", [{}, {"pebble": "pebble is not installed"}])

@@ -41,8 +41,8 @@ PROCESSES = changed(RECORD, server="processes", command="fab run_server:4,xml", 
 AWAY = changed(RECORD, rate=None, completed=None, failed={}, problem="not available: no network")
 
 
-def visits(record: Record, *rates: float, **changes: Any) -> list[Record]:
-    """Give one visit a round with these rates."""
+def windows(record: Record, *rates: float, **changes: Any) -> list[Record]:
+    """Return one window per round, with these rates."""
     made = changed(record, kind=WINDOW, driver="builtin", output="{}", failed={}, **changes)
     return [changed(made, round=n, rate=rate) for n, rate in enumerate(rates, start=1)]
 
@@ -58,10 +58,10 @@ def test_a_row_without_figures_says_why_and_prints_no_zero() -> None:
     assert " 0.00" not in text
 
 
-def test_the_visit_and_the_pairs_of_one_run_are_one_row_with_its_hold() -> None:
-    visit = changed(RECORD, kind=WINDOW, gil_hold=0.9)
-    pairs = [changed(visit, kind=WINDOW, round=n, rate=9.0, gil_hold=None) for n in (1, 2)]
-    [row] = rows([visit, *pairs])
+def test_all_windows_of_a_case_are_one_row_with_its_hold() -> None:
+    window = changed(RECORD, kind=WINDOW, gil_hold=0.9)
+    pairs = [changed(window, kind=WINDOW, round=n, rate=9.0, gil_hold=None) for n in (1, 2)]
+    [row] = rows([window, *pairs])
     assert (len(row.windows), row.gil_hold) == (3, 0.9)
 
 
@@ -72,23 +72,23 @@ def test_failures_are_named_by_kind_and_unfinished_is_none_of_them() -> None:
 
 
 def test_results_hold_the_published_tools_output_then_the_gil_effects_then_the_table() -> None:
-    text = results_txt([RECORD, PROCESSES, *visits(RECORD, 10.0)])
+    text = results_txt([RECORD, PROCESSES, *windows(RECORD, 10.0)])
     places = [text.index(words) for words in ("own words", "GIL effects", "Server,task")]
     assert places == sorted(places)
     assert text.count("the tool's own words") == 2
 
 
 def test_a_rate_is_printed_with_its_interval_however_wide_or_once() -> None:
-    [known] = rows([RECORD, *visits(RECORD, 10.0, 10.01, 10.02, 10.01, 10.0)])
-    [unknown] = rows([RECORD, *visits(RECORD, 10.0, 12.0, 14.0)])
+    [known] = rows([RECORD, *windows(RECORD, 10.0, 10.01, 10.02, 10.01, 10.0)])
+    [unknown] = rows([RECORD, *windows(RECORD, 10.0, 12.0, 14.0)])
     [once] = rows([RECORD])
     assert summary.rate(known) == "10.01 +-0.1 %"
     assert summary.rate(unknown) == "11.89 +-104 %"
     assert summary.rate(once) == "10.00 once"
 
 
-def test_a_visit_that_was_repeated_counts_once_by_its_last_attempt() -> None:
-    first, second = visits(RECORD, 10.0, 10.0)
+def test_a_retried_round_counts_once_by_its_last_attempt() -> None:
+    first, second = windows(RECORD, 10.0, 10.0)
     again = changed(first, rate=20.0, attempt=2)
     assert [record.result.rate for record in rows([first, again, second])[0].windows] == [
         20.0,
@@ -96,41 +96,39 @@ def test_a_visit_that_was_repeated_counts_once_by_its_last_attempt() -> None:
     ]
 
 
-def test_a_published_tool_that_disagrees_is_doubted() -> None:
-    [row] = rows([changed(RECORD, rate=9.0), *visits(RECORD, 10.0, 10.0, 10.0, 10.0, 10.0)])
+def test_a_published_tool_that_disagrees_has_a_warning() -> None:
+    [row] = rows([changed(RECORD, rate=9.0), *windows(RECORD, 10.0, 10.0, 10.0, 10.0, 10.0)])
     assert [d for d in warnings.row_warnings(row) if d.startswith("tools: siege")]
 
 
 @pytest.mark.parametrize(("rate", "doubted"), [(9.0, False), (8.5, True), (10.4, True)])
-def test_the_round_of_users_that_ab_spends_more_is_no_disagreement(
-    rate: float, doubted: bool
-) -> None:
+def test_the_additional_round_of_users_of_ab_is_no_difference(rate: float, doubted: bool) -> None:
     long = changed(RECORD, driver="ab", users=10, completed=100, rate=rate)
     alike = changed(RECORD, users=10)
-    [row] = rows([long, *visits(alike, 10.0, 10.0, 10.0, 10.0, 10.0)])
-    assert any(doubt.startswith("tools: ab") for doubt in warnings.row_warnings(row)) is doubted
+    [row] = rows([long, *windows(alike, 10.0, 10.0, 10.0, 10.0, 10.0)])
+    assert any(warning.startswith("tools: ab") for warning in warnings.row_warnings(row)) is doubted
 
 
-def test_flags_of_a_kind_are_counted_and_said_once() -> None:
-    flagged = visits(RECORD, 10.0, 10.0, flags=("others: 20%: end them",))
+def test_flags_of_a_kind_are_counted_and_reported_once() -> None:
+    flagged = windows(RECORD, 10.0, 10.0, flags=("others: 20%: end them",))
     [row] = rows(flagged)
     assert "others: 20%: end them (in 2 of 2 runs)" in warnings.row_warnings(row)
 
 
 def test_a_row_that_was_cut_short_says_how_to_go_on() -> None:
-    [row] = rows(visits(RECORD, 10.0, 10.0))
+    [row] = rows(windows(RECORD, 10.0, 10.0))
     assert [
         d for d in warnings.row_warnings(row) if d.startswith("rounds: 2 of 5 or more: fab resume")
     ]
 
 
-def test_slots_that_wait_for_work_tell_no_ceiling() -> None:
+def test_idle_slots_have_no_ceiling() -> None:
     idle = changed(RECORD, response_mean_s=0.1, slot_s=0.04, slots=4, alone_s=0.005)
     assert rows([idle])[0].ceiling is None
     assert rows([changed(idle, response_mean_s=2.5)])[0].ceiling is not None
 
 
-def test_a_rate_above_its_ceiling_is_doubted() -> None:
+def test_a_rate_above_its_ceiling_has_a_warning() -> None:
     [row] = rows([changed(RECORD, rate=50.0)])
     assert row.ceiling is not None
     assert (row.ceiling.kind, row.ceiling.rate) == ("pool", pytest.approx(40.0))
@@ -138,10 +136,10 @@ def test_a_rate_above_its_ceiling_is_doubted() -> None:
 
 
 @pytest.mark.parametrize(("spread", "is_doubted"), [(0.1, True), (9.0, False)])
-def test_a_rate_whose_interval_reaches_below_its_ceiling_is_not(
+def test_a_rate_whose_interval_reaches_below_its_ceiling_has_no_warning(
     spread: float, is_doubted: bool
 ) -> None:
-    [row] = rows(visits(RECORD, 42.0 - spread, 42.0, 42.0 + spread, 42.0, 42.0))
+    [row] = rows(windows(RECORD, 42.0 - spread, 42.0, 42.0 + spread, 42.0, 42.0))
     assert row.ceiling is not None
     assert bool([d for d in warnings.row_warnings(row) if d.startswith("ceiling: ")]) == is_doubted
 
@@ -158,16 +156,16 @@ def test_the_gil_effect_is_processes_over_threads() -> None:
         (30.0, 20.0, "One run of each: no verdict"),
     ],
 )
-def test_a_reading_of_one_run_each_says_no_more_than_it_knows(
+def test_the_reading_of_one_run_each_has_no_verdict(
     threads: float, processes: float, reading: str
 ) -> None:
     pair = changed(RECORD, rate=threads), changed(PROCESSES, rate=processes)
     assert reading in effects(*pair)[0].reading
 
 
-def test_visits_of_the_same_rounds_give_the_ratio_an_interval() -> None:
+def test_the_ratio_over_common_rounds_has_an_interval() -> None:
     noisy = (10.0, 11.0, 9.0, 10.5, 9.5)  # the machine, which both of a round see
-    pair = [*visits(RECORD, *noisy), *visits(PROCESSES, *(1.05 * rate for rate in noisy))]
+    pair = [*windows(RECORD, *noisy), *windows(PROCESSES, *(1.05 * rate for rate in noisy))]
     [effect] = effects(*pair)
     assert effect.verdict.low == pytest.approx(1.05, abs=0.001)
     assert effect.reading == "Processes are 1.05x as fast"
@@ -193,7 +191,7 @@ def test_the_newest_long_run_with_figures_stands_for_its_case() -> None:
     assert rows([RECORD, AWAY]) == [Row((), RECORD)]
 
 
-def test_load_tests_by_hand_have_a_row_each_with_their_load() -> None:
+def test_manual_load_tests_have_a_row_each_with_their_load() -> None:
     by_hand = changed(RECORD, kind=TEST)
     text = tables([by_hand, changed(by_hand, driver="builtin", keep_alive=True)])
     assert "\n  siege\n" in text
@@ -208,7 +206,7 @@ def test_load_tests_by_hand_have_a_row_each_with_their_load() -> None:
         {"upstream": {"kind": "embedded", "latency_s": 0.0}},
     ],
 )
-def test_what_was_measured_elsewhere_has_a_table_of_its_own(change: dict[str, Any]) -> None:
+def test_another_provenance_has_its_own_table(change: dict[str, Any]) -> None:
     here = changed(RECORD, upstream={"kind": "nginx", "latency_s": 0.0})
     text = tables([here, changed(PROCESSES, upstream=here.case.upstream), changed(here, **change)])
     assert text.count("Server,task  ") == 2
@@ -271,7 +269,7 @@ def test_a_row_of_unknown_workers_has_no_pool_that_bounds_it() -> None:
     [effect] = effects(
         *(
             changed(record, workers=None, alone_s=0.3)
-            for record in (*visits(RECORD, 3.0, 3.1), *visits(PROCESSES, 6.0, 6.2))
+            for record in (*windows(RECORD, 3.0, 3.1), *windows(PROCESSES, 6.0, 6.2))
         )
     )
     assert effect.pool is None

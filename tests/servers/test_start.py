@@ -123,7 +123,7 @@ def test_a_busy_port_is_one_line(name: str) -> None:
 
 
 def test_a_setting_it_does_not_take_is_refused(start: Start) -> None:
-    with pytest.raises(UsageError, match="sync takes no workers=: it takes backlog="):
+    with pytest.raises(UsageError, match="sync has no setting workers=: it has backlog="):
         start("sync", "noop_sync", workers=3)
 
 

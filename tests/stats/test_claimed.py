@@ -35,7 +35,9 @@ from offload.bench.stats.replication import (
         (None, 0.8, 1.6, UNRESOLVED),
     ],
 )
-def test_a_difference_is_judged(claimed: float | None, low: float, high: float, word: str) -> None:
+def test_a_claimed_difference_has_a_verdict(
+    claimed: float | None, low: float, high: float, word: str
+) -> None:
     assert classify_replication(claimed, False, low, high) == word
 
 
@@ -51,7 +53,9 @@ def test_a_difference_is_judged(claimed: float | None, low: float, high: float, 
         (1.67, 2.0, 2.1, DOES_NOT),
     ],
 )
-def test_no_difference_is_judged(claimed: float | None, low: float, high: float, word: str) -> None:
+def test_a_claim_of_no_difference_has_a_verdict(
+    claimed: float | None, low: float, high: float, word: str
+) -> None:
     assert classify_replication(claimed, True, low, high) == word
 
 

@@ -29,7 +29,7 @@ def test_the_half_width_is_the_upper_end_as_a_share() -> None:
     assert ours.high / ours.value - 1 == pytest.approx(ours.half_width)
 
 
-def test_five_close_visits_resolve_a_case() -> None:
+def test_five_close_rounds_resolve_a_case() -> None:
     assert estimate(RATES).resolved
 
 
@@ -38,11 +38,11 @@ def test_a_case_between_two_looks_is_not_resolved() -> None:
     assert (ours.half_width < 0.02, ours.resolved) == (True, False)
 
 
-def test_quick_looks_at_three_visits() -> None:
+def test_quick_analyses_three_rounds() -> None:
     assert estimate(RATES[:3], sequential.QUICK).resolved
 
 
-def test_the_last_look_leaves_scattered_visits_unresolved_with_their_half_width() -> None:
+def test_scattered_rounds_stay_unresolved_at_the_last_analysis() -> None:
     ours = estimate([60.0, 100.0] * 10)
     assert (ours.resolved, round(ours.half_width, 2)) == (False, 0.16)
 
@@ -57,16 +57,16 @@ def test_a_coarse_driver_cannot_resolve_a_case() -> None:
     assert not estimate(RATES, quantum=0.0199).resolved
 
 
-def test_one_visit_has_a_rate_and_no_interval() -> None:
+def test_one_round_has_a_rate_and_no_interval() -> None:
     expected = Estimate(50.0, None, None, 1, None, False)
     assert vars(expected) == pytest.approx(vars(estimate([50.0])))
 
 
-def test_a_visit_without_a_rate_is_left_out() -> None:
+def test_a_round_without_a_rate_is_ignored() -> None:
     assert estimate(RATES) == estimate([None, *RATES, None])
 
 
-def test_visits_without_rates_estimate_nothing() -> None:
+def test_rounds_without_rates_have_no_estimate() -> None:
     assert Estimate(None, None, None, 0, None, False) == estimate(UNKNOWN)
 
 

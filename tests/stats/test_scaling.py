@@ -93,7 +93,7 @@ def test_a_plateau_alone_has_no_demand() -> None:
     assert fit.parameters["rate_max"] == pytest.approx(79.5, rel=0.02)
 
 
-def test_a_peak_beyond_the_points_is_not_claimed() -> None:
+def test_a_peak_beyond_the_points_is_not_reported() -> None:
     fit = usl([point for point in CURVE if point[0] <= 16])
     assert fit.parameters["kappa"] == pytest.approx(0.003)
     assert fit.peak is None

@@ -41,7 +41,7 @@ def test_a_path_that_is_not_served_is_a_problem() -> None:
 
 @pytest.mark.server
 def test_a_long_run_may_be_of_a_number_of_requests() -> None:
-    made = builder.trial("run", kind=LONG)
+    made = builder.new_trial("run", kind=LONG)
     record = long_run(replace(ASKED, requests=30), "builtin", made, None, lambda *_: None)
     assert (record.result.completed, record.case.requests, record.case.seconds) == (30, 30, None)
 

@@ -1,6 +1,6 @@
-"""Print what a run was made for: a comparison, a curve, the cost of the GIL, or its tables.
+"""Print the answer of a finished run: a comparison, a scaling curve, a GIL cost, or its tables.
 
-A run is printed by its plan, so that a resumed run ends as the command that started it.
+The plan determines the kind of answer, so that a resumed run prints what its command would print.
 """
 
 from __future__ import annotations
@@ -21,15 +21,15 @@ if TYPE_CHECKING:
 
 def print_answer(plan: Plan, folder: Path, records: Sequence[Record], format: str) -> None:  # noqa: A002
     """Print the answer of a finished run as text or JSON; raise RunError if it has no figures."""
-    printed: dict[str, Callable[[Plan, Path, Sequence[Record], str], None]] = {
+    printers: dict[str, Callable[[Plan, Path, Sequence[Record], str], None]] = {
         "compare": _comparison,
         "gil": _gil_cost,
         "scale": _scaling,
         "executors": _hops,
         "check_method": _checks,
     }
-    if plan.suite in printed:
-        printed[plan.suite](plan, folder, records, format)
+    if plan.suite in printers:
+        printers[plan.suite](plan, folder, records, format)
     elif plan.suite == "measure":
         plan_run.show(records, format)
     else:
@@ -43,8 +43,8 @@ def _comparison(plan: Plan, folder: Path, records: Sequence[Record], style: str)
     one, other = plan.cases
     result = paired.evaluate(one, other, records, folder)
     print(comparison.as_json(result) if style == "json" else comparison.text(result))
-    if result.found.disturbed is not None:
-        raise DisturbedError("no verdict", result.found.disturbed.remedy)
+    if result.comparison.disturbed is not None:
+        raise DisturbedError("no verdict", result.comparison.disturbed.remedy)
 
 
 def _gil_cost(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
@@ -76,7 +76,7 @@ def _hops(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> No
 
     windows = RunRecords(records).windows()
     workers = next(int(str(c.settings["workers"])) for c in plan.cases if "workers" in c.settings)
-    found = hops.summarize(windows), hops.left_out(windows), host.pool_conditions(workers)
+    found = hops.summarize(windows), hops.missing_servers(windows), host.pool_conditions(workers)
     if not found[0]:
         raise RunError(f"no server has figures: {'; '.join(found[1].values())}")
     if style == "json":

@@ -12,7 +12,7 @@ DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smSM]?)")
 LONGEST = 3600.0  # s
 NEXT_HEADER = re.compile(r";\s*(?=[!#$%&'*+.^_`|~0-9A-Za-z-]+:)")
 NUMBER = re.compile(r"\d{1,9}(\.\d{1,9})?")
-MAX_NUMBERS = 10  # in a range: more make a sweep longer, but not better
+MAX_NUMBERS = 10  # in a range: more only make a sweep longer, not more accurate
 MAX_DIGITS = 18  # no option needs more, and int() raises for thousands
 
 

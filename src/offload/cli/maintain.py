@@ -82,7 +82,7 @@ def bench_executors(
 ) -> None:
     """Compare every installed worker pool with the standard process pool, in 15 minutes.
 
-    quick    take 2 minutes, with shorter slices and without 64 concurrent tasks of 10 MB
+    quick    2 minutes, with shorter slices and without 64 concurrent tasks of 10 MB
     workers  workers of each pool; default: 2
     http     instead, measure what each adds to an HTTP request, beside other servers (6 minutes)
     format   text (default), json or rst
@@ -112,21 +112,21 @@ def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
 
 
 def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
-    """Measure the servers that use the pools; return results, and why others have none."""
+    """Measure the servers that use the pools; return the results, and why servers are missing."""
     from offload.bench.experiments import hops
     from offload.bench.records.run_records import RunRecords
 
     folder, records = start_run(hops.servers_plan(quick, workers))
     print(f"records: {folder}", file=sys.stderr)
     windows = RunRecords(records).windows()
-    return hops.summarize(windows), hops.left_out(windows)
+    return hops.summarize(windows), hops.missing_servers(windows)
 
 
 @command("Maintain")
 def check_executors(context: Context, quick: bool = False) -> None:
     """Check the promises of pipepool with 2 workers per pool, in 22 minutes.
 
-    quick  take 4 minutes, with intervals that are too wide for most promises
+    quick  4 minutes, with intervals that are too wide for most promises
     """
     from offload.bench.pools import targets
     from offload.bench.telemetry import host

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from offload.bench.records.record import Record
     from offload.suites import Case, Claim
 
-BUDGET_A_ROW = {True: 17.0, False: 80.0}  # s, by quick
+BUDGET_A_ROW = {True: 17.0, False: 80.0}  # s per row; by quick
 
 
 def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float | None) -> Plan:
@@ -99,7 +99,7 @@ def check(plan: Plan) -> None:
     for case in plan.cases:
         is_published = plan.suite in catalog.suites()  # its Python may be missing here
         checked = replace(case, python=None) if is_published else case
-        server.command(checked, port=0)  # raises if the server cannot be started
+        server.command(checked, port=0)  # raises UsageError for an unknown setting or Python
         method = case.request.method if case.request else "GET"
         load = loads.Load(
             "http://127.0.0.1/",
@@ -114,7 +114,7 @@ def check(plan: Plan) -> None:
 
 
 def continue_run(plan: Plan, folder: Path) -> list[Record]:
-    """Measure what a plan wants and its folder lacks; return all records."""
+    """Measure what is missing from a plan's folder; return all records."""
     from offload.bench.experiments.run import run
     from offload.bench.records import journal
     from offload.reports import publish

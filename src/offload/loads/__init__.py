@@ -1,4 +1,4 @@
-"""Loads: what a load tool sends, and what it measured: the same records for every driver."""
+"""Loads: run a load tool. All drivers have the same input (`Load`) and result (`LoadResult`)."""
 
 from __future__ import annotations
 

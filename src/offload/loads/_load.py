@@ -1,4 +1,4 @@
-"""What a load tool sends: the same records for every driver."""
+"""Loads: the input of every driver, and the command that a driver returns."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ class Window:
     refills: bool = True
 
     def responses(self, users: int) -> int:
-        """Return how many responses the window lasts for, at least."""
+        """Return the minimum number of responses in the window."""
         return max(self.completions, math.ceil(self.cycles * users))
 
 
@@ -95,7 +95,7 @@ class Load:
 
     @property
     def has_window(self) -> bool:
-        """Whether the load goes on around its window: a warm-up before it or a tail after it."""
+        """Whether the load has a warm-up before its window, or a tail after it."""
         window = self.window
         return bool(self.arrivals or window.warm or window.cycles or window.completions)
 

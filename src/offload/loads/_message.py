@@ -1,4 +1,4 @@
-"""What every request of a load sends: its method, body and headers; which of them are secret."""
+"""The message that every request of a load sends: method, body and headers. Some are secret."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ HARMLESS = {
 
 @dataclass(frozen=True)
 class Message:
-    """What every request of a load sends in addition to its URL.
+    """The content of every request of a load, in addition to its URL.
 
     A body that looks like JSON is sent as JSON, any other as a form, unless `headers` has a
     Content-Type. Headers are in addition to those of the tool, or replace them.
@@ -34,7 +34,7 @@ class Message:
     headers: Mapping[str, str] = field(default_factory=dict)
 
     def header(self, name: str) -> str | None:
-        """Return the value of a header, in any case of its name; None if it is not given."""
+        """Return the value of a header, whose name is case-insensitive; None if it is not set."""
         known = {each.lower(): value for each, value in self.headers.items()}
         return known.get(name.lower())
 

@@ -10,7 +10,7 @@ from offload.flags import Flag
 
 @dataclass(frozen=True)
 class Response:
-    """Response times of single requests in seconds; `how` names the method that gave the mean.
+    """Response times of single requests in seconds; `how` is the method by which the mean is known.
 
     `histogram` counts the times in mergeable buckets (`histogram.py`), with an error of at most
     1 %.
@@ -47,7 +47,7 @@ class Figures:
     refused, reset, timeout, tls, 4xx, 5xx, body (not the expected one), unfinished (no response
     when the time was up), other.
     `availability` is completed / finished requests, 0 to 1; unfinished requests are in neither.
-    `rate` is in completed requests per second, and `rate_how` names the method that gave it.
+    `rate` is in completed requests per second, and `rate_how` is the method of its computation.
     `rate_quantum` is the relative quantization error of the rate, since requests are whole: no
     interval is narrower. `in_flight` is the mean number of concurrent requests. In an open loop
     `offered` requests were scheduled within the window, and the other figures describe these.
@@ -91,8 +91,8 @@ class LoadRun:
     """A finished run of a load tool: the tool, its result, its raw output and its CPU time.
 
     `driver_cpu_s` is the CPU time in seconds of all its processes, within the window if the tool
-    reports that. `driver_busy` is the share of the CPU that its threads could use which it used;
-    None for a short load. A tool that `hung` was killed and has no figures.
+    reports that. `driver_busy` is its CPU use as a share of what its threads can use; None for a
+    short load. A tool that `hung` was killed and has no figures.
     """
 
     driver: str

@@ -26,7 +26,7 @@ GRACE = 5.0  # s after the load and one timeout until a tool counts as hung
 WARM_UP = 90.0  # s at most for a load that waits for every user
 LONGEST = 3600.0  # s for a fixed number of requests, whose duration is unknown
 POLL = 0.01  # s
-SHORT = 0.5  # s of load: in less, its start is most of what a tool uses
+SHORT = 0.5  # s of load: in a shorter one, most of a tool's CPU time is its start
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 VERSION = re.compile(r"\d+(\.\d+)+\S*")
 OUTPUT = 1_000_000  # characters of a tool's output that are kept: siege never writes as many
@@ -76,11 +76,11 @@ def run(load: Load, name: str) -> LoadRun:
 def busy_share(
     command: Command, load: Load, result: LoadResult, cpu_s: float | None
 ) -> float | None:
-    """Return the share of the CPU that a tool's threads can use which it used, 0 to 1.
+    """Return a tool's CPU use as a share of what its threads can use, from 0 to 1.
 
-    A tool with one thread saturates when it uses one core, however many there are. The busiest
-    process of a tool that reports it counts if it is busier than all on average. None for a load
-    so short that the tool's start is most of what it used.
+    A tool with one thread saturates when it uses one core, however many there are. If the tool
+    reports its busiest process, and that is busier than the average, its share is returned. None
+    for a load below SHORT.
     """
     elapsed_s = result.figures.elapsed_s or 0.0
     if result.driver_cpu_s is None:  # it is of the whole load

@@ -67,7 +67,7 @@ def _check_headers(message: Message) -> None:
         if name.lower() in OF_TOOL:
             raise UsageError(f"header {name}: the load tool sets it", "leave it out")
         if name.lower() in names:
-            raise UsageError(f"header {name}: given twice", "give it once")
+            raise UsageError(f"header {name}: set twice", "set it once")
         if not (value.isascii() and value.isprintable()):
             raise UsageError(
                 f"header {name}: its value has other characters", "use printable ASCII"

@@ -111,7 +111,7 @@ def _response(stdout: str, mean_by_law: float) -> Response:
 
 
 def _requests(load: Load) -> int:
-    """Return at least as many requests as users: ab refuses fewer."""
+    """Return the number of requests, at least one per user: ab rejects fewer."""
     return max(load.requests or 0, load.users)
 
 

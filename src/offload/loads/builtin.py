@@ -62,7 +62,7 @@ def main(arguments: list[str]) -> None:
     if load.processes == 1:
         parts = [work(load, load, state, 0)]
     else:
-        from offload.loads.engine import processes  # these imports take a tenth of the start
+        from offload.loads.engine import processes  # this import is a tenth of the start time
 
         parts = processes.run(load, state)
     print(_json(asdict(summary(load, counted_time(load, state, parts), parts))))

@@ -83,7 +83,7 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
 
 
 def _users(load: Load) -> int:
-    """Return the number of connections: wrk gives each thread the same number of them."""
+    """Return the number of connections: all threads of wrk have the same number of them."""
     return load.users - load.users % load.processes
 
 

@@ -14,7 +14,7 @@ from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import paired_test
 from offload.reports import summary, text_table, warnings
 
-RUNS = ("compare", "gil")  # suites of runs that compare the cases at places 0 and 1
+RUNS = ("compare", "gil")  # suites of runs that compare the cases at places 0 and 1 of the plan
 
 SENTENCES = {
     paired_test.FASTER: "{other} is faster than {one}",
@@ -29,22 +29,22 @@ SENTENCES = {
 def text(cases: ComparedCases) -> str:
     """Render the verdict with its ratio, interval and rates."""
     names = cases.one.name, cases.other.name
-    verdict = lines(names, cases.found, cases.rates)
+    verdict = lines(names, cases.comparison, cases.rates)
     return "\n".join([*verdict, *_flags(cases), f"records: {cases.folder}"])
 
 
 def lines(
-    names: tuple[str, str], found: Comparison, rates: tuple[float | None, float | None]
+    names: tuple[str, str], result: Comparison, rates: tuple[float | None, float | None]
 ) -> list[str]:
-    """Return the verdict on two named cases, the second over the first, line by line."""
-    verdict, (one, other) = found.verdict, names
-    disturbance = "" if found.disturbed is None else found.disturbed.message
+    """Return the lines of the verdict on two named cases; the ratio is second over first."""
+    verdict, (one, other) = result.verdict, names
+    disturbance = "" if result.disturbed is None else result.disturbed.message
     sentence = SENTENCES[verdict.outcome].format(one=one, other=other, disturbance=disturbance)
     bound = "; the load tool was the limit: the true difference is larger"
-    text = [f"{verdict.outcome}: {sentence}{bound if found.at_least else ''}"]
+    text = [f"{verdict.outcome}: {sentence}{bound if result.at_least else ''}"]
     if verdict.ratio is not None and verdict.low is not None and verdict.high is not None:
         least = ""
-        if found.at_least:  # of the difference, which is a smaller ratio where `other` is slower
+        if result.at_least:  # of the difference, which is a smaller ratio where `other` is slower
             least = "at most " if verdict.outcome == paired_test.SLOWER else "at least "
         text.append(
             f"ratio {least}{verdict.ratio:.3f}, 95 % interval {verdict.low:.3f} to "
@@ -63,24 +63,24 @@ def of_run(records: Sequence[Record], style: str = "simple") -> str:
     """Render the verdict of a run of `fab compare` or `fab gil`; empty for any other run."""
     if not (run := RunComparison.of(records)):
         return ""
-    found = lines(run.names, run.found, run.rates)
+    text = lines(run.names, run.comparison, run.rates)
     if style != text_table.RST:
-        return "\n".join(text_table.wrapped(line) for line in found)
-    return text_table.paragraphs(found, style)
+        return "\n".join(text_table.wrapped(line) for line in text)
+    return text_table.paragraphs(text, style)
 
 
 @dataclass(frozen=True)
 class RunComparison:
-    """The two cases of a run of `fab compare` or `fab gil`, by their records alone."""
+    """The comparison of a run of `fab compare` or `fab gil`, derived from its records alone."""
 
     names: tuple[str, str]
-    found: Comparison
+    comparison: Comparison
     rates: tuple[float | None, float | None]
     windows: tuple[Record, ...]
 
     @classmethod
     def of(cls, records: Sequence[Record]) -> RunComparison | None:
-        """Compare the cases of a run; None if it is a run of something else, or lacks windows."""
+        """Compare the cases of a run; None for any other run, or if a case has no window."""
         own = RunRecords([record for record in records if record.trial.suite in RUNS])
         one, other = (own.at(place).windows() for place in (0, 1))
         if not one or not other:
@@ -96,7 +96,7 @@ class RunComparison:
 
 def as_json(cases: ComparedCases) -> str:
     """Return the verdict as a JSON object; the ratio is `other` over `one`."""
-    verdict = cases.found.verdict
+    verdict = cases.comparison.verdict
     return json.dumps(
         {
             "one": cases.one.name,
@@ -107,8 +107,8 @@ def as_json(cases: ComparedCases) -> str:
             "ratio_high": verdict.high,
             "pairs": verdict.pairs,
             "more_pairs": verdict.more_pairs,
-            "at_least": cases.found.at_least,
-            "disturbed": cases.found.disturbed and str(cases.found.disturbed),
+            "at_least": cases.comparison.at_least,
+            "disturbed": cases.comparison.disturbed and str(cases.comparison.disturbed),
             "rates": cases.rates,
             "flags": _flags(cases),
             "records": str(cases.folder),

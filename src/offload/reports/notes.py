@@ -1,4 +1,4 @@
-"""Notes under a table: what was unusual in its measurement, each said once."""
+"""Notes below a table: each problem of its measurement is reported once."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from offload.flags import Flag
 from offload.reports import provenance, summary, warnings
 from offload.reports.rows import Row
 
-MIN_WINDOWS = 5  # fewer say little about how the machine's speed moved
-OTHERS = 0.1  # of the CPU, which is noted; see bench/records/comparison for what is too much
-STEAL = 0.01  # the same of the hypervisor
-OF_THE_MACHINE = {"others", "steal"}  # kinds of flags that have a note of their own
+MIN_WINDOWS = 5  # fewer do not show how the machine's speed moved
+OTHERS = 0.1  # share of the CPU above which there is a note; records/comparison has the limits
+STEAL = 0.01  # the same for the hypervisor
+OF_THE_MACHINE = {"others", "steal"}  # kinds of flags that `_machine` reports
 MOST_NAMES = 100  # characters of the names of rows in a note
 
 
 def speed_moved(records: Sequence[Record]) -> float | None:
-    """Return by how much this machine's speed moved during a run, as a share; None if unknown.
+    """Return how far this machine's speed moved during a run, as a share; None if unknown.
 
-    It is p90 / p10 - 1 of the times of the fixed work before each window, the larger of both kinds.
+    It is p90 / p10 - 1 of the durations of the fixed work before each window, for the kind of work
+    (Python or memory) that moved more.
     """
     hosts = [record.resources.host for record in records if record.trial.kind == WINDOW]
     times = (
@@ -45,7 +46,7 @@ def _moved(times: Sequence[float]) -> float | None:
 
 
 def _machine(records: Sequence[Record]) -> Iterator[str]:
-    """Say once what the machine did during all loads."""
+    """Report the use and the speed of the machine during all loads."""
     if (moved := speed_moved(records)) is not None:
         yield f"this machine's speed moved by {summary.share(moved)} during the run"
     windows = [r for r in records if r.trial.kind == WINDOW]
@@ -61,7 +62,7 @@ def _machine(records: Sequence[Record]) -> Iterator[str]:
 
 
 def _flags(rows: Sequence[Row]) -> Iterator[str]:
-    """Say the newest flag of each kind, with the number of loads that have one and their rows."""
+    """Report the newest flag of each kind, with the number of its loads and their rows."""
     kinds: dict[str, list[tuple[Row, Flag]]] = {}
     for row in rows:
         for flag in (flag for record in row.records for flag in record.flags):
@@ -73,7 +74,7 @@ def _flags(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _rows(rows: Sequence[Row]) -> Iterator[str]:
-    """Say what rows have in common: why they have no figures, or what their records show."""
+    """Report why rows have no figures, and the findings from their records, grouped by text."""
     yield from _grouped(rows, lambda row: None if row.problem is None else str(row.problem))
     known = [row for row in rows if row.problem is None]
     yield from _grouped(known, _gil)

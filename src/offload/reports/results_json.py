@@ -48,7 +48,7 @@ def _effect(effect: Effect) -> dict[str, object]:
         "one": first.case.server,
         "other": effect.processes.first.case.server,
         **load,
-        **_verdict(effect.compared, windows),
+        **_verdict(effect.comparison, windows),
     }
 
 
@@ -57,7 +57,7 @@ def _compared(run: comparison.RunComparison) -> dict[str, object]:
     one, other = run.names
     first = run.windows[0]
     load = {"workers": first.server.workers, "users": first.case.users}
-    verdict = _verdict(run.found, run.windows)
+    verdict = _verdict(run.comparison, run.windows)
     return {"task": first.case.task, "one": one, "other": other, **load, **verdict}
 
 

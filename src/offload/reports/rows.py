@@ -17,7 +17,7 @@ from offload.flags import Problem
 from offload.loads.engine import histogram
 from offload.reports import provenance
 
-COMPARE = "compare"  # the suite of a run that may compare a case with itself
+COMPARE = "compare"  # the suite of runs that may compare a case with itself
 
 
 @dataclass(frozen=True)
@@ -33,7 +33,7 @@ class Row:
 
     @property
     def first(self) -> Record:
-        """A record with the properties that all share; one with figures, if there is one."""
+        """A record to read the common properties from: one with figures, if there is one."""
         known = [record for record in self.records if record.problem is None]
         return (known or self.records)[-1]
 
@@ -61,7 +61,7 @@ class Row:
 
     @property
     def availability(self) -> float | None:
-        """The share of finished requests that succeeded, of the long run if it is known there."""
+        """The share of finished requests that succeeded: in the long run, else in all records."""
         if self.long is not None and self.long.result.availability is not None:
             return self.long.result.availability
         finished = (self.completed or 0) + sum(self.failed.values())

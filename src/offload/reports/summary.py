@@ -1,4 +1,4 @@
-"""The summary table that a person reads: at most 100 columns, each defined below it."""
+"""The summary table for a terminal, at most 100 characters wide, with definitions below it."""
 
 from __future__ import annotations
 
@@ -208,7 +208,7 @@ def _labels(record: Record, most: int) -> _Label:
 
 
 def _columns(rows: Sequence[Row]) -> list[list[str]]:
-    """Return the columns after the first, each with its head; those nobody knows are left out."""
+    """Return the columns after the first, each with its head; unknown columns are omitted."""
     columns = {
         "Users": [str(row.first.case.users) for row in rows],
         "Rate": [rate(row) if row.problem is None else "not available" for row in rows],

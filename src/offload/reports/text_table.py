@@ -32,24 +32,24 @@ def render(head: Sequence[str], lines: Sequence[Line], style: str = "simple") ->
             text += _detail(line.detail, widths, style)
     if style != RST:
         return "\n".join(text)
-    # The border below a row is also the line that says which of its columns are joined.
+    # The border below a row also shows which of its columns are joined.
     bottom = text.pop().replace("-", "=") if lines and lines[-1].detail else bar
     return "\n".join([bar, *text, bottom])
 
 
 def first_column(others: Sequence[Sequence[str]]) -> int:
-    """Return the characters that the first column may have beside these columns, in any style."""
+    """Return the maximum width of the first column, if the `others` follow it, in any style."""
     used = sum(GAP + max((len(cell) for cell in column), default=0) for column in others)
     return WIDTH - used - MARK
 
 
 def shortened(label: str, most: int) -> str:
-    """Shorten a label at its beginning, for the end of a path says more."""
+    """Shorten a label at its beginning: the end of a path is more specific."""
     return label if len(label) <= most else f"...{label[3 - most :]}"
 
 
 def paragraphs(lines: Sequence[str], style: str = "simple") -> str:
-    """Render lines that each begin a line, as definitions below a table do."""
+    """Render each item as a paragraph of its own, such as the definitions below a table."""
     mark = "| " if style == RST else ""
     return "\n".join(_wrapped(line, mark, "  ") for line in lines)
 

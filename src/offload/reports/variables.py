@@ -1,4 +1,4 @@
-"""Rows that differ in more than one variable, so that their rates do not show the effect of one."""
+"""Confounded rows: rows that differ in more than one variable, so that no single one explains."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports.rows import Row
 
-REFERENCE = "threads"  # the row that others of the same task are compared with, if there is one
+REFERENCE = "threads"  # the server with which others of the same task are compared
 SERVER = "the HTTP server"
 STANDARD = "http.server with HTTP/1.0"
 STANDARD_MODULES = ("http_server", "http.server", "wsgiref")  # in the text of a server's file
@@ -18,7 +18,7 @@ PACKAGES = ("uvicorn", "gunicorn", "granian", "hypercorn")
 
 
 def sentences(rows: Sequence[Row]) -> list[str]:
-    """Return a sentence for each two servers of a task that differ in more than one variable."""
+    """Return a sentence for each pair of servers that differ in more than one variable."""
     works: dict[tuple[object, ...], list[Record]] = {}
     for row in rows:
         if row.problem is None:
@@ -39,7 +39,7 @@ def _work(record: Record) -> tuple[object, ...]:
 
 
 def _differences(record: Record, reference: Record) -> list[str]:
-    """Return what differs beside the strategy; empty if there is only one difference."""
+    """Return the variables that differ; empty if there is only one difference."""
     own, other = _variables(record), _variables(reference)
     words = [
         f"{name} ({own[name]} against {other[name]})"

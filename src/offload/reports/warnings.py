@@ -42,7 +42,7 @@ def _by_kind(records: Sequence[Record]) -> dict[str, list[Flag]]:
 
 
 def tool_difference(row: Row) -> float | None:
-    """Return how far the published tool's one run is from the rounds, if it is too far."""
+    """Return the relative difference of the published tool's run from the rounds, if too large."""
     estimate = row.estimate
     if row.long is None or not row.long.result.rate or estimate is None or not estimate.value:
         return None
@@ -72,7 +72,7 @@ def _derived(row: Row) -> Iterator[str]:
     rounds = by_round(row.windows, rate_of)
     for index in outliers.outliers([*rounds.values()]):
         number, rate = [*rounds][index][2], [*rounds.values()][index]
-        yield f"outlier: round {number} gave {rate:.2f}/s, far from the others"
+        yield f"outlier: round {number} has {rate:.2f}/s, far from the others"
     if row.long is not None and (apart := tool_difference(row)) is not None:
         yield (
             f"tools: {row.long.load.driver}'s one run is {apart:+.1%} from the rounds by "

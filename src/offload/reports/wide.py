@@ -25,12 +25,12 @@ HEAD = (
 )
 ALIGN = ("left", *("right",) * (len(HEAD) - 1))
 EXPLAINED = """\
-Published tool: the rate of its one contiguous run, of which the availability is.
-Availability: the share of the finished requests that succeeded.
+Published tool: the rate of its one contiguous run.
+Availability: the share of the finished requests of that run that succeeded.
 Overflows: connections that the listen queue dropped; their users waited to connect again.
 Loop lag: how late a 10 ms timer of the server's event loop was under load, p99.
-Ceiling: the lowest known limit of the rate, and the share of it that was reached: pool is workers
-or slots / time of a task; users is users / time of a request alone; cpu is cores / CPU time."""
+Ceiling: the lowest known limit of the rate, and the share of it that was reached. pool: workers or
+slots / time of a task; users: users / time of a single request; cpu: cores / CPU time."""
 
 
 def table(rows: Sequence[Row], style: str = "simple") -> str:

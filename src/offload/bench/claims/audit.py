@@ -11,7 +11,7 @@ from offload.bench.stats import operational_laws
 from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
 from offload.suites import Audit, Figure
 
-MAX_PROCESSES = 64  # to try
+MAX_PROCESSES = 64  # the highest number of processes that is tried
 LITTLE_TOLERANCE = 0.1  # relative difference between published rate x mean and users
 
 

@@ -21,7 +21,7 @@ from offload.upstream import Upstream
 
 
 def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
-    """Load a server of ours, by the facts that it reported when it was ready."""
+    """Load one of our servers; `facts` are its ready line."""
     task = str(facts["task"])
     entry = catalog.find_server(str(facts["server"]))
     given = {k: facts[k] for k, default in entry.settings.items() if facts.get(k) != default}
@@ -55,9 +55,10 @@ def _text(fact: object) -> str | None:
 
 
 def _baseline(url: str, task: str) -> Baseline:
-    """Send requests without load, which also waits for the backlog of an earlier load.
+    """Send first requests. This also waits for the backlog of an earlier load.
 
-    25 users of 0.28 s on 4 workers leave 1.75 s of work, which would cost the next load 5 %.
+    25 users of a task of 0.28 s leave 4 workers 1.75 s of work, which would slow down the next
+    load by 5 %.
     """
     try:
         first = prime(url)
@@ -98,7 +99,7 @@ def _measure(
         headers = "; ".join(f"{k}: {v}" for k, v in load.message.masked().headers.items())
         command = f"{case.command} ({headers})"
         case = replace(case, id=f"{case.id} {headers}", command=command)
-    trial = builder.trial(journal.LASTING)
+    trial = builder.new_trial(journal.LASTING)
     loaded = load_phase.run(load, driver, facts, known)
     server = builder.with_gil(server, loaded.gil_state)
     return build_record(trial, case, server, before, SingleRequest(), loaded)

@@ -29,19 +29,19 @@ from offload.bench.target.server import Server
 from offload.bench.telemetry import machine_speed
 from offload.bench.trial import builder, load_phase, single_request, workload
 from offload.bench.trial.single_request import SingleRequest
-from offload.bench.trial.trial import Phases, Report, baseline, build_record
+from offload.bench.trial.trial import Phases, Report, build_record, measure_baseline
 from offload.errors import UserError
 from offload.flags import Flag
 from offload.suites import Case
 from offload.upstream import Upstream
 
-READY_A_WORKER = 0.5  # s that each worker of the block adds to the time to become ready
-WORKERS = 4  # of a server that does not say
+READY_A_WORKER = 0.5  # s: each worker of the block extends the timeout of the start by this
+WORKERS = 4  # the default of servers
 
 
 @dataclass(frozen=True)
 class StartedServer:
-    """A case of the round and its server; the server may not be ready yet."""
+    """A case of the round and its started server, which may not be ready yet."""
 
     place: int
     case: Case
@@ -49,8 +49,8 @@ class StartedServer:
     upstream: Upstream | None
     running: Server
 
-    def stopped(self, trial: Trial, error: UserError) -> Record:
-        """Stop a server that cannot be measured, so that it uses no CPU; return its record."""
+    def stop(self, trial: Trial, error: UserError) -> Record:
+        """Stop a server that cannot be measured; return the record of its error."""
         server.stop(self.running, server.SHORT_DRAIN)
         trial = replace(trial, place=self.place)
         return builder.unavailable(trial, self.facts, self.case.settings, error)
@@ -58,7 +58,7 @@ class StartedServer:
 
 @dataclass(frozen=True)
 class PrimedServer:
-    """A server that has answered its first requests."""
+    """A server that has responded to its first requests."""
 
     started: StartedServer
     url: str
@@ -68,7 +68,7 @@ class PrimedServer:
     flags: tuple[Flag, ...]
 
     def window(self, trial: Trial, neighbours: Sequence[int]) -> Record:
-        """Load it once; `neighbours` are the pids of the other servers of the block."""
+        """Load the server once; `neighbours` are the pids of the other servers of the block."""
         speed = machine_speed.measure()
         case, running = self.started.facts, self.started.running
         load = workload.window(self.url, case, self.facts, self.before, running, bool(neighbours))
@@ -79,7 +79,7 @@ class PrimedServer:
         facts = builder.with_gil(self.facts, loaded.gil_state)
         resources = loaded.resources
         host = replace(resources.host, python_s=speed.python_s, memory_s=speed.memory_s)
-        memory = Memory() if neighbours else resources.memory  # neighbours share its pages
+        memory = Memory() if neighbours else resources.memory  # servers of a block share pages
         loaded = replace(loaded, resources=replace(resources, host=host, memory=memory))
         return build_record(trial, case, facts, self.before, self.alone, loaded, self.flags)
 
@@ -93,8 +93,9 @@ def measure_round(
 ) -> list[Record]:
     """Measure one round of a block; return the records of its windows, in the order of the cases.
 
-    `cases` are by their places in the plan, which the records have too. A case
-    that could not be measured has one record with its problem.
+    The keys of `cases` are their places in the plan, and the records have them, too. A case that
+    cannot be measured has one record, with its problem. `with_gil`: sample the GIL of single
+    requests before the windows.
     """
     phases = Phases(report)
     records: dict[int, list[Record]] = {}
@@ -107,7 +108,7 @@ def measure_round(
                 try:
                     members[place] = _prime(started, trial, with_gil)
                 except UserError as error:
-                    records[place] = [started.stopped(trial, error)]
+                    records[place] = [started.stop(trial, error)]
         for number, place in enumerate(_order(members, trial), start=1):
             pids = [m.started.running.process.pid for p, m in members.items() if p != place]
             with phases.of("load", workload.WINDOW):
@@ -157,23 +158,23 @@ def _start(
         try:
             server.await_ready(started.running, started.case)
         except UserError as error:
-            records[place] = [servers.pop(place).stopped(trial, error)]
+            records[place] = [servers.pop(place).stop(trial, error)]
     return servers
 
 
 def _request_stops(servers: Sequence[Server]) -> None:
-    """Let all servers drain at the same time, before each is waited for."""
+    """Request all stops first, so that the servers drain at the same time."""
     for each in servers:
         server.request_stop(each)
 
 
 def _prime(started: StartedServer, trial: Trial, with_gil: bool) -> PrimedServer:
-    """Send a server its first requests; with the GIL meter then some by one user."""
+    """Send a server its first requests; `with_gil` also measures single requests."""
     url = workload.url(started.running.url, started.facts)
-    before, flags = baseline(trial, started.facts, url)
+    before, flags = measure_baseline(trial, started.facts, url)
     alone = SingleRequest()
     if with_gil:
-        alone = single_request.measured(url, started.facts, started.running.facts, before)
+        alone = single_request.measure(url, started.facts, started.running.facts, before)
     facts = builder.server_facts(started.running.facts)
     return PrimedServer(started, url, facts, before, alone, flags)
 
@@ -186,10 +187,10 @@ def _order(members: Mapping[int, PrimedServer], trial: Trial) -> list[int]:
 
 
 def _complete(record: Record, stopped: Server | None, phases: Phases) -> Record:
-    """Add what is known at the end of the round: the server's ending and the common phases."""
+    """Add the facts of the stopped server, and the phases that all windows of a round share."""
     common = {name: seconds for name, seconds in phases.seconds.items() if name != "load"}
     trial = replace(record.trial, phases={**common, **record.trial.phases})
     if stopped is None:
         return replace(record, trial=trial)
-    facts, left = builder.ended(record.server, stopped)
+    facts, left = builder.with_ending(record.server, stopped)
     return replace(record, trial=trial, server=facts, flags=record.flags + left)

@@ -1,4 +1,4 @@
-"""Direct calls: a task in threads and in processes without a server, in a process of its own."""
+"""Direct calls: run a task in threads and in processes without a server, in a child process."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ PATIENCE = 60.0  # s beyond the requested time, for a slow task
 
 @dataclass(frozen=True)
 class Calls:
-    """What `count` workers did on their own: `rate` calls a second, and the means of one call.
+    """The result of `count` workers: `rate` in calls/s, and means of one call.
 
-    `wall_s` is from begin to end, `cpu_s` on a CPU, `queued_s` ready but waiting for one;
-    `switches` of context are per call. `gil_enabled` is the state of the GIL afterwards, where
-    threads run.
+    `wall_s` is its wall time, `cpu_s` its CPU time and `queued_s` its wait for a CPU, in s.
+    `switches` is the number of context switches. `gil_enabled` is the state of the GIL afterwards,
+    in the process of the threads.
     """
 
     rate: float
@@ -49,7 +49,7 @@ class Direct:
     def call(self, kind: str, count: int, seconds: float) -> Calls:
         """Call the task in `count` threads, processes or interpreters for `seconds`.
 
-        Raise StartError when it ends, and for interpreters that do not begin.
+        Raise StartError if the process ends, or if interpreters cannot be started.
         """
         assert self._process.stdin is not None
         self._process.stdin.write(f"{kind} {count} {seconds}\n".encode())
@@ -60,7 +60,7 @@ class Direct:
         return Calls(**result)
 
     def line(self, seconds: float) -> dict[str, Any]:
-        """Read one line of JSON within a time."""
+        """Read one line of JSON; raise StartError after a timeout of `seconds`."""
         assert self._process.stdout is not None
         try:
             for line in read_lines(self._process.stdout.fileno(), time.monotonic() + seconds):
@@ -74,7 +74,7 @@ class Direct:
 def direct(
     task: str, workers: int, python: str | None, path: str | None, environment: Mapping[str, str]
 ) -> Iterator[Direct]:
-    """Start a process that calls `task` with up to `workers`, and end it; raise StartError."""
+    """Start a process that calls `task` in up to `workers` workers; raise StartError."""
     program = sys.executable if python is None else interpreters.find(python)
     added = {**environment, **packages.environment(program), **interpreters.environment(python)}
     if path is not None:
@@ -103,7 +103,7 @@ def direct(
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Close its input, at which it removes its temporary files and ends; kill it when it does not.
+    """Close the process's input, so that it removes its files and exits; kill it after GRACE.
 
     Its workers end with it.
     """

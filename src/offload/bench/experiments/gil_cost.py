@@ -1,4 +1,4 @@
-"""What the GIL costs one task: threads and processes in a block, and by direct calls."""
+"""The cost of the GIL for a task: threads and processes in a block, and by direct calls."""
 
 from __future__ import annotations
 
@@ -23,27 +23,27 @@ from offload.suites import Case
 
 @dataclass(frozen=True)
 class GilCost:
-    """What was found of one task: `gil` by the meter and the clocks of a `window` of threads.
+    """The figures of one task: `gil` is derived from a `window` of the first round of threads.
 
-    `threads` and `processes` are what workers do by direct calls, and `cost_direct` is 1 - threads
-    / processes of them. `compared` has the pairs of threads and processes over HTTP.
+    `threads` and `processes` are the speed-ups by direct calls. `cases` is the comparison of
+    threads and processes over HTTP.
     """
 
     window: Record
     gil: Gil
-    compared: ComparedCases
+    cases: ComparedCases
     threads: SpeedUp
     processes: SpeedUp
 
     @property
     def cost_direct(self) -> float:
-        """C of direct calls: the share of the rate that threads lose against processes."""
+        """C of direct calls, 1 - threads / processes: the share of the rate that threads lose."""
         return cost(self.threads.ratio, self.processes.ratio)
 
     @property
     def cost(self) -> tuple[float | None, float | None, float | None]:
         """C over HTTP with its interval: 1 - 1 / (processes : threads)."""
-        found = self.compared.found.verdict
+        found = self.cases.comparison.verdict
         value, low, high = (_lost(ratio) for ratio in (found.ratio, found.low, found.high))
         return value, low, high
 
@@ -64,9 +64,9 @@ def evaluate(
     folder: Path,
     direct_calls: Mapping[str, SpeedUp],
 ) -> GilCost:
-    """Return what the GIL costs, by the records of a run of the two cases and by direct calls.
+    """Return the cost of the GIL, from the records of a run of both cases and from direct calls.
 
-    Raises RunError when one of them has no rate.
+    Raise RunError if one of the cases has no rate.
     """
     compared = paired.evaluate(threads, processes, records, folder)
     measured = [r for r in RunRecords(records).at(0).windows() if r.trial.round == 1]

@@ -1,4 +1,4 @@
-"""The hop over HTTP: the CPU that a server's executor adds to a direct answer, beside its peers."""
+"""The hop over HTTP: the CPU time that a server's executor adds to a response without one."""
 
 from __future__ import annotations
 
@@ -18,23 +18,24 @@ from offload.bench.trial import flags
 from offload.registry import catalog
 from offload.suites import Case
 
-DIRECT, THREADS, STANDARD = "loop", "threads", "processes"  # DIRECT answers without an executor
+DIRECT, THREADS, STANDARD = "loop", "threads", "processes"  # DIRECT has no executor
 SERVERS = (DIRECT, THREADS, STANDARD, "pipes", "pebble", "anyio_threads", "interpreters")
-PEERS = ("starlette_threads", "gunicorn_gthread", "granian_wsgi")  # whose HTTP is another
+PEERS = ("starlette_threads", "gunicorn_gthread", "granian_wsgi")  # with other HTTP servers
 TASK, USERS, SUITE = "noop_sync", 64, "executors"
-BUDGET = {False: 300.0, True: 120.0}  # s of all rounds, with their starts; with quick
+BUDGET = {False: 300.0, True: 120.0}  # s for all rounds, with their starts; by quick
 
-Rounds = Mapping[Round, tuple[float, float]]  # rate in requests a second, CPU of one in us
+Rounds = Mapping[Round, tuple[float, float]]  # rate in requests/s, CPU time of a request in us
 
 
 @dataclass(frozen=True)
 class Hop:
-    """What one server did with a task that does nothing; None is not known, or is no question.
+    """The figures of one server with a task that does nothing; None is unknown or not defined.
 
-    `rate` is in requests a second, `cpu_us` the CPU time of the server's whole tree a request.
-    `added_us` is that less DIRECT's of the same round, and `of_threads` how many times what THREADS
-    add; peers have neither, for their HTTP costs something else. `of_standard` is the rate over
-    STANDARD's. A rate that is `client_bound` was set by the load tool: it could be higher.
+    `rate` is in requests/s; `cpu_us` is the CPU time per request of the server's process tree.
+    `added_us` is `cpu_us` minus that of DIRECT in the same round, and `of_threads` the ratio of
+    `added_us` to that of THREADS; both are not defined for PEERS, which have another HTTP server.
+    `of_standard` is the ratio of the rate to that of STANDARD. With `client_bound` the load tool
+    limited the rate: the server's own could be higher.
     """
 
     server: str
@@ -48,7 +49,7 @@ class Hop:
 
 
 def servers_plan(is_quick: bool, workers: int) -> Plan:
-    """Return the plan of a run of all servers in one block, for as long as there is time."""
+    """Return the plan of a run of all servers in one block, until the budget is used."""
     cases = tuple(_case(server, workers) for server in (*SERVERS, *PEERS))
     blocks = (Block(tuple(range(len(cases)))),)
     seed = plan.new_seed()
@@ -66,8 +67,8 @@ def summarize(records: Sequence[Record]) -> list[Hop]:
     return [_hop(name, rounds, records) for name in rounds]
 
 
-def left_out(records: Sequence[Record]) -> dict[str, str]:
-    """Return by server why it has no figures."""
+def missing_servers(records: Sequence[Record]) -> dict[str, str]:
+    """Return the servers without figures, each with the reason."""
     known = {hop.server for hop in summarize(records)}
     return {
         r.case.server: f"{r.case.server}: {r.problem or 'no request was completed'}"
@@ -77,8 +78,8 @@ def left_out(records: Sequence[Record]) -> dict[str, str]:
 
 
 def _case(server: str, workers: int) -> Case:
-    takes = catalog.find_server(server).settings
-    settings = {"workers": workers} if "workers" in takes else {}
+    has_workers = "workers" in catalog.find_server(server).settings
+    settings = {"workers": workers} if has_workers else {}
     return Case(server, TASK, users=USERS, keep_alive=True, settings=settings)
 
 
@@ -101,12 +102,12 @@ def _hop(server: str, rounds: Mapping[str, Rounds], records: Sequence[Record]) -
 
 
 def _added(own: Rounds, direct: Rounds) -> dict[Round, float]:
-    """Return by round how much more CPU a request takes than a direct response, in us."""
+    """Return by round the CPU time of a request minus that of a direct response, in us."""
     return {which: own[which][1] - direct[which][1] for which in own if which in direct}
 
 
 def _times(own: Rounds, other: Rounds) -> Interval | None:
-    """Return the ratio of its rate to another's of the same round."""
+    """Return the ratio of a server's rate to another's, paired by round."""
     return ratio.geometric_mean_ratio(
         [(other[which][0], own[which][0]) for which in own if which in other]
     )

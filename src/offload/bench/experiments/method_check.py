@@ -26,7 +26,7 @@ from offload.errors import RunError
 from offload.suites import Case
 
 SUITE = "check_method"
-ACCURATE = Case("threads", "sleep_short_sync")  # its own clocks give the true rate of the pool
+ACCURATE = Case("threads", "sleep_short_sync")  # the server's clocks show the true rate
 VARIED = Case("threads", "noop_sync")  # its rate varies more than that of most cases
 ACCURATE_ROUNDS = sequential.NORMAL.counts[0]  # of ACCURATE alone
 FEWEST = 10  # rounds of VARIED that can be resampled
@@ -40,7 +40,7 @@ KNOWN = ("count_slower_sync", "count_sync")  # the second one is faster by 20 %
 class CheckResult:
     """The result of one check: the measured and the required value as text, and whether it passed.
 
-    `passed` is None if the records do not decide it: with `is_disturbed` others used the machine.
+    `passed` is None if the records do not decide it. `is_disturbed`: other processes are the cause.
     """
 
     name: str
@@ -61,14 +61,14 @@ def blocks_plan(count: int) -> Plan:
 
 
 def measure_alone(folder: Path, count: int) -> None:
-    """Measure `count` rounds of VARIED alone, and a few of ACCURATE, except those a run has."""
+    """Measure `count` rounds of VARIED alone and a few of ACCURATE, as far as a run lacks them."""
     prctl.adopt_orphans()
     done = [record.case.task for record in alone(journal.read(folder))] if _exists(folder) else []
     wanted = [(ACCURATE, ACCURATE_ROUNDS), (VARIED, count)] if count else []
     missing = [case for case, number in wanted for _ in range(number - done.count(case.task))]
     started = time.monotonic()
     for number, case in enumerate(missing, start=1):
-        trial = builder.trial(folder.name, kind=WINDOW, suite=SUITE, round=len(done) + number)
+        trial = builder.new_trial(folder.name, kind=WINDOW, suite=SUITE, round=len(done) + number)
         records = measure_round({0: case}, trial, None, lambda *_: None, with_gil=False)
         journal.append(folder, *records)
         if number % 10 == 0:
@@ -78,7 +78,7 @@ def measure_alone(folder: Path, count: int) -> None:
 
 
 def alone(records: Sequence[Record]) -> list[Record]:
-    """Return the records of `measure_alone`, which are of no block of a plan."""
+    """Return the records of `measure_alone`, which belong to no block of the plan."""
     return [record for record in records if record.trial.block is None]
 
 
@@ -100,7 +100,7 @@ def check_blocks(planned: Plan, records: Sequence[Record]) -> list[CheckResult]:
 
 
 def _check_outcomes(name: str, outcomes: Sequence[str], hits: Sequence[str]) -> CheckResult:
-    """Check how many outcomes are hits: false positives, or with FASTER alone found differences."""
+    """Check the number of hits: false positives, or if only FASTER is a hit, true positives."""
     is_power = SLOWER not in hits
     required = "an interval that contains 5 % or less"
     if is_power:

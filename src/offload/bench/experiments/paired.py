@@ -18,14 +18,14 @@ from offload.suites import Case
 
 @dataclass(frozen=True)
 class ComparedCases:
-    """The result of `other` against `one`: a ratio above 1 means that `other` is faster.
+    """The comparison of case `other` with case `one`: above a ratio of 1 `other` is faster.
 
-    `rates` are those of both cases in requests a second, `records` their windows.
+    `rates` are the rates of both cases in requests/s, and `records` their windows.
     """
 
     one: Case
     other: Case
-    found: Comparison
+    comparison: Comparison
     rates: tuple[float | None, float | None]
     records: tuple[Record, ...]
     folder: Path

@@ -1,4 +1,4 @@
-"""Progress on stderr: what is measured, its phase and the seconds left; plain lines when piped."""
+"""Progress on stderr: current case, phase and remaining time; plain lines without a terminal."""
 
 from __future__ import annotations
 
@@ -19,11 +19,11 @@ from offload.bench.records.run_records import by_round
 
 
 class Progress:
-    """Show how far a run is: a live line on a terminal, else a line for each step."""
+    """Show the progress of a run: a live line on a terminal, else a line for each step."""
 
     def __init__(self, plan: Plan, records: list[Record]) -> None:
         self._plan, self._records = plan, records
-        self._place, self._name, self._again = "", "", ""
+        self._place, self._name, self._retry = "", "", ""
         self._phase, self._phase_ends = "start", time.monotonic()
         self._ends = time.monotonic() + self._expected_s()
         self._console = Console(stderr=True, highlight=False)
@@ -49,13 +49,13 @@ class Progress:
         """Start a phase that may take `expected` seconds."""
         self._phase, self._phase_ends = name, time.monotonic() + expected
 
-    def again(self, reasons: Sequence[str]) -> None:
+    def retry(self, reasons: Sequence[str]) -> None:
         """Show with the next result that it is a retry, and why."""
-        self._again = f", measured again: {'; '.join(reasons)}"
+        self._retry = f", measured again: {'; '.join(reasons)}"
 
     def done(self, found: Sequence[Record]) -> None:
-        """Print what was measured: the rate of each case, or why it has none."""
-        again = self._again if found[0].trial.attempt > 1 else ""
+        """Print the rate of each measured case, or why it has none."""
+        retry = self._retry if found[0].trial.attempt > 1 else ""
         rates = []
         places = list(dict.fromkeys(record.trial.place for record in found))
         for place in places:
@@ -64,11 +64,11 @@ class Progress:
             shown = "no rate" if rate is None else f"{rate:.2f}/s"
             name = f"{self._plan.cases[place or 0].name} " if len(places) > 1 else ""
             rates.append(f"{name}{own[-1].problem or shown}")
-        line = f"[{self._place}] {self._name}: {', '.join(rates)}{again}"
+        line = f"[{self._place}] {self._name}: {', '.join(rates)}{retry}"
         self._console.print(line, markup=False, soft_wrap=True)
 
     def _expected_s(self) -> float:
-        """Estimate how long the rest takes, with the rounds up to the next analysis."""
+        """Estimate the remaining time in s, with all rounds up to the next analysis."""
         plan, records = self._plan, self._records
         times = time_budget.round_times(plan, records)
         rounds = sum(times[due.block] for due in schedule.due(plan, records))
@@ -97,13 +97,13 @@ def live(line: Callable[[], str]) -> Iterator[None]:
 
 
 def duration(seconds: float) -> str:
-    """Return a number of seconds in words: `40 s`, `3 min`."""
+    """Format a duration: `40 s`, `3 min`."""
     if seconds < 90:
         return f"{seconds:.0f} s"
     return f"{seconds / 60:.0f} min"
 
 
 def expected_s(plan: Plan, rounds: int) -> float:
-    """Estimate how long a new run takes, in seconds, if so many rounds of each block are enough."""
+    """Estimate the duration of a new run in s, if each block needs this number of rounds."""
     whole = rounds * sum(time_budget.round_times(plan, [])) + time_budget.long_runs_s(plan, [])
     return whole if plan.budget_s is None else min(whole, plan.budget_s)

@@ -28,9 +28,9 @@ HeldUpstream = Upstream | UserError | None  # the error if it cannot start, None
 
 
 def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
-    """Measure all that a plan wants and its folder lacks; yield all records after each step.
+    """Measure what is missing from a plan's folder; yield all records after each step.
 
-    Raises RunError when another process works on the same run.
+    Raise RunError if another process measures the same run.
     """
     prctl.adopt_orphans()
     with ExitStack() as stack:
@@ -65,7 +65,7 @@ class ActiveRun:
         while todo := schedule.due(self.plan, self.records, left_out):
             for each in todo:
                 if schedule.is_finished(self.plan, each.block, self.records):
-                    continue  # its cases have had no rate
+                    continue  # its cases had no rate in the last rounds
                 expected_s = time_budget.round_times(self.plan, self.records)[each.block]
                 if ends is not None and time.monotonic() + expected_s > ends:
                     left_out.add(each)
@@ -75,7 +75,7 @@ class ActiveRun:
                 yield
 
     def long_runs(self) -> Iterator[None]:
-        """Make the long runs of all cases that lack theirs."""
+        """Measure the missing long runs."""
         for place in schedule.long_runs_due(self.plan, self.records):
             case = self.plan.cases[place]
             self.progress.begin("long run", case.name)
@@ -99,7 +99,7 @@ class ActiveRun:
         for record in found:
             reasons |= flags.reasons(record, self.records)
         self._keep(found)
-        self.progress.again(list(reasons.values()))
+        self.progress.retry(list(reasons.values()))
         return bool(reasons)
 
     def _has_time_for(self, each: Round, ends: float | None) -> bool:
@@ -134,7 +134,7 @@ class ActiveRun:
 
     def _trial(self, kind: str, **known: int) -> Trial:
         plan = self.plan
-        return builder.trial(
+        return builder.new_trial(
             self.folder.name,
             kind=kind,
             suite=plan.suite,
@@ -154,7 +154,7 @@ def _lock(folder: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             busy = f"{folder.name} is being measured by another process"
-            raise RunError(f"{busy}: wait for its end, or begin a run of your own") from None
+            raise RunError(f"{busy}: wait for its end, or start a new run") from None
         yield
     finally:
         os.close(descriptor)

@@ -1,4 +1,4 @@
-"""Speed-ups: what several workers do by direct calls, over what one thread does alone."""
+"""Speed-ups: the rate of several workers by direct calls over the rate of one thread."""
 
 from __future__ import annotations
 
@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 from offload.bench.experiments.direct_calls import Calls, Direct
 
-ROUNDS = 3  # of one thread, then each kind: what disturbs one round is outvoted
-SECONDS = 0.7  # s of each, at least two calls
+ROUNDS = 3  # of one thread, then each kind: a median of 3 ignores one disturbed round
+SECONDS = 0.7  # s of each measurement, which has at least two calls
 
 
 @dataclass(frozen=True)
 class SpeedUp:
-    """What workers of one kind did: medians over the rounds.
+    """The figures of workers of one kind: medians over the rounds.
 
-    `ratio` is their calls a second over those of one thread, `switches` are of context, a call.
-    `gil_enabled` is the state of the GIL afterwards, where the threads run.
+    `ratio` is their rate over that of one thread, `switches` the context switches per call.
+    `gil_enabled` is the state of the GIL afterwards, in the process of the threads.
     """
 
     ratio: float
@@ -26,9 +26,9 @@ class SpeedUp:
 
 
 def speed_ups(running: Direct, workers: int, kinds: Sequence[str]) -> dict[str, SpeedUp]:
-    """Measure kinds of workers, "threads", "processes" or "interpreters", by turns.
+    """Measure kinds of workers ("threads", "processes" or "interpreters"), interleaved.
 
-    Raise StartError for a kind that the task or this Python cannot have.
+    Raise StartError for a kind that the task or this Python does not support.
     """
     alone: list[float] = []
     calls: dict[str, list[Calls]] = {kind: [] for kind in kinds}

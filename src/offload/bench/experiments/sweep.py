@@ -1,4 +1,4 @@
-"""A sweep: one case with growing workers or users, and the curve that its rates follow."""
+"""A sweep: the rates of one case over its number of workers or users, and a model of them."""
 
 from __future__ import annotations
 
@@ -20,9 +20,9 @@ WORKERS, USERS = "workers", "users"
 
 @dataclass(frozen=True)
 class Sweep:
-    """The rates of one case over `workers` or `users`, and the model that fits them, or why none.
+    """The rates of one case `over` workers or users, and the choice of a model.
 
-    `points` are (number, estimate of the rate in requests a second), in rising order.
+    `points` are (number, estimate of the rate in requests/s), in ascending order.
     """
 
     over: str
@@ -41,13 +41,13 @@ def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
 
 
 def varied(cases: Sequence[Case]) -> str:
-    """Return what the cases of a sweep differ in: WORKERS or USERS."""
+    """Return the variable of a sweep: WORKERS or USERS."""
     has_workers = all("workers" in case.settings for case in cases)
     return WORKERS if has_workers and len({case.users for case in cases}) == 1 else USERS
 
 
 def fit(records: Sequence[Record], over: str) -> Sweep:
-    """Fit the rates of a sweep; raise RunError when there are none."""
+    """Fit a model to the rates of a sweep; raise RunError if there are none."""
     found: dict[int, list[Record]] = {}
     for record in RunRecords(records).windows():
         number = record.server.workers if over == WORKERS else record.case.users

@@ -1,4 +1,4 @@
-"""The process of a contender: it starts its pool, and measures it on the parent's requests.
+"""The process of a contender: it starts its pool, and measures it when the parent requests that.
 
 The pool's event loop reads requests from a socket pair, so that between two requests only the pool
 itself runs in this process.

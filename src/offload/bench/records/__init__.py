@@ -1,1 +1,1 @@
-"""Records: what trials measured, appended to a run's folder and read again."""
+"""Records: the results of trials, appended to a run's folder and read again."""

@@ -1,4 +1,4 @@
-"""Blocks: the cases of a plan that are compared, which are started together."""
+"""Blocks: groups of cases that are compared, and whose servers run at the same time."""
 
 from __future__ import annotations
 
@@ -13,11 +13,11 @@ Pair = tuple[int, int]
 
 @dataclass(frozen=True)
 class Block:
-    """The `cases` of one block and the `pairs` whose ratios are wanted, as places in the plan.
+    """The `cases` of a block, and the `pairs` of them that are compared, as places in the plan.
 
     The ratio of a pair is its second case over its first. A block without pairs measures rates.
-    The servers of a block that is `apart` run one after the other: neighbours share pages, so that
-    only then their memory is their own.
+    With `apart` its servers run one after the other, because servers that run at the same time
+    share pages, so that the memory of each is unknown.
     """
 
     cases: tuple[int, ...]
@@ -32,10 +32,10 @@ def form(
 ) -> tuple[Block, ...]:
     """Divide cases into blocks, in the order of their first cases.
 
-    Cases of the same task and request belong together, and so do the cases of a wanted pair, which
-    are ignored unless both are among `cases`. A group of more than MOST is divided into blocks that
-    share its first case; a pair whose cases are then in two of them gets a block of its own. A
-    pair that is compared `apart`, by memory, has one more block.
+    A group has the cases of the same task and request, and both cases of each of `pairs`. Pairs
+    whose cases are not among `cases` are ignored. A group of more than MOST cases is divided into
+    blocks that share its first case; if that separates a pair, the pair has an additional block.
+    Each pair of `apart`, which is compared by memory, also has an additional block.
     """
     places = {_identity(case): place for place, case in enumerate(cases)}
     wanted = list(dict.fromkeys([*_known(places, pairs), *_executors(cases), *_pythons(cases)]))
@@ -48,7 +48,7 @@ def form(
 def _known(
     places: Mapping[tuple[object, ...], int], pairs: Iterable[tuple[Case, Case]]
 ) -> list[Pair]:
-    """Return the places of pairs of which both cases have one."""
+    """Return the places of both cases of each pair; omit pairs with an unknown case."""
     found = [(places.get(_identity(one)), places.get(_identity(other))) for one, other in pairs]
     return [(a, b) for a, b in found if a is not None and b is not None and a != b]
 

@@ -1,7 +1,7 @@
-"""The ceilings of a rate: what the slots, the users and the CPUs of a case allow at most.
+"""Ceilings: the highest rate that the slots, the users or the CPUs of a case allow.
 
-The operational laws give a ceiling from a count and a time. The rules here say which count and
-which time a record has for them.
+The operational laws compute a ceiling from a count and a time. This module selects both from the
+records of a case.
 """
 
 from __future__ import annotations
@@ -18,15 +18,15 @@ from offload.registry import catalog
 from offload.suites import _module
 
 ABOVE = 1.02  # factor: a higher rate exceeds its ceiling
-SHORT = 0.01  # s: below it a request alone is mostly hops and wake-ups, which overlap under load
-SATURATED = 0.98  # requests in flight (Little's law) as a share of the slots: all are busy
+SHORT = 0.01  # s: a shorter single request is mostly hops and wake-ups, which overlap under load
+SATURATED = 0.98  # requests in flight (Little's law) as a share of the slots: all slots are busy
 
 
 def of_case(case: Record, records: Sequence[Record], in_flight: float) -> Ceiling | None:
-    """Return the lowest ceiling that is known of a case, by the median times of its records.
+    """Return the lowest known ceiling of a case, from the median times of its records.
 
-    `case` is the record that stands for all in what does not vary. `in_flight` is the mean number
-    of concurrent requests: with fewer of them than slots, the time per slot includes idle time and
+    `case` is any of the `records`: its constant fields are read. `in_flight` is the mean number of
+    concurrent requests: with fewer of them than slots, the time per slot includes idle time and
     is no service time.
     """
     workers, slots = case.server.workers, case.tasks.slots
@@ -47,10 +47,10 @@ def of_case(case: Record, records: Sequence[Record], in_flight: float) -> Ceilin
 
 
 def exceeded(record: Record, records: Sequence[Record]) -> Ceiling | None:
-    """Return a ceiling that a record's rate exceeds, which shows an error; None if there is none.
+    """Return a ceiling that a record's rate exceeds, which indicates an error; else None.
 
-    No request takes less than the fastest one alone among the case's `records`. The time per slot
-    needs no full slots here: with or without idle time, no rate is above slots / time.
+    No request is faster than the fastest single request in the case's `records`. Idle time in the
+    time per slot is no problem here: also with it, no rate is above slots / time.
     """
     fastest_s = _fastest_s(records)
     known = [
@@ -62,7 +62,7 @@ def exceeded(record: Record, records: Sequence[Record]) -> Ceiling | None:
 
 
 def of_workers(case: Record, records: Sequence[Record]) -> float | None:
-    """Return the rate that the workers allow: workers / high median of one request alone."""
+    """Return the rate that the workers allow: workers / high median time of a single request."""
     known = [r.baseline.alone_s for r in records if r.baseline.alone_s is not None]
     alone_s = statistics.median_high(known) if known else None
     return next((c.rate for c in _by_time(alone_s, workers=case.server.workers)), None)
@@ -77,7 +77,7 @@ def median(records: Sequence[Record], value_of: Callable[[Record], float | None]
 def _by_time(
     service_s: float | None, workers: float | None = None, users: float | None = None
 ) -> list[Ceiling]:
-    """Return ceilings from a service time, unless that is too short to be one."""
+    """Return the ceilings of a service time; none if it is too short to be a service time."""
     if service_s is None or service_s < SHORT:
         return []
     return operational_laws.ceilings(workers=workers, users=users, service_s=service_s)

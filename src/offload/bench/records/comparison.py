@@ -1,4 +1,4 @@
-"""The comparison of two cases, from the windows of the rounds that they have in common."""
+"""The comparison of two cases, paired by the rounds in which both were measured."""
 
 from __future__ import annotations
 
@@ -21,18 +21,18 @@ from offload.bench.stats.paired_test import (
 from offload.flags import Flag
 
 EFFECT, ROUGH = paired_test.EFFECT, 0.05  # the smallest difference that matters; ROUGH with quick
-MAX_OTHERS = 1 / 3  # of the machine's CPU, in half of the windows
-MAX_STEAL = 0.05  # of the machine's CPU, in half of the windows
-MAX_APART = 0.10  # of the machine's CPU, between the means of the two cases
+MAX_OTHERS = 1 / 3  # share of the machine's CPU, in half of the windows
+MAX_STEAL = 0.05  # share of the machine's CPU, in half of the windows
+MAX_APART = 0.10  # share of the machine's CPU, between the means of the two cases
 CLIENT_BOUND = "client-bound"
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """The verdict on a case `other` against a case `one`.
+    """The comparison of case `other` with case `one`.
 
-    `disturbed` says what makes the measurement invalid, None if nothing does. With `at_least` the
-    load tool limited the faster case: the true difference is as large, or larger.
+    `disturbed` is the reason why the measurement is invalid, None if it is valid. With `at_least`
+    the load tool limited the faster case: the true difference is as large, or larger.
     """
 
     verdict: Verdict
@@ -46,7 +46,7 @@ def rate_of(record: Record) -> float | None:
 
 
 def compare(one: Sequence[Record], other: Sequence[Record], value: Value = rate_of) -> Comparison:
-    """Compare a value of the windows of two cases, paired by round, at the level of their run."""
+    """Compare a value of two cases, paired by round, at the significance level of their run."""
     is_quick = any(record.trial.quick for record in one)
     found = paired_test.compare(
         pairs_by_round(one, other, value),
@@ -58,7 +58,7 @@ def compare(one: Sequence[Record], other: Sequence[Record], value: Value = rate_
     if value is not rate_of:
         return Comparison(found)
     bound = is_client_bound(one), is_client_bound(other)
-    if found.outcome in (SAME, TINY) and any(bound):  # the load tool may be what made them alike
+    if found.outcome in (SAME, TINY) and any(bound):  # the load tool may limit both
         return Comparison(replace(found, outcome=UNRESOLVED))
     if found.outcome in (FASTER, SLOWER):
         faster, slower = bound[::-1] if found.outcome == FASTER else bound
@@ -69,7 +69,7 @@ def compare(one: Sequence[Record], other: Sequence[Record], value: Value = rate_
 
 
 def disturbance(one: Sequence[Record], other: Sequence[Record]) -> Flag | None:
-    """Return what disturbed the windows of two cases so much that they cannot be compared."""
+    """Return why the windows of two cases cannot be compared; None if they can."""
     windows = [*one, *other]
     remedy = "end the other processes, or measure at a quieter time"
     others, steal = _known(windows, "others_cpu"), _known(windows, "steal")
@@ -92,7 +92,7 @@ def disturbance(one: Sequence[Record], other: Sequence[Record]) -> Flag | None:
 
 
 def _known(windows: Sequence[Record], name: str) -> list[float]:
-    """Return a share of the machine's CPU in those windows in which it is known."""
+    """Return the known values of a share of the machine's CPU, by its field in `HostUse`."""
     shares = (getattr(record.resources.host, name) for record in windows)
     return [share for share in shares if share is not None]
 

@@ -1,4 +1,4 @@
-"""The GIL in a record: what its clocks and its meter say, by the formulas of `stats.gil`."""
+"""GIL figures of a record: the formulas of `stats.gil`, applied to its clocks and samples."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from offload.bench.stats import gil
 
 @dataclass(frozen=True)
 class Gil:
-    """What the GIL did: shares from 0 to 1, None where the record does not tell.
+    """GIL figures: shares are from 0 to 1, and None is unknown.
 
     `hold` is h, `utilisation` rho, `wait_share` gamma, `inflation` kappa; `speed_up` is S_N of the
-    record's slots, and `switches` is how often a task gave the GIL away or took it.
+    record's slots, and `switches` is how often the GIL changed threads per request.
     """
 
     hold: float | None

@@ -1,4 +1,4 @@
-"""The journal of a run: records in a file that is only ever appended to."""
+"""The journal of a run: an append-only file of records."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from offload.errors import StorageError
 
 RESULTS = Path(os.environ.get("RESULTS", "results")).absolute()
 FILE = "records.jsonl"
-LASTING = "load_tests"  # the run that single load tests are added to
+LASTING = "load_tests"  # the run to which single load tests are added
 
 
 def new_run(name: str) -> Path:
@@ -36,7 +36,7 @@ def new_run(name: str) -> Path:
 
 
 def lasting_run() -> Path:
-    """Return the folder of the run that single load tests are added to; create it if needed."""
+    """Return the folder of the run of single load tests; create it if needed."""
     folder = RESULTS / LASTING
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -58,7 +58,7 @@ def check_writable() -> None:
 def append(folder: Path, *records: Record) -> None:
     """Add records, durably and together: one write to an O_APPEND descriptor, then fsync.
 
-    The machine that they were measured on is added to run.json, unless it stands there.
+    Their machine is added to run.json, unless it is there.
     """
     path = folder / FILE
     try:
@@ -74,9 +74,9 @@ def append(folder: Path, *records: Record) -> None:
 
 
 def read(folder: Path) -> list[Record]:
-    """Read the records of a run; a torn line, left by a crash, is passed over with a warning.
+    """Read the records of a run; a torn line, left by a crash, is skipped with a warning.
 
-    Raises StorageError when they cannot be read, or were written by another version.
+    Raise StorageError if they cannot be read, or were written by another version.
     """
     path = folder / FILE
     try:
@@ -105,7 +105,7 @@ def count(folder: Path) -> int:
 
 
 def newest() -> Path:
-    """Find the run that was written to last; raise StorageError when there is none."""
+    """Find the run with the newest records; raise StorageError if there is none."""
     try:
         runs = [path for path in RESULTS.glob(f"*/{FILE}") if not is_example(path.parent)]
         return max(runs, key=lambda path: path.stat().st_mtime).parent
@@ -116,12 +116,12 @@ def newest() -> Path:
 
 
 def is_example(folder: Path) -> bool:
-    """Whether a run is one of the repository's own: `example`, `example-SUITE`, `reference-...`."""
+    """Whether a run is committed in the repository: `example`, `example-SUITE`, `reference-...`."""
     return folder.name.partition("-")[0] in ("example", "reference")
 
 
 def named(run: str) -> Path:
-    """Find a run by its folder's name; raise StorageError when it is not there."""
+    """Find a run by its folder's name; raise StorageError if it does not exist."""
     folder = RESULTS / run
     if run != Path(run).name or not (folder / FILE).is_file():
         known = ", ".join(sorted(path.parent.name for path in RESULTS.glob(f"*/{FILE}"))) or "none"
@@ -130,7 +130,7 @@ def named(run: str) -> Path:
 
 
 def replace(path: Path, text: str) -> None:
-    """Write a file so that a reader sees the old text or the new, never a part."""
+    """Replace a file atomically: a reader sees the old text or the new one, never a part."""
     try:
         files.replace(path, text.encode())
     except OSError as error:
@@ -143,7 +143,7 @@ def _with_machine(folder: Path, record: Record) -> Record:
 
 
 def _write(descriptor: int, path: Path, data: bytes) -> None:
-    """Write on a new line, also after a line that a crash left torn; all of it, or nothing."""
+    """Write on a new line, also after a torn line; write all of the data, or nothing."""
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(max(0, size - 1))

@@ -23,7 +23,7 @@ class SchemaError(ValueError):
 def to_line(record: Record) -> str:
     """Return a record as JSON, `schema` first, without the end of the line.
 
-    The machine is left out: it stands in run.json.
+    The machine is omitted: it is stored in run.json.
     """
     values = asdict(record)
     del values["environment"]
@@ -31,7 +31,7 @@ def to_line(record: Record) -> str:
 
 
 def from_line(line: str) -> Record:
-    """Read a record back; raise ValueError for what is none, SchemaError for another schema."""
+    """Parse a record; raise SchemaError for another schema, ValueError for any other error."""
     try:
         values = json.loads(line, parse_constant=_refuse)
     except RecursionError:
@@ -62,7 +62,7 @@ def built(cls: type, values: Any, name: str) -> Any:
 
 
 def _value(kind: Any, value: Any, name: str) -> Any:
-    """Return a value as the type of its field wants it; raise ValueError."""
+    """Convert a value to the type of its field; raise ValueError."""
     if isinstance(kind, UnionType):
         if value is None:
             return None

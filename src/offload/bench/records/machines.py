@@ -1,4 +1,4 @@
-"""The machines of a run, which stand once in its run.json, beside its plan."""
+"""The machines of a run: their facts are stored once, in run.json, together with the plan."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ KEY = "machines"
 
 
 def keep(folder: Path, environment: Mapping[str, object]) -> str:
-    """Keep a machine's facts in a run's folder, unless they are there; return their name.
+    """Save a machine's facts in a run's folder, unless they are there; return their name.
 
     Raises OSError.
     """
@@ -29,7 +29,7 @@ def keep(folder: Path, environment: Mapping[str, object]) -> str:
 
 
 def read(folder: Path) -> dict[str, Mapping[str, object]]:
-    """Return the machines of a run by name; none where run.json is missing or unreadable."""
+    """Return the machines of a run by name; empty if run.json is missing or unreadable."""
     found = _values(folder).get(KEY)
     return found if isinstance(found, dict) else {}
 

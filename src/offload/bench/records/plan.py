@@ -1,4 +1,4 @@
-"""The plan of a run: its cases and how they are measured, kept so that it can be resumed."""
+"""The plan of a run: its cases and how they are measured, saved so that it can be resumed."""
 
 from __future__ import annotations
 
@@ -21,15 +21,15 @@ FILE = machines.FILE
 
 @dataclass(frozen=True)
 class Plan:
-    """What a run measures: `cases` in the order of the table, in rounds that `seed` shuffles.
+    """The `cases` of a run in the order of the table, and how they are measured.
 
-    The cases of each of `blocks` are loaded in the same rounds, by `builtin`. A block has rounds
-    until the ratios of its pairs have verdicts. A block without pairs has them until its rates are
-    known to `target`, a share (None: 2 %, 5 % for quick and for slow cases). With `rounds` every
-    block has this number instead. A round starts only if it can end within `budget_s` seconds of
-    measuring (None: unlimited). Then each case has one long run with `driver`, unless it is None.
-    `missing` is the reason why `driver` is not the published tool; None if it is the published
-    tool, or if the user chose it.
+    Each of `blocks` is measured with `builtin` in rounds, whose order `seed` determines. A block
+    with pairs ends when all ratios have verdicts. A block without pairs ends when the half-widths
+    of all rates are within `target`, a share (None: 2 %; 5 % with `quick` and for slow cases). With
+    `rounds` every block has exactly this number of rounds. A round that would exceed `budget_s`
+    seconds of measuring is not started (None: unlimited). Then each case has one long run with
+    `driver`, unless that is None. `missing` is the reason why `driver` is not the published tool;
+    None if it is, or if the user chose it.
     """
 
     suite: str
@@ -45,7 +45,7 @@ class Plan:
 
     @property
     def counts(self) -> tuple[int, ...]:
-        """The numbers of rounds after which a block is analysed, and may be finished."""
+        """The numbers of rounds after which a block is analysed, and may end."""
         return sequential.design(self.quick).counts if self.rounds is None else (self.rounds,)
 
     def cases_of(self, block: int) -> tuple[Case, ...]:
@@ -72,7 +72,7 @@ def save(plan: Plan, folder: Path) -> None:
 
 
 def exists(folder: Path) -> bool:
-    """Whether a run has a plan: comparisons and load tests keep only their machines in run.json.
+    """Whether a run has a plan: for load tests run.json has only the machines.
 
     A file that cannot be read counts as a plan, so that `load` reports why.
     """
@@ -83,7 +83,7 @@ def exists(folder: Path) -> bool:
 
 
 def load(folder: Path) -> Plan:
-    """Read the plan of a run; raise StorageError when there is none that can be read."""
+    """Read the plan of a run; raise StorageError if it is missing or not readable."""
     path = folder / FILE
     try:
         values = json.loads(path.read_bytes())
@@ -92,7 +92,7 @@ def load(folder: Path) -> Plan:
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}: this run cannot go on") from error
     except (ValueError, TypeError, AttributeError, RecursionError) as error:
-        raise StorageError(f"{path} is no plan of a run by this version: {error}") from error
+        raise StorageError(f"{path} is not a plan of a run by this version: {error}") from error
 
 
 def _checked(values: dict[str, Any]) -> Plan:

@@ -1,7 +1,7 @@
 """The record of one trial: built once, at its end, and never changed.
 
-Everything else is derived from records. Units are in the names: `_s` seconds, `_mib` MiB; rates are
-requests a second; shares are from 0 to 1. None is unknown; 0 is a zero that was measured.
+Everything else is derived from records. Units are in the names: `_s` seconds, `_mib` MiB. Rates are
+in requests/s, shares are from 0 to 1. None is unknown; 0 is a measured zero.
 """
 
 from __future__ import annotations
@@ -19,13 +19,13 @@ Facts = Mapping[str, object]
 
 @dataclass(frozen=True)
 class Trial:
-    """When and why a trial was made.
+    """The time and the purpose of a trial.
 
-    Its `kind` is "window", one of several short loads by builtin in a `round` of a `block` (their
-    `order` follows from `seed`); "long", one contiguous run of the published tool; or "test", of a
-    server that a user started. `place` is that of the case in the plan. `attempt` 2 is the retry of
-    a flagged round: only the last attempt counts. `quick` and `target` are its plan's. `phases` are
-    seconds by phase. `machine` names the machine among those of run.json.
+    Its `kind` is "window": one of several short loads by builtin in a `round` of a `block`, in an
+    `order` that `seed` determines; "long": one contiguous run of the published tool; or "test": a
+    load of a server that a user started. `place` is the index of the case in the plan. `attempt` 2
+    is the retry of a flagged round: only the last attempt counts. `quick` and `target` are those of
+    the plan. `phases` are durations in seconds. `machine` is the name of the machine in run.json.
     """
 
     run: str
@@ -46,11 +46,12 @@ class Trial:
 
 @dataclass(frozen=True)
 class CaseFacts:
-    """What was measured: a server with a task, and its load.
+    """The measured case: a server with a task, and its load.
 
-    `id` names the server, its settings, interpreter and task, whatever they are called on the
-    command line; `command` is how a user starts it. `request` is what users send, by the fields of
-    a suite's Request; None is `GET /`. `clients` are processes that the users were divided over.
+    `id` consists of the server, its settings, interpreter and task, and does not depend on aliases;
+    `command` is how a user starts the server. `request` has the fields of a suite's Request; None
+    is `GET /`. `asked_rate` is the requested rate of an open loop. `clients` is the number of load
+    processes.
     """
 
     id: str
@@ -70,16 +71,16 @@ class CaseFacts:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What two records of one case have in common: its id and its load."""
+        """The identity of a case: its id and its load."""
         request = (self.request or {}).values()
         return (self.id, self.users, self.keep_alive, self.asked_rate, *request)
 
 
 @dataclass(frozen=True)
 class ServerFacts:
-    """What a server reported: the settings in force and its interpreter.
+    """The facts that a server reported: its settings and its interpreter.
 
-    `life_cpu_s` is the CPU time from start to end of the server and all it left.
+    `life_cpu_s` is the CPU time of the server and all its descendants, from start to end.
     """
 
     workers: int | None = None
@@ -92,10 +93,10 @@ class ServerFacts:
 class Baseline:
     """The first requests, before the load.
 
-    `alone_s` is the median response time of one request at a time, and `kept_s` that on one kept
-    connection, without its first request. `body_bytes` counts the first response's body, and
-    `content` is the part of it that its suite compares. With `is_stable` every
-    response under load must have the first one's body.
+    `alone_s` is the median response time of a single request, and `kept_s` that on one kept
+    connection, without its first request. `body_bytes` is the length of the first response's body,
+    and `content` the part of it that its suite compares. With `is_stable` every response under
+    load must have the same body.
     """
 
     alone_s: float | None = None
@@ -111,7 +112,7 @@ class LoadFacts:
     """The load tool: its `model` is "closed" or "open".
 
     `cpu_s` is the CPU time of all its processes, within the window if the tool reports that.
-    `busy` is the share of the CPU that its threads could use which it used.
+    `busy` is its CPU use as a share of what its threads can use.
     """
 
     url: str | None = None
@@ -128,8 +129,8 @@ class LoadFacts:
 class Result(Figures):
     """The load tool's figures, and two ratios that the trial adds.
 
-    `little_ratio` is rate x mean / users, `tries_per_request` counts what the retry tasks requested
-    of the upstream.
+    `little_ratio` is rate x mean / users. `tries_per_request` is the number of upstream requests
+    per request of a retry task.
     """
 
     little_ratio: float | None = None
@@ -137,14 +138,14 @@ class Result(Figures):
 
     @property
     def failures(self) -> int | None:
-        """The number of requests that failed; those unfinished at the end are no failures."""
+        """The number of failed requests; requests unfinished at the end are not failures."""
         known = [count for kind, count in self.failed.items() if kind != "unfinished"]
         return sum(count or 0 for count in known) if known else None
 
 
 @dataclass(frozen=True)
 class Memory:
-    """The memory of a process tree in MiB, at most; PSS counts shared pages once."""
+    """The peak memory of a process tree in MiB; PSS counts shared pages once."""
 
     pss_mib: float | None = None
     uss_mib: float | None = None
@@ -153,10 +154,13 @@ class Memory:
 
 @dataclass(frozen=True)
 class HostUse:
-    """What the machine did in the window: `busy_s` of all its CPUs, `own_cpu_s` of the bench.
+    """The CPU use of the machine in the window, and its speed.
 
-    `others_cpu` is the share of its CPU that other processes took, `steal` the hypervisor's.
-    `python_s` and `memory_s` are its speed just before: the times of two fixed pieces of work.
+    `busy_s` is the CPU time of all processes, `own_cpu_s` that of the bench, the upstream and idle
+    servers.
+    `others_cpu` is the share of the machine's CPU that other processes used, `steal` the share that
+    the hypervisor used. `python_s` and `memory_s` are the durations of two fixed pieces of work
+    just before the window.
     """
 
     busy_s: float | None = None
@@ -171,12 +175,12 @@ class HostUse:
 
 @dataclass(frozen=True)
 class Resources:
-    """What a server's process tree used in the window, and held at most.
+    """The resources that a server's process tree used in the window, and their peaks.
 
-    `cpu_s` is user and system time, `queued_s` what its threads waited for a CPU. `connections`
-    counts those the load kept, by process of the server that has some, most first.
-    `listen_overflows` counts the connections that the server's listen queue dropped, or where that
-    is unknown, those of the machine.
+    `cpu_s` is user and system time, `queued_s` the time that its threads waited for a CPU.
+    `connections` are the numbers of kept connections of each accepting process, in descending
+    order. `listen_overflows` is the number of connections that the server's listen queue dropped,
+    or if that is unknown, that all listen queues of the machine dropped.
     """
 
     cpu_s: float | None = None
@@ -196,10 +200,11 @@ class Resources:
 
 @dataclass(frozen=True)
 class Tasks:
-    """The clocks in the server: means of one task under the load, and alone.
+    """The clocks in the server: mean times of a task under load, and of a single task (`alone_`).
 
     `wall_s`, `cpu_s` and `queued_s` are a task's wall time, CPU time and wait for a CPU;
-    `alone_blocked_s` is what is neither, with one task in flight. A slot runs one task at a time.
+    `alone_blocked_s` is the rest of the wall time of a single task. A slot runs one task at a time,
+    and `slot_s` is the time that a task occupies it. `loop_lag` is the delay of the event loop.
     """
 
     slots: int | None = None
@@ -226,11 +231,12 @@ class Share:
 
 @dataclass(frozen=True)
 class GilFacts:
-    """What the GIL sampler saw.
+    """The figures of the GIL sampler.
 
-    `hold` is the share of one task alone in which the GIL was held, `utilisation` the share of the
-    load. `switches` counts how often it changed threads under the load, which then held it no
-    longer than `hold_p75_s` for three quarters of it. `why` says why they are unknown.
+    `hold` is the share of a single task's time in which the GIL was locked, `utilisation` the share
+    of the load's time. Under load, `switches` is the number of times that the GIL changed threads,
+    and `hold_p75_s` the 75th percentile of hold times, weighted by time. `why` is the reason if
+    they are unknown.
     """
 
     hold: Share = Share()
@@ -242,9 +248,9 @@ class GilFacts:
 
 @dataclass(frozen=True)
 class Record:
-    """One load of one server: what each phase of its trial returned.
+    """One load of one server: the results of each phase of its trial.
 
-    `environment` is the machine it was measured on, which stands in run.json.
+    `environment` has the facts of the machine, which are stored in run.json.
     """
 
     trial: Trial
@@ -262,7 +268,7 @@ class Record:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """What two records of one case have in common."""
+        """The identity of the case: records of one case have the same key."""
         return self.case.key
 
     def figure(self, name: str) -> float | None:

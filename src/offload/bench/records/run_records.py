@@ -1,4 +1,4 @@
-"""The records of a run, and what several readers derive from them."""
+"""The records of a run: selections, and values by round."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ Round = tuple[str, int | None, int | None]  # run, block, number
 
 @dataclass(frozen=True)
 class RunRecords:
-    """Records in the order in which they were made."""
+    """Records in the order of their measurement."""
 
     records: Sequence[Record]
 
@@ -23,11 +23,11 @@ class RunRecords:
         return RunRecords([record for record in self.records if record.key in keys])
 
     def at(self, place: int) -> RunRecords:
-        """Return the records of the case at a place of the plan."""
+        """Return the records of the case at a place in the plan."""
         return RunRecords([record for record in self.records if record.trial.place == place])
 
     def last_attempts(self) -> list[Record]:
-        """Return the records without those that a retry of their round replaced."""
+        """Return the records, except those of a round that was retried later."""
         trials = [record.trial for record in self.records]
         rounds = [
             (record.key, trial.place, trial.run, trial.kind, trial.block, trial.round)
@@ -62,6 +62,6 @@ def by_round(windows: Sequence[Record], value: Value) -> Mapping[Round, float]:
 def pairs_by_round(
     one: Sequence[Record], other: Sequence[Record], value: Value
 ) -> list[tuple[float, float]]:
-    """Return the values of two cases in each round of one block in which both have one."""
+    """Return the pairs of values of two cases, for each round in which both have a value."""
     first, second = by_round(one, value), by_round(other, value)
     return [(found, second[which]) for which, found in first.items() if which in second]

@@ -1,4 +1,4 @@
-"""The runs of a suite: the one to evaluate it by, and newer ones that lack something."""
+"""The runs of a suite: select the newest complete one."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from offload.errors import StorageError
 
 @dataclass(frozen=True)
 class Run:
-    """One run with its records of a suite; `lack` is what it lacks, None if it is complete."""
+    """One run with its records of a suite; `lack` is why it is incomplete, else None."""
 
     folder: Path
     records: Sequence[Record]
@@ -22,15 +22,15 @@ class Run:
 
     @property
     def has_rate(self) -> bool:
-        """Whether anything was measured at all."""
+        """Whether any record has a rate."""
         return any(record.result.rate for record in self.records)
 
 
 def newest_of(suite: str) -> tuple[Run | None, list[str]]:
-    """Return the run to evaluate a suite by, and what newer runs, and it, lack.
+    """Return the run to evaluate a suite by, and why it and newer runs are incomplete.
 
-    It is the newest that has figures and a record of every case that was planned; without one, the
-    newest that has figures; without any, the newest. None when there is no run.
+    It is the newest run with figures and a record of every planned case; else the newest run with
+    figures; else the newest run. None if there is no run.
     """
     found: list[Run] = []
     for folder in sorted(_folders(suite), key=lambda path: path.name, reverse=True):
@@ -45,7 +45,7 @@ def newest_of(suite: str) -> tuple[Run | None, list[str]]:
 
 
 def newest_unfinished() -> Path:
-    """Find the newest run whose plan has more rounds that fit, or long runs; else StorageError."""
+    """Find the newest run with due rounds or long runs; raise StorageError if there is none."""
     planned = (path.parent for path in journal.RESULTS.glob(f"*/{plan.FILE}"))
     for folder in sorted(planned, key=lambda path: path.name, reverse=True):
         if journal.is_example(folder) or not plan.exists(folder):
@@ -58,7 +58,7 @@ def newest_unfinished() -> Path:
 
 
 def planned(run: str) -> Path:
-    """Find a run that has a plan, though it may lack records, by its folder's name."""
+    """Find a run by its folder's name; it may have a plan and no records yet."""
     folder = journal.RESULTS / run
     is_planned = run == Path(run).name and (folder / plan.FILE).is_file()
     return folder if is_planned else journal.named(run)
@@ -69,7 +69,7 @@ def _records(folder: Path) -> list[Record]:
 
 
 def read(folder: Path, suite: str) -> Run:
-    """Read the records that a run has of a suite."""
+    """Read a run's records of a suite."""
     records = [record for record in journal.read(folder) if record.trial.suite == suite]
     run = Run(folder, records, None)
     if not _is_finished(run):

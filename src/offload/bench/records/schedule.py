@@ -1,7 +1,7 @@
-"""The schedule: return which rounds are due, from a plan and the records so far.
+"""The schedule: which rounds are due, derived from a plan and the records so far.
 
-The rounds of all blocks up to the next analysis are shuffled, so that no block alone has the
-quietest time. Each block goes on until it is finished; then every case has its long run.
+The rounds of all blocks up to the next analysis are shuffled, so that changes of the machine affect
+all blocks alike. When all blocks are finished, every case has its long run.
 """
 
 from __future__ import annotations
@@ -17,9 +17,9 @@ from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import SLOW
 from offload.bench.stats.paired_test import UNRESOLVED
 
-ENOUGH = 60.0  # s of load of one case, after which its block gets no further round
-ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests a second
-HOPELESS = 2  # rounds without a rate, after which a case is not tried again
+ENOUGH = 60.0  # s of load of one case after which its block ends, even if unresolved
+ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests/s
+HOPELESS = 2  # rounds without a rate after which a case is not measured again
 
 
 @dataclass(frozen=True)
@@ -31,7 +31,7 @@ class Round:
 
 
 def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -> list[Round]:
-    """Return the rounds that are due before the next analysis of any block, in their order.
+    """Return the rounds that are due before the next analysis of any block, in random order.
 
     Call it again when they are done: whether there are more depends on their figures. The rounds
     `left_out` are not returned: they do not fit into the time budget.
@@ -50,9 +50,9 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
 
 
 def long_runs_due(plan: Plan, records: Sequence[Record]) -> list[int]:
-    """Return the places of the cases that lack their long run, in the order of the table.
+    """Return the places of the cases without a long run, in the order of the table.
 
-    A case that could not be measured at all has none.
+    Cases that could not be measured at all are not due.
     """
     if plan.driver is None:
         return []
@@ -90,7 +90,7 @@ def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
 
 
 def places_of(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
-    """Return the places of the cases of a block, without those that are not tried again."""
+    """Return the places of the cases of a block, except hopeless ones."""
     own = RunRecords([record for record in records if record.trial.block == number])
     cases = plan.blocks[number].cases
     return [place for place in cases if not _is_hopeless(own.at(place).windows())]
@@ -101,7 +101,7 @@ def _are_resolved(all_windows: Iterable[Sequence[Record]]) -> bool:
 
 
 def _is_hopeless(windows: Sequence[Record]) -> bool:
-    """Whether a case has had no rate in its last rounds."""
+    """Whether a case had no rate in each of its last HOPELESS rounds."""
     rounds: dict[int | None, bool] = {}
     for record in windows:
         known = rounds.get(record.trial.round, False)

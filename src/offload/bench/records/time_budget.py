@@ -1,4 +1,4 @@
-"""The time of a run: what its records took, what the rest takes, and what is left for rounds."""
+"""The time budget of a run: time used so far, expected time, and time left for rounds."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from offload.bench.records.plan import Plan
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.records.schedule import Round
 
-AROUND = 2.0  # s a long run takes beside its load, on average: start, warm-up, stop
-GUESS = 4.0  # s a case of a round that was never measured; afterwards it is known
+AROUND = 2.0  # s of a long run in addition to its load, on average: start, warm-up, stop
+GUESS = 4.0  # s per case of a round, until one round of its block was measured
 
 
 def round_times(plan: Plan, records: Sequence[Record]) -> list[float]:
-    """Return how long a round of each block takes, in seconds: as its last one, or a guess."""
+    """Return the expected time of a round of each block in s: that of its last one, or a guess."""
     times = [GUESS * len(block.cases) for block in plan.blocks]
     for (block, _, _), seconds in _rounds(plan, records).items():
         if block is not None and 0 <= block < len(times):
@@ -23,14 +23,14 @@ def round_times(plan: Plan, records: Sequence[Record]) -> list[float]:
 
 
 def long_runs_s(plan: Plan, records: Sequence[Record]) -> float:
-    """Return how long the long runs take that are due, in seconds."""
+    """Return the expected time of all due long runs in s."""
     return sum(
         plan.cases[place].seconds + AROUND for place in schedule.long_runs_due(plan, records)
     )
 
 
 def left_for_rounds_s(plan: Plan, records: Sequence[Record]) -> float | None:
-    """Return the seconds that are left for rounds, without the long runs; None if unlimited."""
+    """Return the time left for rounds in s, after that of the long runs; None if unlimited."""
     if plan.budget_s is None:
         return None
     others = (record for record in records if record.trial.kind != WINDOW)
@@ -39,7 +39,7 @@ def left_for_rounds_s(plan: Plan, records: Sequence[Record]) -> float | None:
 
 
 def has_more(plan: Plan, records: Sequence[Record]) -> bool:
-    """Whether a run has a long run left, or a round that fits into its time."""
+    """Whether a long run is due, or a round that fits into the time budget."""
     if schedule.long_runs_due(plan, records):
         return True
     left, times = left_for_rounds_s(plan, records), round_times(plan, records)

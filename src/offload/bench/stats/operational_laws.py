@@ -1,6 +1,6 @@
 """Operational laws: check a rate against its response time, and compute its upper bounds.
 
-Times are in seconds, rates in requests/s. Unknown values are None, and give None.
+Times are in seconds, rates in requests/s. If an input is None (unknown), so is the result.
 """
 
 from __future__ import annotations

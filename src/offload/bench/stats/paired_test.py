@@ -11,7 +11,7 @@ from offload.bench.stats import sequential, student_t
 
 EFFECT = 0.02  # the smallest difference that matters, as a share; 0.05 with `quick`
 FASTER, SLOWER, SAME, TINY, UNRESOLVED = "faster", "slower", "same", "tiny", "unresolved"
-DISTURBED = "disturbed"  # no verdict, whatever the pairs say: set by who knows the conditions
+DISTURBED = "disturbed"  # invalid conditions: set by the caller, never by this test
 
 
 @dataclass(frozen=True)
@@ -21,8 +21,8 @@ class Verdict:
     `outcome` is FASTER, SLOWER, SAME, TINY, UNRESOLVED or DISTURBED. `low` and `high` are the ends
     of the confidence interval of `ratio`, and `p` is the two-sided p value of this analysis alone.
     `sd` is the standard deviation of the pairs' log-ratios, about a share. `more_pairs` estimates
-    how many further pairs give an outcome: at least 1 if unresolved, else 0. Fields that need two
-    pairs are None with fewer.
+    how many further pairs resolve the verdict: at least 1 if unresolved, else 0. Fields that
+    need two pairs are None with fewer.
     """
 
     outcome: str

@@ -1,7 +1,7 @@
 """Validation by resampling: error rates of the intervals and verdicts where the truth is known.
 
-Real rounds and pairs are resampled with replacement (Efron 1979, Bootstrap methods: another look at
-the jackknife), so that their spread, skew and outliers are realistic.
+Measured rates and pairs are resampled with replacement, so that their spread, skew and outliers
+are realistic. Source: Efron 1979, Bootstrap methods: another look at the jackknife.
 """
 
 from __future__ import annotations

@@ -14,8 +14,8 @@ from offload.flags import CANNOT_LOAD
 from offload.suites import Case
 
 READY = 10.0  # s for a server and its workers to import the task
-REPORT = 2.0  # s more until its own error must have come
-UNANNOUNCED = "it listens but did not report it: call readiness.announce(port)"
+REPORT = 2.0  # s after that in which the server may still report its own error
+UNANNOUNCED = "it listens but has not reported that: call readiness.announce(port)"
 
 
 def read_ready_line(

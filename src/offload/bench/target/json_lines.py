@@ -1,4 +1,4 @@
-"""JSON lines from a pipe, read within a time."""
+"""Read JSON lines from a pipe, with a deadline."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from typing import Any
 
 
 def read_lines(pipe: int, deadline: float) -> Iterator[dict[str, Any]]:
-    """Yield each line until the last writer is gone; raise TimeoutError at the deadline.
+    """Yield each line until the last writer has closed the pipe; raise TimeoutError.
 
-    `deadline` is of time.monotonic(). A line that breaks off at the end is left out.
+    `deadline` is a time of time.monotonic(). An incomplete last line is ignored.
     """
     pending = b""
     while True:

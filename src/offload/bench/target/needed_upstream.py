@@ -1,4 +1,4 @@
-"""The upstream that a case's task needs: held while its servers run."""
+"""The upstream that a case's task needs: it runs as long as the servers of the case."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ def needs_upstream(case: Case) -> bool:
 
 @contextmanager
 def hold_for(*cases: Case) -> Iterator[Upstream | None]:
-    """Hold the upstream if any of the cases needs it, else yield None; raise StartError."""
+    """Start or share the upstream if a case needs it, else yield None; raise StartError."""
     if not any(needs_upstream(case) for case in cases):
         yield None
         return

@@ -19,7 +19,7 @@ ALWAYS = ("tornado", "requests", "lxml", "feedparser", "tenacity", "cryptography
 ONLY_WHEELS = "lxml,cryptography,granian,uvloop,httptools"
 INSTALL_TIMEOUT = 600.0  # s for one package
 _failed: dict[str, set[str]] = {}  # by interpreter; the next command retries them
-OLDEST_PIP = (24, 1)  # an older pip installs wheels for the GIL in a free-threaded build
+OLDEST_PIP = (24, 1)  # an older pip installs wheels for normal builds in a free-threaded build
 
 
 def environment(python: str, needs: Sequence[str] = ()) -> dict[str, str]:

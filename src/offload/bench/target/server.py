@@ -58,8 +58,8 @@ def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:
     server = catalog.find_server(case.server)
     for key in case.settings:
         if key not in server.settings:
-            takes = ", ".join(f"{name}=" for name in server.settings)
-            raise UsageError(f"{server.name} takes no {key}=: it takes {takes}")
+            known = ", ".join(f"{name}=" for name in server.settings) or "none"
+            raise UsageError(f"{server.name} has no setting {key}=: it has {known}")
     environment = {f"SERVER_{key.upper()}": str(value) for key, value in case.settings.items()}
     if case.path is not None:
         environment["TASK_PATH"] = case.path

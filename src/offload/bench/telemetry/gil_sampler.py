@@ -18,7 +18,7 @@ from offload.bench.telemetry.gil_reader import Reader, Unavailable
 EVERY = 0.001  # s between two samples
 LATE_S = 0.0002  # s after its due time, from which a sample is late: 0.02 to 0.1 ms are usual
 LATE = 0.25  # of the samples: with more late ones a window has no share
-TOO_LATE = "of the GIL samples were late: no core was free for the sampler"
+TOO_LATE = "of the GIL samples were late: no core was free for the sampler"  # after a share
 NO_SAMPLE = "no GIL sample in the window"
 
 

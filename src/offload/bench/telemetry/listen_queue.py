@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 SOCK_DIAG, BY_FAMILY = 4, 20  # the netlink protocol, and its request for sockets of a family
 REQUEST_DUMP = 0x301  # the flags of a request for all sockets that match
-ERROR, DONE = 2, 3  # types of an answer
+ERROR, DONE = 2, 3  # types of a response
 LISTEN = 1 << 10  # a set of states
-MEMORY = 7  # the attribute that is asked for; its last number counts the dropped connections
+MEMORY = 7  # the requested attribute; its last number counts the dropped connections
 DROPS = 8
 HEADER, SOCKET = struct.Struct("=IHHII"), 72  # sizes: a message's header, inet_diag_msg
 ATTRIBUTE = struct.Struct("=HH")

@@ -1,4 +1,4 @@
-"""Builds the parts of a record that are not measured by the load."""
+"""Build the fields of a record that the load does not measure."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from offload.flags import Flag, Problem
 from offload.suites import Case
 from offload.upstream import Upstream
 
-GIL = ("gil_enabled", "gil_enabled_by")  # which an import may change
+GIL = ("gil_enabled", "gil_enabled_by")  # facts that an import may change
 SETTINGS = ("workers", "processes", "backlog", "start_method")
 INTERPRETER = (
     "python",
@@ -31,13 +31,13 @@ INTERPRETER = (
 Facts = Mapping[str, object]
 
 
-def trial(run: str, **known: Any) -> Trial:
-    """Return when and why a trial is made: now, in a run."""
+def new_trial(run: str, **known: Any) -> Trial:
+    """Return the description of a trial that starts now, in a run."""
     return Trial(run, datetime.now(UTC).isoformat(timespec="seconds"), **known)
 
 
 def case_facts(case: Case, upstream: Upstream | None) -> CaseFacts:
-    """Return what is known of a case before it is measured."""
+    """Return the facts of a case that are known before it is measured."""
     return CaseFacts(
         id=case.id,
         server=case.server,
@@ -59,7 +59,7 @@ def _upstream(upstream: Upstream) -> dict[str, object]:
 
 
 def server_facts(facts: Facts) -> ServerFacts:
-    """Return what a server reported when it was ready."""
+    """Return the facts that a server reported in its ready line."""
     workers = facts.get("workers")
     return ServerFacts(
         workers=workers if isinstance(workers, int) else None,
@@ -80,12 +80,12 @@ def unavailable(trial: Trial, case: CaseFacts, settings: Facts, error: UserError
 
 
 def with_gil(facts: ServerFacts, state: Facts) -> ServerFacts:
-    """Add the state of the GIL after a load: an import may have changed it."""
+    """Add the state of the GIL after a load, because an import may have changed it."""
     return replace(facts, interpreter={**facts.interpreter, **state})
 
 
-def ended(facts: ServerFacts, running: server.Server) -> tuple[ServerFacts, tuple[Flag, ...]]:
-    """Add what is known when a server is gone: its whole CPU time, and its GIL at the end."""
+def with_ending(facts: ServerFacts, running: server.Server) -> tuple[ServerFacts, tuple[Flag, ...]]:
+    """Add the facts of a server that has ended: its total CPU time, and the state of its GIL."""
     left = Flag("left", "processes were left after the stop and were killed")
     gil = {key: running.ending[key] for key in GIL if running.ending.get(key) is not None}
     complete = replace(with_gil(facts, gil), life_cpu_s=round(running.cpu_s, 6))

@@ -1,6 +1,7 @@
-"""Flags: what to doubt in a record, each with what to do about it.
+"""Flags: warnings about the figures of a record, each with a remedy.
 
-A round with a flag that a retry may remove is retried once, unless a retry raised it before.
+A round is retried once if a retry may remove one of its flags, unless a retry of the same case
+raised that flag before.
 """
 
 from __future__ import annotations
@@ -13,34 +14,34 @@ from offload.bench.trial import workload
 from offload.flags import Flag
 from offload.registry import catalog
 
-CLIENT_BOUND = 0.7  # of the CPU it can use, beyond which the load tool may set the rate
-LITTLE = 0.02  # by which rate x mean / users may differ from 1
-OTHERS = 0.1  # of the machine's CPU; windows of a block bear more: see records/comparison
-STEAL = 0.01  # of the machine's CPU; the same
-EXACT = "per request"  # of a response time that was measured independently of the rate
+CLIENT_BOUND = 0.7  # share of its usable CPU above which the load tool may limit the rate
+LITTLE = 0.02  # maximum difference of rate x mean / users from 1
+OTHERS = 0.1  # share of the machine's CPU; the limit for windows is in records/comparison
+STEAL = 0.01  # share of the machine's CPU; the same
+EXACT = "per request"  # the method of response times that were measured independently of the rate
 STALL = 0.035  # s by which a kept connection is slower: a delayed ACK takes 40 ms
-UNEVEN = 2  # times the least connections of a process that the most may be
-# Kinds that a retry may remove, without selecting by the result.
+UNEVEN = 2  # maximum ratio of the most to the least connections of a process
+# Kinds that a retry may remove. None of them depends on the rate, so a retry is no selection.
 PASSING = {"problem", "hung", "others", "steal", "failures", "overflows", "window", "left"}
 BACKLOGGED = {"sync"}  # servers whose listen queue hides waiting users from Little's law
 
 
 def trial_flags(record: Record) -> tuple[Flag, ...]:
-    """Return what is doubtful in one record's figures."""
-    return tuple(_doubts(record))
+    """Return the warnings about one record's figures."""
+    return tuple(_detect(record))
 
 
 def kinds(record: Record) -> set[str]:
-    """Return the kinds of a record's flags, and "problem" when something died in it."""
+    """Return the kinds of a record's flags, and "problem" if its load failed."""
     died = record.problem is not None and not record.is_unavailable
     return {flag.kind for flag in record.flags} | ({"problem"} if died else set())
 
 
 def reasons(record: Record, earlier: Sequence[Record]) -> dict[str, str]:
-    """Return why a round is to be retried, by kind: passing flags that are not its case's own.
+    """Return the reasons to retry a round, by kind: its flags that a retry may remove.
 
-    They are when a retry had them too, and when there are more users than the listen queue takes.
-    Empty when there is no reason.
+    A flag is no reason if an earlier retry of the same case had it, too, or if the case itself
+    causes it: more users than the listen queue holds overflow the queue and fail.
     """
     own = {k for r in earlier if r.key == record.key and r.trial.attempt > 1 for k in kinds(r)}
     if workload.is_crowded(record.case, record.server):
@@ -53,7 +54,7 @@ def reasons(record: Record, earlier: Sequence[Record]) -> dict[str, str]:
 
 
 def of_tool(record: Record, missing: str | None) -> tuple[Flag, ...]:
-    """Return the flag of a long run without its published tool; `missing` says why it is."""
+    """Return a flag if a long run used another tool than the published one, and why."""
     driver = record.load.driver
     if missing is None or record.trial.kind != LONG or driver is None:  # nothing ran
         return ()
@@ -61,23 +62,23 @@ def of_tool(record: Record, missing: str | None) -> tuple[Flag, ...]:
 
 
 def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[Flag, ...]:
-    """Return a flag for each server of the same task that answered other bytes."""
+    """Return a flag for each server of the same task whose response has different bytes."""
     case = record.case
     if not catalog.has_constant_bodies(case.task):
         return ()
     alike = [r for r in earlier if (r.case.task, r.case.request) == (case.task, case.request)]
     others = {r.case.server for r in alike if _differ(r, record)}
     return tuple(
-        Flag("bodies", f"answers other bytes than {server}", "compare them")
+        Flag("bodies", f"its responses differ from those of {server}", "compare them")
         for server in sorted(others)
     )
 
 
-def _doubts(record: Record) -> Iterator[Flag]:
+def _detect(record: Record) -> Iterator[Flag]:
     busy = record.load.busy
     if busy is not None and busy > CLIENT_BOUND:
         used = f"{record.load.driver} used {busy:.0%} of the CPU it can use"
-        yield Flag("client-bound", used, "take h2load")
+        yield Flag("client-bound", used, "use driver=h2load")
     if _breaks_littles_law(record):
         ratio = record.result.little_ratio
         yield Flag("little", f"rate x mean / users is {ratio}, not 1", "users waited elsewhere")
@@ -109,7 +110,7 @@ def _doubts(record: Record) -> Iterator[Flag]:
     if _is_uneven(record.resources.connections or ()):
         shares = ", ".join(str(count) for count in record.resources.connections or ())
         had = f"the server's processes had {shares} connections"
-        yield Flag("uneven", had, "take more users")
+        yield Flag("uneven", had, "use more users")
 
 
 def _breaks_littles_law(record: Record) -> bool:
@@ -131,7 +132,7 @@ def _is_uneven(connections: Sequence[int]) -> bool:
 
 
 def _differ(one: Record, other: Record) -> bool:
-    if None not in (one.baseline.content, other.baseline.content):  # what their suite compares
+    if None not in (one.baseline.content, other.baseline.content):  # the part their suite compares
         return one.baseline.content != other.baseline.content
     return (
         None not in (one.baseline.body_sha256, other.baseline.body_sha256)

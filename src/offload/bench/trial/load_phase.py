@@ -1,4 +1,4 @@
-"""The load phase: run one load against a running server, and measure both meanwhile."""
+"""The load phase: run one load against one server while sampling the server's resources."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ from offload.flags import LOAD, Flag, Problem
 from offload.loads import Figures, Load, LoadRun
 from offload.upstream import Upstream
 
-SHORT = 0.2  # s of load: in less, CPU clocks with ticks of 10 ms say nothing; a guess
+SHORT = 0.2  # s of load: below it, CPU clocks with ticks of 10 ms are too coarse; a guess
 Facts = Mapping[str, Any]
 
 
@@ -172,11 +172,11 @@ def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | N
 
 
 def _little_ratio(measured: Figures, load: Load) -> float | None:
-    """X R / c, which Little's law says is 1 in a closed loop without thinking; None elsewhere.
+    """Return X R / c, which is 1 by Little's law in a closed loop without think time; else None.
 
-    X R is the mean number of requests under way, where the tool reports that: in a window of few
-    cycles the mean of what ended within it is of an earlier time. A mean that was derived by that
-    law cannot be checked by it.
+    If the tool reports the mean number of requests in flight, that is X R: in a window of few
+    cycles, the mean response time of the requests that ended in it describes an earlier time.
+    None also if the mean response time was itself derived by Little's law.
     """
     if load.arrivals is not None or load.think or measured.response.how == "Little's law":
         return None
@@ -191,12 +191,12 @@ def _per(amount: float | None, count: float | None, scale: float = 1.0) -> float
 
 
 def _growth(before: int | None, after: int | None) -> int | None:
-    """Return by how much a count grew; None where it did not grow, for a task without retries."""
+    """Return the increase of a count; None if it is 0, because the task has no retries."""
     return None if after is None or before is None or after == before else after - before
 
 
 def _tries(upstream: Upstream | None) -> int | None:
-    """Request how often the upstream was tried; None when it does not answer."""
+    """Request the number of tries that the upstream counted; None if it does not respond."""
     if upstream is None:
         return None
     try:

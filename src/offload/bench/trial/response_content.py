@@ -1,4 +1,4 @@
-"""The content of an answer: what of it the two cases of a claim must have in common."""
+"""The content of a response: the part that must be equal in both cases of a claim."""
 
 from __future__ import annotations
 
@@ -8,13 +8,13 @@ from offload.errors import StartError
 from offload.registry import catalog
 from offload.suites import _module
 
-WHOLE = 160  # characters of a content that is kept as it is; of a longer one the head and a hash
+WHOLE = 160  # characters: of a longer content only its start and a hash are kept
 
 
 def comparable_content(suite: str | None, body: bytes) -> str | None:
-    """Return what a suite's `extract` takes out of a body; None if the suite has none.
+    """Return the result of a suite's `extract(body)`; None if the suite does not define it.
 
-    Raises StartError for a body that it cannot read, such as an error that was answered with 200.
+    Raise StartError if it cannot read the body, such as an error message with status 200.
     """
     if suite is None or suite not in catalog.suites():
         return None

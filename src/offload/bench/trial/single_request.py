@@ -1,4 +1,4 @@
-"""One request at a time: what a task holds, takes and waits for when it is alone."""
+"""Single requests: the GIL-hold fraction and the clocks of a task with one user."""
 
 from __future__ import annotations
 
@@ -18,18 +18,18 @@ from offload.bench.trial.warmup import get
 from offload.errors import StartError
 from offload.loads import Load
 
-SECONDS = 0.5  # of tasks, at least two of them
-EVERY = 0.00025  # s between two samples: 2000 of them make the error of a half 0.011
+SECONDS = 0.5  # s of tasks, at least two of them
+EVERY = 0.00025  # s between two samples: 2000 samples of a share of 0.5 have an error of 0.011
 NO_HOLD = Utilisation()
 NOT_ALONE = "the server does not report when its tasks started and ended"
 
 
 @dataclass(frozen=True)
 class SingleRequest:
-    """The GIL-hold fraction h of a task, and the means of its clocks in seconds, all alone.
+    """The GIL-hold fraction h of a single task, and the means of its clocks in seconds.
 
-    `task_s` is its wall time w_1, `task_cpu_s` the CPU time of its thread c_1; `blocked_s` is b,
-    how long it was neither running nor waiting for a CPU. None is unknown.
+    `task_s` is its wall time w_1, `task_cpu_s` the CPU time c_1 of its thread. `blocked_s` is b,
+    the time in which it neither ran nor waited for a CPU. None is unknown.
     """
 
     hold: Utilisation = NO_HOLD
@@ -38,20 +38,20 @@ class SingleRequest:
     blocked_s: float | None = None
 
 
-def measured(
+def measure(
     url: str, case: CaseFacts, facts: Mapping[str, object], before: Baseline
 ) -> SingleRequest:
-    """Measure what one task takes on the server that reported `facts`, if that can be known."""
-    if facts.get("external_workers"):  # they run the tasks and report nothing
+    """Measure a single task on the server that reported `facts`; unknown for external workers."""
+    if facts.get("external_workers"):  # they do not report the clocks of their tasks
         return SingleRequest(Utilisation(why=str(facts["gil_word_why"])))
-    return fly(workload.alone(url, case), facts, before.alone_s or 0.0)
+    return run_single_requests(workload.alone(url, case), facts, before.alone_s or 0.0)
 
 
-def fly(load: Load, facts: Mapping[str, object], alone_s: float) -> SingleRequest:
-    """Run `load` with one user for as long as its figures need: 0.5 s, or two tasks.
+def run_single_requests(load: Load, facts: Mapping[str, object], alone_s: float) -> SingleRequest:
+    """Run `load` with one user for 0.5 s, or for two tasks if these take longer.
 
-    `alone_s` is what one request takes. Only what lies within a task is sampled, by the clock of
-    the thread that ran it: h does not depend on HTTP.
+    `alone_s` is the response time of one request. Only samples between the start and the end of a
+    task count, by the clock of its thread: h does not depend on HTTP.
     """
     count = max(2, math.ceil(SECONDS / max(alone_s, 1e-4)))
     began = time.monotonic()

@@ -1,7 +1,7 @@
-"""The stall of a kept connection: an answer in two writes waits for a delayed ACK, some 40 ms.
+"""The stall of a kept connection: a response in two writes waits about 40 ms for a delayed ACK.
 
-A server without TCP_NODELAY holds its second write back until the first is acknowledged, and a
-client that has asked before on the connection delays that. A fresh connection shows nothing of it.
+A server without TCP_NODELAY delays its second write until the first one is acknowledged, and the
+client delays that acknowledgement, except on a new connection.
 """
 
 from __future__ import annotations
@@ -14,14 +14,14 @@ from offload.bench.trial.warmup import GET, answer, connected
 from offload.errors import StartError
 from offload.suites import Request
 
-TIMES = 6  # requests; the first is as on a fresh connection
-SLOW = 0.25  # s of a request alone, beyond which a stall is a small part of it
+TIMES = 6  # requests; the first one is not delayed, as on a new connection
+SLOW = 0.25  # s: for a longer request a stall is irrelevant
 
 
 def kept_s(url: str, alone_s: float, request: Request = GET) -> float | None:
     """Return the median response time on one kept connection, in s, without its first request.
 
-    None where the server keeps no connection, and for slow requests, which are not sent.
+    None if the server closes the connection, or if requests are slow: then none is sent.
     """
     if alone_s > SLOW:
         return None
@@ -34,7 +34,7 @@ def kept_s(url: str, alone_s: float, request: Request = GET) -> float | None:
             taken.append(time.perf_counter() - start)
             if connection.sock is None:  # closed by the server
                 return None
-    except (OSError, http.client.HTTPException, StartError):  # the load will count what it answers
+    except (OSError, http.client.HTTPException, StartError):  # the load will count the failures
         return None
     finally:
         connection.close()

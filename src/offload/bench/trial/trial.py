@@ -36,13 +36,13 @@ from offload.registry import catalog
 from offload.suites import Case
 from offload.upstream import Upstream
 
-AGAIN = 2  # first requests after the first round of a block, which had more of them
+AGAIN = 2  # first requests in later rounds of a block; the first round has TIMES
 Report = Callable[[str, float], object]
 
 
 @dataclass
 class Phases:
-    """The seconds that each phase took; `report` is called as each starts, with a guess."""
+    """The duration of each phase in s; `report` is called at its start with the expected one."""
 
     report: Report
     seconds: dict[str, float] = field(default_factory=dict)
@@ -61,9 +61,9 @@ class Phases:
 def long_run(
     case: Case, driver: str, trial: Trial, upstream: Upstream | None, report: Report
 ) -> Record:
-    """Load a fresh server of a case once, with the published tool and for as long as it did.
+    """Load a fresh server of a case once, with the published tool and for the published time.
 
-    What goes wrong is the record's `problem`.
+    A failure is the record's `problem`.
     """
     phases = Phases(report)
     case_facts = builder.case_facts(case, upstream)
@@ -88,34 +88,34 @@ def _measure(
         facts = builder.server_facts(running.facts)
         url = workload.url(running.url, case_facts)
         with phases.of("prime", 1.0):
-            before, doubts = baseline(trial, case_facts, url)
+            before, baseline_flags = measure_baseline(trial, case_facts, url)
         cycle_s = workload.cycle_s(case_facts, facts, before)
         with phases.of("warm", cycle_s):
             warmed = loads.run(workload.warm_up(url, case_facts, facts), "builtin").result
         if warmed.problem:
-            doubts += (Flag("warm-up", warmed.problem),)
+            baseline_flags += (Flag("warm-up", warmed.problem),)
         load = workload.long(url, case_facts, before)
         with phases.of("load", load.seconds or cycle_s * (load.requests or 0) / load.users):
             loaded = load_phase.run(load, driver, running.facts, upstream)
     finally:
         with phases.of("stop", 1.0):
             server.stop(running, server.SHORT_DRAIN)
-    facts, left = builder.ended(builder.with_gil(facts, loaded.gil_state), running)
-    record = build_record(trial, case_facts, facts, before, SingleRequest(), loaded, doubts)
+    facts, left = builder.with_ending(builder.with_gil(facts, loaded.gil_state), running)
+    record = build_record(trial, case_facts, facts, before, SingleRequest(), loaded, baseline_flags)
     return replace(record, flags=record.flags + left)
 
 
-def baseline(trial: Trial, case: CaseFacts, url: str) -> tuple[Baseline, tuple[Flag, ...]]:
-    """Send a fresh server its first requests; raise StartError unless it answers them well."""
+def measure_baseline(trial: Trial, case: CaseFacts, url: str) -> tuple[Baseline, tuple[Flag, ...]]:
+    """Send a fresh server its first requests; raise StartError if one of them fails."""
     request = workload.request(case)
     is_again = (trial.round or 0) > 1
     first = prime(url, AGAIN if is_again else TIMES, request)
     needs_kept = case.keep_alive and not is_again
     kept_s = stall.kept_s(url, first.alone_s, request) if needs_kept else None
-    doubts: tuple[Flag, ...] = ()
+    baseline_flags: tuple[Flag, ...] = ()
     if not first.stable and catalog.has_constant_bodies(case.task):
         remedy = "set STABLE = False in the task's file if they should"
-        doubts = (Flag("bodies", "responses change", remedy),)
+        baseline_flags = (Flag("bodies", "responses change", remedy),)
     found = Baseline(
         alone_s=round(first.alone_s, 6),
         kept_s=None if kept_s is None else round(kept_s, 6),
@@ -124,13 +124,13 @@ def baseline(trial: Trial, case: CaseFacts, url: str) -> tuple[Baseline, tuple[F
         is_stable=is_stable(first, case.task),
         content=response_content.comparable_content(trial.suite, first.body),
     )
-    return found, doubts
+    return found, baseline_flags
 
 
 def is_stable(first: FirstResponses, task: str) -> bool:
     """Whether every response must have the first one's body.
 
-    That is assumed of our tasks only: a user's function may return the date, which seldom changes.
+    True only for our own tasks: a user's function may return the date, which changes rarely.
     """
     is_ours = task in catalog.tasks()
     return first.stable and is_ours and catalog.has_constant_bodies(task)
@@ -143,7 +143,7 @@ def build_record(
     before: Baseline,
     alone: SingleRequest,
     loaded: LoadOutcome,
-    doubts: tuple[Flag, ...] = (),
+    baseline_flags: tuple[Flag, ...] = (),
 ) -> Record:
     """Build the record of a trial, once, from what its phases returned."""
     record = Record(
@@ -161,7 +161,7 @@ def build_record(
             alone_blocked_s=alone.blocked_s,
         ),
         gil=_gil(loaded.gil, alone),
-        flags=doubts + loaded.flags,
+        flags=baseline_flags + loaded.flags,
         problem=loaded.problem,
         environment=environment(),
     )

@@ -1,4 +1,4 @@
-"""The warm-up: the first requests to a fresh server, which must answer 200, always the same."""
+"""The warm-up: the first requests to a fresh server. Each must have status 200."""
 
 from __future__ import annotations
 
@@ -15,14 +15,17 @@ from offload.suites import Request
 
 GET = Request()
 TIMES = 5
-ENOUGH = 1.0  # s, after which a slow task gets no further request
+ENOUGH = 1.0  # s after which no further request is sent to a slow task
 TIMEOUT = 30.0  # s
 LONGEST = 160  # characters of a response in an error
 
 
 @dataclass(frozen=True)
 class FirstResponses:
-    """The first responses of a server: the median time of one request alone (s), the first body."""
+    """The median response time of a single request in s, and the first body.
+
+    `stable`: all bodies were equal.
+    """
 
     alone_s: float
     body: bytes
@@ -31,7 +34,7 @@ class FirstResponses:
 
 
 def prime(url: str, times: int = TIMES, request: Request = GET) -> FirstResponses:
-    """Send a server `times` requests (2 or more) without load; raise StartError unless all are 200.
+    """Send `times` requests (2 or more), one after another; raise StartError unless all are 200.
 
     A slow task gets fewer requests: none after ENOUGH seconds.
     """

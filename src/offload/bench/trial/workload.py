@@ -1,4 +1,4 @@
-"""The load of a case: its request, in a window of two cycles or in one long run."""
+"""The loads of a case: a window, a long run, a warm-up and single requests."""
 
 from __future__ import annotations
 
@@ -13,16 +13,17 @@ from offload.bench.target.server import Server
 from offload.loads import Load, Message, Window
 from offload.suites import Request
 
-WARM = 0.5  # s of load, at least, that are not counted
-WINDOW = 1.5  # s, at least: more restarts narrow the interval more than longer windows do
-CYCLES = 2.0  # responses per user in a window, at least
-SHORT_WARM, SHORT_WINDOW = 0.3, 0.5  # the same beside other servers, whose ratio matters
 TINY = 1e-9  # s
-MANY, FEW = 20, 5  # responses in a window, at least; FEW beside others, or below SLOW a second
+# Minima:
+WARM = 0.5  # s of load before a window
+WINDOW = 1.5  # s: more restarts narrow the interval more than longer windows do
+CYCLES = 2.0  # responses per user in a window
+SHORT_WARM, SHORT_WINDOW = 0.3, 0.5  # s, for several cases in a block, whose ratio matters
+MANY, FEW = 20, 5  # responses in a window; FEW for several cases, or below SLOW requests/s
 
 
 def request(case: CaseFacts) -> Request:
-    """Return what users of a case send."""
+    """Return the request that users of a case send."""
     given: Mapping[str, Any] = case.request or {}
     return Request(**given)
 
@@ -42,7 +43,7 @@ def window(
 ) -> Load:
     """Return a load with a warm-up and a window of at least two responses per user.
 
-    Beside other servers of a block the window is shorter, for what matters there is the ratio.
+    With other servers in the block the window is shorter, because only the ratio matters.
     Serial servers: stop each user after its response, so that no backlog remains.
     """
     is_slow = case.users / max(cycle_s(case, server, before), TINY) < SLOW
@@ -59,14 +60,14 @@ def window(
 
 
 def long(url: str, case: CaseFacts, before: Baseline) -> Load:
-    """Return a long run: so many seconds, or so many requests."""
+    """Return the load of a long run: the seconds or the number of requests of the case."""
     return replace(load(url, case, before), seconds=case.seconds, requests=case.requests)
 
 
 def warm_up(url: str, case: CaseFacts, server: ServerFacts) -> Load:
-    """Return a load before a long run, of as many users as keep its workers busy.
+    """Return the load before a long run, with as many users as the server has workers.
 
-    The tool starts with none of them in flight, so that more of them would warm nothing.
+    More users would only queue, and the long run starts without requests in flight.
     """
     workers = server.workers or server.settings.get("processes")
     users = min(case.users, workers if isinstance(workers, int) else 1)
@@ -74,7 +75,7 @@ def warm_up(url: str, case: CaseFacts, server: ServerFacts) -> Load:
 
 
 def alone(url: str, case: CaseFacts) -> Load:
-    """Return a load of one user, whose number of requests is still to be set."""
+    """Return a load of one user; the caller sets its number of requests."""
     return replace(load(url, case), users=1, processes=1, seconds=None, keep_alive=False)
 
 
@@ -84,7 +85,7 @@ def cycle_s(case: CaseFacts, server: ServerFacts, before: Baseline) -> float:
 
 
 def is_crowded(case: CaseFacts, server: ServerFacts) -> bool:
-    """Whether there are more users than the server's listen queue takes."""
+    """Whether there are more users than the server's listen queue holds."""
     backlog = server.settings.get("backlog")
     return isinstance(backlog, int) and case.users > backlog
 

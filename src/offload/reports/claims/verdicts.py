@@ -31,8 +31,8 @@ def rst(verdicts: Sequence[ClaimVerdict], sources: Sequence[str], *more: str) ->
     listed = "\n".join(f"* {source}" for source in sources)
     explanation = (
         "Ratios are of the second case over the first, of rates unless time or memory is named,\n"
-        "with 95 % intervals; of an audit, which is arithmetic on published figures, Here is the\n"
-        "ceiling of what was published. Shares are of requests that were completed."
+        "with 95 % intervals. For audits, which are arithmetic on published figures, Here is the\n"
+        "highest rate that arithmetic allows. Shares are of requests that were completed."
     )
     parts = [f"{title}\n{'=' * len(title)}", explanation, text(verdicts, "rst"), listed, *more]
     return "\n\n".join(part for part in parts if part) + "\n"

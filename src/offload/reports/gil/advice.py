@@ -27,9 +27,9 @@ REASONS_FOR_THREADS = {  # by the outcome of the pairs
 def sentences(result: GilCost) -> Iterator[str]:
     """Yield the conclusions from the figures, one sentence each."""
     figures, window = result.gil, result.window
-    outcome = result.compared.found.verdict.outcome
+    outcome = result.cases.comparison.verdict.outcome
     if outcome == paired_test.DISTURBED:
-        yield f"No verdict: {result.compared.found.disturbed}."
+        yield f"No verdict: {result.cases.comparison.disturbed}."
         return
     delay = _loop_delay(window)
     if _has_no_gil(window):
@@ -63,7 +63,7 @@ def _free_threaded_advice(result: GilCost) -> Iterator[str]:
         "This Python has no GIL: threads use all cores. To measure the cost of a GIL, use another, "
         f"such as {with_one}."
     )
-    if result.compared.found.verdict.outcome == paired_test.FASTER:
+    if result.cases.comparison.verdict.outcome == paired_test.FASTER:
         yield f"{_slower_without_gil(result)}."
 
 
@@ -98,7 +98,7 @@ def _reason_for_threads(outcome: str, hold: float | None) -> str | None:
 def _without_threads(result: GilCost) -> str:
     """Return the conclusion from the pairs or h if these are no reason to use threads."""
     hold, (cost, *_) = result.gil.hold, result.cost
-    if result.compared.found.verdict.outcome == paired_test.FASTER:
+    if result.cases.comparison.verdict.outcome == paired_test.FASTER:
         if hold is not None and hold < LOW_HOLD and cost is not None and cost < LOW_COST:
             return f"{_slower_without_gil(result)}, which the task hardly holds."
         return "Threads lose: use processes, interpreters or a free-threaded build."

@@ -44,7 +44,7 @@ def text(result: GilCost) -> str:
     ]
     why = f"\nunknown: {' and '.join(unknown)}: {window.gil.why}" if unknown else ""
     advice_text = " ".join(advice.sentences(result))
-    last = "\n".join([advice_text, *_flags(result), f"records: {result.compared.folder}"])
+    last = "\n".join([advice_text, *_flags(result), f"records: {result.cases.folder}"])
     return f"{head}\n\n{table}{why}\n\n{last}"
 
 
@@ -81,7 +81,7 @@ def as_json(result: GilCost) -> str:
 
 def _flags(result: GilCost) -> list[str]:
     """Return the warnings on the windows."""
-    return warnings.count_flags(result.compared.records, "records")
+    return warnings.count_flags(result.cases.records, "records")
 
 
 def _count(window: Record, noun: str, ending: str = "s") -> str:

@@ -1,4 +1,4 @@
-"""GIL effects: each task in threads and in processes, and the rate that the pool allows."""
+"""GIL effects: compare each task in threads with the same task in processes."""
 
 from __future__ import annotations
 
@@ -28,21 +28,21 @@ DEFINITIONS = (
 
 @dataclass(frozen=True)
 class Effect:
-    """One task in `threads` and in `processes`, `compared` in the rounds of their block.
+    """One task in `threads` and in `processes`, and the comparison of both by rounds.
 
-    `pool` is the highest rate in requests/s that the workers allow. Without rounds the comparison
-    is of one run of each and has no interval.
+    `pool` is the highest rate in requests/s that the workers allow. Without rounds, one long run of
+    each is compared, without an interval.
     """
 
     threads: Row
     processes: Row
-    compared: Comparison
+    comparison: Comparison
     pool: float | None
 
     @property
     def verdict(self) -> Verdict:
         """The verdict at the level of one comparison."""
-        return self.compared.verdict
+        return self.comparison.verdict
 
     @property
     def ratio(self) -> float:
@@ -53,14 +53,14 @@ class Effect:
     def reading(self) -> str:
         """The conclusion in a sentence, as far as the rounds support one."""
         outcome = self.verdict.outcome
-        if outcome == paired_test.DISTURBED and self.compared.disturbed is not None:
-            return f"disturbed: {self.compared.disturbed.message}"
+        if outcome == paired_test.DISTURBED and self.comparison.disturbed is not None:
+            return f"disturbed: {self.comparison.disturbed.message}"
         lower = min(self.threads.rate or 0.0, self.processes.rate or 0.0)
         if self.pool and lower >= AT_CEILING * self.pool:
             return f"The pool of {self.threads.first.server.workers} is the limit, not the GIL"
         if self.verdict.low is None:
             return "One run of each: no verdict"
-        least = "at least " if self.compared.at_least else ""
+        least = "at least " if self.comparison.at_least else ""
         faster, slower = self.ratio, 1 / self.ratio
         cost = "a hop to a process costs more than the GIL"
         sentences = {
@@ -73,7 +73,7 @@ class Effect:
 
     @property
     def _reason(self) -> str:
-        """What is known of the GIL where processes are faster, for the end of a sentence."""
+        """The role of the GIL if processes are faster, as the end of a sentence."""
         hold, first = self.threads.gil_hold, self.threads.first
         if first.server.interpreter.get("gil_enabled") is False:
             return ", but this Python has no GIL"
@@ -81,7 +81,7 @@ class Effect:
             return ""
         cores = first.environment.get("cores")
         at_once = min(first.server.workers or 1, cores if isinstance(cores, int) else 1)
-        if hold * at_once >= 1:  # more than one GIL has time for
+        if hold * at_once >= 1:  # the workers need the GIL for more time than there is
             return ": the task holds the GIL"
         return f"; the task holds the GIL {summary.share(hold)} of its time"
 
@@ -102,7 +102,7 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
 
 
 def table(found: Sequence[Effect], style: str = "simple") -> str:
-    """Render the effects, each with what its task does and a sentence."""
+    """Render the effects; below each one, what its task does and the conclusion."""
     figures = [
         (
             summary.share(effect.threads.gil_hold),
@@ -126,7 +126,7 @@ def definitions(style: str = "simple") -> str:
 
 
 def descriptions(found: Sequence[Effect]) -> list[str]:
-    """Return what each task does in a few words, with the load if it was measured with several."""
+    """Return what each task does in a few words; with its load if the task has several rows."""
     several = Counter(effect.threads.first.case.task for effect in found)
     described = []
     for first in (effect.threads.first for effect in found):
@@ -137,8 +137,8 @@ def descriptions(found: Sequence[Effect]) -> list[str]:
 
 
 def remedies(found: Sequence[Effect]) -> list[str]:
-    """Return what to do about the effects that were disturbed."""
-    flags = [effect.compared.disturbed for effect in found if effect.compared.disturbed]
+    """Return the remedies for disturbed effects."""
+    flags = [effect.comparison.disturbed for effect in found if effect.comparison.disturbed]
     fixes = dict.fromkeys(flag.remedy for flag in flags)
     return [f"disturbed, no verdict: {fix}" for fix in fixes]
 

@@ -15,7 +15,7 @@ from offload.reports.gil.effects import Effect
 WIDTH, TOP, STEP, BOTTOM = 860, 72, 42, 66  # px: the picture, its head, a task, its foot
 FIRST, LAST = 270, 680  # px: the ends of the axis, between the tasks and their ratios
 TICKS = (0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 20, 50, 100)
-# Of medium lightness, for they must be seen on white and on black.
+# Medium lightness: visible on white and on black.
 GREY, BLUE, ORANGE = "#777777", "#2f7fe0", "#cf6a0a"
 FONT = "-apple-system, 'Segoe UI', 'DejaVu Sans', Helvetica, Arial, sans-serif"
 ABOUT = "Each dot is one task, with as many processes as threads. Its line is the 95 % interval."

@@ -35,7 +35,7 @@ class Pair:
 
     on: Row
     off: Row
-    compared: Comparison
+    comparison: Comparison
 
     @property
     def sentence(self) -> str:
@@ -45,9 +45,9 @@ class Pair:
                 return f"With the GIL {name}: {row.problem}"
         if (importer := provenance.gil_enabled_by(self.off.first)) is not None:
             return f"No comparison: {importer} turned the GIL on"
-        if self.compared.disturbed is not None:
-            return str(self.compared.disturbed)
-        return WORDS[self.compared.verdict.outcome].capitalize()
+        if self.comparison.disturbed is not None:
+            return str(self.comparison.disturbed)
+        return WORDS[self.comparison.verdict.outcome].capitalize()
 
 
 def pairs(rows: Sequence[Row]) -> list[Pair]:
@@ -75,7 +75,7 @@ def table(found: Sequence[Pair], style: str = "simple") -> str:
 
 
 def _cells(pair: Pair) -> Iterator[str]:
-    case, verdict = pair.on.first.case, pair.compared.verdict
+    case, verdict = pair.on.first.case, pair.comparison.verdict
     server = pair.on.first.server
     yield f"{case.server}, {case.task}"
     yield str(server.workers or server.settings.get("processes", "-"))
