@@ -261,7 +261,7 @@ def test_what_a_process_that_just_ended_has_measured_is_not_measured_again(
         (folder / journal.FILE).write_bytes(lines)
         yield
 
-    monkeypatch.setattr(running, "_alone", alone)
+    monkeypatch.setattr(running, "_lock", alone)
     measured.rounds.clear()
     run(PLAN, tmp_path)
     assert measured.rounds == []
