@@ -138,6 +138,8 @@ def _claims() -> Mapping[str, Sequence[by_source.Evaluated]]:
         records = journal.read(folder)
         for suite in suite_claims.measured_suites(records):
             verdicts = suite_claims.evaluate_suite(suite, records, folder.name)
+            if not verdicts:  # it compares without a publication
+                continue
             claims = [claim for _, claim in suite_claims.published_claims([suite])]
             found[suite] = [*zip(claims, verdicts, strict=True)]
     return found

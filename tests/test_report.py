@@ -68,7 +68,7 @@ def test_rst_is_valid_and_its_tables_have_every_row(run: str) -> None:
     body = [line for _, *lines in shown for line in lines]
     lines = [line for line in body if len(line) > 1]  # the others are details of a row
     assert len(lines) == len(rows) > 0
-    assert len(body) == len(lines) + sum(bool(row["request"]) for row in rows)
+    assert len(body) >= len(lines) + sum(bool(row["request"]) for row in rows)
     cases = [f"{row['server']},{row['task']}" for row in rows]
     for line in lines:
         own = [row for case, row in zip(cases, rows, strict=True) if line[0].startswith(case)]

@@ -1,7 +1,8 @@
 """The schedule: which rounds are due, derived from a plan and the records so far.
 
-The rounds of all blocks up to the next analysis are shuffled, so that changes of the machine affect
-all blocks alike. When all blocks are finished, every case has its long run.
+Blocks have their first rounds in random order, then their second ones in another. So changes of the
+machine affect all blocks alike, and all have as many rounds when time runs out. When all blocks are
+finished, every case has its long run.
 """
 
 from __future__ import annotations
@@ -31,7 +32,7 @@ class Round:
 
 
 def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -> list[Round]:
-    """Return the rounds that are due before the next analysis of any block, in random order.
+    """Return the rounds that are due before the next analysis of any block, in their order.
 
     Call it again when they are done: whether there are more depends on their figures. The rounds
     `left_out` are not returned: they do not fit into the time budget.
@@ -45,7 +46,7 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
             for block in blocks
         }
         if any(numbers.values()):
-            return _shuffled(numbers, f"{plan.seed}-{count}")
+            return _in_order(numbers, f"{plan.seed}-{count}")
     return []
 
 
@@ -117,9 +118,8 @@ def _has_enough(windows: Sequence[Record]) -> bool:
     return loaded_s >= (ENOUGH_SLOW if found is not None and found < SLOW else ENOUGH)
 
 
-def _shuffled(numbers: Mapping[int, Sequence[int]], seed: str) -> list[Round]:
-    """Shuffle the rounds of blocks; those of one block keep their order."""
-    blocks = [block for block, own in numbers.items() for _ in own]
-    random.Random(seed).shuffle(blocks)  # noqa: S311 - no secret
-    following = {block: iter(own) for block, own in numbers.items()}
-    return [Round(block, next(following[block])) for block in blocks]
+def _in_order(numbers: Mapping[int, Sequence[int]], seed: str) -> list[Round]:
+    """Order the rounds of blocks by their number, and those of one number at random."""
+    rounds = [Round(block, number) for block, own in numbers.items() for number in own]
+    random.Random(seed).shuffle(rounds)  # noqa: S311 - no secret
+    return sorted(rounds, key=lambda each: each.number)

@@ -18,14 +18,14 @@ DEFINITIONS = (
     "Workers: threads of one process, or with prefork processes of one thread each.",
     "GIL on, GIL off: requests completed a second by the same build, with PYTHON_GIL=1 and =0.",
     "off : on: the ratio of both rates in the same rounds, with its 95 % interval.",
-    "Memory: the most memory of all processes with the GIL on, and off (PSS).",
+    "Memory: the most memory of all processes with the GIL on, and off, in MiB (PSS).",
 )
 WORDS = {
-    paired_test.FASTER: "faster without its GIL",
-    paired_test.SLOWER: "slower without its GIL",
-    paired_test.SAME: "no difference that matters",
-    paired_test.TINY: "no difference that matters",
-    paired_test.UNRESOLVED: "no clear difference",
+    paired_test.FASTER: "Faster without its GIL",
+    paired_test.SLOWER: "Slower without its GIL",
+    paired_test.SAME: "No difference that matters",
+    paired_test.TINY: "No difference that matters",
+    paired_test.UNRESOLVED: "No clear difference",
 }
 
 
@@ -42,12 +42,13 @@ class Pair:
         """What follows, or why nothing does."""
         for row, name in ((self.on, "on"), (self.off, "off")):
             if row.problem is not None:
-                return f"With the GIL {name}: {row.problem}"
+                case, _, what = row.problem.message.partition(" ")
+                return f"With the GIL {name} it {what}" if "/" in case else str(row.problem)
         if (importer := provenance.gil_enabled_by(self.off.first)) is not None:
             return f"No comparison: {importer} turned the GIL on"
         if self.comparison.disturbed is not None:
             return str(self.comparison.disturbed)
-        return WORDS[self.comparison.verdict.outcome].capitalize()
+        return WORDS[self.comparison.verdict.outcome]
 
 
 def pairs(rows: Sequence[Row]) -> list[Pair]:
@@ -86,7 +87,7 @@ def _cells(pair: Pair) -> Iterator[str]:
     else:
         yield f"{verdict.ratio:.2f}x ({verdict.low:.2f} to {verdict.high:.2f})"
     memory = [row.memory_pss_mib for row in (pair.on, pair.off)]
-    yield " / ".join("-" if mib is None else f"{mib:.0f}" for mib in memory) + " MiB"
+    yield " / ".join("-" if mib is None else f"{mib:.0f}" for mib in memory)
 
 
 def _case(record: Record) -> tuple[object, ...]:
