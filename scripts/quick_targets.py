@@ -23,6 +23,7 @@ from _script import ROOT, run
 
 from offload.bench.records import journal
 from offload.cli.plan_run import start_run, suite_plan
+from offload.errors import StorageError
 from offload.reports.gil.effects import Effect, effects
 from offload.reports.rows import rows
 
@@ -34,9 +35,9 @@ PERIOD = 0.1  # s of the busy process: it works for a part of each
 REFERENCE = ROOT / "results" / "reference-effects"
 FAB = Path(sys.executable).with_name("fab")
 WORK = """
-import sys, time
-share, period = float(sys.argv[1]), float(sys.argv[2])
-while True:
+import os, sys, time
+share, period, parent = float(sys.argv[1]), float(sys.argv[2]), os.getppid()
+while os.getppid() == parent:  # also if the script is killed
     began = time.perf_counter()
     while time.perf_counter() < began + share * period:
         pass
@@ -143,6 +144,9 @@ def main(arguments: list[str]) -> int:
     parser.add_argument("--runs", type=int, default=5)
     parser.add_argument("--reference", action="store_true", help="measure the reference")
     options = parser.parse_args(arguments)
+    if not options.reference and not (REFERENCE / journal.FILE).exists():
+        where = REFERENCE.relative_to(ROOT)
+        raise StorageError(f"no reference in {where}", "measure it with --reference and copy it")
     with busy(options.others):
         if options.reference:
             print(f"reference: {measure_reference()}")

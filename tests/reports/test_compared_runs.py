@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 
 import docutils.core
+import docutils.nodes
 import pytest
 
 from offload.bench.records.record import Record
@@ -49,7 +50,9 @@ def test_a_case_compared_with_itself_has_two_rows_and_is_the_same() -> None:
 
 def test_a_comparison_as_rst_is_valid() -> None:
     strict = {"report_level": 1, "halt_level": 2}
-    docutils.core.publish_doctree(tables(compared("pipes", 1.5), "rst"), settings_overrides=strict)
+    text = tables(compared("pipes", 1.5), "rst")
+    document = docutils.core.publish_doctree(text, settings_overrides=strict)
+    assert [*document.findall(docutils.nodes.table)]
 
 
 @pytest.mark.parametrize(

@@ -65,7 +65,7 @@ def compare(
     users       concurrent users; each sends its next request as soon as it has its answer;
                 default: 25
     keep_alive  yes: keep connections open; default: a new connection for each request
-    quick       ignore differences below 5 % instead of 2 %
+    quick       at most 7 rounds instead of 40; differences below 5 % instead of 2 % do not matter
     format      text (default) or json
 
     The exit code is 5 if a server does not start or a task fails, and 7 if other processes

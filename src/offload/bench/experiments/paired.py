@@ -31,13 +31,10 @@ class ComparedCases:
     folder: Path
 
 
-def comparison_plan(
-    name: str, one: Case, other: Case, is_quick: bool, budget_s: float | None = None
-) -> Plan:
+def comparison_plan(name: str, one: Case, other: Case, is_quick: bool) -> Plan:
     """Return the plan of a run that compares two cases; they may be the same."""
     blocks = (Block((0, 1), ((0, 1),)),)
-    seed = plan.new_seed()
-    return Plan(name, (one, other), seed, None, is_quick, blocks=blocks, budget_s=budget_s)
+    return Plan(name, (one, other), plan.new_seed(), None, is_quick, blocks=blocks)
 
 
 def evaluate(one: Case, other: Case, records: Sequence[Record], folder: Path) -> ComparedCases:

@@ -23,7 +23,7 @@ from offload.flags import Flag
 EFFECT, ROUGH = paired_test.EFFECT, 0.05  # the smallest difference that matters; ROUGH with quick
 MAX_OTHERS = 1 / 3  # share of the machine's CPU, in half of the windows
 MAX_STEAL = 0.05  # share of the machine's CPU, in half of the windows
-MAX_APART = 0.10  # share of the machine's CPU, between the means of the two cases
+MAX_DIFFERENCE = 0.10  # share of the machine's CPU, between the means of the two cases
 CLIENT_BOUND = "client-bound"
 
 
@@ -83,7 +83,7 @@ def disturbance(one: Sequence[Record], other: Sequence[Record]) -> Flag | None:
     if not first or not second:
         return None
     means = statistics.fmean(first), statistics.fmean(second)
-    if abs(means[0] - means[1]) > MAX_APART:
+    if abs(means[0] - means[1]) > MAX_DIFFERENCE:
         shares = (
             f"{means[0]:.0%} of the machine's CPU during one case, {means[1]:.0%} during the other"
         )
