@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator
 from offload.cli import program
 from offload.registry import catalog
 from offload.registry.entries import Entry
-from offload.reports import text_table
+from offload.reports.tables import text_table
 
 OPTION = re.compile(r"[a-z_]+  +\S")  # the first line of an option in a docstring
 

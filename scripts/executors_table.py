@@ -18,7 +18,7 @@ from _table import main
 
 from offload.bench.experiments.hops import Hop
 from offload.bench.pools.summary import Cell
-from offload.reports import hops, pools
+from offload.reports.tables import hops, pools
 
 DOCUMENT, FIGURES = ROOT / "docs" / "executors.rst", ROOT / "docs" / "executors.json"
 PARTS = {"http": ["http=yes", "format=json"], "pools": ["format=json"]}

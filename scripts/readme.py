@@ -21,11 +21,11 @@ from offload.bench.records import journal
 from offload.bench.stats import paired_test
 from offload.cli import suite_claims
 from offload.errors import GateError
-from offload.reports import summary, text_table
 from offload.reports.claims import by_source
 from offload.reports.gil import effects, effects_svg, on_and_off
 from offload.reports.gil.effects import Effect
 from offload.reports.rows import rows
+from offload.reports.tables import summary, text_table
 from offload.suites import tornado
 
 INDENT = "    "

@@ -9,7 +9,7 @@ import pytest
 from offload.bench.experiments import hops
 from offload.bench.records.blocks import Block
 from offload.bench.records.record import WINDOW, Record
-from offload.reports import hops as report
+from offload.reports.tables import hops as report
 from tests.records import changed, record_of
 
 # us of CPU a request: the noise of a round is in all of them alike

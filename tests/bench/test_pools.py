@@ -6,7 +6,7 @@ import pytest
 
 from offload.bench.pools import summary
 from offload.bench.pools.run import Line
-from offload.reports import pools as report
+from offload.reports.tables import pools as report
 
 RATES = {"process": [100.0, 200.0, 50.0], "PipePool": [1000.0, 2000.0, 500.0]}
 

@@ -7,10 +7,11 @@ import pytest
 from offload.bench.records import journal
 from offload.bench.records.record import TEST, Record
 from offload.flags import CANNOT_LOAD, Problem
-from offload.reports import by_python, provenance, publish, summary
+from offload.reports import provenance, publish
 from offload.reports.gil import effects as gil
 from offload.reports.results_txt import TERMINAL, WIDE, results_txt, row, shortened, tables
 from offload.reports.rows import rows
+from offload.reports.tables import by_python, summary
 from tests.records import changed
 from tests.reports.test_tables import AWAY, PROCESSES, RECORD, effects, windows
 

@@ -16,9 +16,10 @@ from offload.bench.experiments.paired import ComparedCases
 from offload.bench.records.comparison import Comparison
 from offload.bench.records.record import LONG, TEST, WINDOW
 from offload.bench.stats import paired_test
-from offload.reports import comparison, json_rows, scaling_table, summary, warnings, wide
+from offload.reports import comparison, json_rows, warnings
 from offload.reports.claims import capacity_checks, verdicts
 from offload.reports.rows import Row, rows
+from offload.reports.tables import scaling_table, summary, wide
 from offload.suites import Case
 from tests.records import changed, record_of
 from tests.reports.test_tables import AWAY, RECORD, windows

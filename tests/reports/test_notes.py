@@ -9,9 +9,10 @@ import pytest
 
 from offload.bench.records.record import TEST, Record
 from offload.registry import catalog
-from offload.reports import notes, summary, text_table, variables
+from offload.reports import notes, variables
 from offload.reports.results_txt import tables
 from offload.reports.rows import rows
+from offload.reports.tables import summary, text_table
 from tests.records import changed
 from tests.reports.test_tables import PROCESSES, RECORD, effects, windows
 

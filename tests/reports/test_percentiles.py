@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offload.reports import summary
+from offload.reports.tables import summary
 from tests.records import changed, record_of
 
 RECORD = record_of("run", "threads", "sleep_sync", 25, "fab run_server:3,sleep_sync", "2026-01-01")

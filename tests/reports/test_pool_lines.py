@@ -8,7 +8,7 @@ import pytest
 
 from offload.bench.experiments.hops import Hop
 from offload.bench.pools.summary import Cell
-from offload.reports import hops, pools
+from offload.reports.tables import hops, pools
 
 CELL = Cell("pipes", "1 KiB", 8, 3, 99.96, 0.034, 9999.0, 10_000.0, 12.4, 1.234, 1.1, 1.3)
 HOP = Hop("pipes", 3, 1234.5, 321.4, (120.4, 110.4, 130.4), (1.2, 1.1, 1.3), None, False)

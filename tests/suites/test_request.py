@@ -10,8 +10,8 @@ from offload.bench.records.lines import from_line, to_line
 from offload.bench.records.record import LONG, WINDOW
 from offload.bench.trial import builder
 from offload.bench.trial.trial import long_run
-from offload.reports import summary
 from offload.reports.rows import rows
+from offload.reports.tables import summary
 from offload.suites import Case, Request, fastapi_strawberry
 from tests.installed import MISSING
 from tests.records import changed, new_record

@@ -62,7 +62,7 @@ def _gil_cost(plan: Plan, folder: Path, records: Sequence[Record], style: str) -
 
 def _scaling(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
     from offload.bench.experiments import sweep
-    from offload.reports import scaling_table
+    from offload.reports.tables import scaling_table
 
     found = sweep.fit(records, sweep.varied(plan.cases))
     print(scaling_table.as_json(found) if style == "json" else scaling_table.text(found))
@@ -72,7 +72,7 @@ def _hops(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> No
     from offload.bench.experiments import hops
     from offload.bench.records.run_records import RunRecords
     from offload.bench.telemetry import host
-    from offload.reports import hops as report
+    from offload.reports.tables import hops as report
 
     windows = RunRecords(records).windows()
     workers = next(int(str(c.settings["workers"])) for c in plan.cases if "workers" in c.settings)
@@ -87,7 +87,7 @@ def _hops(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> No
 
 def _checks(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
     from offload.bench.experiments import method_check
-    from offload.reports import method_verdicts
+    from offload.reports.tables import method_verdicts
 
     results = method_check.check_blocks(plan, records) if plan.blocks else []
     if alone := method_check.alone(records):

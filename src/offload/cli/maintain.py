@@ -104,7 +104,7 @@ def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
     from offload.bench.pools import run as pools
     from offload.bench.pools import summary
     from offload.bench.telemetry import host
-    from offload.reports import pools as report
+    from offload.reports.tables import pools as report
 
     lines = pools.measure_pools(quick, workers, _print_progress)
     found, here = summary.summarize(lines), host.pool_conditions(workers)
@@ -130,7 +130,7 @@ def check_executors(context: Context, quick: bool = False) -> None:
     """
     from offload.bench.pools import targets
     from offload.bench.telemetry import host
-    from offload.reports import method_verdicts
+    from offload.reports.tables import method_verdicts
 
     lines = targets.measure_promises(quick, WORKERS, _print_progress)
     servers, missing = _servers(quick, WORKERS)

@@ -12,7 +12,8 @@ from offload.bench.records.comparison import Comparison
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import paired_test
-from offload.reports import summary, text_table, warnings
+from offload.reports import warnings
+from offload.reports.tables import summary, text_table
 
 RUNS = ("compare", "gil")  # suites of runs that compare the cases at places 0 and 1 of the plan
 

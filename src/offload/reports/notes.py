@@ -8,8 +8,9 @@ from collections.abc import Callable, Iterator, Sequence
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats import sequential
 from offload.flags import Flag
-from offload.reports import provenance, summary, warnings
+from offload.reports import provenance, warnings
 from offload.reports.rows import Row
+from offload.reports.tables import summary
 
 MIN_WINDOWS = 5  # fewer do not show how the machine's speed moved
 OTHERS = 0.1  # share of the CPU above which there is a note; records/comparison has the limits

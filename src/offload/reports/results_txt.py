@@ -5,19 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from offload.bench.records.record import LONG, TEST, Record
-from offload.reports import (
-    by_python,
-    comparison,
-    notes,
-    provenance,
-    summary,
-    text_table,
-    variables,
-    warnings,
-    wide,
-)
+from offload.reports import comparison, notes, provenance, variables, warnings
 from offload.reports.gil import effects, on_and_off
 from offload.reports.rows import Row, rows
+from offload.reports.tables import by_python, summary, text_table, wide
 
 TERMINAL = 60  # lines of a tool's output that are printed
 WIDE = 200  # characters of a line that are printed

@@ -8,8 +8,8 @@ from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.reports import text_table
 from offload.reports.claims import verdicts
+from offload.reports.tables import text_table
 from offload.suites import Audit, Availability, Claim
 
 HEAD = ("Claim", "Published", "Here", "Verdict", "Reason")

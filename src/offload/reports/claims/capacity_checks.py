@@ -8,7 +8,7 @@ from tabulate import tabulate
 
 from offload.bench.records.record import Record
 from offload.reports.rows import Row, rows
-from offload.reports.summary import label, rate
+from offload.reports.tables.summary import label, rate
 from offload.suites import Claim
 
 HEAD = ("Suite", "Case", "Rate /s", "Ceiling /s", "Reached", "Users", "Rate x mean")

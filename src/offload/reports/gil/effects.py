@@ -13,9 +13,10 @@ from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
 from offload.errors import UserError
 from offload.registry import catalog
-from offload.reports import provenance, summary, text_table
+from offload.reports import provenance
 from offload.reports.rows import Row
-from offload.reports.text_table import Line
+from offload.reports.tables import summary, text_table
+from offload.reports.tables.text_table import Line
 
 AT_CEILING = 0.95  # a share of the ceiling: above it the pool is the limit
 HEAD = ("Task", "GIL held", "Threads", "Processes", "Processes : threads")

@@ -8,9 +8,9 @@ from xml.sax.saxutils import escape
 
 from offload.bench.stats import paired_test
 from offload.errors import StorageError
-from offload.reports import summary
 from offload.reports.gil import effects
 from offload.reports.gil.effects import Effect
+from offload.reports.tables import summary
 
 WIDTH, TOP, STEP, BOTTOM = 860, 72, 42, 66  # px: the picture, its head, a task, its foot
 FIRST, LAST = 270, 680  # px: the ends of the axis, between the tasks and their ratios

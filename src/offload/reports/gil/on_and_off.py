@@ -9,9 +9,10 @@ from offload.bench.records import comparison
 from offload.bench.records.comparison import Comparison
 from offload.bench.records.record import Record
 from offload.bench.stats import paired_test
-from offload.reports import provenance, summary, text_table
+from offload.reports import provenance
 from offload.reports.rows import Row
-from offload.reports.text_table import Line
+from offload.reports.tables import summary, text_table
+from offload.reports.tables.text_table import Line
 
 HEAD = ("Server, task", "Workers", "GIL on", "GIL off", "off : on", "Memory")
 DEFINITIONS = (

@@ -6,8 +6,9 @@ from collections.abc import Sequence
 
 from tabulate import tabulate
 
-from offload.reports import summary, warnings
+from offload.reports import warnings
 from offload.reports.rows import Row
+from offload.reports.tables import summary
 
 HEAD = (
     "Case",

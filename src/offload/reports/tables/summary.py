@@ -9,9 +9,10 @@ from typing import Any
 
 from offload.bench.records.record import TEST, Record
 from offload.bench.telemetry.host import sentence
-from offload.reports import provenance, text_table
+from offload.reports import provenance
 from offload.reports.rows import Row
-from offload.reports.text_table import Line
+from offload.reports.tables import text_table
+from offload.reports.tables.text_table import Line
 from offload.suites import Request
 
 LABEL = "Server,task"

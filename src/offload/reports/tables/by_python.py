@@ -7,8 +7,9 @@ from collections.abc import Iterator, Mapping, Sequence
 
 from offload.bench.records.record import Record
 from offload.flags import CANNOT_LOAD
-from offload.reports import provenance, summary, text_table
+from offload.reports import provenance
 from offload.reports.rows import Row
+from offload.reports.tables import summary, text_table
 
 GIL_ON = "GIL on"
 MOST = 50  # characters of a case
