@@ -44,6 +44,12 @@ def test_not_all_servers_of_a_long_sweep_are_started_at_once(
     assert varied == [sweep.WORKERS, sweep.USERS]
 
 
+def test_one_number_is_refused_because_it_varies_nothing() -> None:
+    for words in ("scale:3/noop_sync,workers=4", "scale:3x4/noop_sync,users=8"):
+        refused = fab_here(words)
+        assert (refused.returncode, "varies nothing" in refused.stderr) == (2, True), refused.stderr
+
+
 @pytest.mark.server
 def test_two_points_are_no_curve_which_is_said_before_they_are_measured() -> None:
     words = "scale:3/sleep_short_sync,workers=1+2,users=4"

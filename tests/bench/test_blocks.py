@@ -49,6 +49,13 @@ def test_a_large_group_is_split_into_blocks_that_share_its_first_case() -> None:
     assert form(settings(MOST)) == (Block(tuple(range(MOST))),)
 
 
+def test_many_workers_are_split_into_blocks_like_many_servers() -> None:
+    cases = [replace(NOOPS[0], settings={"workers": 2**n}) for n in range(1, 9)]  # 2 to 256
+    found = form(cases)
+    assert [block.cases for block in found] == [(0, 1, 2, 3, 4), (0, 5), (0, 6), (0, 7)]
+    assert form(cases[-2:]) == (Block((0, 1)),)  # a pair has one block, whatever its size
+
+
 def test_a_split_keeps_pairs_together() -> None:
     cases = settings(MOST + 2)
     near, far = (cases[1], cases[2]), (cases[1], cases[MOST])

@@ -83,6 +83,23 @@ def test_a_block_ends_at_the_analysis_at_which_every_ratio_has_a_verdict() -> No
     assert rounds(run(PLAN, by_rates({0: CALM, 1: WILD, 2: CALM}))) == {0: 7, 1: 3}
 
 
+def test_a_disturbance_of_the_first_analysis_may_end() -> None:
+    same = {0: CALM, 1: CALM, 2: CALM}
+    for last, expected in ((3, 5), (7, 5)):  # the last disturbed round
+
+        def found(place: int, number: int, last: int = last) -> dict[str, Any]:
+            others = 0.5 if place != 2 and number <= last else 0.0
+            return {"rate": same[place][number], "others_cpu": others}
+
+        assert rounds(run(PLAN, found)) == {0: expected, 1: 3}
+
+
+def test_more_rounds_are_useless_if_the_load_tool_limits_the_rates() -> None:
+    bound = ("client-bound: busy: use driver=h2load",)
+    found = run(PLAN, lambda place, number: {"rate": CALM[number], "flags": bound})
+    assert rounds(found)[0] == 3
+
+
 def test_a_verdict_needs_the_ratio_and_not_the_rates() -> None:
     twice = [2 * rate for rate in WILD]
     found = by_rates({0: WILD, 1: twice, 2: WILD})

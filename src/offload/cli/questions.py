@@ -113,6 +113,8 @@ def scale(
         raise UsageError("nothing to vary", "use workers=1..16 or users=1..64")
     over = sweep.WORKERS if workers else sweep.USERS
     numbers = arguments.whole_numbers(over, workers or users, 1, 256 if workers else 20_000)
+    if len(numbers) == 1:
+        raise UsageError(f"{over}={numbers[0]} varies nothing", f"use a range: {over}=1..16")
     user_count = arguments.whole_number("users", users or "25", 1, 20_000) if workers else 1
     [one] = with_load([_case_syntax.case(case)], user_count, keep_alive)
     cases = sweep.cases(one, over, numbers)

@@ -15,6 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
+from offload.bench.records import blocks
 from offload.bench.records.record import (
     Baseline,
     CaseFacts,
@@ -36,7 +37,6 @@ from offload.suites import Case
 from offload.upstream import Upstream
 
 READY_A_WORKER = 0.5  # s: each worker of the block extends the timeout of the start by this
-WORKERS = 4  # the default of servers
 
 
 @dataclass(frozen=True)
@@ -132,8 +132,7 @@ def _start(
     records: dict[int, list[Record]],
 ) -> dict[int, StartedServer]:
     """Launch the servers of all cases, then wait for each; add the records of those that fail."""
-    workers = [case.settings.get("workers", WORKERS) for case in cases.values()]
-    ready_s = handshake.READY + READY_A_WORKER * sum(int(str(count)) for count in workers)
+    ready_s = handshake.READY + READY_A_WORKER * sum(map(blocks.workers, cases.values()))
     servers: dict[int, StartedServer] = {}
     for place, case in cases.items():
         needed = upstream if needs_upstream(case) else None

@@ -8,6 +8,8 @@ from dataclasses import dataclass, replace
 from offload.suites import Case
 
 MOST = 8  # servers at once: more of them fill the memory of a small machine
+MOST_WORKERS = 64  # of these servers; only a block of two cases has more
+WORKERS = 4  # the default of servers
 Pair = tuple[int, int]
 
 
@@ -33,16 +35,22 @@ def form(
     """Divide cases into blocks, in the order of their first cases.
 
     A group has the cases of the same task and request, and both cases of each of `pairs`. Pairs
-    whose cases are not among `cases` are ignored. A group of more than MOST cases is divided into
-    blocks that share its first case; if that separates a pair, the pair has an additional block.
+    whose cases are not among `cases` are ignored. A group of more than MOST cases or MOST_WORKERS
+    is divided into blocks that share its first case; if that separates a pair, the pair has an
+    additional block.
     Each pair of `apart`, which is compared by memory, also has an additional block.
     """
     places = {_identity(case): place for place, case in enumerate(cases)}
     wanted = list(dict.fromkeys([*_known(places, pairs), *_executors(cases), *_pythons(cases)]))
     groups = _groups(cases, wanted)
-    blocks = [block for group in groups for block in _blocks(group, wanted)]
+    blocks = [block for group in groups for block in _blocks(group, wanted, cases)]
     by_memory = dict.fromkeys(_known(places, apart))
     return (*blocks, *(Block(pair, (pair,), apart=True) for pair in by_memory))
+
+
+def workers(case: Case) -> int:
+    """Return the number of workers of a case's server."""
+    return int(str(case.settings.get("workers", WORKERS)))
 
 
 def _known(
@@ -87,9 +95,9 @@ def _groups(cases: Sequence[Case], pairs: Sequence[Pair]) -> list[list[int]]:
     return [*groups.values()]
 
 
-def _blocks(group: Sequence[int], wanted: Sequence[Pair]) -> list[Block]:
+def _blocks(group: Sequence[int], wanted: Sequence[Pair], cases: Sequence[Case]) -> list[Block]:
     own = [pair for pair in wanted if pair[0] in group]
-    parts = [list(group)] if len(group) <= MOST else _divided(group, own)
+    parts = [list(group)] if _fits(group, cases) else _divided(group, own, cases)
     together = [pair for pair in own if any({*pair} <= {*part} for part in parts)]
     blocks = [
         Block(tuple(part), tuple(pair for pair in together if {*pair} <= {*part})) for part in parts
@@ -97,7 +105,13 @@ def _blocks(group: Sequence[int], wanted: Sequence[Pair]) -> list[Block]:
     return blocks + [Block(pair, (pair,)) for pair in own if pair not in together]
 
 
-def _divided(group: Sequence[int], pairs: Sequence[Pair]) -> list[list[int]]:
+def _fits(part: Sequence[int], cases: Sequence[Case]) -> bool:
+    """Whether the servers of a block may run at once."""
+    all_workers = sum(workers(cases[place]) for place in part)
+    return len(part) <= MOST and (all_workers <= MOST_WORKERS or len(part) <= 2)
+
+
+def _divided(group: Sequence[int], pairs: Sequence[Pair], cases: Sequence[Case]) -> list[list[int]]:
     """Divide a group into parts that share its first case; pairs stay together if they fit."""
     first = group[0]
     parts = [[first]]
@@ -106,10 +120,10 @@ def _divided(group: Sequence[int], pairs: Sequence[Pair]) -> list[list[int]]:
             continue
         partners = [other for pair in pairs if place in pair for other in pair]
         new = [n for n in dict.fromkeys([place, *partners]) if not any(n in p for p in parts)]
-        if len(parts[-1]) + len(new) > MOST:
+        if not _fits([*parts[-1], *new], cases):
             parts.append([first])
         for each in new:
-            if len(parts[-1]) == MOST:
+            if not _fits([*parts[-1], each], cases):
                 parts.append([first])
             parts[-1].append(each)
     return parts

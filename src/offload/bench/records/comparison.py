@@ -32,12 +32,14 @@ class Comparison:
     """The comparison of case `other` with case `one`.
 
     `disturbed` is the reason why the measurement is invalid, None if it is valid. With `at_least`
-    the load tool limited the faster case: the true difference is as large, or larger.
+    the load tool limited the faster case: the true difference is as large, or larger. With
+    `is_client_bound` it limited any of the cases.
     """
 
     verdict: Verdict
     disturbed: Flag | None = None
     at_least: bool = False
+    is_client_bound: bool = False
 
 
 def rate_of(record: Record) -> float | None:
@@ -59,13 +61,13 @@ def compare(one: Sequence[Record], other: Sequence[Record], value: Value = rate_
         return Comparison(found)
     bound = is_client_bound(one), is_client_bound(other)
     if found.outcome in (SAME, TINY) and any(bound):  # the load tool may limit both
-        return Comparison(replace(found, outcome=UNRESOLVED))
+        return Comparison(replace(found, outcome=UNRESOLVED), is_client_bound=True)
     if found.outcome in (FASTER, SLOWER):
         faster, slower = bound[::-1] if found.outcome == FASTER else bound
         if slower:  # its true rate is unknown
-            return Comparison(replace(found, outcome=UNRESOLVED))
-        return Comparison(found, at_least=faster)
-    return Comparison(found)
+            return Comparison(replace(found, outcome=UNRESOLVED), is_client_bound=True)
+        return Comparison(found, at_least=faster, is_client_bound=faster)
+    return Comparison(found, is_client_bound=any(bound))
 
 
 def disturbance(one: Sequence[Record], other: Sequence[Record]) -> Flag | None:

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from offload.bench.records import comparison, rate
+from offload.bench.records.comparison import Comparison
 from offload.bench.records.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import SLOW
-from offload.bench.stats.paired_test import UNRESOLVED
+from offload.bench.stats.paired_test import DISTURBED, UNRESOLVED
 
 ENOUGH = 60.0  # s of load of one case after which its block ends, even if unresolved
 ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests/s
@@ -67,9 +68,10 @@ def long_runs_due(plan: Plan, records: Sequence[Record]) -> list[int]:
 def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     """Whether a block needs no further round, by its records so far.
 
-    At an analysis (after one of `plan.counts`) a block is finished if every pair has a verdict or,
-    without pairs, if every rate is known to the target. Several cases without pairs continue
-    instead until the budget is used up. One case that was loaded for ENOUGH seconds ends its block.
+    At an analysis (after one of `plan.counts`) a block is finished if more rounds would change no
+    verdict of its pairs or, without pairs, if every rate is known to the target. Several cases
+    without pairs continue instead until the budget is used up. One case that was loaded for ENOUGH
+    seconds ends its block.
     """
     own = [record for record in records if record.trial.block == number]
     block = plan.blocks[number]
@@ -78,13 +80,15 @@ def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     pairs = [pair for pair in block.pairs if known.keys() >= {*pair}]
     if not known or (block.pairs and not pairs):
         return True
-    if len({record.trial.round for record in own}) not in plan.counts:
+    count = len({record.trial.round for record in own})
+    if count not in plan.counts:
         return False
     if plan.rounds is not None or block.apart or any(map(_has_enough, known.values())):
         return True
     if pairs:
         found = [comparison.compare(known[one], known[other]) for one, other in pairs]
-        has_verdicts = all(each.verdict.outcome != UNRESOLVED for each in found)
+        is_first = count == plan.counts[0]
+        has_verdicts = all(_is_final(each, is_first) for each in found)
         return has_verdicts and (plan.target is None or _are_resolved(known.values()))
     fills_budget = len(block.cases) > 1 and plan.budget_s is not None
     return not fills_budget and _are_resolved(known.values())
@@ -95,6 +99,17 @@ def places_of(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
     own = RunRecords([record for record in records if record.trial.block == number])
     cases = plan.blocks[number].cases
     return [place for place in cases if not _is_hopeless(own.at(place).windows())]
+
+
+def _is_final(found: Comparison, is_first: bool) -> bool:
+    """Whether more rounds would not change a verdict.
+
+    A disturbance may end, so the first analysis that finds one does not end the block. A load tool
+    that limits the rates does so in every round.
+    """
+    if found.verdict.outcome == DISTURBED:
+        return not is_first
+    return found.is_client_bound or found.verdict.outcome != UNRESOLVED
 
 
 def _are_resolved(all_windows: Iterable[Sequence[Record]]) -> bool:
