@@ -53,6 +53,17 @@ class Entry:
         return needs if isinstance(needs, tuple) else ()
 
     @property
+    def serves(self) -> str | None:
+        """The kind of a user's application that a server serves, "asgi" or "wsgi"; else None."""
+        kind = self.constants.get("SERVES")
+        return kind if isinstance(kind, str) else None
+
+    @property
+    def size(self) -> str | None:
+        """The setting that `x4` after a server's name sets: workers or, without it, processes."""
+        return next((name for name in ("workers", "processes") if name in self.settings), None)
+
+    @property
     def needs_upstream(self) -> bool:
         """Whether a task fetches from the upstream."""
         return "upstream" in self.needs

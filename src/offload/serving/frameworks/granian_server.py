@@ -8,8 +8,9 @@ from granian import Granian
 from granian.constants import Interfaces, Loops, RuntimeModes
 from granian.log import LogLevels
 
-from offload import tasks
 from offload.errors import StartError, UsageError
+from offload.registry.application import is_application
+from offload.serving.applications import user_worker
 from offload.serving.lifecycle import ports, worker_ready
 
 MODES = ("mt", "st")  # one multi-threaded runtime, or a single-threaded runtime per thread
@@ -21,7 +22,7 @@ def serve(
     """Serve until a stop signal, in `workers` processes of `threads` each; `mode` is mt or st."""
     if mode not in MODES:
         raise UsageError(f"mode={mode!r} is not one of {', '.join(MODES)}")
-    tasks.resolve(task)
+    user_worker.check(task)
     with ports.binding(port), socket.create_server(("127.0.0.1", port)) as probe:
         port = probe.getsockname()[1]  # granian needs the number and opens the port itself
     worker_ready.expect(task, workers, port)
@@ -34,7 +35,7 @@ def serve(
         runtime_threads=1 if interface == "wsgi" else threads,
         runtime_mode=RuntimeModes(mode),
         loop=Loops.asyncio if interface == "wsgi" else Loops.uvloop,  # WSGI calls have no loop
-        websockets=False,
+        websockets=is_application(task),
         backlog=backlog,
         log_level=LogLevels.error,
         factory=True,
@@ -43,5 +44,7 @@ def serve(
     try:
         server.serve()
     except SystemExit as error:
+        worker_ready.raise_failure()
         if error.code:
             raise StartError("granian ended", "see its output above") from None
+    worker_ready.raise_failure()
