@@ -32,17 +32,21 @@ class Sweep:
 
 
 def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
-    """Return a case with each number of workers, or of users; raise UsageError without workers."""
+    """Return a case with each number of workers, or of users; raise UsageError without workers.
+
+    A server without workers that has processes is measured with each number of processes.
+    """
     if over == USERS:
         return tuple(replace(case, users=number) for number in numbers)
-    if "workers" not in catalog.find_server(case.server).settings:
+    size = catalog.find_server(case.server).size
+    if size is None:
         raise UsageError(f"{case.server} has no workers", "sweep over users=1..64")
-    return tuple(replace(case, settings={**case.settings, "workers": number}) for number in numbers)
+    return tuple(replace(case, settings={**case.settings, size: number}) for number in numbers)
 
 
 def varied(cases: Sequence[Case]) -> str:
     """Return the variable of a sweep: WORKERS or USERS."""
-    has_workers = all("workers" in case.settings for case in cases)
+    has_workers = all({"workers", "processes"} & {*case.settings} for case in cases)
     return WORKERS if has_workers and len({case.users for case in cases}) == 1 else USERS
 
 
@@ -50,8 +54,9 @@ def fit(records: Sequence[Record], over: str) -> Sweep:
     """Fit a model to the rates of a sweep; raise RunError if there are none."""
     found: dict[int, list[Record]] = {}
     for record in RunRecords(records).windows():
-        number = record.server.workers if over == WORKERS else record.case.users
-        if number is not None:
+        workers = record.server.workers or record.server.settings.get("processes")
+        number = workers if over == WORKERS else record.case.users
+        if isinstance(number, int):
             found.setdefault(number, []).append(record)
     points = tuple((number, rate.of_windows(windows)) for number, windows in sorted(found.items()))
     known = [(float(number), e.value) for number, e in points if e.value is not None]

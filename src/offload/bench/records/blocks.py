@@ -50,7 +50,8 @@ def form(
 
 def workers(case: Case) -> int:
     """Return the number of workers of a case's server."""
-    return int(str(case.settings.get("workers", WORKERS)))
+    processes = case.settings.get("processes", WORKERS)
+    return int(str(case.settings.get("workers", processes)))
 
 
 def _known(

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -48,7 +48,7 @@ def case_facts(case: Case, upstream: Upstream | None) -> CaseFacts:
         keep_alive=case.keep_alive,
         seconds=case.seconds if case.requests is None else None,
         requests=case.requests,
-        request=None if case.request is None else asdict(case.request),
+        request=None if case.request is None else case.request.masked,
         clients=case.clients,
         upstream=None if upstream is None else _upstream(upstream),
     )
