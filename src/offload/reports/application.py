@@ -22,6 +22,7 @@ def as_dict(records: Sequence[Record]) -> dict[str, object] | None:
         "is_gil_saturated": found.is_gil_saturated,
         "is_cpu_saturated": found.is_cpu_saturated,
         "waits_elsewhere": found.waits_elsewhere,
+        "is_limited_elsewhere": found.is_limited_elsewhere,
     }
 
 
@@ -43,7 +44,9 @@ def _sentences(found: Signs) -> Iterator[str]:
     if found.is_cpu_saturated:
         yield f"the server uses {found.cpu_utilisation:.0%} of the machine's CPU"
     if found.waits_elsewhere:
+        longer = f", {found.stretch:.1f} times as long as one alone" if found.stretch else ""
+        limit = longer if found.is_limited_elsewhere else ""
         yield (
-            f"requests wait for {found.wait_share:.0%} of their time, and not for the event loop, "
-            "a thread, the GIL or a CPU"
+            f"requests wait for {found.wait_share:.0%} of their time{limit}, and not for the event "
+            "loop, a thread, the GIL or a CPU"
         )

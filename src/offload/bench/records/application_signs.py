@@ -15,6 +15,7 @@ BLOCKED_S = 0.02  # s: two intervals of the loop's timer; asyncio itself warns f
 FULL = 0.1  # share of time with all threads in use
 SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
 WAITS = 0.5  # share of the time inside that is no CPU time
+STRETCHED = 2.0  # times as long as a single request: something of which there is too little
 
 
 @dataclass(frozen=True)
@@ -28,7 +29,8 @@ class Signs:
     held, and `gil_enabled_by` the module that enabled it in a free-threaded build.
     `wait_share` is the share of the time inside the application that is not CPU time of the
     server's processes, and `concurrency` the mean number of requests inside (Little's law:
-    rate x time inside). `cpu_utilisation` is the share of the machine's CPU that the server used.
+    rate x time inside). `stretch` is the time inside under load over the response time of a single
+    request. `cpu_utilisation` is the share of the machine's CPU that the server used.
     """
 
     loop_blocked_s: float | None = None
@@ -41,6 +43,7 @@ class Signs:
     cpu_utilisation: float | None = None
     wait_share: float | None = None
     concurrency: float | None = None
+    stretch: float | None = None
     worker_pss_mib: float | None = None
     worker_private_mib: float | None = None
 
@@ -75,6 +78,16 @@ class Signs:
             return None
         return self.wait_share >= WAITS and True not in (*known, self.is_cpu_saturated)
 
+    @property
+    def is_limited_elsewhere(self) -> bool | None:
+        """Whether what requests wait for limits the rate, as a connection pool does.
+
+        Then they take longer than a single request; a wait without a limit is as long for each.
+        """
+        if self.waits_elsewhere is None or self.stretch is None:
+            return None
+        return self.waits_elsewhere and self.stretch >= STRETCHED
+
 
 def signs(record: Record) -> Signs | None:
     """Return the signs of a record; None if its server has a task instead of an application."""
@@ -100,6 +113,7 @@ def signs(record: Record) -> Signs | None:
         else None,
         wait_share=_wait_share(record),
         concurrency=_concurrency(record),
+        stretch=_stretch(record),
         worker_pss_mib=found.worker_pss_mib,
         worker_private_mib=found.worker_private_mib,
     )
@@ -134,6 +148,11 @@ def _wait_share(record: Record) -> float | None:
     if not inside_s or cpu_ms is None:
         return None
     return round(max(0.0, 1 - cpu_ms / 1000 / inside_s), 4)
+
+
+def _stretch(record: Record) -> float | None:
+    inside_s, alone_s = record.application.inside_s, record.baseline.alone_s
+    return None if inside_s is None or not alone_s else round(inside_s / alone_s, 4)
 
 
 def _concurrency(record: Record) -> float | None:

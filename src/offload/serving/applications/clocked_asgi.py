@@ -77,8 +77,9 @@ class ClockedApplication:
         try:
             await self._application(scope, receive, observed)
         except Exception as error:
-            if failure is not None and error is not of_server:
-                failure = user_application.reason(error)
+            cause = error.__context__ if error is of_server else error
+            if failure is not None and cause is not None:
+                failure = user_application.reason(cause)
             raise
         finally:
             if failure is not None and not has_started:

@@ -1,14 +1,14 @@
 """A user's WSGI application with clocks around it, which change nothing that it or the server sees.
 
-`start_response`, its write callable and file wrappers are the server's own. A list or tuple is
-returned as it is; any other iterable is iterated and closed through an object that clocks it.
+`start_response` returns the server's own write callable, and file wrappers are the server's. A list
+or tuple is returned as it is; any other iterable is iterated and closed through an object that
+clocks it.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Iterator
-from contextlib import nullcontext
 from typing import Any
 
 from offload.serving.applications import user_application
@@ -16,6 +16,7 @@ from offload.serving.metrics import process_report, request_clock
 from offload.serving.metrics.request_clock import Cell, Request, Run
 
 Environ = dict[str, Any]
+RULE = "offload.rule"  # a key of the environment, added when the response starts
 
 
 class ClockedApplication:
@@ -29,8 +30,11 @@ class ClockedApplication:
         """Pass a request on to the application."""
         cell, request = request_clock.enter()
         try:
-            with nullcontext() if request is None else Run(request):
+            if request is None:
                 body: Iterable[bytes] = self._application(environ, start_response)
+            else:
+                with Run(request):
+                    body = self._application(environ, _noting(start_response, environ))
         except Exception as error:
             request_clock.note_error(error)
             _leave(cell, request, environ)
@@ -82,6 +86,17 @@ def _leave(cell: Cell, request: Request | None, environ: Environ) -> None:
     request_clock.leave(cell, request, None if request is None else _route(environ))
 
 
+def _noting(start_response: Callable[..., Any], environ: Environ) -> Callable[..., Any]:
+    """Call `start_response`, and note the route, which Flask forgets when its response is made."""
+
+    def noting(*arguments: Any) -> Any:
+        request = environ.get("werkzeug.request")
+        environ[RULE] = getattr(getattr(request, "url_rule", None), "rule", None)
+        return start_response(*arguments)
+
+    return noting
+
+
 def _is_file(body: object, environ: Environ) -> bool:
     """Whether the body is the server's own file wrapper, which it may send without reading it."""
     wrapper = environ.get("wsgi.file_wrapper")
@@ -90,6 +105,6 @@ def _is_file(body: object, environ: Environ) -> bool:
 
 def _route(environ: Environ) -> str:
     """Return the method and the route: its rule where werkzeug leaves the request behind."""
-    rule = getattr(getattr(environ.get("werkzeug.request"), "url_rule", None), "rule", None)
+    rule = environ.get(RULE)
     path = rule if isinstance(rule, str) else environ.get("PATH_INFO", "")
     return f"{environ.get('REQUEST_METHOD', '')} {path}"

@@ -14,7 +14,7 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from offload.errors import StartError, UserError
-from offload.serving.applications.clocked_asgi import ClockedApplication
+from offload.registry.application import is_application
 from offload.serving.lifecycle import ports, readiness, worker_ready
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
@@ -55,7 +55,7 @@ def supervise(application: str, port: int, backlog: int, processes: int) -> None
 
 def _config(application: Any, backlog: int, http: str, **more: Any) -> uvicorn.Config:
     # A user's application decides whether it has websockets and a lifespan, as by default.
-    is_users = isinstance(application, ClockedApplication)
+    is_users = is_application(str(probe.facts.get("task")))
     return uvicorn.Config(
         application,
         http=http,

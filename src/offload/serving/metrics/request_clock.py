@@ -102,8 +102,8 @@ def leave(cell: Cell, request: Request | None, route: str | None = None) -> None
         return
     if route not in _routes and len(_routes) >= MOST_ROUTES:
         route = OTHER
-    end = monotonic()
-    inside_s = (request.ended or end) - request.started
+    end = request.ended or monotonic()
+    inside_s = end - request.started
     index = _routes.setdefault(route, len(_routes))
     _samples.add(end, inside_s, request.cpu, request.longest, request.inside, index)
 
