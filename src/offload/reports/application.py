@@ -35,7 +35,8 @@ def sentence(records: Sequence[Record]) -> str | None:
 def _sentences(found: Signs) -> Iterator[str]:
     if found.is_loop_blocked:
         by = f", by {found.loop_blocked_by}" if found.loop_blocked_by else ""
-        yield f"the event loop is blocked for up to {1000 * (found.loop_blocked_s or 0):.0f} ms{by}"
+        blocked_ms = 1000 * (found.loop_blocked_s or 0.0)
+        yield f"the event loop is blocked for {blocked_ms:.0f} ms at a time{by}"
     if found.is_limiter_full:
         total = f"all {found.limiter_total} threads of anyio"
         yield f"{total} are in use for {found.limiter_full:.0%} of the time"

@@ -11,14 +11,15 @@ class Route:
 
     `inside_s` is the time from the application's call to the end of its response. `cpu_s` is the
     CPU time of the thread that called it: of an ASGI application only that on the event loop.
-    `longest_s` is the longest time that a request ran there without a pause: for an ASGI
-    application it blocked the loop so long.
+    `run_s` is the longest time that a request ran there without a pause, for which it blocked the
+    loop of an ASGI application; `longest_s` is the longest of all requests.
     """
 
     route: str
     requests: int
     inside_s: float | None = None
     cpu_s: float | None = None
+    run_s: float | None = None
     longest_s: float | None = None
 
 

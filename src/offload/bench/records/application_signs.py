@@ -22,15 +22,16 @@ STRETCHED = 2.0  # times as long as a single request: something of which there i
 class Signs:
     """The signs of one record; None is unknown.
 
-    `loop_blocked_s` is how long an event loop was blocked at most, by its lag or by the clock of a
-    request. `loop_blocked_by` is the route that ran longest on it without a pause, for
-    `loop_blocked_by_s`. `limiter_full` is the share of time in which
-    all of anyio's threads were in use. `gil_utilisation` is the share of time in which the GIL was
-    held, and `gil_enabled_by` the module that enabled it in a free-threaded build.
-    `wait_share` is the share of the time inside the application that is not CPU time of the
-    server's processes, and `concurrency` the mean number of requests inside (Little's law:
-    rate x time inside). `stretch` is the time inside under load over the response time of a single
-    request. `cpu_utilisation` is the share of the machine's CPU that the server used.
+    `loop_blocked_s` is how long an event loop was blocked: the 99th percentile of its lag or, if
+    that is larger, `loop_blocked_by_s`. `loop_blocked_by` is the route that ran longest on it
+    without a pause, and `loop_blocked_by_s` how long it did so in the mean of its requests.
+    `limiter_full` is the share of time in which all of anyio's `limiter_total` threads were in use.
+    `gil_utilisation` is the share of time in which the GIL was held, and `gil_enabled_by` the
+    module that enabled it in a free-threaded build. `cpu_utilisation` is the share of the machine's
+    CPU that the server used. `wait_share` is the share of the time inside the application in which
+    the server's processes neither use nor wait for a CPU, `concurrency` the mean number of requests inside
+    (Little's law: rate x time inside), and `stretch` the time inside under load over the response
+    time of a single request. Memory is that of the largest process.
     """
 
     loop_blocked_s: float | None = None
@@ -95,15 +96,15 @@ def signs(record: Record) -> Signs | None:
     if found.kind is None:
         return None
     is_loop = found.kind == "asgi"
-    longest = [route for route in found.routes if is_loop and route.longest_s is not None]
-    blocking = max(longest, key=lambda route: route.longest_s or 0.0, default=None)
+    known = [route for route in found.routes if is_loop and route.run_s is not None]
+    blocking = max(known, key=lambda route: route.run_s or 0.0, default=None)
     limiter, cores = found.limiter, record.environment.get("cores")
     used = record.resources.cores_used
     importer = record.server.interpreter.get("gil_enabled_by")
     return Signs(
         loop_blocked_s=_loop_blocked_s(record, blocking) if is_loop else None,
         loop_blocked_by=blocking.route if blocking else None,
-        loop_blocked_by_s=blocking.longest_s if blocking else None,
+        loop_blocked_by_s=blocking.run_s if blocking else None,
         limiter_full=limiter.full,
         limiter_total=limiter.total,
         gil_utilisation=record.gil.utilisation.value,
@@ -136,18 +137,22 @@ def _median(values: Sequence[Any]) -> Any:
 
 
 def _loop_blocked_s(record: Record, blocking: Route | None) -> float | None:
-    lag_ms = record.tasks.loop_lag_max_ms
-    longest_s = None if blocking is None else blocking.longest_s
-    known = [None if lag_ms is None else lag_ms / 1000, longest_s]
+    lag_ms = record.tasks.loop_lag_p99_ms
+    run_s = None if blocking is None else blocking.run_s
+    known = [None if lag_ms is None else lag_ms / 1000, run_s]
     return max((round(value, 6) for value in known if value is not None), default=None)
 
 
 def _wait_share(record: Record) -> float | None:
-    """Return 1 - CPU time / time inside, with all CPU time of the server's processes."""
-    inside_s, cpu_ms = record.application.inside_s, record.resources.cpu_ms_per_request
-    if not inside_s or cpu_ms is None:
+    """Return 1 - CPU time / time inside, with the CPU time of all the server's processes.
+
+    The time in which their threads waited for a CPU counts as CPU time.
+    """
+    inside_s, used = record.application.inside_s, record.resources
+    if not inside_s or used.cpu_ms_per_request is None or not record.result.completed:
         return None
-    return round(max(0.0, 1 - cpu_ms / 1000 / inside_s), 4)
+    queued_s = (used.queued_s or 0.0) / record.result.completed
+    return round(max(0.0, 1 - (used.cpu_ms_per_request / 1000 + queued_s) / inside_s), 4)
 
 
 def _stretch(record: Record) -> float | None:

@@ -19,7 +19,7 @@ def kinds(work: str, python: str | None = None, path: str | None = None) -> list
     `python` and `path` are those of a case. Raise the error of its import in one line.
     """
     interpreter = sys.executable if python is None else interpreters.find(python)
-    environment = {**os.environ, **packages.environment(interpreter)}
+    environment = {**os.environ, **packages.environment(interpreter, (), work)}
     environment |= interpreters.environment(python)
     if path is not None:
         environment["TASK_PATH"] = path

@@ -22,7 +22,7 @@ def exec_server(case: Case, port: int) -> None:
     """
     argv, environment = server.command(case, port)
     check_port(port)
-    environment |= packages.environment(argv[0], catalog.find_server(case.server).needs)
+    environment |= packages.environment(argv[0], catalog.find_server(case.server).needs, case.task)
     if needs_upstream(case):
         held = upstream.hold()
         held.inherit()

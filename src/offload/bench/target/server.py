@@ -87,7 +87,7 @@ def start(case: Case, environment: Mapping[str, str]) -> Server:
 def launch(case: Case, environment: Mapping[str, str], ready_s: float = handshake.READY) -> Server:
     """Start a case's server, which has `ready_s` seconds to become ready; see `await_ready`."""
     argv, settings = command(case, port=0)
-    settings |= packages.environment(argv[0], catalog.find_server(case.server).needs)
+    settings |= packages.environment(argv[0], catalog.find_server(case.server).needs, case.task)
     settings["SERVER_READY_S"] = str(ready_s)
     return _popen(argv, {**environment, **settings}, ready_s)
 

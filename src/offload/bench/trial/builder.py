@@ -88,5 +88,7 @@ def with_ending(facts: ServerFacts, running: server.Server) -> tuple[ServerFacts
     """Add the facts of a server that has ended: its total CPU time, and the state of its GIL."""
     left = Flag("left", "processes were left after the stop and were killed")
     gil = {key: running.ending[key] for key in GIL if running.ending.get(key) is not None}
+    if facts.interpreter.get("gil_enabled"):  # in a worker: once enabled, it stays so
+        gil["gil_enabled"] = True
     complete = replace(with_gil(facts, gil), life_cpu_s=round(running.cpu_s, 6))
     return complete, (left,) if running.left else ()

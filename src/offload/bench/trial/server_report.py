@@ -140,6 +140,7 @@ def _merge_routes(found: Iterable[Facts]) -> list[dict[str, Any]]:
             "requests": sum(each["requests"] for each in parts),
             "inside_s": _mean(parts, "inside_s"),
             "cpu_s": _mean(parts, "cpu_s"),
+            "run_s": _mean(parts, "run_s"),
             "longest_s": max(each["longest_s"] for each in parts),
         }
         for name, parts in own.items()

@@ -38,7 +38,7 @@ def text(result: GilCost) -> str:
             _milliseconds(window.tasks.loop_lag_p99_ms),
             "p99 of the event loop with threads under load",
         ),
-        ("C", _interval(cost, low, high), "1 - threads / processes, rates over HTTP"),
+        ("C", _interval(cost, low, high), f"1 - {_compared(result)}, rates over HTTP"),
         ("C direct", _direct(result), "1 - threads / processes, rates of direct calls"),
     ]
     lines = [line for line in lines if line[1] != NOT_MEASURED]
@@ -60,7 +60,7 @@ def as_json(result: GilCost) -> str:
     return json.dumps(
         {
             "task": window.case.task,
-            "workers": window.tasks.slots,
+            "workers": _workers(window),
             "h": figures.hold,
             "rho": figures.utilisation,
             "gamma": figures.wait_share,
@@ -84,6 +84,12 @@ def as_json(result: GilCost) -> str:
     )
 
 
+def _compared(result: GilCost) -> str:
+    if result.window.application.kind != "asgi":
+        return "threads / processes"
+    return f"one process / {result.cases.other.settings['processes']} processes"
+
+
 def _advice(result: GilCost) -> Iterator[str]:
     if result.window.application.kind is not None:
         return application_advice.sentences(result)
@@ -96,7 +102,16 @@ def _flags(result: GilCost) -> list[str]:
 
 
 def _count(window: Record, noun: str, ending: str = "s") -> str:
-    return f"{window.tasks.slots} {noun}{'' if window.tasks.slots == 1 else ending}"
+    count = _workers(window)
+    return f"{count} {noun}{'' if count == 1 else ending}"
+
+
+def _workers(window: Record) -> int | None:
+    """Return the workers of the case with threads; an ASGI application has one process there."""
+    if window.tasks.slots is not None:
+        return window.tasks.slots
+    processes = window.server.settings.get("processes")
+    return window.server.workers or (processes if isinstance(processes, int) else None)
 
 
 def _ratio(found: SpeedUp | None) -> str:

@@ -122,8 +122,9 @@ def note_error(error: BaseException) -> None:
 def between(start: float, end: float) -> dict[str, Any]:
     """Return the means of the clocked requests that ended in a window, in s, by route.
 
-    `longest_s` is the longest time that a request ran in its thread without a pause. The CPU time
-    is None if greenlets shared the thread. Without requests `routes` is empty.
+    `run_s` is the longest time that a request ran in its thread without a pause, in the mean of the
+    requests, and `longest_s` the longest of all. The CPU time is None if greenlets shared the
+    thread. Without requests `routes` is empty.
     """
     rows = _samples.between(start, end) or []
     names = {index: route for route, index in _routes.items()}
@@ -151,5 +152,6 @@ def _summary(route: str, rows: Sequence[Sequence[float]]) -> dict[str, Any]:
         "requests": count,
         "inside_s": round(math.fsum(row[1] for row in rows) / count, 9),
         "cpu_s": None if math.isnan(cpu_s) else round(cpu_s, 9),
+        "run_s": round(math.fsum(row[3] for row in rows) / count, 9),
         "longest_s": round(max(row[3] for row in rows), 9),
     }
