@@ -15,6 +15,7 @@ import pytest
 
 from offload import errors
 from offload.bench.records import journal
+from offload.bench.records.application_signs import Signs
 from offload.cli.syntax import parameter_defaults, rewrite
 from offload.errors import UsageError
 from offload.registry import catalog
@@ -28,6 +29,7 @@ from tests.commands import fab_here
 PAGES = [ROOT / "README.rst", ROOT / "CONTRIBUTING.rst", *sorted((ROOT / "docs").glob("*.rst"))]
 SERVERS, TASKS = catalog.servers(), catalog.tasks()
 OPTION = re.compile(r"(?<![\w.])([a-z_]+)=")
+SIGNS = {name for name in vars(Signs) if name[0] != "_"} | {"application"}
 OTHERS = {  # single words that are code, and none of ours
     *("def", "fab", "serve", "x16"),
     *("process", "forkserver", "process_vm_readv", "ptrace_scope"),
@@ -159,6 +161,7 @@ def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
         *commands,
         *options,
         *lanes,
+        *SIGNS,
     }
     named = {word for word in words() if re.fullmatch(r"[a-z][a-z0-9_]+", word)}
     assert len(named & ours) >= 35

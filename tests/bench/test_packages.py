@@ -8,7 +8,7 @@ import pytest
 
 from offload.bench.target import interpreters, packages
 from offload.errors import UsageError
-from offload.registry import catalog, requirements
+from offload.registry import catalog, places, requirements
 from offload.suites import Case
 from tests.rounds import measure_window
 
@@ -49,7 +49,7 @@ def test_a_failed_installation_is_retried_by_the_next_command(
 
     monkeypatch.setattr(packages, "_succeeds", succeeds)
     monkeypatch.setattr(packages, "_our_pip", lambda: ["pip"])
-    monkeypatch.setattr(packages, "_folder", lambda python: tmp_path)
+    monkeypatch.setattr(packages, "_folder", lambda *_: tmp_path)
     monkeypatch.setattr(packages, "_failed", {})
     every = len(packages.ALWAYS)
     packages.environment("other")
@@ -61,3 +61,19 @@ def test_a_failed_installation_is_retried_by_the_next_command(
     assert len(attempts) == every + every - 1  # all but tornado, which is installed
     packages.environment("other")
     assert len(attempts) == every + every - 1
+
+
+def test_an_application_has_its_own_packages_and_needs_those_of_its_server_only(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    imported: list[str] = []
+
+    def succeeds(words: list[str], seconds: float) -> bool:
+        imported.append(words[-1])
+        return True
+
+    monkeypatch.setattr(packages, "_succeeds", succeeds)
+    assert packages.environment("other", (), "app=shop:app") == places.import_path("other")
+    packages.environment("other", ("gunicorn",), "app=shop:app")
+    packages.environment("other", ("gunicorn",), "noop_sync")
+    assert imported == ["import gunicorn", "import tornado, gunicorn"]

@@ -67,3 +67,7 @@ def list(context: Context) -> None:  # noqa: A001 - the command's name
     print(
         "A task of your own: package.module:function (with path=FOLDER) or path/to/file.py:function"
     )
+    print(
+        "An application of your own: app=package.module:name (with path=FOLDER), served by\n"
+        f"  {', '.join(catalog.servers_of())}"
+    )

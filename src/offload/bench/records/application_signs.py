@@ -29,9 +29,9 @@ class Signs:
     `gil_utilisation` is the share of time in which the GIL was held, and `gil_enabled_by` the
     module that enabled it in a free-threaded build. `cpu_utilisation` is the share of the machine's
     CPU that the server used. `wait_share` is the share of the time inside the application in which
-    the server's processes neither use nor wait for a CPU, `concurrency` the mean number of requests inside
-    (Little's law: rate x time inside), and `stretch` the time inside under load over the response
-    time of a single request. Memory is that of the largest process.
+    the server's processes neither use nor wait for a CPU. `concurrency` is the mean number of
+    requests inside (Little's law: rate x time inside), and `stretch` the time inside under load
+    over the response time of a single request. Memory is that of the largest process.
     """
 
     loop_blocked_s: float | None = None
