@@ -138,3 +138,24 @@ def test_measure_says_what_the_application_answers(request_: str, message: str) 
     )
     assert said.returncode == 5, said.stderr
     assert message in said.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+def test_a_load_test_of_a_served_application_sends_its_request() -> None:
+    require("gunicorn_asgi")
+    port = free_port()
+    with served(f"run_server:gunicorn_asgi,app=pure:app,{PATH},port={port},processes=2"):
+        said = fab(
+            f"run_load_test:port={port},request=/echo,body=two,requests=20,users=2,driver=builtin",
+            "--header=X-Token: hidden",
+            "--format=json",
+        )
+    assert said.returncode == 0, said.stderr
+    [row] = json.loads(said.stdout)
+    assert (row["completed"], row["request"]["body"]) == (20, "two")
+    assert "hidden" not in said.stdout + said.stderr
+    assert row["application"] is not None
+    [record] = journal.read(journal.RESULTS / journal.LASTING)
+    assert record.application.kind == "asgi"
+    assert {route.route for route in record.application.routes} == {"POST /echo"}

