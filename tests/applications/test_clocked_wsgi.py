@@ -26,7 +26,8 @@ ENVIRON = {"REQUEST_METHOD": "GET", "PATH_INFO": "/quote"}
 def clocked(monkeypatch: pytest.MonkeyPatch) -> Clocked:
     """Put clocks around an application, each of whose requests is clocked."""
     monkeypatch.setattr(process_report, "start", lambda _: None)
-    monkeypatch.setattr(request_clock, "EVERY", 0.0)
+    monkeypatch.setattr(request_clock, "_share", 1.0)
+    monkeypatch.setattr(request_clock, "MOST", 10**9)
 
     def begin(application: Any) -> clocked_wsgi.ClockedApplication:
         monkeypatch.setattr(user_application, "load", lambda *_: application)

@@ -42,7 +42,7 @@ class ThreadLimit:
 class Application:
     """The reports of the `processes` that serve a user's application of a `kind`: asgi or wsgi.
 
-    `requests` is the number of clocked requests, at most one a millisecond in each process, with
+    `requests` is the number of clocked requests, some 1,000 a second in each process at most, with
     means as in `Route`. `inside_most` is the most requests inside one process at once.
     `asyncio_threads` are those of `asyncio.to_thread`. `worker_pss_mib` is the memory of the
     largest process, and `worker_private_mib` the part that it shares with no other. `error` is the

@@ -9,6 +9,7 @@ from typing import Any
 from offload import tasks
 from offload.registry.application import is_application
 from offload.serving.applications import responses, user_worker
+from offload.serving.applications.clocked_wsgi import ClockedApplication
 from offload.serving.lifecycle import worker_ready
 from offload.serving.metrics import task_clock
 
@@ -37,8 +38,6 @@ def create(work: str) -> Wsgi:
     """Create the application of a task, or a user's own; raise UsageError."""
     if not is_application(work):
         return Application(work)
-    from offload.serving.applications.clocked_wsgi import ClockedApplication
-
     return ClockedApplication(work)
 
 

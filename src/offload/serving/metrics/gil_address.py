@@ -13,7 +13,7 @@ import ctypes
 import os
 import struct
 import sys
-import threading
+from _thread import allocate_lock, start_new_thread  # real threads, also where gevent replaces them
 from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import asdict, dataclass
@@ -132,9 +132,10 @@ def _find_difference(address: int) -> str | None:
         return f"locked reads {locked} while the GIL is {'held' if on else 'off'}"
     if all(_values(address, holding_gil=False)[0] for _ in range(TRIES)):
         return "locked is never 0 while the GIL is released"
-    thread = threading.Thread(target=int)
-    thread.start()
-    thread.join()
+    ended = allocate_lock()
+    ended.acquire()
+    start_new_thread(ended.release, ())
+    ended.acquire()
     grown = _values(address, holding_gil=True)[1] - switches
     if on and not 2 <= grown < 1000:
         return f"the switch count grew by {grown} when two threads took turns"
