@@ -8,8 +8,10 @@ from pathlib import Path
 
 import pytest
 
+from offload.bench.experiments import sweep
 from offload.bench.records import journal, plan
 from offload.bench.records.blocks import Block
+from offload.bench.records.record import WINDOW
 from offload.bench.target import application_kind
 from offload.bench.trial import builder
 from offload.cli import case_options
@@ -19,6 +21,7 @@ from tests.applications import APPS
 from tests.commands import fab, fab_here, free_port, served
 from tests.http_clients import get
 from tests.installed import require
+from tests.records import changed, record_of
 
 PATH = f"path={APPS}"
 
@@ -86,6 +89,23 @@ def test_a_request_without_a_header_is_saved_as_before() -> None:
     facts = builder.case_facts(Case("threads", "noop_sync", request=request), None)
     assert facts.request == {"path": "/graphql", "method": "POST", "body": "{}"}
     assert facts.key == replace(facts, request=json.loads(json.dumps(facts.request))).key
+
+
+def test_x_and_scale_vary_the_processes_of_a_server_without_workers() -> None:
+    one = case_options.case("gunicorn_asgix3@3.14", "pure:app")
+    assert (one.settings, one.python, one.task) == ({"processes": 3}, "3.14", "app=pure:app")
+    cases = sweep.cases(one, sweep.WORKERS, [1, 2])
+    assert [case.settings for case in cases] == [{"processes": 1}, {"processes": 2}]
+    assert sweep.varied(cases) == sweep.WORKERS
+    windows = [
+        changed(
+            record_of("run", "gunicorn_asgi", "app=pure:app", 8, "fab", "2026-01-01", kind=WINDOW),
+            settings={"processes": count},
+            rate=10.0 * count,
+        )
+        for count in (1, 2)
+    ]
+    assert [number for number, _ in sweep.fit(windows, sweep.WORKERS).points] == [1, 2]
 
 
 @pytest.mark.server

@@ -1,0 +1,72 @@
+"""In a free-threaded Python the import that switches the GIL on is named, in whichever process."""
+
+from __future__ import annotations
+
+import shutil
+import subprocess
+import sysconfig
+from pathlib import Path
+
+import pytest
+
+from offload.bench.records.application_signs import signs
+from offload.bench.target import interpreters
+from offload.suites import Case
+from tests.rounds import measure_window
+
+pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(300)]
+EXTENSION = """
+#include <Python.h>
+static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "needs_gil", NULL, -1, NULL};
+PyMODINIT_FUNC PyInit_needs_gil(void) { return PyModule_Create(&module); }
+"""
+APPLICATION = """
+import needs_gil
+
+def wsgi(environ, start_response):
+    start_response("200 OK", [])
+    return [b"quote"]
+"""
+
+
+@pytest.fixture(scope="module")
+def python() -> str:
+    """Find a free-threaded Python with its headers and a compiler."""
+    found = [each.path for each in interpreters.find_all() if not each.gil_enabled]
+    if not found or shutil.which("cc") is None:
+        pytest.skip("no free-threaded Python or no compiler: make test-all PYTHON=python3.13t")
+    return found[0]
+
+
+@pytest.fixture
+def folder(tmp_path: Path, python: str) -> Path:
+    """Build an application whose import of an extension switches the GIL on."""
+    (tmp_path / "needs_gil.c").write_text(EXTENSION)
+    (tmp_path / "shop.py").write_text(APPLICATION)
+    words = "import sysconfig as s; print(s.get_path('include'), s.get_config_var('EXT_SUFFIX'))"
+    said = subprocess.run([python, "-c", words], capture_output=True, text=True, timeout=60)
+    include, suffix = said.stdout.split()
+    compiler = ["cc", "-shared", "-fPIC", "-DPy_GIL_DISABLED", f"-I{include}"]
+    if sysconfig.get_platform().startswith("macosx"):
+        compiler += ["-undefined", "dynamic_lookup"]
+    target = str(tmp_path / f"needs_gil{suffix}")
+    words_ = [*compiler, str(tmp_path / "needs_gil.c"), "-o", target]
+    subprocess.run(words_, check=True, timeout=60)
+    return tmp_path
+
+
+def test_the_import_in_a_worker_is_a_sign(python: str, folder: Path) -> None:
+    case = Case("gunicorn_gthread", "app=shop:wsgi", 4, python=python, path=str(folder))
+    record = measure_window(case)
+    assert record.problem is None, record.problem
+    assert record.server.interpreter["gil_enabled"] is True
+    found = signs(record)
+    assert found is not None and found.gil_enabled_by == "needs_gil"
+
+
+def test_granian_names_the_import_that_it_refuses(python: str, folder: Path) -> None:
+    case = Case("granian_wsgi", "app=shop:wsgi", 4, python=python, path=str(folder))
+    record = measure_window(case)
+    assert record.problem is not None
+    expected = "the import of needs_gil switched the GIL on, which granian refuses"
+    assert record.problem.message == expected

@@ -1,0 +1,108 @@
+"""fab gil:app= compares one process with several, without direct calls, and advises by that."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offload.bench.experiments import gil_cost
+from offload.bench.experiments.gil_cost import GilCost
+from offload.bench.experiments.paired import ComparedCases
+from offload.bench.records import gil
+from offload.bench.records.application import Application
+from offload.bench.records.comparison import Comparison
+from offload.bench.stats import paired_test
+from offload.bench.stats.paired_test import Verdict
+from offload.reports.gil import cost as report
+from offload.suites import Case, Request
+from tests.applications import APPS
+from tests.records import changed, record_of
+
+RECORD = record_of("run", "gunicorn_gthread", "app=shop:app", 8, "fab run_server", "2026-01-01")
+ONE = Case("threads", "app=pure:wsgi", users=8, path=str(APPS), request=Request("/cpu"))
+FASTER = Verdict(paired_test.FASTER, 2.0, 1.9, 2.1, 5, 0, 0.001)
+
+
+def found(kind: str, verdict: Verdict = FASTER, **values: Any) -> GilCost:
+    """Return the GIL cost of an application of a kind, whose window has values."""
+    facts = {"python": "3.11.7", "gil_enabled": True, **values.pop("interpreter", {})}
+    record = changed(RECORD, workers=4, interpreter=facts, **values)
+    record = replace(record, application=Application(kind))
+    settings = {"workers": 4} if kind == "wsgi" else {"processes": 4}
+    other = replace(ONE, server="gunicorn_sync", settings=settings)
+    cases = ComparedCases(ONE, other, Comparison(verdict), (1.0, 2.0), (record,), Path("gil"))
+    return GilCost(record, gil.gil_figures(record), cases, None, None)
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("app", "servers", "settings"),
+    [
+        ("pure:wsgi", ("gunicorn_gthread", "gunicorn_sync"), [{"workers": 2}, {"workers": 2}]),
+        ("pure:app", ("gunicorn_asgi", "gunicorn_asgi"), [{"processes": 1}, {"processes": 2}]),
+    ],
+)
+def test_one_process_is_compared_with_several(app: str, servers: Any, settings: Any) -> None:
+    cases = gil_cost.application_cases(f"app={app}", 2, ONE)
+    assert tuple(case.server for case in cases) == servers
+    assert [case.settings for case in cases] == settings
+    assert {(case.users, case.path, case.request) for case in cases} == {
+        (8, str(APPS), Request("/cpu"))
+    }
+
+
+def test_the_figures_of_direct_calls_are_left_out() -> None:
+    text, values = report.text(found("wsgi")), json.loads(report.as_json(found("wsgi")))
+    assert "S threads" not in text and "C direct" not in text and "switches" not in text
+    assert "4 workers" in text and "1 - threads / processes, rates over HTTP" in text
+    assert values["workers"] == 4
+    unknown = ("s_threads", "s_processes", "switches", "cost_direct")
+    assert [values[key] for key in unknown] == [None] * 4
+    assert values["cost"] == 0.5
+    assert "1 - one process / 4 processes" in report.text(found("asgi"))
+
+
+@pytest.mark.parametrize(
+    ("kind", "verdict", "values", "sentence"),
+    [
+        ("wsgi", FASTER, {}, "4 processes have 2.00 times the rate of one process with threads."),
+        ("asgi", FASTER, {}, "4 processes have 2.00 times the rate of one process."),
+        ("wsgi", FASTER, {"gil_utilisation": 0.97}, "The GIL is the limit of one process"),
+        ("wsgi", FASTER, {"gil_utilisation": 0.4}, "The GIL is held for 40% of the time, so"),
+        ("asgi", FASTER, {"gil_utilisation": 0.1}, "the event loop waits in calls that block it"),
+        (
+            "asgi",
+            FASTER,
+            {"gil_why": "no core"},
+            "Whether the GIL is the cause is unknown: no core",
+        ),
+        (
+            "wsgi",
+            replace(FASTER, outcome=paired_test.SAME),
+            {},
+            "4 processes and one process with threads differ by less than matters",
+        ),
+        ("asgi", replace(FASTER, outcome=paired_test.SLOWER), {}, "slower than one process"),
+        ("asgi", replace(FASTER, outcome=paired_test.UNRESOLVED), {}, "is unresolved"),
+        (
+            "wsgi",
+            FASTER,
+            {"interpreter": {"gil_enabled_by": "numpy.core"}},
+            "The import of numpy.core switched the GIL on.",
+        ),
+        (
+            "wsgi",
+            FASTER,
+            {"interpreter": {"gil_enabled": False}},
+            "The GIL is off, so something else limits one process.",
+        ),
+    ],
+)
+def test_the_advice_follows_from_the_figures(
+    kind: str, verdict: Verdict, values: dict[str, Any], sentence: str
+) -> None:
+    assert sentence in report.text(found(kind, verdict, **values))
