@@ -11,6 +11,7 @@ from offload import __version__
 from offload.cli import (
     COMMANDS,
     GROUPS,
+    advise,
     benchmark,
     load_test,
     maintain,
@@ -24,6 +25,7 @@ from offload.cli import (
 __all__ = [
     "COMMANDS",
     "accept",
+    "advise",
     "benchmark",
     "load_test",
     "main",

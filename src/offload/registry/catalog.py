@@ -12,7 +12,16 @@ from offload.registry import entries, places
 from offload.registry.entries import Entry
 
 FOLDER = places.PACKAGE  # contains servers/, tasks/, loads/ and suites/
-RUN_NAMES = ("check_method", "compare", "executors", "gil", "load_tests", "measure", "scale")
+RUN_NAMES = (
+    "advise",
+    "check_method",
+    "compare",
+    "executors",
+    "gil",
+    "load_tests",
+    "measure",
+    "scale",
+)
 MAX_LISTED = 12  # names in an error message
 USER_TASK = re.compile(r"(?P<where>[^:\x00-\x1f]+):(?P<function>[A-Za-z_][A-Za-z0-9_]*)")
 USER_FILE = re.compile(r"(?P<where>[^:\x00-\x1f]+\.py):?")  # USER_TASK without the function

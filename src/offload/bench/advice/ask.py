@@ -1,0 +1,87 @@
+"""Ask for advice: probe the function, then measure the candidates until the time is used up."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from offload.bench.advice import answer, latency, overhead, probe
+from offload.bench.advice.answer import Answer, Question
+from offload.bench.experiments.run import run
+from offload.bench.records import journal
+from offload.bench.records.plan import Plan
+from offload.bench.records.record import LONG, Record
+from offload.bench.target.needed_upstream import hold_for, needs_upstream
+from offload.bench.trial import builder
+from offload.suites import Case
+from offload.upstream import Upstream
+
+AROUND = 3.0  # s: start and stop of the server whose latency is measured
+Report = Callable[[str], object]
+
+
+def question(case: Case, report: Report) -> Question:
+    """Probe the task of a case; raise UserError if it cannot be called.
+
+    `report` is called with what happens next, in a few words.
+    """
+    overheads = overhead.known()
+    if overheads is None:
+        report("the strategies' overhead on this machine, once: 10 s")
+        overheads = overhead.measure()
+    report("calls of the function alone and in workers: 10 s")
+    with hold_for(case) as upstream:
+        found = probe.measure(case, _environment(upstream), case.users)
+    return Question(found, overheads, case.users)
+
+
+def latency_s(rate: float) -> float:
+    """Return the expected time of the latency measurement of a server, in s."""
+    return AROUND + sum(latency.seconds(share * rate) + 1.0 for share in latency.LOADS)
+
+
+def measure(asked: Question, planned: Plan, folder: Path, report: Report) -> Answer:
+    """Measure the candidates, then the latency of the chosen one; an interrupt ends it early.
+
+    What was measured until then is in the answer, whose `is_interrupted` is True.
+    """
+    is_interrupted = False
+    try:
+        for _ in run(planned, folder):
+            pass
+        found = answer.evaluate(asked, planned, _records(folder))
+        if found.chosen.rate.value is not None and not _has_latency(found):
+            report("response times of the best one below its capacity: 20 s")
+            _measure_latency(found, planned, folder)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    found = answer.evaluate(asked, planned, _records(folder))
+    return replace(found, is_interrupted=is_interrupted)
+
+
+def _records(folder: Path) -> list[Record]:
+    return journal.read(folder) if journal.count(folder) else []
+
+
+def _has_latency(found: Answer) -> bool:
+    return len(found.percentiles) >= len(latency.LOADS)
+
+
+def _measure_latency(found: Answer, planned: Plan, folder: Path) -> None:
+    case, rate = found.chosen.case, found.chosen.rate.value
+    trial = builder.new_trial(
+        folder.name,
+        kind=LONG,
+        suite=planned.suite,
+        place=planned.cases.index(case),
+        seed=planned.seed,
+        quick=planned.quick,
+    )
+    with hold_for(case) as upstream:
+        needed = upstream if needs_upstream(case) else None
+        journal.append(folder, *latency.measure(case, rate or 0.0, trial, needed))
+
+
+def _environment(upstream: Upstream | None) -> dict[str, str]:
+    return {} if upstream is None else dict(upstream.environment())

@@ -1,0 +1,43 @@
+"""The candidates: the strategies and sizes that are worth measuring, by the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from offload.bench.advice.model import Model, Prediction
+from offload.bench.records import plan as plans
+from offload.bench.records.blocks import Block
+from offload.bench.records.plan import Plan
+from offload.suites import Case
+
+NEAR = 0.85  # of the best predicted rate: the model may be wrong by this much
+MOST = 5  # servers of the block; with more of them there is time for too few rounds
+SUITE = "advise"
+
+
+def candidates(model: Model) -> list[Prediction]:
+    """Return the best strategy at its best size, then others that may be as good.
+
+    These are the other strategies near the best one, at most two, and the next smaller and larger
+    sizes of the best one. At least two strategies are measured.
+    """
+    best, *others = model.ranking()
+    near = [each for each in others if each.rate >= NEAR * best.rate][:2] or others[:1]
+    sizes = model.sizes(best.strategy)
+    place = sizes.index(best.workers)
+    neighbours = [sizes[n] for n in (place - 1, place + 1) if 0 <= n < len(sizes)]
+    found = [best, *near, *(model.predict(best.strategy, count) for count in neighbours)]
+    return found[:MOST]
+
+
+def plan(model: Model, case: Case, found: Sequence[Prediction], budget_s: float) -> Plan:
+    """Return the plan of one block, whose cases are compared with the first one."""
+    cases = tuple(
+        replace(case, server=each.strategy, settings=model.settings(each.strategy, each.workers))
+        for each in found
+    )
+    pairs = tuple((0, place) for place in range(1, len(cases)))
+    block = Block(tuple(range(len(cases))), pairs)
+    seed = plans.new_seed()
+    return Plan(SUITE, cases, seed, None, True, blocks=(block,), budget_s=budget_s)
