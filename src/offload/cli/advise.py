@@ -16,7 +16,6 @@ if TYPE_CHECKING:
     from offload.suites import Case
 
 SHORTEST, LONGEST = 30.0, 3600.0  # s of a budget
-FEWEST_ROUNDS_S = 20.0  # s of measuring that an answer needs at least
 LATENCY_S = 20.0  # s that the response times of the chosen one may take; a guess
 
 
@@ -54,19 +53,18 @@ def advise(
     case = _case("advise", task, users, python, path)
     asked = ask.question(case, _report)
     model = asked.model
-    left_s = budget_s - (time.monotonic() - started) - LATENCY_S
-    planned = candidates.plan(
-        model, case, candidates.candidates(model), max(FEWEST_ROUNDS_S, left_s)
-    )
+    left_s = max(SHORTEST, budget_s - (time.monotonic() - started) - LATENCY_S)
+    found = candidates.candidates(model, left_s)
+    planned = candidates.plan(model, case, found, left_s)
     folder = journal.new_run(planned.suite)
     plans.save(planned, folder)
     answer.save(asked, folder)
-    found = ask.measure(asked, planned, folder, _report)
-    print(answer_json.as_json(found) if format == "json" else answer_text.text(found, folder))
-    if found.is_interrupted:
+    result = ask.measure(asked, planned, folder, _report)
+    print(answer_json.as_json(result) if format == "json" else answer_text.text(result, folder))
+    if result.is_interrupted:
         raise Exit(f"interrupted: fab resume:{folder.name} measures the rest", code=130)
-    if found.disturbed is not None:
-        raise DisturbedError("no verdict", found.disturbed.remedy)
+    if result.disturbed is not None:
+        raise DisturbedError("no verdict", result.disturbed.remedy)
 
 
 @command("Understand")

@@ -47,6 +47,11 @@ class Entry:
         return also if isinstance(also, dict) else {}
 
     @property
+    def size(self) -> str | None:
+        """The setting of a server that is its number of workers: `workers` or `processes`."""
+        return next((name for name in ("workers", "processes") if name in self.settings), None)
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """What a task uses ("upstream", "internet"), or the packages that a server imports."""
         needs = self.constants.get("NEEDS")

@@ -8,6 +8,7 @@ guess until it is fitted to measurements. docs/advice.rst has the formulas with 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -31,6 +32,7 @@ USERS, WORKERS, CPU, GIL, SERVER, EXTERNAL, TASK = (
     "external",
     "task",
 )
+COMMON = {USERS, WORKERS, CPU}  # all requests need these at the same time
 
 
 @dataclass(frozen=True)
@@ -61,8 +63,12 @@ class Model:
     def predict(self, strategy: str, workers: int) -> Prediction:
         """Predict a strategy with a number of workers (processes for prefork, 1 for loop)."""
         capacities = self._capacities(strategy, workers)
-        rate = sum(x**-SHARPNESS for x in capacities.values()) ** (-1 / SHARPNESS)
+        common = min(capacities[name] for name in COMMON & capacities.keys())
+        serial = [capacities[name] for name in capacities.keys() - COMMON]
+        rate = sum(x**-SHARPNESS for x in (common, *serial)) ** (-1 / SHARPNESS)
         limit = min(capacities, key=lambda name: capacities[name])
+        if limit == WORKERS and self._has_idle_workers(workers):
+            limit = CPU
         memory_mib = self._memory_mib(strategy, workers)
         return Prediction(strategy, workers, rate, self.users / rate, memory_mib, limit)
 
@@ -92,20 +98,23 @@ class Model:
         return {"processes" if strategy == "prefork" else "workers": workers}
 
     def _capacities(self, strategy: str, workers: int) -> dict[str, float]:
+        """Return the capacity of each resource in requests/s."""
         probe, overhead = self.probe, self.overheads[strategy]
-        alone_s = probe.wait_s + probe.cpu_s if probe.cpu_s < probe.wall_s else probe.wall_s
-        capacities = {
-            USERS: self.users / (alone_s + overhead.serial_s),
-            CPU: probe.cores / (self._loaded_cpu_s() + overhead.cpu_s),
-        }
-        if strategy in ("loop", "prefork"):
-            one = 1 / (self._on_loop_s(alone_s) + overhead.serial_s)
-            capacities[TASK if strategy == "loop" else WORKERS] = workers * one
+        cpu_s = self._loaded_cpu_s()
+        wait_s = probe.wait_s + overhead.serial_s
+        if strategy == "loop":
+            capacities = {TASK: 1 / (self._on_loop_s() + overhead.serial_s)}
+        elif strategy == "prefork" and probe.is_coroutine:
+            capacities = {WORKERS: workers / (self._on_loop_s() + overhead.serial_s)}
         else:
+            busy = min(workers, self.users)
+            name = USERS if workers >= self.users else WORKERS
+            capacities = {name: shared_rate(busy, probe.cores, wait_s, cpu_s)}
+        capacities.setdefault(USERS, self.users / (wait_s + probe.cpu_s))
+        capacities[CPU] = probe.cores / (cpu_s + overhead.cpu_s)
+        if strategy not in ("loop", "prefork"):
             capacities[SERVER] = 1 / overhead.serial_s
-            if workers < self.users:
-                capacities[WORKERS] = workers / (alone_s + overhead.serial_s)
-        if strategy == THREADS:
+        if strategy == "threads":
             name, serial_s = self._serial_of_threads()
             if serial_s:
                 capacities[name] = 1 / (serial_s + overhead.serial_s)
@@ -113,12 +122,18 @@ class Model:
             capacities[EXTERNAL] = limit.rate
         return capacities
 
-    def _on_loop_s(self, alone_s: float) -> float:
+    def _on_loop_s(self) -> float:
         """The time for which a task occupies an event loop; a coroutine frees it by waiting."""
+        alone_s = self.probe.wait_s + self.probe.cpu_s
         points = self.probe.of_kind(LOOP)
         if not points:
             return alone_s
         return max(self.probe.cpu_s, 1 / points[-1].rate - alone_s / points[-1].count)
+
+    def _has_idle_workers(self, workers: int) -> bool:
+        """Whether the cores limit the rate of so many workers, rather than their number."""
+        cpu_s = self._loaded_cpu_s()
+        return workers * cpu_s > self.probe.cores * (self.probe.wait_s + cpu_s)
 
     def _loaded_cpu_s(self) -> float:
         """The CPU time of a call while all cores are busy, which share caches and their clock."""
@@ -159,3 +174,24 @@ class Model:
             "pipes": base_mib + FORK_SERVER_MIB + workers * each_mib,
             "prefork": base_mib + workers * (each_mib + SERVER_MIB / 2),
         }[strategy]
+
+
+def shared_rate(workers: int, cores: int, wait_s: float, cpu_s: float) -> float:
+    """Return the rate in calls/s of workers that share cores, and wait without using them.
+
+    It is the geometric mean of two models: with constant times workers never queue for a core
+    before all cores are busy, min(workers / (wait + CPU), cores / CPU); with exponentially
+    distributed times the workers are the machines of the repairman model (M/M/c//N: Gross et al.
+    2008, Fundamentals of Queueing Theory, 2.8). Up to `cores` workers both are exact.
+    """
+    if cpu_s <= 0:
+        return workers / wait_s
+    constant = min(workers / (wait_s + cpu_s), cores / cpu_s)
+    if workers <= cores or wait_s <= 0:
+        return constant
+    weights = [1.0]
+    for queued in range(1, workers + 1):
+        factor = (workers - queued + 1) * cpu_s / (wait_s * min(queued, cores))
+        weights.append(weights[-1] * factor)
+    served = sum(min(n, cores) / cpu_s * weight for n, weight in enumerate(weights))
+    return math.sqrt(constant * served / sum(weights))

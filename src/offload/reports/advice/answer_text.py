@@ -8,7 +8,6 @@ from pathlib import Path
 from offload.bench.advice import latency
 from offload.bench.advice.answer import Answer, Option
 from offload.bench.advice.latency import Percentile
-from offload.bench.stats.paired_test import SAME, TINY, UNRESOLVED
 from offload.reports.advice import reasons
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
@@ -67,7 +66,7 @@ def _rows(answer: Answer) -> Iterator[list[str]]:
         name = reasons.option_name(option.strategy, option.workers)
         is_chosen = option is answer.chosen
         predicted_mib = option.prediction.memory_mib
-        memory = "" if predicted_mib is None else f"about {predicted_mib:.0f} MiB"
+        memory = "" if predicted_mib is None else f"~{predicted_mib:.0f} MiB"
         if is_chosen and answer.is_measured and answer.memory_mib is not None:
             memory = f"{answer.memory_mib:.0f} MiB"
         if not answer.is_measured:
@@ -96,8 +95,7 @@ def _ratio(option: Option) -> str:
     interval = ""
     if verdict.low is not None and verdict.high is not None:
         interval = f" ({verdict.low:.2f} to {verdict.high:.2f})"
-    note = {SAME: ", same", TINY: ", same", UNRESOLVED: ", unresolved"}.get(verdict.outcome, "")
-    return f"{verdict.ratio:.2f}x{interval}{note}"
+    return f"{verdict.ratio:.2f}x{interval}"
 
 
 def _percentiles(found: Sequence[Percentile]) -> str:
