@@ -5,15 +5,21 @@ from __future__ import annotations
 import pytest
 
 from offload.bench.advice import model as models
-from offload.bench.advice.model import shared_rate
-from offload.bench.advice.probe import PROCESSES, THREADS
-from tests.advice.probes import CORES, coroutine, model, point, probe
+from offload.bench.advice.model import Model, Prediction, shared_rate
+from offload.bench.advice.probe import PROCESSES, THREADS, Probe
+from tests.advice.probes import CORES, OVERHEADS, coroutine, model, point, probe
 
 SLEEP = probe(wait_s=0.2, cpu_s=0.0005, hold=0.002)
 PYTHON = probe(wait_s=0.0, cpu_s=0.05, hold=1.0)
 HASH = probe(wait_s=0.0, cpu_s=0.05, hold=0.01)
 TINY = probe(wait_s=0.0, cpu_s=0.00001, hold=1.0)
 MIXED = probe(wait_s=0.05, cpu_s=0.05, hold=0.5)
+
+
+def best_size(known: Probe, strategy: str) -> Prediction:
+    found = model(known).best_size(strategy)
+    assert found is not None
+    return found
 
 
 def test_up_to_one_worker_per_core_the_rate_is_exact() -> None:
@@ -32,7 +38,7 @@ def test_more_workers_follow_the_repairman_model_half_way() -> None:
 
 
 def test_waiting_calls_need_as_many_threads_as_users() -> None:
-    best = model(SLEEP).best_size("threads")
+    best = best_size(SLEEP, "threads")
     assert (best.workers, best.limit) == (25, models.USERS)
     assert best.rate == pytest.approx(25 / 0.2012, rel=0.01)
     four = model(SLEEP).predict("threads", 4)
@@ -40,14 +46,14 @@ def test_waiting_calls_need_as_many_threads_as_users() -> None:
 
 
 def test_threads_of_pure_python_share_one_gil() -> None:
-    threads, pipes = model(PYTHON).best_size("threads"), model(PYTHON).best_size("pipes")
+    threads, pipes = best_size(PYTHON, "threads"), best_size(PYTHON, "pipes")
     assert (threads.limit, pipes.limit) == (models.GIL, models.CPU)
     assert threads.rate == pytest.approx(20, rel=0.1)
     assert (pipes.rate, pipes.workers) == (pytest.approx(2 / 0.0509, rel=0.02), CORES)
 
 
 def test_threads_of_work_without_the_gil_use_all_cores() -> None:
-    threads = model(HASH).best_size("threads")
+    threads = best_size(HASH, "threads")
     assert (threads.rate, threads.limit) == (pytest.approx(2 / 0.0509, rel=0.02), models.CPU)
 
 
@@ -58,7 +64,7 @@ def test_a_tiny_call_is_not_worth_any_hand_off() -> None:
 
 
 def test_a_mixture_needs_more_workers_than_cores() -> None:
-    assert model(MIXED).best_size("pipes").workers > CORES
+    assert best_size(MIXED, "pipes").workers > CORES
     assert model(MIXED).predict("pipes", 2).rate == pytest.approx(2 / 0.1006, rel=0.02)
 
 
@@ -97,6 +103,14 @@ def test_no_size_is_larger_than_the_number_of_users() -> None:
     for strategy in ("threads", "processes", "pipes", "prefork"):
         assert max(model(SLEEP, users=3).sizes(strategy)) == 3
     assert model(SLEEP, users=1).sizes("threads") == [1]
+
+
+def test_a_limit_of_memory_excludes_what_does_not_fit() -> None:
+    limited = Model(SLEEP, OVERHEADS, 25, memory_mib=100.0)
+    assert limited.sizes("pipes") == [1, 2]  # 20 + 12 + 9 MiB, and 15 for each worker
+    assert limited.sizes("threads")[-1] == 25
+    none = Model(SLEEP, OVERHEADS, 25, memory_mib=30.0)
+    assert (none.best_size("pipes"), none.ranking()) == (None, [])
 
 
 def test_processes_cost_memory_and_threads_hardly_any() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 import time
 from typing import TYPE_CHECKING
@@ -24,6 +25,9 @@ def advise(
     context: Context,
     task: str = "",
     users: str = "25",
+    cpus: str = "",
+    memory: str = "",
+    p99: str = "",
     budget: str = "120",
     python: str = "",
     path: str = "",
@@ -33,6 +37,9 @@ def advise(
 
     task     a task name, package.module:function or path/to/file.py:function
     users    concurrent users; default: 25
+    cpus     number of CPUs that everything may use, the load tool too; default: all
+    memory   most memory of the server, such as 512M; default: unlimited
+    p99      longest 99th percentile of response times, such as 50ms; default: unlimited
     budget   seconds until the answer; default: 120
     python   interpreter by its name from fab pythons; default: this one
     path     a folder from which your own task imports
@@ -50,8 +57,10 @@ def advise(
     arguments.one_of("format", format, "text", "json")
     started = time.monotonic()
     budget_s = arguments.number("budget", budget, SHORTEST, LONGEST)
+    limits = arguments.mebibytes("memory", memory), arguments.response_time("p99", p99)
     case = _case("advise", task, users, python, path)
-    asked = ask.question(case, _report)
+    _use_cpus(cpus)
+    asked = ask.question(case, _report, *limits)
     model = asked.model
     left_s = max(SHORTEST, budget_s - (time.monotonic() - started) - LATENCY_S)
     found = candidates.candidates(model, left_s)
@@ -107,6 +116,15 @@ def _case(name: str, task: str, users: str, python: str, path: str) -> Case:
         python=python or None,
         path=arguments.folder("path", path),
     )
+
+
+def _use_cpus(text: str) -> None:
+    """Restrict this process, and all that it starts, to a number of CPUs."""
+    if not text:
+        return
+    usable = sorted(os.sched_getaffinity(0))
+    count = arguments.whole_number("cpus", text, 1, len(usable))
+    os.sched_setaffinity(0, usable[:count])
 
 
 def _report(text: str) -> None:

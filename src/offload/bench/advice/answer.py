@@ -31,16 +31,22 @@ SIMPLE = ("loop", "threads", "pipes", "processes", "prefork")  # the simplest on
 
 @dataclass(frozen=True)
 class Question:
-    """What the candidates were derived from, saved beside their records."""
+    """What the candidates were derived from, saved beside their records.
+
+    The constraints are the memory of the server in MiB and the 99th percentile of response times in
+    s; None is no constraint.
+    """
 
     probe: Probe
     overheads: Mapping[str, Overhead]
     users: int
+    memory_mib: float | None = None
+    p99_s: float | None = None
 
     @property
     def model(self) -> Model:
         """The model of this probe."""
-        return Model(self.probe, self.overheads, self.users)
+        return Model(self.probe, self.overheads, self.users, self.memory_mib)
 
 
 @dataclass(frozen=True)
@@ -102,7 +108,8 @@ def load(folder: Path) -> Question:
         values = json.loads(path.read_bytes())
         probe = lines.built(Probe, values["probe"], "probe")
         found = {key: Overhead(**value) for key, value in values["overheads"].items()}
-        return Question(probe, found, int(values["users"]))
+        limits = (values.get(name) for name in ("memory_mib", "p99_s"))
+        return Question(probe, found, int(values["users"]), *limits)
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}", "repeat the advice") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:

@@ -23,6 +23,7 @@ ENOUGH = 0.97  # of the highest rate of a strategy: more workers are not worth t
 SERVER_MIB = 12.0  # Tornado and the application, in addition to the task
 FORK_SERVER_MIB = 9.0  # of the process that starts the workers
 THREAD_MIB = 0.1
+MOST = {"loop": 1, "threads": 64, "processes": 32, "pipes": 32, "prefork": 32}  # workers
 USERS, WORKERS, CPU, GIL, SERVER, EXTERNAL, TASK = (
     "users",
     "workers",
@@ -54,11 +55,15 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Model:
-    """The probe of a task, the overheads of this machine, and the number of concurrent users."""
+    """The probe of a task, the overheads of this machine, and the number of concurrent users.
+
+    Sizes whose predicted memory exceeds `memory_mib` are not considered (None: unlimited).
+    """
 
     probe: Probe
     overheads: Mapping[str, Overhead]
     users: int
+    memory_mib: float | None = None
 
     def predict(self, strategy: str, workers: int) -> Prediction:
         """Predict a strategy with a number of workers (processes for prefork, 1 for loop)."""
@@ -72,24 +77,32 @@ class Model:
         memory_mib = self._memory_mib(strategy, workers)
         return Prediction(strategy, workers, rate, self.users / rate, memory_mib, limit)
 
-    def best_size(self, strategy: str) -> Prediction:
-        """Return the smallest size that reaches nearly the highest rate of a strategy."""
+    def best_size(self, strategy: str) -> Prediction | None:
+        """Return the smallest size that reaches nearly the highest rate of a strategy.
+
+        None if no size fits into the memory.
+        """
         found = [self.predict(strategy, count) for count in self.sizes(strategy)]
+        if not found:
+            return None
         highest = max(each.rate for each in found)
         return next(each for each in found if each.rate >= ENOUGH * highest)
 
     def ranking(self) -> list[Prediction]:
-        """Return the best size of each strategy, the highest rate first."""
-        found = [self.best_size(strategy) for strategy in STRATEGIES]
+        """Return the best size of each strategy that fits, the highest rate first."""
+        found = [best for strategy in STRATEGIES if (best := self.best_size(strategy)) is not None]
         return sorted(found, key=lambda each: -each.rate)
 
     def sizes(self, strategy: str) -> list[int]:
         """Return the numbers of workers to consider, in ascending order."""
-        if strategy == "loop":
-            return [1]
-        powers = {2**n for n in range(7)}
-        most = min(64, self.users) if strategy == THREADS else min(32, self.users)
-        return sorted({n for n in powers | {self.probe.cores, most} if n <= most})
+        most = min(MOST[strategy], self.users)
+        found = {*(2**n for n in range(7)), self.probe.cores, most}
+        return sorted(n for n in found if n <= most and self._fits(strategy, n))
+
+    def _fits(self, strategy: str, workers: int) -> bool:
+        """Whether a size needs no more memory than there is; unknown memory fits."""
+        needed = self._memory_mib(strategy, workers)
+        return self.memory_mib is None or needed is None or needed <= self.memory_mib
 
     def settings(self, strategy: str, workers: int) -> dict[str, object]:
         """Return the settings of a strategy's server."""

@@ -22,7 +22,13 @@ def as_dict(answer: Answer, handler: str | None = None) -> dict[str, Any]:
         "task": answer.question.probe.task,
         **_option(chosen),
         "p95_s": [
-            {"load": share, "value": each.value, "low": each.low, "high": each.high}
+            {
+                "load": share,
+                "value": each.value,
+                "low": each.low,
+                "high": each.high,
+                "p99": each.p99_s,
+            }
             for share, each in zip(latency.LOADS, answer.percentiles, strict=False)
         ],
         "memory_mib": answer.memory_mib,

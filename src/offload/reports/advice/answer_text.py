@@ -24,13 +24,17 @@ HOW_SURE = {
 def text(answer: Answer, folder: Path | None = None) -> str:
     """Render an answer; `folder` is where its records are."""
     chosen = answer.chosen
-    lines = [f"Use {_what(chosen)} for {answer.question.probe.task}.", ""]
+    task = answer.question.probe.task
+    lines = [f"Use {_what(chosen)} for {task}.", ""]
+    if answer.disturbed is not None:
+        lines = [f"No advice for {task}: {answer.disturbed.message}.", ""]
     lines.append(text_table.render(_headers(answer), [Line(cells) for cells in _rows(answer)]))
     lines += ["", *_wrapped("Why", [*reasons.sentences(answer)])]
     how_sure = HOW_SURE[reasons.sureness(answer)]
     names = " and ".join(answer.tie)
     disturbed = answer.disturbed.message if answer.disturbed else ""
     lines += _wrapped("How sure", [how_sure.format(tie=names, disturbed=disturbed) + "."])
+    lines += _wrapped("p99", [*reasons.response_times(answer)])
     lines += _wrapped("Prediction", [*_prediction(answer)])
     lines += _wrapped("Would change it", [*reasons.changes(answer)])
     lines += _wrapped("Next", [reasons.next_step(answer)])

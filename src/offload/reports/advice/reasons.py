@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from offload.bench.advice import model
+from offload.bench.advice import latency, model
 from offload.bench.advice.answer import Answer, Option
 from offload.bench.advice.probe import PROCESSES, THREADS, Probe
 from offload.bench.stats.paired_test import FASTER, SLOWER, UNRESOLVED
@@ -72,8 +72,8 @@ def warnings(answer: Answer) -> Iterator[str]:
 def changes(answer: Answer) -> Iterator[str]:
     """Yield what would change the answer."""
     probe = answer.question.probe
-    limits = {each.strategy: each.limit for each in answer.question.model.ranking()}
-    if probe.gil_enabled and limits["threads"] == model.GIL:
+    threads = answer.question.model.best_size("threads")
+    if probe.gil_enabled and threads is not None and threads.limit == model.GIL:
         yield "On a free-threaded Python, threads would not wait for the GIL: see fab pythons."
     if answer.chosen.prediction.limit == model.CPU:
         yield "All cores are busy: only more cores or less work per call give more."
@@ -84,6 +84,30 @@ def changes(answer: Answer) -> Iterator[str]:
         )
     if answer.chosen.prediction.limit == model.EXTERNAL:
         yield "Find what the calls wait for: a lock, a pool of connections, or a remote service."
+
+
+def response_times(answer: Answer) -> Iterator[str]:
+    """Yield whether the required 99th percentile is kept, if there is one."""
+    required_s, rate = answer.question.p99_s, answer.chosen.rate.value
+    if required_s is None or rate is None or not answer.percentiles:
+        return
+    kept = None
+    for share, found in zip(latency.LOADS, answer.percentiles, strict=False):
+        if found.p99_s is not None and found.p99_s <= required_s:
+            kept = share, found.p99_s
+    if kept is None:
+        first = answer.percentiles[0].p99_s
+        known = "unknown" if first is None else seconds(first)
+        yield (
+            f"{seconds(required_s)} is not kept: at {latency.LOADS[0]:.0%} load it is {known}. "
+            "Less load, or more machines, may keep it."
+        )
+    else:
+        share, p99_s = kept
+        yield (
+            f"{seconds(required_s)} is kept up to {share:.0%} load, {share * rate:.3g}/s, where it "
+            f"is {seconds(p99_s)}."
+        )
 
 
 def next_step(answer: Answer) -> str:
@@ -165,7 +189,7 @@ def _size(answer: Answer) -> Iterator[str]:
     if answer.chosen.strategy == "loop":
         return
     best = answer.question.model.best_size(answer.chosen.strategy)
-    if best.workers <= answer.chosen.workers:
+    if best and best.workers <= answer.chosen.workers:
         yield f"More than {best.workers} {noun(best.strategy)} gain nothing."
 
 
