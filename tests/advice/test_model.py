@@ -113,6 +113,14 @@ def test_a_limit_of_memory_excludes_what_does_not_fit() -> None:
     assert (none.best_size("pipes"), none.ranking()) == (None, [])
 
 
+def test_threads_are_not_considered_if_results_are_wrong_in_threads() -> None:
+    threads = tuple(point(THREADS, p.count, p.rate, 0.05, results=3) for p in HASH.of_kind(THREADS))
+    unsafe = probe(0.0, 0.05, points=(*threads, *HASH.of_kind(PROCESSES)))
+    assert "threads" not in {each.strategy for each in model(unsafe).ranking()}
+    varying = probe(0.0, 0.05, points=unsafe.points, results=3)  # results always differ
+    assert "threads" in {each.strategy for each in model(varying).ranking()}
+
+
 def test_processes_cost_memory_and_threads_hardly_any() -> None:
     found = model(PYTHON)
     threads, one, two = (

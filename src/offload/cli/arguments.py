@@ -8,12 +8,12 @@ from pathlib import Path
 from offload.errors import UsageError
 from offload.registry.catalog import unknown
 
-DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smSM]?)")
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smSM]?)", re.ASCII)
 LONGEST = 3600.0  # s
-MEMORY = re.compile(r"(\d{1,7}(?:\.\d{1,3})?)([mMgG])(?:i?[bB])?")
-RESPONSE_TIME = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)(ms|s|MS|S)")
+MEMORY = re.compile(r"(\d{1,7}(?:\.\d{1,3})?)([mMgG])(?:i?[bB])?", re.ASCII)
+RESPONSE_TIME = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)(ms|s|MS|S)", re.ASCII)
 NEXT_HEADER = re.compile(r";\s*(?=[!#$%&'*+.^_`|~0-9A-Za-z-]+:)")
-NUMBER = re.compile(r"\d{1,9}(\.\d{1,9})?")
+NUMBER = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 MAX_NUMBERS = 10  # in a range: more only make a sweep longer, not more accurate
 MAX_DIGITS = 18  # no option needs more, and int() raises for thousands
 

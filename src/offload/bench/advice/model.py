@@ -94,7 +94,12 @@ class Model:
         return sorted(found, key=lambda each: -each.rate)
 
     def sizes(self, strategy: str) -> list[int]:
-        """Return the numbers of workers to consider, in ascending order."""
+        """Return the numbers of workers to consider, in ascending order.
+
+        There are none for threads if results are wrong in threads.
+        """
+        if strategy == "threads" and self.probe.is_unsafe_in_threads:
+            return []
         most = min(MOST[strategy], self.users)
         found = {*(2**n for n in range(7)), self.probe.cores, most}
         return sorted(n for n in found if n <= most and self._fits(strategy, n))

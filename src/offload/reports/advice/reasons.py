@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from offload.bench.advice import latency, model
 from offload.bench.advice.answer import Answer, Option
-from offload.bench.advice.probe import PROCESSES, THREADS, Probe
+from offload.bench.advice.probe import Probe
 from offload.bench.stats.paired_test import FASTER, SLOWER, UNRESOLVED
 
 SURE, LIKELY, TIE, PREDICTED, DISTURBED = "sure", "likely", "tie", "predicted", "disturbed"
@@ -43,10 +43,10 @@ def sentences(answer: Answer) -> Iterator[str]:
 def warnings(answer: Answer) -> Iterator[str]:
     """Yield what the user should know about the function itself."""
     probe = answer.question.probe
-    if is_unsafe_in_threads(probe):
+    if probe.is_unsafe_in_threads:
         yield (
             "The function returned different results in threads than alone: it is not safe in "
-            "threads. Use processes, or fix it first."
+            "threads, so threads are not considered."
         )
     if probe.failed >= FAILS:
         yield f"{probe.failed:.0%} of the calls failed: {probe.error}."
@@ -123,13 +123,6 @@ def next_step(answer: Answer) -> str:
         pair = f"{answer.chosen.case.name},{rival.case.name}"
         return f"If the difference matters, measure longer: fab compare:{pair}"
     return f"Serve it: {answer.chosen.case.command}"
-
-
-def is_unsafe_in_threads(probe: Probe) -> bool:
-    """Whether results differ in threads, although they are the same alone and in processes."""
-    threads = max((point.results for point in probe.of_kind(THREADS)), default=0)
-    processes = max((point.results for point in probe.of_kind(PROCESSES)), default=0)
-    return threads > 1 and probe.results == 1 and processes == 1
 
 
 def seconds(value: float) -> str:
