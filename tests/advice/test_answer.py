@@ -60,16 +60,16 @@ def test_the_fastest_candidate_is_chosen_beyond_doubt() -> None:
     assert [each.strategy for each in found.others] == ["prefork", "threads"]
     ratio = found.others[1].compared
     assert ratio is not None and ratio.verdict.ratio == pytest.approx(0.5)
-    assert reasons.sureness(found) == reasons.SURE
+    assert found.sure == answer.SURE
 
 
 def test_of_equal_candidates_the_simplest_is_chosen() -> None:
     found = asked(40.0, 39.8, 20.0)
     assert (found.chosen.strategy, set(found.tie)) == ("pipes", {"prefork", "pipes"})
-    assert reasons.sureness(found) == reasons.TIE
+    assert found.sure == answer.TIE
     sizes = asked(40.0, 39.9, strategies=(("pipes", 4), ("pipes", 2)))
     assert (sizes.chosen.workers, sizes.tie) == (2, ("pipes",))
-    assert reasons.sureness(sizes) == reasons.SURE
+    assert sizes.sure == answer.SURE
 
 
 def test_a_difference_that_is_not_certain_is_not_ignored() -> None:
@@ -78,13 +78,13 @@ def test_a_difference_that_is_not_certain_is_not_ignored() -> None:
     rates = {0: times(40.0, wild), 1: times(34.0, wild[::-1])}
     found = answer.evaluate(QUESTION, plan, measured(plan, rates))
     assert (found.chosen.strategy, found.tie) == ("prefork", ("prefork",))
-    assert reasons.sureness(found) == reasons.LIKELY
+    assert found.sure == answer.LIKELY
 
 
 def test_a_disturbed_measurement_has_no_verdict() -> None:
     found = asked(40.0, 20.0, others_cpu=0.5)
     assert found.disturbed is not None
-    assert reasons.sureness(found) == reasons.DISTURBED
+    assert found.sure == answer.DISTURBED
     assert "How sure: not known: other processes used 50% " in answer_text.text(found)
 
 
@@ -92,7 +92,7 @@ def test_without_any_figure_the_prediction_answers() -> None:
     plan = planned(("prefork", 2), ("pipes", 2))
     found = answer.evaluate(QUESTION, plan, [])
     assert (found.is_measured, found.chosen.strategy) == (False, "pipes")
-    assert (found.chosen.rate.value, reasons.sureness(found)) == (None, reasons.PREDICTED)
+    assert (found.chosen.rate.value, found.sure) == (None, answer.PREDICTED)
     assert "Predicted rate" in answer_text.text(found)
     assert "fab advise:quote measures it" in answer_text.text(found)
 

@@ -38,9 +38,11 @@ def test_the_loop_has_no_size() -> None:
 
 def test_users_saturate_all_workers_and_no_more() -> None:
     found = candidates.candidates(PYTHON, PLENTY)
-    assert candidates.users(found, 25) == 8
-    assert candidates.users(found, 3) == 3
-    assert candidates.users(candidates.candidates(SLEEP, PLENTY), 25) == 25
+    assert candidates.users(PYTHON, found) == 8
+    assert candidates.users(model(PYTHON.probe, users=3), found) == 3
+    assert candidates.users(SLEEP, candidates.candidates(SLEEP, PLENTY)) == 25
+    awaits = model(coroutine(0.2, 0.0005, 25))
+    assert candidates.users(awaits, [awaits.predict("loop", 1)]) == 25
 
 
 def test_the_plan_is_one_block_that_compares_all_with_the_first() -> None:

@@ -19,12 +19,13 @@ from offload.bench.records.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import Estimate
-from offload.bench.stats.paired_test import DISTURBED, FASTER, SLOWER
+from offload.bench.stats.paired_test import DISTURBED, FASTER, SLOWER, UNRESOLVED
 from offload.errors import StorageError
 from offload.flags import Flag, Problem
 from offload.suites import Case
 
 FILE = "advice.json"
+SURE, LIKELY, TIE, PREDICTED = "sure", "likely", "tie", "predicted"  # or DISTURBED
 WORSE = 0.03  # of the highest rate: a simpler strategy may be slower by so much, if not for certain
 SIMPLE = ("loop", "threads", "pipes", "processes", "prefork")  # the simplest one first
 
@@ -93,6 +94,18 @@ class Answer:
     disturbed: Flag | None = None
     problems: tuple[Problem, ...] = ()
     is_interrupted: bool = False
+
+    @property
+    def sure(self) -> str:
+        """How sure the answer is: SURE, LIKELY, TIE, PREDICTED or DISTURBED."""
+        if not self.is_measured:
+            return PREDICTED
+        if self.disturbed is not None:
+            return DISTURBED
+        if len(self.tie) > 1:
+            return TIE
+        outcomes = {o.compared.verdict.outcome for o in self.others if o.compared is not None}
+        return LIKELY if outcomes & {UNRESOLVED, FASTER} else SURE
 
 
 def save(question: Question, folder: Path) -> None:

@@ -32,22 +32,25 @@ def candidates(model: Model, budget_s: float) -> list[Prediction]:
     place = sizes.index(best.workers)
     neighbours = [sizes[n] for n in (place - 1, place + 1) if 0 <= n < len(sizes)]
     found = [best, *near, *(model.predict(best.strategy, count) for count in neighbours)][:MOST]
-    while len(found) > 2 and FEWEST * round_s(found, model.users) > budget_s:
+    while len(found) > 2 and FEWEST * round_s(model, found) > budget_s:
         found.pop()
     return found
 
 
-def users(found: Sequence[Prediction], most: int) -> int:
-    """Return how many users saturate all candidates, at most `most`.
+def users(model: Model, found: Sequence[Prediction]) -> int:
+    """Return how many users saturate all candidates, at most those of the question.
 
-    Each window starts and ends with as many requests as there are users.
+    Each window starts and ends with as many requests as there are users. An event loop may await
+    any number of coroutines.
     """
-    return min(most, MORE_USERS * max(2, *(each.workers for each in found)))
+    if model.probe.is_coroutine:
+        return model.users
+    return min(model.users, MORE_USERS * max(2, *(each.workers for each in found)))
 
 
-def round_s(found: Sequence[Prediction], most: int) -> float:
+def round_s(model: Model, found: Sequence[Prediction]) -> float:
     """Return the expected time of a round in s: each case has two windows."""
-    count = users(found, most)
+    count = users(model, found)
     return AROUND + sum(2 * (WINDOW + 2 * count / each.rate) for each in found)
 
 
@@ -58,7 +61,7 @@ def plan(model: Model, case: Case, found: Sequence[Prediction], budget_s: float)
             case,
             server=each.strategy,
             settings=model.settings(each.strategy, each.workers),
-            users=users(found, model.users),
+            users=users(model, found),
         )
         for each in found
     )

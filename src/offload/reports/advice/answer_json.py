@@ -27,7 +27,7 @@ def as_dict(answer: Answer, handler: str | None = None) -> dict[str, Any]:
                 "value": each.value,
                 "low": each.low,
                 "high": each.high,
-                "p99": each.p99_s,
+                "p99_s": each.p99_s,
             }
             for share, each in zip(latency.LOADS, answer.percentiles, strict=False)
         ],
@@ -35,7 +35,7 @@ def as_dict(answer: Answer, handler: str | None = None) -> dict[str, Any]:
         "tie": list(answer.tie),
         "alternatives": [_option(option) for option in answer.others],
         "is_measured": answer.is_measured,
-        "sure": reasons.sureness(answer),
+        "sure": answer.sure,
         "why": [*reasons.sentences(answer)],
         "changes": [*reasons.changes(answer)],
         "next": reasons.next_step(answer),

@@ -6,18 +6,26 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from offload.bench.advice import latency
-from offload.bench.advice.answer import Answer, Option
+from offload.bench.advice.answer import (
+    LIKELY,
+    PREDICTED,
+    SURE,
+    TIE,
+    Answer,
+    Option,
+)
 from offload.bench.advice.latency import Percentile
+from offload.bench.stats.paired_test import DISTURBED
 from offload.reports.advice import reasons
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 
 HOW_SURE = {
-    reasons.SURE: "sure: every other candidate is slower beyond doubt, or not faster",
-    reasons.LIKELY: "likely: not every difference is certain",
-    reasons.TIE: "a tie: {tie} do not differ for certain; this is the simplest of them",
-    reasons.PREDICTED: "a prediction from the calls alone; nothing was measured over HTTP",
-    reasons.DISTURBED: "not known: {disturbed}",
+    SURE: "sure: every other candidate is slower beyond doubt, or not faster",
+    LIKELY: "likely: not every difference is certain",
+    TIE: "a tie: {tie} do not differ for certain; this is the simplest of them",
+    PREDICTED: "a prediction from the calls alone; nothing was measured over HTTP",
+    DISTURBED: "not known: {disturbed}",
 }
 
 
@@ -30,7 +38,7 @@ def text(answer: Answer, folder: Path | None = None) -> str:
         lines = [f"No advice for {task}: {answer.disturbed.message}.", ""]
     lines.append(text_table.render(_headers(answer), [Line(cells) for cells in _rows(answer)]))
     lines += ["", *_wrapped("Why", [*reasons.sentences(answer)])]
-    how_sure = HOW_SURE[reasons.sureness(answer)]
+    how_sure = HOW_SURE[answer.sure]
     names = " and ".join(answer.tie)
     disturbed = answer.disturbed.message if answer.disturbed else ""
     lines += _wrapped("How sure", [how_sure.format(tie=names, disturbed=disturbed) + "."])

@@ -5,29 +5,16 @@ from __future__ import annotations
 from collections.abc import Iterator
 
 from offload.bench.advice import latency, model
-from offload.bench.advice.answer import Answer, Option
+from offload.bench.advice.answer import LIKELY, PREDICTED, TIE, Answer, Option
 from offload.bench.advice.probe import Probe
-from offload.bench.stats.paired_test import FASTER, SLOWER, UNRESOLVED
+from offload.bench.stats.paired_test import DISTURBED, SLOWER
 
-SURE, LIKELY, TIE, PREDICTED, DISTURBED = "sure", "likely", "tie", "predicted", "disturbed"
 FAILS = 0.001  # of the calls: from this share on, failures are reported
 LEAKS_MIB = 0.01  # per call: 1 GiB after 100,000 requests; a guess
 SLOW_START_S = 0.5  # s of the import and the first call, in each process; a guess
 FAR = 0.15  # of the measured rate: a prediction that is further off is doubtful
 WAITING = 0.5  # of a call: with more waiting, awaiting instead is worth its own code
 VARIES = 1.0  # standard deviation of the call times over their mean
-
-
-def sureness(answer: Answer) -> str:
-    """Return how sure the answer is: SURE, LIKELY, TIE, PREDICTED or DISTURBED."""
-    if not answer.is_measured:
-        return PREDICTED
-    if answer.disturbed is not None:
-        return DISTURBED
-    outcomes = {o.compared.verdict.outcome for o in answer.others if o.compared is not None}
-    if len(answer.tie) > 1:
-        return TIE
-    return LIKELY if UNRESOLVED in outcomes or FASTER in outcomes else SURE
 
 
 def sentences(answer: Answer) -> Iterator[str]:
@@ -112,13 +99,12 @@ def response_times(answer: Answer) -> Iterator[str]:
 
 def next_step(answer: Answer) -> str:
     """Return what to do next."""
-    how_sure = sureness(answer)
     task = answer.question.probe.task
-    if how_sure == DISTURBED:
+    if answer.sure == DISTURBED:
         return "The measurement was disturbed: end the other processes and repeat it."
-    if how_sure == PREDICTED:
+    if answer.sure == PREDICTED:
         return f"This is a prediction, not a measurement: fab advise:{task} measures it."
-    if how_sure in (LIKELY, TIE) and answer.others:
+    if answer.sure in (LIKELY, TIE) and answer.others:
         rival = next((o for o in answer.others if o.strategy in answer.tie), answer.others[0])
         pair = f"{answer.chosen.case.name},{rival.case.name}"
         return f"If the difference matters, measure longer: fab compare:{pair}"
