@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import os
 import sys
-import time
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from invoke import Context, Exit
 
 from offload.cli import arguments, command
-from offload.errors import DisturbedError, UsageError
+from offload.errors import DisturbedError, UsageError, UserError
 from offload.registry import catalog
 
 if TYPE_CHECKING:
     from offload.suites import Case
 
 SHORTEST, LONGEST = 30.0, 3600.0  # s of a budget
-LATENCY_S = 20.0  # s that the response times of the chosen one may take; a guess
 
 
 @command("Understand")
@@ -49,26 +49,21 @@ def advise(
     best ones as servers under load. Ctrl-C ends it with what is known. The exit code is 5 if the
     function fails, and 7 if other processes disturbed the measurement.
     """
-    from offload.bench.advice import answer, ask, candidates
+    from offload.bench.advice import ask
     from offload.bench.records import journal
-    from offload.bench.records import plan as plans
     from offload.reports.advice import answer_json, answer_text
 
     arguments.one_of("format", format, "text", "json")
-    started = time.monotonic()
     budget_s = arguments.number("budget", budget, SHORTEST, LONGEST)
     limits = arguments.mebibytes("memory", memory), arguments.response_time("p99", p99)
     case = _case("advise", task, users, python, path)
     _use_cpus(cpus)
-    asked = ask.question(case, _report, *limits)
-    model = asked.model
-    left_s = max(SHORTEST, budget_s - (time.monotonic() - started) - LATENCY_S)
-    found = candidates.candidates(model, left_s)
-    planned = candidates.plan(model, case, found, left_s)
-    folder = journal.new_run(planned.suite)
-    plans.save(planned, folder)
-    answer.save(asked, folder)
-    result = ask.measure(asked, planned, folder, _report)
+    folder = journal.new_run("advise")
+    try:
+        result = ask.advise(case, folder, budget_s, _report, *limits)
+    except UserError:
+        _remove_if_empty(folder)
+        raise
     print(answer_json.as_json(result) if format == "json" else answer_text.text(result, folder))
     if result.is_interrupted:
         raise Exit(f"interrupted: fab resume:{folder.name} measures the rest", code=130)
@@ -125,6 +120,12 @@ def _use_cpus(text: str) -> None:
     usable = sorted(os.sched_getaffinity(0))
     count = arguments.whole_number("cpus", text, 1, len(usable))
     os.sched_setaffinity(0, usable[:count])
+
+
+def _remove_if_empty(folder: Path) -> None:
+    """Remove the folder of a run that has not started."""
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _report(text: str) -> None:

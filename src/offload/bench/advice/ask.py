@@ -2,14 +2,16 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from offload.bench.advice import answer, latency, overhead, probe
+from offload.bench.advice import answer, candidates, latency, overhead, probe
 from offload.bench.advice.answer import Answer, Question
 from offload.bench.experiments.run import run
 from offload.bench.records import journal
+from offload.bench.records import plan as plans
 from offload.bench.records.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.target.needed_upstream import hold_for, needs_upstream
@@ -18,7 +20,32 @@ from offload.errors import RunError
 from offload.suites import Case
 from offload.upstream import Upstream
 
+LATENCY_S = 20.0  # s that the response times of the chosen one may take; a guess
+SHORTEST_S = 30.0  # s of rounds, however little time is left
 Report = Callable[[str], object]
+
+
+def advise(
+    case: Case,
+    folder: Path,
+    budget_s: float,
+    report: Report,
+    memory_mib: float | None = None,
+    p99_s: float | None = None,
+) -> Answer:
+    """Answer within `budget_s` which strategy the task of a case needs; `folder` has its records.
+
+    Raise UserError if the task cannot be called, or if no strategy can meet the constraints.
+    """
+    started = time.monotonic()
+    asked = question(case, report, memory_mib, p99_s)
+    left_s = max(SHORTEST_S, budget_s - (time.monotonic() - started) - LATENCY_S)
+    found = candidates.candidates(asked.model, left_s)
+    planned = candidates.plan(asked.model, case, found, left_s)
+    folder.mkdir(parents=True, exist_ok=True)
+    plans.save(planned, folder)
+    answer.save(asked, folder)
+    return measure(asked, planned, folder, report)
 
 
 def question(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
@@ -127,7 +128,7 @@ def _usl_peak(truth: Truth) -> int | None:
     a = y1 - b * n1 - c * n1 * n1
     if c <= 0 or a <= 0:
         return 40  # it has no peak: as many as people dare
-    return max(1, round((a / c) ** 0.5))
+    return max(1, round(math.sqrt(a / c)))
 
 
 def _best(choices: Sequence[Choice]) -> Requirement:
