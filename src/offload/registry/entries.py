@@ -18,8 +18,8 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Entry:
     """A server, task, driver or suite; `summary` is the first line of its docstring.
 
-    `constants` are the literal constants of its file (NUMBER, NEEDS, STABLE). `settings` are the
-    keyword-only parameters of a server's `serve` with their defaults.
+    `constants` are the literal constants of its file (NUMBER, NEEDS, PACKAGES, STABLE). `settings`
+    are the keyword-only parameters of a server's `serve` with their defaults.
     """
 
     name: str
@@ -54,8 +54,12 @@ class Entry:
     @property
     def needs(self) -> tuple[str, ...]:
         """What a task uses ("upstream", "internet"), or the packages that a server imports."""
-        needs = self.constants.get("NEEDS")
-        return needs if isinstance(needs, tuple) else ()
+        return self._names("NEEDS")
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages that a task imports, by their import names."""
+        return self._names("PACKAGES")
 
     @property
     def needs_upstream(self) -> bool:
@@ -67,6 +71,12 @@ class Entry:
         """The oldest Python that a server supports, as (3, 14); empty for any."""
         needs = self.constants.get("NEEDS_PYTHON")
         return needs if isinstance(needs, tuple) else ()
+
+    def _names(self, constant: str) -> tuple[str, ...]:
+        """Return a tuple or list of names; users may also write one name as a string."""
+        names = self.constants.get(constant, ())
+        each = [names] if isinstance(names, str) else names
+        return tuple(map(str, each)) if isinstance(each, tuple | list) else ()
 
     def spelling(self, task: str) -> str:
         """Return the shortest spelling of a server with `task`: `2_group`, its number or name."""
