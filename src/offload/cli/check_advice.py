@@ -71,13 +71,13 @@ def check_advice(
 
 
 def _tasks(fold: str) -> list[str]:
-    from offload import corpus
+    from offload.corpus import FOLDS, task_name, tuning_set
 
-    folds = {str(number): own for number, own in enumerate(corpus.FOLDS, start=1)}
-    known = {**folds, TUNING: corpus.tuning_set()}
+    folds = {str(number): own for number, own in enumerate(FOLDS, start=1)}
+    known = {**folds, TUNING: tuning_set()}
     if fold not in known:
         raise UsageError(f"fold={fold!r} is unknown", f"choose from {', '.join(known)}")
-    return [corpus.task_name(function) for function in known[fold]]
+    return [task_name(function) for function in known[fold]]
 
 
 def _check_same(planned: Plan, tasks: list[str], folder: Path) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from offload.registry import places, source
@@ -28,6 +28,7 @@ class Entry:
     constants: Mapping[str, object]
     settings: Mapping[str, object]
     module: str = ""  # the dotted name; empty for a task
+    is_coroutine: bool = False  # an `async def`; unknown and False for a user's own task
 
     @property
     def short(self) -> str:
@@ -125,11 +126,14 @@ def read_functions(path: Path) -> list[Entry]:
     found: dict[str, Entry] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_":
-            found[node.name] = Entry(node.name, path, source.summary(node), constants, {})
+            is_coroutine = isinstance(node, ast.AsyncFunctionDef)
+            found[node.name] = Entry(
+                node.name, path, source.summary(node), constants, {}, is_coroutine=is_coroutine
+            )
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
             original = found.get(node.value.id)
             for target in node.targets:
                 if original and isinstance(target, ast.Name):
                     summary = f"Alias of {original.name}."
-                    found[target.id] = Entry(target.id, path, summary, constants, {})
+                    found[target.id] = replace(original, name=target.id, summary=summary)
     return list(found.values())

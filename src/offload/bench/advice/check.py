@@ -42,7 +42,7 @@ def give_missing(
         if found.is_interrupted:
             raise KeyboardInterrupt
         given = _given(task, found, time.monotonic() - started)
-        _append(folder, given)
+        append(folder, given)
         yield given
 
 
@@ -78,7 +78,8 @@ def _given(task: str, found: Answer, seconds: float) -> GivenAnswer:
     )
 
 
-def _append(folder: Path, given: GivenAnswer) -> None:
+def append(folder: Path, given: GivenAnswer) -> None:
+    """Keep an answer; raise StorageError."""
     try:
         with (folder / FILE).open("a") as file:
             file.write(json.dumps(asdict(given)) + "\n")

@@ -133,13 +133,13 @@ def _usl_peak(truth: Truth) -> int | None:
 
 def _best(choices: Sequence[Choice]) -> Requirement:
     found = sum(each.is_best for each in choices)
-    required = "9 of 10, and an interval that contains 95%"
+    required = "90%, interval with 95%"
     if not choices:
-        return Requirement("choice is the best or ties with it", "unknown", required, None)
+        return Requirement("best choice, or tied", "unknown", required, None)
     low, high = student_t.binomial_interval(found, len(choices))
     measured = f"{found} of {len(choices)} ({low:.0%} to {high:.0%})"
     passed = found >= 0.9 * len(choices) and high >= BEST
-    return Requirement("choice is the best or ties with it", measured, required, passed)
+    return Requirement("best choice, or tied", measured, required, passed)
 
 
 def _regret(choices: Sequence[Choice]) -> list[Requirement]:
@@ -151,7 +151,7 @@ def _regret(choices: Sequence[Choice]) -> list[Requirement]:
         Requirement("mean rate, of the best", f"{mean:.1%}", "98%", mean >= REGRET_MEAN),
         Requirement(
             "worst rate, of the best",
-            f"{worst.share:.1%} ({worst.task})",
+            f"{worst.share:.1%} ({_short(worst.task)})",
             "90%",
             worst.share >= REGRET_WORST,
         ),
@@ -183,11 +183,15 @@ def _unknown(answers: Sequence[GivenAnswer]) -> Requirement:
 
 def _wrong(choices: Sequence[Choice], answers: Sequence[GivenAnswer]) -> Requirement:
     sure = {each.task for each in answers if each.sure == SURE}
-    wrong = [each.task for each in choices if not each.is_best and each.task in sure]
+    wrong = [_short(each.task) for each in choices if not each.is_best and each.task in sure]
     share = len(wrong) / len(answers) if answers else 0.0
     names = f" ({', '.join(wrong)})" if wrong else ""
     measured = f"{len(wrong)} of {len(answers)}{names}"
     return Requirement("wrong without a warning", measured, "at most 1%", share <= WRONG_SHARE)
+
+
+def _short(task: str) -> str:
+    return task.rpartition(".")[2]
 
 
 def _time(answers: Sequence[GivenAnswer]) -> Requirement:

@@ -101,7 +101,9 @@ def size_of(case: Case) -> Size:
 def _case(task: str, size: Size, users: int) -> Case:
     strategy, workers = size
     setting = catalog.find_server(strategy).size
-    case = Case(strategy, task, users=min(users, MORE_USERS * max(2, workers)))
+    if not catalog.find_task(task).is_coroutine:  # of which a loop awaits any number
+        users = min(users, MORE_USERS * max(2, workers))
+    case = Case(strategy, task, users=users)
     return case if setting is None else replace(case, settings={setting: workers})
 
 
