@@ -198,6 +198,25 @@ def test_a_process_that_becomes_a_python_is_read_from_then_on(
         shell.communicate(timeout=20)
 
 
+def test_a_python_that_replaces_its_program_is_found_again_at_once() -> None:
+    words = [interpreter("3.14"), "-c", SLEEPING]
+    code = f"""
+import os, sys
+print(flush=True)
+sys.stdin.readline()
+os.execv({words[0]!r}, {words!r})
+"""
+    with running(code) as process, GilMeter() as meter:
+        meter.update([process.pid])
+        before = meter.take()[process.pid]
+        print(file=process.stdin, flush=True)
+        read_line(process.stdout)
+        meter.update([process.pid])
+        after = meter.take()[process.pid]
+    assert (before.state, after.state) == (ON, ON)
+    assert before.python != after.python is not None
+
+
 def test_a_process_that_ends_has_no_rho_from_then_on() -> None:
     with running(SLEEPING) as process, GilMeter() as meter:
         meter.update([process.pid])
@@ -208,6 +227,20 @@ def test_a_process_that_ends_has_no_rho_from_then_on() -> None:
         why = meter.take()[process.pid].why
     assert why is not None
     assert (why.kind, why.message) == (remote_memory.ENDED, f"pid {process.pid} has ended")
+
+
+def test_a_file_is_parsed_once_for_all_processes(monkeypatch: pytest.MonkeyPatch) -> None:
+    with running(SLEEPING) as one, running(SLEEPING) as other:
+        python_runtime.find(one.pid)
+        monkeypatch.setattr(python_runtime, "_read_elf", None)
+        assert python_runtime.find(other.pid).pid == other.pid
+
+
+@pytest.mark.skipif(not Path("/proc/2/maps").exists(), reason="no thread of the kernel is here")
+def test_a_thread_of_the_kernel_is_no_python() -> None:
+    with pytest.raises(Unreadable, match=r"pid 2 \(a thread of the kernel.* is not a Python") as no:
+        python_runtime.find(2)
+    assert no.value.kind == remote_memory.NOT_PYTHON
 
 
 # What the kernel refuses
@@ -285,6 +318,7 @@ def test_children_are_watched_as_they_come_and_go() -> None:
             if len(found) < 3:
                 line = read_line(process.stdout)
         third = int(line)
+        assert process.wait(20) == 0  # it ends its children
     pids = [{*each} for each in found]
     assert pids[:2] == [{process.pid, first, second}, {process.pid, second}]
     assert pids[2] == {process.pid, second, third}

@@ -140,3 +140,13 @@ def test_the_summary_counts_failed_requests_apart() -> None:
     for response in (Response(0.002, 200), Response(0.004, 200), Response(0.1, 500), None):
         summary.add(reading(process(5, 1.0, on(0.5)), response=response))
     assert "response: 3.0 ms (4.0 ms) of 2 requests, 1 failed" in report.text(summary, None)
+
+
+def test_the_summary_has_the_20_processes_that_ran_longest() -> None:
+    summary = summed(process(1, 1.0, on(0.5)))
+    for pid in range(2, 25):
+        summary.add(reading(process(pid, 1.0, on(0.5))))
+    text = report.text(summary, None)
+    assert text.count(" python ") == 20
+    assert "\n1 python " in text
+    assert "and 4 processes that ran for a shorter time" in text

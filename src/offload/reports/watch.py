@@ -29,6 +29,7 @@ NO_RHO = "no GIL"
 HEAD = ("time", "CPU", "PSS MiB", "threads", "vol/s", "invol/s", "rho")
 WIDTHS = (7, 6, 9, 7, 8, 8, 6)
 RESPONSE, RESPONSE_WIDTH = "response", 11
+NAME_WIDTH, MOST_PROCESSES = 24, 20  # of the summary
 LATE = "~"  # before a rho of which many samples were late
 
 SENTENCES = {
@@ -97,14 +98,19 @@ def line(reading: Reading, has_url: bool) -> str:
 def text(summary: Summary, own_cpu: float | None) -> str:
     """Return the summary: mean and maximum of each figure, and what they mean if that is plain."""
     figures = {"all": summary.tree} if len(summary.processes) > 1 else {}
-    for pid, process in summary.processes.items():
-        figures[f"{pid} {process.name}"[:30]] = process.figures
+    longest = sorted(
+        summary.processes.items(), key=lambda each: each[1].figures["threads"].count, reverse=True
+    )
+    for pid, process in longest[:MOST_PROCESSES]:
+        figures[f"{pid} {process.name}"[:NAME_WIDTH]] = process.figures
     rows = [Line((name, *_cells(statistics))) for name, statistics in figures.items()]
     lines = [
         "",
         f"mean (maximum) of {summary.readings} readings in {summary.seconds:.0f} s",
         text_table.render(("process", *HEAD[1:]), rows),
     ]
+    if len(longest) > MOST_PROCESSES:
+        lines.append(f"and {len(longest) - MOST_PROCESSES} processes that ran for a shorter time")
     if summary.responses.count or summary.failed:
         ok = summary.responses
         times = f"{_ms(ok.mean)} ({_ms(ok.maximum)}) of {ok.count} requests, " if ok.count else ""

@@ -147,19 +147,33 @@ class GilMeter:
 def _locate(pid: int, target: _Target) -> tuple[Gils | None, Reader | None, Unreadable | None]:
     """Return the GILs of a process and their reader, or the reason that there are none."""
     try:
-        if target.runtime is None or target.layout is None:
-            target.runtime = python_runtime.find(pid)
-            target.layout = gil_location.layout(target.runtime)
-        gils = gil_location.locate(target.runtime, target.layout)
+        gils = _known_gils(target) or _find_gils(pid, target)
         if gils == target.gils and target.reader is not None:
             return gils, target.reader, None
-        gil_location.check(target.runtime, gils)
         addresses = [GilAddress(pid, address) for address in gils.addresses]
         return gils, Reader(addresses) if addresses else None, None
     except Unreadable as error:
-        target.runtime = target.layout = None  # it may have replaced its program
+        target.runtime = target.layout = None
         target.retry_at = time.monotonic() + (0.0 if error.kind == STARTING else RETRY_S)
         return None, None, error
+
+
+def _known_gils(target: _Target) -> Gils | None:
+    """Return the GILs by the known layout; None if there is none, or no longer."""
+    if target.runtime is None or target.layout is None:
+        return None
+    try:
+        return gil_location.locate(target.runtime, target.layout)
+    except Unreadable:  # perhaps the process has replaced its program
+        return None
+
+
+def _find_gils(pid: int, target: _Target) -> Gils:
+    target.runtime = python_runtime.find(pid)
+    target.layout = gil_location.layout(target.runtime)
+    gils = gil_location.locate(target.runtime, target.layout)
+    gil_location.check(target.runtime, gils)
+    return gils
 
 
 def _use(target: _Target, elapsed: float) -> GilUse:

@@ -6,7 +6,6 @@ The symbol is in the executable, or in libpython if Python is built with a share
 
 from __future__ import annotations
 
-import functools
 import os
 import sys
 from collections.abc import Iterator, Mapping
@@ -22,6 +21,11 @@ RUNTIME, VERSION, SECTION = "_PyRuntime", "Py_Version", ".PyRuntime"
 DELETED = " (deleted)"
 PAGE = os.sysconf("SC_PAGE_SIZE")
 ANYWAY = "without_gil=yes watches the rest"
+
+# The symbols of a file, and the offset and address of each of its segments, in whole pages.
+Elf = tuple[Mapping[str, int], tuple[tuple[int, int], ...]]
+
+_files: dict[tuple[int, int, int], Elf] = {}  # by device, inode and time of modification
 
 
 @dataclass(frozen=True)
@@ -60,9 +64,9 @@ def _mapped_files(pid: int) -> list[MappedFile]:
     """Return libpython and the executable, as far as the process has them."""
     try:
         lines = Path(f"/proc/{pid}/maps").read_text().splitlines()
-        executable = str(Path(f"/proc/{pid}/exe").readlink())
     except OSError as error:
         raise remote_memory.explain(pid, error.errno or 0) from error
+    executable = _executable(pid)
     found: dict[str, MappedFile] = {}
     for line in lines:
         words = line.split(maxsplit=5)
@@ -80,11 +84,24 @@ def _mapped_files(pid: int) -> list[MappedFile]:
     return sorted(found.values(), key=lambda file: file.path == executable)
 
 
+def _executable(pid: int) -> str:
+    """Return the path of a process's program as its mappings name it; "" if it has none."""
+    try:
+        return str(Path(f"/proc/{pid}/exe").readlink())
+    except FileNotFoundError:  # a thread of the kernel, or it has ended
+        return ""
+    except OSError as error:
+        raise remote_memory.explain(pid, error.errno or 0) from error
+
+
 def _addresses(file: MappedFile) -> Mapping[str, int]:
     """Return the addresses of the symbols in the process that mapped `file`."""
     try:
         state = Path(file.place).stat()
-        symbols, segments = _read_elf(file.place, state.st_dev, state.st_ino, state.st_mtime_ns)
+        identity = state.st_dev, state.st_ino, state.st_mtime_ns
+        if identity not in _files:
+            _files[identity] = _read_elf(file.place)
+        symbols, segments = _files[identity]
     except OSError as error:
         message = f"{file.path} cannot be opened ({error.strerror})"
         raise Unreadable(UNSUPPORTED, message, "run watch as root, or restart it") from error
@@ -94,12 +111,8 @@ def _addresses(file: MappedFile) -> Mapping[str, int]:
     return {}
 
 
-@functools.lru_cache(maxsize=64)
-def _read_elf(place: str, *identity: int) -> tuple[Mapping[str, int], tuple[tuple[int, int], ...]]:
-    """Return the symbols of a file, and the offset and address of each segment, in whole pages.
-
-    Both are empty if it is no ELF file. `identity` makes a replaced file a new one.
-    """
+def _read_elf(place: str) -> Elf:
+    """Return the symbols and segments of a file; both are empty if it is no ELF file."""
     try:
         from elftools.common.exceptions import ELFError
         from elftools.elf.elffile import ELFFile
@@ -139,7 +152,7 @@ def _symbols(elf: Any) -> Iterator[tuple[str, int]]:
 
 def _explain(pid: int, files: list[MappedFile]) -> Unreadable:
     """Return why no runtime was found in the files of a process."""
-    name = Path(files[-1].path).name if files else "a kernel thread or ended"
+    name = Path(files[-1].path).name if files else "a thread of the kernel, or about to end"
     if name.startswith("pypy"):
         return Unreadable(UNSUPPORTED, f"pid {pid} is PyPy, whose GIL is not read", ANYWAY)
     if len(files) > 1 or name.startswith("python"):

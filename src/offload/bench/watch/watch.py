@@ -70,7 +70,8 @@ class Watch:
     """Attach to the tree of a running process; raise UserError if it cannot be watched.
 
     With `without_gil` a tree is watched even if none of its GILs can be read. No process is
-    stopped, signalled or changed. Use `readings` within a `with` statement.
+    stopped, signalled or changed. Use `readings` within a `with` statement. `name` is that of the
+    root process's program, and `gils` are the states of all GILs at the start.
     """
 
     def __init__(self, pid: int, url: str | None = None, without_gil: bool = False) -> None:
@@ -79,6 +80,7 @@ class Watch:
         self.own_cpu: float | None = None  # cores that watching itself used so far
         try:
             root = psutil.Process(pid)
+            self.name = str(root.name())
         except (psutil.NoSuchProcess, OverflowError):
             raise UsageError(f"no process has pid {pid}", "ps -ef lists the pids") from None
         if not is_alive(root):
@@ -92,11 +94,6 @@ class Watch:
         self.gils = self._meter.take()
         if not without_gil and (reason := _reason_for_none(pid, self.gils)) is not None:
             raise reason.as_user_error()
-
-    @property
-    def name(self) -> str:
-        """The command of the root process."""
-        return str(self._use.root.name())
 
     def __enter__(self) -> Watch:
         self._stack.enter_context(self._meter)
