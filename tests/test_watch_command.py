@@ -12,6 +12,7 @@ from collections.abc import Callable
 import pytest
 
 from offload.bench.target import interpreters, server
+from offload.bench.telemetry import connections
 from offload.errors import UsageError
 from tests import ROOT
 from tests.commands import FAB, fab, fab_here
@@ -94,7 +95,8 @@ def documented_keys() -> set[str]:
 
 def test_the_response_time_of_a_url_is_in_each_line(start: Start) -> None:
     running_server = start("threads", "sleep_short_sync")
-    said = fab_here(f"watch:pid={running_server.facts['pid']},seconds=2,url={running_server.url}")
+    said = fab_here(f"watch:url={running_server.url},seconds=2")  # it finds the pid
+    assert f"watching pid {running_server.facts['pid']} (" in said.stderr
     assert re.search(r" 2 s .* \d+\.\d ms", said.stdout)
     [summary] = re.findall(r"response: (\d+\.\d) ms .* requests, 0 failed", said.stdout)
     assert 50 <= float(summary) < 5000
@@ -109,6 +111,11 @@ def test_a_free_threaded_python_has_no_gil_instead_of_a_rho() -> None:
         said = fab_here(f"watch:{process.pid},seconds=3")
     assert said.stdout.count("no GIL") == 4  # each line, and the sentence
     assert f"Pid {process.pid} has no GIL: its threads use several cores" in said.stdout
+
+
+def test_the_pid_of_a_url_is_that_of_the_parent_of_all_workers(start: Start) -> None:
+    facts = start("prefork", "noop_sync").facts
+    assert connections.listening_roots(int(str(facts["port"]))) == (facts["pid"],)
 
 
 # What it refuses
@@ -162,6 +169,8 @@ def test_a_process_that_waits_for_its_parent_has_ended() -> None:
         ("watch:1,seconds=0", 2, "seconds='0' is not a time from 1 s"),
         ("watch:1,format=xml", 2, "no 'xml' in format="),
         ("watch", 3, "no server is running"),
+        ("watch:url=http://127.0.0.1:9/", 2, "serves http://127.0.0.1:9/ was not found: add pid="),
+        ("watch:url=https://example.org", 2, "serves https://example.org was not found: add pid="),
         (f"watch:{os.getpid()},url=example.org", 2, "url='example.org' is not a URL: write url="),
         (f"watch:{os.getpid()},url=ftp://x/", 2, "url='ftp://x/' is not a URL"),
         (f"watch:{os.getpid()},url=http://x:0/", 2, "url='http://x:0/' is not a URL"),

@@ -141,7 +141,7 @@ def watch(
     """Watch a running process and its children from outside, once a second: fab watch:PID.
 
     pid          of a gunicorn, uvicorn, granian or any Python, with its children; default: the
-                 server that fab run_server started
+                 process that listens on the port of url, or the server of fab run_server
     url          also send one request a second to it, and print its response time
     seconds      end after this time (30, 2m); default: end with Ctrl-C
     without_gil  yes: watch the rest if no GIL can be read, such as of another program
@@ -153,17 +153,19 @@ def watch(
     a running Python, 3 if its memory may not be read, and 5 if it ends while it is watched.
     """
     from offload.bench.target import running_servers
+    from offload.bench.watch import response_time
     from offload.bench.watch.summary import Summary
     from offload.bench.watch.watch import Watch
     from offload.reports import watch as report
 
     arguments.one_of("format", format, "text", "json")
     limit = arguments.seconds("seconds", seconds, 1.0) if seconds else None
-    number = (
-        arguments.whole_number("pid", pid, 1, 2**22)
-        if pid
-        else int(str(running_servers.find()["pid"]))
-    )
+    if pid:
+        number = arguments.whole_number("pid", pid, 1, 2**22)
+    elif url:
+        number = response_time.server_pid(url)
+    else:
+        number = int(str(running_servers.find()["pid"]))
     is_text, summary = format == "text", Summary()
     watching = Watch(number, url or None, without_gil)
     print(report.description(watching), file=sys.stderr)

@@ -8,10 +8,12 @@ import time
 from dataclasses import dataclass
 from urllib.parse import SplitResult, urlsplit
 
+from offload.bench.telemetry import connections
 from offload.errors import UsageError
 
 EVERY = 1.0  # s from one request to the next; a slower response delays it
 TIMEOUT = 30.0  # s
+LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - nothing is bound to it
 CONNECTIONS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
 
 
@@ -44,6 +46,25 @@ def parse(url: str) -> SplitResult:
     if not is_valid or not url.isascii() or any(letter.isspace() for letter in url):
         raise UsageError(f"url={url!r} is not a URL", "write url=http://127.0.0.1:8000/")
     return parts
+
+
+def server_pid(url: str) -> int:
+    """Return the pid of the process that listens on a URL's port of this machine.
+
+    Raise UsageError if none is found, or several that are not children of one of them.
+    """
+    parts = parse(url)
+    port = parts.port or http.client.HTTP_PORT
+    if parts.port is None and parts.scheme == "https":
+        port = http.client.HTTPS_PORT
+    roots = connections.listening_roots(port) if parts.hostname in LOCAL else ()
+    if len(roots) == 1:
+        return roots[0]
+    if roots:
+        pids = " or ".join(f"pid={pid}" for pid in sorted(roots))
+        raise UsageError(f"{len(roots)} processes listen on port {port}", f"select one by {pids}")
+    what = f"the process that serves {url} was not found"
+    raise UsageError(what, "add pid=, or run watch as its user or root")
 
 
 class Requester:
