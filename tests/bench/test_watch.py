@@ -36,6 +36,7 @@ from tests.watched import (
 )
 
 pytest.importorskip("elftools", reason="make setup installs pyelftools")
+from elftools.elf.elffile import ELFFile
 
 FORK = multiprocessing.get_context("fork")
 PYTHONS = sorted({"3.11", "3.12", "3.13", "3.13t", "3.14", *interpreters.user_paths()})
@@ -117,6 +118,30 @@ def test_each_interpreter_with_its_own_gil_is_found_and_forgotten() -> None:
         read_line(process.stdout)
         meter.update([process.pid])
         assert meter.take()[process.pid].gils == 1
+
+
+@pytest.mark.parametrize("hidden", [(".PyRuntime",), (".PyRuntime", ".gnu.hash", ".symtab")])
+def test_the_runtime_is_found_without_some_sections(hidden: tuple[str, ...]) -> None:
+    """A stripped build has no .symtab; one without section headers has the dynamic segment."""
+    with running(SLEEPING) as process:
+        file = python_runtime._mapped_files(process.pid)[0]
+        with Path(file.place).open("rb") as stream:
+            elf = ELFFile(stream)
+            assert dict(python_runtime._symbols(_Hiding(elf, hidden))) == dict(
+                python_runtime._symbols(elf)
+            )
+            assert {*dict(python_runtime._symbols(elf))} == {"_PyRuntime", "Py_Version"}
+
+
+class _Hiding:
+    """An ELF file without some of its sections."""
+
+    def __init__(self, elf: ELFFile, hidden: tuple[str, ...]) -> None:
+        self._elf, self._hidden = elf, hidden
+        self.iter_segments = elf.iter_segments
+
+    def get_section_by_name(self, name: str) -> object:
+        return None if name in self._hidden else self._elf.get_section_by_name(name)
 
 
 def test_an_old_python_says_that_it_is_too_old() -> None:
