@@ -16,7 +16,7 @@ from offload.bench.watch.gil_location import Gils, Layout
 from offload.bench.watch.python_runtime import Runtime
 from offload.bench.watch.remote_memory import ENDED, STARTING, Unreadable
 
-EVERY = 0.004  # s between two samples: it costs 2 % of a core; a share of 0.5 in 1 s is +-0.03
+EVERY = 0.008  # s between two samples: 1 % of a core; a share of 0.5 in 1 s is +-0.045
 RETRY_S = 5.0  # s until a process that could not be read is tried again: it may start a Python
 
 # States of a process's GIL:

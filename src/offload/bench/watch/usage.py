@@ -11,7 +11,7 @@ from pathlib import Path
 import psutil
 
 MIB = 1024 * 1024
-SHARE = 0.01  # of the time that slow readings may take: memory, and the list of processes
+SHARE = 0.005  # of the time that a slow reading may take: memory, or the list of processes
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class _Counters:
 
 
 class Pace:
-    """Limit a slow reading to a SHARE of the time: it is due 100 times its duration later."""
+    """Limit a slow reading to a SHARE of the time: it is due 200 times its duration later."""
 
     def __init__(self) -> None:
         self._next = self._began = 0.0
