@@ -8,6 +8,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 
+from offload.registry import places
 from tests import ROOT
 from tests.waiting import read_line
 
@@ -75,7 +76,7 @@ def running(
     process = subprocess.Popen(
         [python, "-c", code],
         cwd=ROOT,
-        env={**os.environ, **(environment or {})},
+        env={**os.environ, **places.import_path(python), **(environment or {})},
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         text=True,
