@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 
 from invoke import Context
 
-from offload.cli import arguments, command
+from offload.cli import arguments, case_options, command
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import start_run
 from offload.errors import RunError, StorageError, UsageError
@@ -47,37 +48,56 @@ def gil(
     workers: str = "4",
     python: str = "",
     path: str = "",
+    app: str = "",
+    request: str = "",
+    method: str = "",
+    body: str = "",
+    header: str = "",
     format: str = "text",  # noqa: A002
 ) -> None:
     """Measure the cost of the GIL for a task, with advice: fab gil:xml_feedparser_sync.
 
+    Your own application: fab gil:app=shop.web:app,request=/quote/7. The comparison is one process
+    (of a WSGI application with threads) with several, under gunicorn.
+
     task     a task name, package.module:function or path/to/file.py:function
     workers  number of threads, and of processes; default: 4
     python   interpreter by its name from fab pythons; default: this one
-    path     a folder from which your own task imports
+    path     a folder from which your own task or application imports
+    app      your own ASGI or WSGI application instead of a task: package.module:name, its factory
+             as package.module:create_app(), or the settings module of Django
+    request  the path to request from it; default: /
+    method   the request's method; default: GET, with body POST
+    body     the request's body, or with @FILE the content of a file
+    header   'Name: value' to send, several as 'A: 1; B: 2'
     format   text (default) or json
 
     The exit code is 5 if the task fails.
     """
-    from offload.bench.experiments import paired
+    from offload.bench.experiments import gil_cost, paired
     from offload.suites import Case
 
     arguments.one_of("format", format, "text", "json")
-    if not task:
-        raise UsageError("no task given", "use fab gil:TASK with a task from fab list, or your own")
-    name = catalog.find_task(task).name
+    if bool(task) == bool(app):
+        what = "a task and app= exclude each other" if task else "no task given"
+        raise UsageError(what, "use fab gil:TASK with a task from fab list, or your own")
+    work = case_options.work(app) if app else catalog.find_task(task).name
+    sent = case_options.request_of(request, method, body, header)
+    if sent is not None and not app:
+        raise UsageError("request=, method=, body= and header= are for app=", "leave them out")
     count = arguments.whole_number("workers", workers, 1, 256)
-    threads, processes = (
-        Case(
-            server,
-            name,
-            users=2 * count,  # saturate the workers; more users only wait longer
-            settings={"workers": count},
-            python=python or None,
-            path=arguments.folder("path", path),
-        )
-        for server in ("threads", "processes")
+    one = Case(
+        "threads",
+        work,
+        users=2 * count,  # saturate the workers; more users only wait longer
+        settings={"workers": count},
+        python=python or None,
+        path=arguments.folder("path", path),
+        request=sent,
     )
+    threads, processes = one, replace(one, server="processes")
+    if app:
+        threads, processes = gil_cost.application_cases(work, count, one)
     plan = paired.comparison_plan("gil", threads, processes, is_quick=True)
     folder, records = start_run(plan)
     print_answer(plan, folder, records, format)
