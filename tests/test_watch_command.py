@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import pytest
 from offload.bench.target import interpreters, server
 from offload.bench.telemetry import connections
 from offload.errors import UsageError
-from tests import ROOT
+from tests import ROOT, commands
 from tests.commands import FAB, fab, fab_here
 from tests.waiting import read_line
 from tests.watched import BUSY, SLEEPING, running
@@ -54,6 +55,26 @@ def test_ctrl_c_is_the_usual_end() -> None:
         assert process.poll() is None  # the watched process goes on
     assert (watching.returncode, err.count("\n")) == (0, 1)
     assert "mean (maximum) of" in out
+
+
+def test_ctrl_c_while_a_line_is_written_leaves_no_half_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Interrupted(io.StringIO):
+        """A stream that is interrupted after each write of a reading."""
+
+        def write(self, text: str) -> int:
+            written = super().write(text)
+            if '"reading"' in text:
+                raise KeyboardInterrupt
+            return written
+
+    monkeypatch.setattr(commands.io, "StringIO", Interrupted)
+    with running(SLEEPING) as process:
+        said = fab_here(f"watch:{process.pid},format=json")
+    assert said.returncode == 0
+    kinds = [json.loads(line)["type"] for line in said.stdout.splitlines()]
+    assert kinds == ["reading", "summary"]
 
 
 def test_a_process_that_ends_ends_the_watch_with_its_summary() -> None:
