@@ -192,9 +192,9 @@ def test_a_process_that_waits_for_its_parent_has_ended() -> None:
         ("watch", 3, "no server is running"),
         ("watch:url=http://127.0.0.1:9/", 2, "serves http://127.0.0.1:9/ was not found: add pid="),
         ("watch:url=https://example.org", 2, "serves https://example.org was not found: add pid="),
-        (f"watch:{os.getpid()},url=example.org", 2, "url='example.org' is not a URL: write url="),
-        (f"watch:{os.getpid()},url=ftp://x/", 2, "url='ftp://x/' is not a URL"),
-        (f"watch:{os.getpid()},url=http://x:0/", 2, "url='http://x:0/' is not a URL"),
+        (f"watch:{os.getppid()},url=example.org", 2, "url='example.org' is not a URL: write url="),
+        (f"watch:{os.getppid()},url=ftp://x/", 2, "url='ftp://x/' is not a URL"),
+        (f"watch:{os.getppid()},url=http://x:0/", 2, "url='http://x:0/' is not a URL"),
     ],
 )
 def test_a_wrong_word_is_one_line(words: str, code: int, message: str) -> None:
