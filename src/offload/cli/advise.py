@@ -29,6 +29,7 @@ def advise(
     python: str = "",
     path: str = "",
     format: str = "text",  # noqa: A002
+    code: str = "",
 ) -> None:
     """Find the strategy and its size for a function: fab advise:shop.pricing:quote.
 
@@ -38,6 +39,7 @@ def advise(
     python   interpreter by its name from fab pythons; default: this one
     path     a folder from which your own task imports
     format   text (default) or json
+    code     also print a program that serves it so: a framework, such as fastapi or tornado
 
     It calls the function alone and in workers, predicts the rate of each strategy, and measures the
     best ones as servers under load. Ctrl-C ends it with what is known. The exit code is 5 if the
@@ -46,9 +48,10 @@ def advise(
     from offload.bench.advice import answer, ask, candidates
     from offload.bench.records import journal
     from offload.bench.records import plan as plans
-    from offload.reports.advice import answer_json, answer_text
+    from offload.reports.advice import answer_json, answer_text, handlers
 
     arguments.one_of("format", format, "text", "json")
+    handlers.check(code)
     started = time.monotonic()
     budget_s = arguments.number("budget", budget, SHORTEST, LONGEST)
     case = _case("advise", task, users, python, path)
@@ -62,7 +65,11 @@ def advise(
     plans.save(planned, folder)
     answer.save(asked, folder)
     found = ask.measure(asked, planned, folder, _report)
-    print(answer_json.as_json(found) if format == "json" else answer_text.text(found, folder))
+    handler = handlers.for_answer(code, found)
+    if format == "json":
+        print(answer_json.as_json(found, handler))
+    else:
+        print(answer_text.text(found, folder, handler))
     if found.is_interrupted:
         raise Exit(f"interrupted: fab resume:{folder.name} measures the rest", code=130)
     if found.disturbed is not None:
@@ -77,6 +84,7 @@ def predict(
     python: str = "",
     path: str = "",
     format: str = "text",  # noqa: A002
+    code: str = "",
 ) -> None:
     """Predict the best strategy for a function in 20 s, without a server: fab predict:TASK.
 
@@ -85,14 +93,20 @@ def predict(
     python   interpreter by its name from fab pythons; default: this one
     path     a folder from which your own task imports
     format   text (default) or json
+    code     also print a program that serves it so: a framework, such as fastapi or tornado
     """
     from offload.bench.advice import answer, ask
-    from offload.reports.advice import answer_json, answer_text
+    from offload.reports.advice import answer_json, answer_text, handlers
 
     arguments.one_of("format", format, "text", "json")
+    handlers.check(code)
     case = _case("predict", task, users, python, path)
     found = answer.predicted(ask.question(case, _report), case)
-    print(answer_json.as_json(found) if format == "json" else answer_text.text(found))
+    handler = handlers.for_answer(code, found)
+    if format == "json":
+        print(answer_json.as_json(found, handler))
+    else:
+        print(answer_text.text(found, handler=handler))
 
 
 def _case(name: str, task: str, users: str, python: str, path: str) -> Case:

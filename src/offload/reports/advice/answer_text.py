@@ -10,6 +10,7 @@ from offload.bench.advice.answer import Answer, Option
 from offload.bench.advice.latency import Percentile
 from offload.bench.stats.paired_test import SAME, TINY, UNRESOLVED
 from offload.reports.advice import reasons
+from offload.reports.advice.handlers import Handler
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 
@@ -22,7 +23,7 @@ HOW_SURE = {
 }
 
 
-def text(answer: Answer, folder: Path | None = None) -> str:
+def text(answer: Answer, folder: Path | None = None, handler: Handler | None = None) -> str:
     """Render an answer; `folder` is where its records are."""
     chosen = answer.chosen
     lines = [f"Use {_what(chosen)} for {answer.question.probe.task}.", ""]
@@ -37,6 +38,8 @@ def text(answer: Answer, folder: Path | None = None) -> str:
     lines += _wrapped("Next", [reasons.next_step(answer)])
     if folder is not None:
         lines.append(f"records: {folder}")
+    if handler is not None:
+        lines += ["", handler.text]
     return "\n".join(lines)
 
 
