@@ -5,7 +5,7 @@ scripts/handler_rate.py ANSWER.json --beside   against the strategy's own server
 
 It saves the program in an empty folder, starts its command on a free port, loads it with builtin,
 and stops it by SIGTERM. The exit code is 1 if the rate is more than 15 % below that of the answer,
-if a response failed, or if a process is left.
+if a response failed, or if a process or a temporary file is left.
 """
 
 from __future__ import annotations
@@ -54,7 +54,7 @@ def deployed(
     """Start a handler as printed, except for its port, in an empty folder; yield its URL.
 
     Its output is in `folder`.log. Raise StartError if it does not answer, and GateError if it
-    leaves a process or does not end by SIGTERM with the usual code.
+    leaves a process or a temporary file, or does not end by SIGTERM with the usual code.
     """
     port, mark = _free_port(), f"HANDLER_{uuid.uuid4().hex}"
     folder.mkdir()
@@ -62,7 +62,10 @@ def deployed(
     words = ["sh", "-c", f"exec env {PORT.sub(str(port), handler['start'])}"]
     path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ.get('PATH', os.defpath)}"
     with tempfile.TemporaryDirectory() as home, folder.with_suffix(".log").open("wb") as log:
+        temporary = Path(home, "tmp")
+        temporary.mkdir()
         own = {**os.environ, **(environment or {}), "PATH": path, "HOME": home, mark: "1"}
+        own["TMPDIR"] = str(temporary)
         process = subprocess.Popen(
             words, cwd=folder, env=own, stdin=subprocess.DEVNULL, stdout=log, stderr=log
         )
@@ -71,6 +74,8 @@ def deployed(
             yield f"http://127.0.0.1:{port}/"
             process.send_signal(signal.SIGTERM)
             _await_end(process, mark)
+            if files := [each.name for each in temporary.iterdir()]:
+                raise GateError(f"left in the folder of temporary files: {', '.join(files)}")
         finally:
             for each in _marked(mark):
                 each.kill()
@@ -83,7 +88,8 @@ def rate(url: str, users: int, seconds: float) -> float:
     load = Load(url, users, seconds, window=Window(warm=WARM_S))
     found = loads.run(load, "builtin").result
     figures = found.figures
-    failed = {kind: count for kind, count in figures.failed.items() if count}
+    counts = figures.failed.items()  # unfinished ones were sent just before the end
+    failed = {kind: count for kind, count in counts if count and kind != "unfinished"}
     if found.problem is not None or figures.rate is None or failed:
         raise RunError(f"the load failed: {found.problem or failed or 'no rate'}")
     return figures.rate

@@ -28,6 +28,8 @@ PRICING = """
 import asyncio
 import os
 import pathlib
+import signal
+import time
 
 HERE = pathlib.Path(__file__).parent
 
@@ -35,7 +37,10 @@ def quote():
     if (HERE / "raise").exists():
         raise ValueError("no price")
     if (HERE / "die").exists():
-        os._exit(3)
+        os.kill(os.getpid(), signal.SIGKILL)
+    if (HERE / "wait").exists():
+        (HERE / "called").touch()
+        time.sleep(1)
     return "42 \\u20ac"
 
 async def awaited():
@@ -154,25 +159,19 @@ def test_a_worker_that_dies_is_replaced(
         assert wait_until(lambda: outcome(script, url) == (200, PRICE))
 
 
-@pytest.mark.parametrize("strategy", handlers.STRATEGIES)
-def test_a_request_in_progress_is_answered_after_sigterm(
-    script: ModuleType, shop: Path, tmp_path: Path, strategy: str
+@pytest.mark.parametrize(("framework", "strategy", "function"), cases("quote"))
+def test_under_load_all_requests_succeed_and_the_last_ones_are_answered_after_sigterm(
+    script: ModuleType, deploy: Deploy, shop: Path, framework: str, strategy: str, function: str
 ) -> None:
-    (shop / "shop" / "pricing.py").write_text(
-        "import time, pathlib\n\ndef quote():\n"
-        "    pathlib.Path(__file__).with_name('called').touch()\n"
-        "    time.sleep(1)\n    return 'late'\n"
-    )
-    found = _function.find("shop.pricing:quote", False, str(shop))
-    handler = handlers.render("tornado", Plan(found, strategy, 2, users=4))
     responses: list[tuple[int, bytes] | None] = []
-    with script.deployed(asdict(handler), tmp_path / "empty") as url:
-        (shop / "shop" / "called").unlink()
+    with deploy(framework, strategy, function) as url:
+        assert script.rate(url, users=4, seconds=0.5) > 0
+        (shop / "shop" / "wait").touch()
         user = threading.Thread(target=lambda: responses.append(outcome(script, url)))
         user.start()
         assert wait_until((shop / "shop" / "called").exists)
     user.join()
-    assert responses == [(200, b"late")]
+    assert responses == [(200, PRICE)]
 
 
 def test_a_handler_that_leaves_a_process_is_reported(

@@ -18,6 +18,9 @@ ROUTE = """\
 async def answer({parameter}):
     {body}
     return PlainTextResponse(body or b"")"""
+# uvicorn ends its process by the signal that it received, so that no exit handler runs.
+CLEANUP = "rmtree(get_temp_dir())  # of multiprocessing, which uvicorn's end would leave"
+CLEANUP_IMPORTS = ("from multiprocessing.util import get_temp_dir", "from shutil import rmtree")
 ENTERED = {
     "threads": """\
 # Starlette calls each `def` route in one of these threads.
@@ -26,7 +29,8 @@ yield""",
     "processes": """\
 app.state.pool = start_pool()
 yield
-app.state.pool.shutdown()""",
+app.state.pool.shutdown()
+{cleanup}""",
     "pipes": """\
 async with PipePool({workers}) as app.state.pool:
     yield""",
@@ -37,6 +41,7 @@ IMPORTS = {
         "import asyncio",
         "from contextlib import asynccontextmanager",
         *_program.POOL_IMPORTS,
+        *CLEANUP_IMPORTS,
     ),
     "pipes": ("from contextlib import asynccontextmanager", "from pipepool import PipePool"),
 }
@@ -55,7 +60,8 @@ def before(plan: Plan) -> list[str]:
     """Return the blocks before the application: what an executor calls, the pool, the lifespan."""
     if plan.strategy not in ENTERED:
         return []
-    entered = _program.indented(ENTERED[plan.strategy].format(workers=plan.workers), 4)
+    entered = ENTERED[plan.strategy].format(workers=plan.workers, cleanup=CLEANUP)
+    entered = _program.indented(entered, 4)
     pool = [_program.START_POOL.format(workers=plan.workers)] * (plan.strategy == "processes")
     return [*plan.wrapper, *pool, LIFESPAN.format(entered=entered)]
 

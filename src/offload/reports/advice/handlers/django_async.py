@@ -9,7 +9,7 @@ PACKAGES = (_django.PACKAGE, *_asgi.SERVER)
 IMPORTS = (*_django.IMPORTS, "from django.core.asgi import get_asgi_application")
 POOL_IMPORTS = {
     "threads": ("from concurrent.futures import ThreadPoolExecutor",),
-    "processes": _program.POOL_IMPORTS,
+    "processes": (*_program.POOL_IMPORTS, *_asgi.CLEANUP_IMPORTS),
     "pipes": ("from pipepool import PipePool",),
 }
 VIEW = """\
@@ -37,7 +37,7 @@ OPENED = {
 }
 CLOSED = {
     "threads": "pool.shutdown()",
-    "processes": "pool.shutdown()",
+    "processes": f"pool.shutdown()\n{_asgi.CLEANUP}",
     "pipes": "await pool.close()",
 }
 RUN = {
@@ -70,4 +70,5 @@ def _application(plan: Plan) -> str:
     if not plan.is_executed:
         return f"{_django.URLS}\napp = get_asgi_application()"
     opened = _program.indented(OPENED[plan.strategy], 4)
-    return APPLICATION.format(urls=_django.URLS, opened=opened, closed=CLOSED[plan.strategy])
+    closed = _program.indented(CLOSED[plan.strategy], 4)
+    return APPLICATION.format(urls=_django.URLS, opened=opened, closed=closed)
