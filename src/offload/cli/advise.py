@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
+import os
 import sys
-import time
+from contextlib import suppress
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from invoke import Context, Exit
 
 from offload.cli import arguments, command
-from offload.errors import DisturbedError, UsageError
+from offload.errors import DisturbedError, UsageError, UserError
 from offload.registry import catalog
 
 if TYPE_CHECKING:
     from offload.suites import Case
 
 SHORTEST, LONGEST = 30.0, 3600.0  # s of a budget
-FEWEST_ROUNDS_S = 20.0  # s of measuring that an answer needs at least
-LATENCY_S = 20.0  # s that the response times of the chosen one may take; a guess
 
 
 @command("Understand")
@@ -25,6 +25,9 @@ def advise(
     context: Context,
     task: str = "",
     users: str = "25",
+    cpus: str = "",
+    memory: str = "",
+    p99: str = "",
     budget: str = "120",
     python: str = "",
     path: str = "",
@@ -35,6 +38,9 @@ def advise(
 
     task     a task name, package.module:function or path/to/file.py:function
     users    concurrent users; default: 25
+    cpus     number of CPUs that everything may use, the load tool too; default: all
+    memory   most memory of the server, such as 512M; default: unlimited
+    p99      longest 99th percentile of response times, such as 50ms; default: unlimited
     budget   seconds until the answer; default: 120
     python   interpreter by its name from fab pythons; default: this one
     path     a folder from which your own task imports
@@ -45,35 +51,31 @@ def advise(
     best ones as servers under load. Ctrl-C ends it with what is known. The exit code is 5 if the
     function fails, and 7 if other processes disturbed the measurement.
     """
-    from offload.bench.advice import answer, ask, candidates
+    from offload.bench.advice import ask
     from offload.bench.records import journal
-    from offload.bench.records import plan as plans
     from offload.reports.advice import answer_json, answer_text, handlers
 
     arguments.one_of("format", format, "text", "json")
     handlers.check(code)
-    started = time.monotonic()
     budget_s = arguments.number("budget", budget, SHORTEST, LONGEST)
+    limits = arguments.mebibytes("memory", memory), arguments.response_time("p99", p99)
     case = _case("advise", task, users, python, path)
-    asked = ask.question(case, _report)
-    model = asked.model
-    left_s = budget_s - (time.monotonic() - started) - LATENCY_S
-    planned = candidates.plan(
-        model, case, candidates.candidates(model), max(FEWEST_ROUNDS_S, left_s)
-    )
-    folder = journal.new_run(planned.suite)
-    plans.save(planned, folder)
-    answer.save(asked, folder)
-    found = ask.measure(asked, planned, folder, _report)
-    handler = handlers.for_answer(code, found)
+    _use_cpus(cpus)
+    folder = journal.new_run("advise")
+    try:
+        result = ask.advise(case, folder, budget_s, _report, *limits)
+    except UserError:
+        _remove_if_empty(folder)
+        raise
+    handler = handlers.for_answer(code, result)
     if format == "json":
-        print(answer_json.as_json(found, handler))
+        print(answer_json.as_json(result, handler))
     else:
-        print(answer_text.text(found, folder, handler))
-    if found.is_interrupted:
+        print(answer_text.text(result, folder, handler))
+    if result.is_interrupted:
         raise Exit(f"interrupted: fab resume:{folder.name} measures the rest", code=130)
-    if found.disturbed is not None:
-        raise DisturbedError("no verdict", found.disturbed.remedy)
+    if result.disturbed is not None:
+        raise DisturbedError("no verdict", result.disturbed.remedy)
 
 
 @command("Understand")
@@ -123,6 +125,21 @@ def _case(name: str, task: str, users: str, python: str, path: str) -> Case:
         python=python or None,
         path=arguments.folder("path", path),
     )
+
+
+def _use_cpus(text: str) -> None:
+    """Restrict this process, and all that it starts, to a number of CPUs."""
+    if not text:
+        return
+    usable = sorted(os.sched_getaffinity(0))
+    count = arguments.whole_number("cpus", text, 1, len(usable))
+    os.sched_setaffinity(0, usable[:count])
+
+
+def _remove_if_empty(folder: Path) -> None:
+    """Remove the folder of a run that has not started."""
+    with suppress(OSError):
+        folder.rmdir()
 
 
 def _report(text: str) -> None:

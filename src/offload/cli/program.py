@@ -13,6 +13,7 @@ from offload.cli import (
     GROUPS,
     advise,
     benchmark,
+    check_advice,
     load_test,
     maintain,
     questions,
@@ -27,6 +28,7 @@ __all__ = [
     "accept",
     "advise",
     "benchmark",
+    "check_advice",
     "load_test",
     "main",
     "maintain",
@@ -35,6 +37,13 @@ __all__ = [
     "start",
     "understand",
 ]
+
+
+FIRST = {
+    "doctor": "can this machine measure now?",
+    "advise:path/to/shop.py:quote": "which strategy does this function need? In 2 minutes",
+    "quick": "what does the GIL cost five kinds of work? In 5 minutes",
+}
 
 
 class Offload(Fab):
@@ -61,6 +70,10 @@ def accept(program: Program) -> None:
     """Accept every spelling of commands in `program`, and list the commands if none is given."""
 
     def print_commands() -> None:
+        print("Begin with one of these:")
+        for words, what in FIRST.items():
+            print(f"  {program.binary} {words:{max(map(len, FIRST))}}  {what}")
+        print()
         width = max(map(len, COMMANDS))
         for group, names in GROUPS.items():
             print(group)

@@ -72,8 +72,10 @@ class Case:
     @property
     def name(self) -> str:
         """The short form: `3/sleep_sync`, `3x16@3.14/sleep_sync` with workers and interpreter."""
-        spelling = catalog.find_server(self.server).spelling(self.task)
-        workers = f"x{self.settings['workers']}" if "workers" in self.settings else ""
+        server = catalog.find_server(self.server)
+        spelling = server.spelling(self.task)
+        count = self.settings.get(server.size or "")
+        workers = "" if count is None else f"x{count}"
         python = f"@{self.python}" if self.python else ""
         request = f" {self.request.short_form}" if self.request else ""
         return f"{spelling}{workers}{python}/{self.task}{request}"

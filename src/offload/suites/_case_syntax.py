@@ -29,9 +29,9 @@ def case(text: str, which: str = "which case") -> Case:
     task = catalog.find_task(found["task"]).name
     settings: dict[str, object] = {}
     if found["workers"] is not None:
-        settings["workers"] = int(found["workers"])
         if not 1 <= int(found["workers"]) <= MAX_WORKERS:
             raise UsageError(f"{text!r}: workers must be from 1 to {MAX_WORKERS}")
-        if "workers" not in server.settings:
+        if server.size is None:
             raise UsageError(f"{text!r}: {server.name} has no workers", "leave x out")
+        settings[server.size] = int(found["workers"])
     return Case(server.name, task, settings=settings, python=found["python"])

@@ -14,15 +14,15 @@ import pytest
 
 from offload.bench.advice import answer
 from offload.bench.advice.answer import Question
-from offload.bench.advice.overhead import STRATEGIES, Overhead
-from offload.bench.advice.probe import Probe
 from offload.errors import UsageError
+from offload.flags import Flag
 from offload.registry import requirements
 from offload.reports.advice import answer_json, answer_text, handlers
 from offload.reports.advice.handlers import _function
 from offload.reports.advice.handlers._function import Function
 from offload.reports.advice.handlers._program import Plan
 from offload.suites import Case
+from tests.advice.probes import OVERHEADS, probe
 from tests.commands import fab_here
 
 QUOTE = Function("shop.pricing:quote", "shop.pricing", "quote", False, True, Path("/srv"))
@@ -48,12 +48,8 @@ def rendered(framework: str, strategy: str, kind: str = "def") -> handlers.Handl
 
 
 def predicted(task: str, path: str | None = None) -> answer.Answer:
-    probe = Probe(
-        task, "3.11", True, False, 2, 0.01, 0.01, 0.01, 0.01, 0.0, 0.0, 0.5, 3, 1, 0.0, None,
-        10.0, 0.0, 0, None,
-    )  # fmt: skip
-    overheads = dict.fromkeys(STRATEGIES, Overhead(1e-4, 1e-4))
-    return answer.predicted(Question(probe, overheads, 25), Case("threads", task, path=path))
+    question = Question(probe(0.01, 0.01, task=task), OVERHEADS, 25)
+    return answer.predicted(question, Case("threads", task, path=path))
 
 
 @pytest.fixture
@@ -176,6 +172,8 @@ def test_the_answer_ends_with_the_program_and_its_command(shop: Path) -> None:
 def test_the_json_has_the_handler_or_null(shop: Path) -> None:
     found = predicted("shop.pricing:quote", str(shop))
     assert json.loads(answer_json.as_json(found))["handler"] is None
+    disturbed = replace(found, disturbed=Flag("busy", "another process was busy", ""))
+    assert handlers.for_answer("django", disturbed) is None, "no advice, so no handler"
     handler = handlers.for_answer("django", found)
     values = json.loads(answer_json.as_json(found, handler))["handler"]
     assert [*values] == ["framework", "file", "code", "start", "packages"]

@@ -19,28 +19,35 @@ from offload.bench.records.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import Estimate
-from offload.bench.stats.paired_test import DISTURBED, FASTER, SLOWER
+from offload.bench.stats.paired_test import DISTURBED, FASTER, SLOWER, UNRESOLVED
 from offload.errors import StorageError
 from offload.flags import Flag, Problem
 from offload.suites import Case
 
 FILE = "advice.json"
+SURE, LIKELY, TIE, PREDICTED = "sure", "likely", "tie", "predicted"  # or DISTURBED
 WORSE = 0.03  # of the highest rate: a simpler strategy may be slower by so much, if not for certain
 SIMPLE = ("loop", "threads", "pipes", "processes", "prefork")  # the simplest one first
 
 
 @dataclass(frozen=True)
 class Question:
-    """What the candidates were derived from, saved beside their records."""
+    """What the candidates were derived from, saved beside their records.
+
+    The constraints are the memory of the server in MiB and the 99th percentile of response times in
+    s; None is no constraint.
+    """
 
     probe: Probe
     overheads: Mapping[str, Overhead]
     users: int
+    memory_mib: float | None = None
+    p99_s: float | None = None
 
     @property
     def model(self) -> Model:
         """The model of this probe."""
-        return Model(self.probe, self.overheads, self.users)
+        return Model(self.probe, self.overheads, self.users, self.memory_mib)
 
 
 @dataclass(frozen=True)
@@ -88,6 +95,18 @@ class Answer:
     problems: tuple[Problem, ...] = ()
     is_interrupted: bool = False
 
+    @property
+    def sure(self) -> str:
+        """How sure the answer is: SURE, LIKELY, TIE, PREDICTED or DISTURBED."""
+        if not self.is_measured:
+            return PREDICTED
+        if self.disturbed is not None:
+            return DISTURBED
+        if len(self.tie) > 1:
+            return TIE
+        outcomes = {o.compared.verdict.outcome for o in self.others if o.compared is not None}
+        return LIKELY if outcomes & {UNRESOLVED, FASTER} else SURE
+
 
 def save(question: Question, folder: Path) -> None:
     """Save a question in its run's folder."""
@@ -102,7 +121,8 @@ def load(folder: Path) -> Question:
         values = json.loads(path.read_bytes())
         probe = lines.built(Probe, values["probe"], "probe")
         found = {key: Overhead(**value) for key, value in values["overheads"].items()}
-        return Question(probe, found, int(values["users"]))
+        limits = (values.get(name) for name in ("memory_mib", "p99_s"))
+        return Question(probe, found, int(values["users"]), *limits)
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}", "repeat the advice") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:

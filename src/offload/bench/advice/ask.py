@@ -2,29 +2,59 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from offload.bench.advice import answer, latency, overhead, probe
+from offload.bench.advice import answer, candidates, latency, overhead, probe
 from offload.bench.advice.answer import Answer, Question
 from offload.bench.experiments.run import run
 from offload.bench.records import journal
+from offload.bench.records import plan as plans
 from offload.bench.records.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.target.needed_upstream import hold_for, needs_upstream
 from offload.bench.trial import builder
+from offload.errors import RunError
 from offload.suites import Case
 from offload.upstream import Upstream
 
-AROUND = 3.0  # s: start and stop of the server whose latency is measured
+LATENCY_S = 20.0  # s that the response times of the chosen one may take; a guess
+SHORTEST_S = 30.0  # s of rounds, however little time is left
 Report = Callable[[str], object]
 
 
-def question(case: Case, report: Report) -> Question:
+def advise(
+    case: Case,
+    folder: Path,
+    budget_s: float,
+    report: Report,
+    memory_mib: float | None = None,
+    p99_s: float | None = None,
+) -> Answer:
+    """Answer within `budget_s` which strategy the task of a case needs; `folder` has its records.
+
+    Raise UserError if the task cannot be called, or if no strategy can meet the constraints.
+    """
+    started = time.monotonic()
+    asked = question(case, report, memory_mib, p99_s)
+    left_s = max(SHORTEST_S, budget_s - (time.monotonic() - started) - LATENCY_S)
+    found = candidates.candidates(asked.model, left_s)
+    planned = candidates.plan(asked.model, case, found, left_s)
+    folder.mkdir(parents=True, exist_ok=True)
+    plans.save(planned, folder)
+    answer.save(asked, folder)
+    return measure(asked, planned, folder, report)
+
+
+def question(
+    case: Case, report: Report, memory_mib: float | None = None, p99_s: float | None = None
+) -> Question:
     """Probe the task of a case; raise UserError if it cannot be called.
 
-    `report` is called with what happens next, in a few words.
+    Raise RunError if no strategy can meet the constraints `memory_mib` and `p99_s`. `report` is
+    called with what happens next, in a few words.
     """
     overheads = overhead.known()
     if overheads is None:
@@ -33,12 +63,21 @@ def question(case: Case, report: Report) -> Question:
     report("calls of the function alone and in workers: 10 s")
     with hold_for(case) as upstream:
         found = probe.measure(case, _environment(upstream), case.users)
-    return Question(found, overheads, case.users)
+    asked = Question(found, overheads, case.users, memory_mib, p99_s)
+    _check_constraints(asked)
+    return asked
 
 
-def latency_s(rate: float) -> float:
-    """Return the expected time of the latency measurement of a server, in s."""
-    return AROUND + sum(latency.seconds(share * rate) + 1.0 for share in latency.LOADS)
+def _check_constraints(asked: Question) -> None:
+    wall_s, model = asked.probe.wall_s, asked.model
+    if asked.p99_s is not None and wall_s > asked.p99_s:
+        limit, alone = (f"{1000 * seconds:.3g} ms" for seconds in (asked.p99_s, wall_s))
+        what = f"no strategy reaches a p99 of {limit}: the function alone takes {alone}"
+        raise RunError(what, "make it faster, or allow more")
+    if not model.ranking():
+        least = replace(model, memory_mib=None).predict("loop", 1).memory_mib
+        what = f"no strategy fits into {asked.memory_mib:.0f} MiB: one loop needs {least:.0f} MiB"
+        raise RunError(what, "allow more memory")
 
 
 def measure(asked: Question, planned: Plan, folder: Path, report: Report) -> Answer:

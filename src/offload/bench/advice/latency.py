@@ -25,11 +25,15 @@ QUANTILE = 0.95
 
 @dataclass(frozen=True)
 class Percentile:
-    """The 95th percentile of response times in s with its 95 % interval; None is unknown."""
+    """The 95th percentile of response times with its 95 % interval, and the 99th, in s.
+
+    None is unknown.
+    """
 
     value: float | None
     low: float | None
     high: float | None
+    p99_s: float | None = None
 
 
 def seconds(rate: float) -> float:
@@ -73,20 +77,21 @@ def measure(case: Case, rate: float, trial: Trial, upstream: Upstream | None) ->
 
 
 def percentile(record: Record) -> Percentile:
-    """Return the 95th percentile of a load's response times.
+    """Return the percentiles of a load's response times.
 
     The interval is that of order statistics: the ranks n q -/+ 1.96 sqrt(n q (1 - q)), which
     assumes independent response times (Conover 1999, Practical Nonparametric Statistics).
     """
     counts = record.result.response.histogram or {}
     total = sum(counts.values())
-    value = record.result.response.p95_s
+    value, p99_s = record.result.response.p95_s, record.result.response.p99_s
     if not total or value is None:
-        return Percentile(value, None, None)
+        return Percentile(value, None, None, p99_s)
     margin = 1.96 * math.sqrt(QUANTILE * (1 - QUANTILE) / total)
     low, high = QUANTILE - margin, QUANTILE + margin
     return Percentile(
         value,
         histogram.quantile(counts, max(low, 1 / total)),
         histogram.quantile(counts, high) if high < 1 else None,
+        p99_s,
     )

@@ -8,6 +8,7 @@ guess until it is fitted to measurements. docs/advice.rst has the formulas with 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -22,6 +23,7 @@ ENOUGH = 0.97  # of the highest rate of a strategy: more workers are not worth t
 SERVER_MIB = 12.0  # Tornado and the application, in addition to the task
 FORK_SERVER_MIB = 9.0  # of the process that starts the workers
 THREAD_MIB = 0.1
+MOST = {"loop": 1, "threads": 64, "processes": 32, "pipes": 32, "prefork": 32}  # workers
 USERS, WORKERS, CPU, GIL, SERVER, EXTERNAL, TASK = (
     "users",
     "workers",
@@ -31,6 +33,7 @@ USERS, WORKERS, CPU, GIL, SERVER, EXTERNAL, TASK = (
     "external",
     "task",
 )
+COMMON = {USERS, WORKERS, CPU}  # all requests need these at the same time
 
 
 @dataclass(frozen=True)
@@ -52,38 +55,59 @@ class Prediction:
 
 @dataclass(frozen=True)
 class Model:
-    """The probe of a task, the overheads of this machine, and the number of concurrent users."""
+    """The probe of a task, the overheads of this machine, and the number of concurrent users.
+
+    Sizes whose predicted memory exceeds `memory_mib` are not considered (None: unlimited).
+    """
 
     probe: Probe
     overheads: Mapping[str, Overhead]
     users: int
+    memory_mib: float | None = None
 
     def predict(self, strategy: str, workers: int) -> Prediction:
         """Predict a strategy with a number of workers (processes for prefork, 1 for loop)."""
         capacities = self._capacities(strategy, workers)
-        rate = sum(x**-SHARPNESS for x in capacities.values()) ** (-1 / SHARPNESS)
+        common = min(capacities[name] for name in COMMON & capacities.keys())
+        serial = [capacities[name] for name in capacities.keys() - COMMON]
+        rate = sum(x**-SHARPNESS for x in (common, *serial)) ** (-1 / SHARPNESS)
         limit = min(capacities, key=lambda name: capacities[name])
+        if limit == WORKERS and self._has_idle_workers(workers):
+            limit = CPU
         memory_mib = self._memory_mib(strategy, workers)
         return Prediction(strategy, workers, rate, self.users / rate, memory_mib, limit)
 
-    def best_size(self, strategy: str) -> Prediction:
-        """Return the smallest size that reaches nearly the highest rate of a strategy."""
+    def best_size(self, strategy: str) -> Prediction | None:
+        """Return the smallest size that reaches nearly the highest rate of a strategy.
+
+        None if no size fits into the memory.
+        """
         found = [self.predict(strategy, count) for count in self.sizes(strategy)]
+        if not found:
+            return None
         highest = max(each.rate for each in found)
         return next(each for each in found if each.rate >= ENOUGH * highest)
 
     def ranking(self) -> list[Prediction]:
-        """Return the best size of each strategy, the highest rate first."""
-        found = [self.best_size(strategy) for strategy in STRATEGIES]
+        """Return the best size of each strategy that fits, the highest rate first."""
+        found = [best for strategy in STRATEGIES if (best := self.best_size(strategy)) is not None]
         return sorted(found, key=lambda each: -each.rate)
 
     def sizes(self, strategy: str) -> list[int]:
-        """Return the numbers of workers to consider, in ascending order."""
-        if strategy == "loop":
-            return [1]
-        powers = {2**n for n in range(7)}
-        most = min(64, self.users) if strategy == THREADS else min(32, self.users)
-        return sorted({n for n in powers | {self.probe.cores, most} if n <= most})
+        """Return the numbers of workers to consider, in ascending order.
+
+        There are none for threads if results are wrong in threads.
+        """
+        if strategy == "threads" and self.probe.is_unsafe_in_threads:
+            return []
+        most = min(MOST[strategy], self.users)
+        found = {*(2**n for n in range(7)), self.probe.cores, most}
+        return sorted(n for n in found if n <= most and self._fits(strategy, n))
+
+    def _fits(self, strategy: str, workers: int) -> bool:
+        """Whether a size needs no more memory than there is; unknown memory fits."""
+        needed = self._memory_mib(strategy, workers)
+        return self.memory_mib is None or needed is None or needed <= self.memory_mib
 
     def settings(self, strategy: str, workers: int) -> dict[str, object]:
         """Return the settings of a strategy's server."""
@@ -92,20 +116,23 @@ class Model:
         return {"processes" if strategy == "prefork" else "workers": workers}
 
     def _capacities(self, strategy: str, workers: int) -> dict[str, float]:
+        """Return the capacity of each resource in requests/s."""
         probe, overhead = self.probe, self.overheads[strategy]
-        alone_s = probe.wait_s + probe.cpu_s if probe.cpu_s < probe.wall_s else probe.wall_s
-        capacities = {
-            USERS: self.users / (alone_s + overhead.serial_s),
-            CPU: probe.cores / (self._loaded_cpu_s() + overhead.cpu_s),
-        }
-        if strategy in ("loop", "prefork"):
-            one = 1 / (self._on_loop_s(alone_s) + overhead.serial_s)
-            capacities[TASK if strategy == "loop" else WORKERS] = workers * one
+        cpu_s = self._loaded_cpu_s()
+        wait_s = probe.wait_s + overhead.serial_s
+        if strategy == "loop":
+            capacities = {TASK: 1 / (self._on_loop_s() + overhead.serial_s)}
+        elif strategy == "prefork" and probe.is_coroutine:
+            capacities = {WORKERS: workers / (self._on_loop_s() + overhead.serial_s)}
         else:
+            busy = min(workers, self.users)
+            name = USERS if workers >= self.users else WORKERS
+            capacities = {name: shared_rate(busy, probe.cores, wait_s, cpu_s)}
+        capacities.setdefault(USERS, self.users / (wait_s + probe.cpu_s))
+        capacities[CPU] = probe.cores / (cpu_s + overhead.cpu_s)
+        if strategy not in ("loop", "prefork"):
             capacities[SERVER] = 1 / overhead.serial_s
-            if workers < self.users:
-                capacities[WORKERS] = workers / (alone_s + overhead.serial_s)
-        if strategy == THREADS:
+        if strategy == "threads":
             name, serial_s = self._serial_of_threads()
             if serial_s:
                 capacities[name] = 1 / (serial_s + overhead.serial_s)
@@ -113,12 +140,18 @@ class Model:
             capacities[EXTERNAL] = limit.rate
         return capacities
 
-    def _on_loop_s(self, alone_s: float) -> float:
+    def _on_loop_s(self) -> float:
         """The time for which a task occupies an event loop; a coroutine frees it by waiting."""
+        alone_s = self.probe.wait_s + self.probe.cpu_s
         points = self.probe.of_kind(LOOP)
         if not points:
             return alone_s
         return max(self.probe.cpu_s, 1 / points[-1].rate - alone_s / points[-1].count)
+
+    def _has_idle_workers(self, workers: int) -> bool:
+        """Whether the cores limit the rate of so many workers, rather than their number."""
+        cpu_s = self._loaded_cpu_s()
+        return workers * cpu_s > self.probe.cores * (self.probe.wait_s + cpu_s)
 
     def _loaded_cpu_s(self) -> float:
         """The CPU time of a call while all cores are busy, which share caches and their clock."""
@@ -159,3 +192,24 @@ class Model:
             "pipes": base_mib + FORK_SERVER_MIB + workers * each_mib,
             "prefork": base_mib + workers * (each_mib + SERVER_MIB / 2),
         }[strategy]
+
+
+def shared_rate(workers: int, cores: int, wait_s: float, cpu_s: float) -> float:
+    """Return the rate in calls/s of workers that share cores, and wait without using them.
+
+    It is the geometric mean of two models: with constant times workers never queue for a core
+    before all cores are busy, min(workers / (wait + CPU), cores / CPU); with exponentially
+    distributed times the workers are the machines of the repairman model (M/M/c//N: Gross et al.
+    2008, Fundamentals of Queueing Theory, 2.8). Up to `cores` workers both are exact.
+    """
+    if cpu_s <= 0:
+        return workers / wait_s
+    constant = min(workers / (wait_s + cpu_s), cores / cpu_s)
+    if workers <= cores or wait_s <= 0:
+        return constant
+    weights = [1.0]
+    for queued in range(1, workers + 1):
+        factor = (workers - queued + 1) * cpu_s / (wait_s * min(queued, cores))
+        weights.append(weights[-1] * factor)
+    served = sum(min(n, cores) / cpu_s * weight for n, weight in enumerate(weights))
+    return math.sqrt(constant * served / sum(weights))

@@ -95,6 +95,13 @@ class Probe:
         """The time of a call in which it neither uses nor waits for a CPU, in s."""
         return max(0.0, self.wall_s - self.cpu_s - self.queued_s)
 
+    @property
+    def is_unsafe_in_threads(self) -> bool:
+        """Whether results differ in threads, although they are the same alone and in processes."""
+        threads = max((point.results for point in self.of_kind(THREADS)), default=0)
+        processes = max((point.results for point in self.of_kind(PROCESSES)), default=0)
+        return threads > 1 and self.results == 1 and processes == 1
+
     def of_kind(self, kind: str) -> list[Point]:
         """Return the points of one kind, by ascending number of workers."""
         return sorted((p for p in self.points if p.kind == kind), key=lambda point: point.count)

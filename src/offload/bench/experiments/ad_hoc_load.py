@@ -37,7 +37,7 @@ def of_server(facts: dict[str, object], load: Load, driver: str) -> Record:
         path=path,
     )
     known = upstream.running() if needs_upstream(case) else None
-    before = _baseline(load.url, task)
+    before = _baseline(load.url, case)
     expected = before.body_sha256 if before.is_stable else None
     return _measure(
         builder.case_facts(case, known),
@@ -54,7 +54,7 @@ def _text(fact: object) -> str | None:
     return None if fact is None else str(fact)
 
 
-def _baseline(url: str, task: str) -> Baseline:
+def _baseline(url: str, case: Case) -> Baseline:
     """Send first requests. This also waits for the backlog of an earlier load.
 
     25 users of a task of 0.28 s leave 4 workers 1.75 s of work, which would slow down the next
@@ -67,7 +67,7 @@ def _baseline(url: str, task: str) -> Baseline:
     return Baseline(
         alone_s=round(first.alone_s, 6),
         body_sha256=first.body_sha256,
-        is_stable=is_stable(first, task),
+        is_stable=is_stable(first, case),
     )
 
 

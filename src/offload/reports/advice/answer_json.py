@@ -23,14 +23,20 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
         "task": answer.question.probe.task,
         **_option(chosen),
         "p95_s": [
-            {"load": share, "value": each.value, "low": each.low, "high": each.high}
+            {
+                "load": share,
+                "value": each.value,
+                "low": each.low,
+                "high": each.high,
+                "p99_s": each.p99_s,
+            }
             for share, each in zip(latency.LOADS, answer.percentiles, strict=False)
         ],
         "memory_mib": answer.memory_mib,
         "tie": list(answer.tie),
         "alternatives": [_option(option) for option in answer.others],
         "is_measured": answer.is_measured,
-        "sure": reasons.sureness(answer),
+        "sure": answer.sure,
         "why": [*reasons.sentences(answer)],
         "changes": [*reasons.changes(answer)],
         "next": reasons.next_step(answer),

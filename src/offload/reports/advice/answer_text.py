@@ -6,33 +6,44 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from offload.bench.advice import latency
-from offload.bench.advice.answer import Answer, Option
+from offload.bench.advice.answer import (
+    LIKELY,
+    PREDICTED,
+    SURE,
+    TIE,
+    Answer,
+    Option,
+)
 from offload.bench.advice.latency import Percentile
-from offload.bench.stats.paired_test import SAME, TINY, UNRESOLVED
+from offload.bench.stats.paired_test import DISTURBED
 from offload.reports.advice import reasons
 from offload.reports.advice.handlers import Handler
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 
 HOW_SURE = {
-    reasons.SURE: "sure: every other candidate is slower beyond doubt, or not faster",
-    reasons.LIKELY: "likely: not every difference is certain",
-    reasons.TIE: "a tie: {tie} do not differ for certain; this is the simplest of them",
-    reasons.PREDICTED: "a prediction from the calls alone; nothing was measured over HTTP",
-    reasons.DISTURBED: "not known: {disturbed}",
+    SURE: "sure: every other candidate is slower beyond doubt, or not faster",
+    LIKELY: "likely: not every difference is certain",
+    TIE: "a tie: {tie} do not differ for certain; this is the simplest of them",
+    PREDICTED: "a prediction from the calls alone; nothing was measured over HTTP",
+    DISTURBED: "not known: {disturbed}",
 }
 
 
 def text(answer: Answer, folder: Path | None = None, handler: Handler | None = None) -> str:
     """Render an answer; `folder` is where its records are."""
     chosen = answer.chosen
-    lines = [f"Use {_what(chosen)} for {answer.question.probe.task}.", ""]
+    task = answer.question.probe.task
+    lines = [f"Use {_what(chosen)} for {task}.", ""]
+    if answer.disturbed is not None:
+        lines = [f"No advice for {task}: {answer.disturbed.message}.", ""]
     lines.append(text_table.render(_headers(answer), [Line(cells) for cells in _rows(answer)]))
     lines += ["", *_wrapped("Why", [*reasons.sentences(answer)])]
-    how_sure = HOW_SURE[reasons.sureness(answer)]
+    how_sure = HOW_SURE[answer.sure]
     names = " and ".join(answer.tie)
     disturbed = answer.disturbed.message if answer.disturbed else ""
     lines += _wrapped("How sure", [how_sure.format(tie=names, disturbed=disturbed) + "."])
+    lines += _wrapped("p99", [*reasons.response_times(answer)])
     lines += _wrapped("Prediction", [*_prediction(answer)])
     lines += _wrapped("Would change it", [*reasons.changes(answer)])
     lines += _wrapped("Next", [reasons.next_step(answer)])
@@ -70,7 +81,7 @@ def _rows(answer: Answer) -> Iterator[list[str]]:
         name = reasons.option_name(option.strategy, option.workers)
         is_chosen = option is answer.chosen
         predicted_mib = option.prediction.memory_mib
-        memory = "" if predicted_mib is None else f"about {predicted_mib:.0f} MiB"
+        memory = "" if predicted_mib is None else f"~{predicted_mib:.0f} MiB"
         if is_chosen and answer.is_measured and answer.memory_mib is not None:
             memory = f"{answer.memory_mib:.0f} MiB"
         if not answer.is_measured:
@@ -99,8 +110,7 @@ def _ratio(option: Option) -> str:
     interval = ""
     if verdict.low is not None and verdict.high is not None:
         interval = f" ({verdict.low:.2f} to {verdict.high:.2f})"
-    note = {SAME: ", same", TINY: ", same", UNRESOLVED: ", unresolved"}.get(verdict.outcome, "")
-    return f"{verdict.ratio:.2f}x{interval}{note}"
+    return f"{verdict.ratio:.2f}x{interval}"
 
 
 def _percentiles(found: Sequence[Percentile]) -> str:

@@ -4,30 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from offload.bench.advice import model
-from offload.bench.advice.answer import Answer, Option
-from offload.bench.advice.probe import PROCESSES, THREADS, Probe
-from offload.bench.stats.paired_test import FASTER, SLOWER, UNRESOLVED
+from offload.bench.advice import latency, model
+from offload.bench.advice.answer import LIKELY, PREDICTED, TIE, Answer, Option
+from offload.bench.advice.probe import Probe
+from offload.bench.stats.paired_test import DISTURBED, SLOWER
 
-SURE, LIKELY, TIE, PREDICTED, DISTURBED = "sure", "likely", "tie", "predicted", "disturbed"
 FAILS = 0.001  # of the calls: from this share on, failures are reported
 LEAKS_MIB = 0.01  # per call: 1 GiB after 100,000 requests; a guess
 SLOW_START_S = 0.5  # s of the import and the first call, in each process; a guess
 FAR = 0.15  # of the measured rate: a prediction that is further off is doubtful
 WAITING = 0.5  # of a call: with more waiting, awaiting instead is worth its own code
 VARIES = 1.0  # standard deviation of the call times over their mean
-
-
-def sureness(answer: Answer) -> str:
-    """Return how sure the answer is: SURE, LIKELY, TIE, PREDICTED or DISTURBED."""
-    if not answer.is_measured:
-        return PREDICTED
-    if answer.disturbed is not None:
-        return DISTURBED
-    outcomes = {o.compared.verdict.outcome for o in answer.others if o.compared is not None}
-    if len(answer.tie) > 1:
-        return TIE
-    return LIKELY if UNRESOLVED in outcomes or FASTER in outcomes else SURE
 
 
 def sentences(answer: Answer) -> Iterator[str]:
@@ -43,10 +30,10 @@ def sentences(answer: Answer) -> Iterator[str]:
 def warnings(answer: Answer) -> Iterator[str]:
     """Yield what the user should know about the function itself."""
     probe = answer.question.probe
-    if is_unsafe_in_threads(probe):
+    if probe.is_unsafe_in_threads:
         yield (
             "The function returned different results in threads than alone: it is not safe in "
-            "threads. Use processes, or fix it first."
+            "threads, so threads are not considered."
         )
     if probe.failed >= FAILS:
         yield f"{probe.failed:.0%} of the calls failed: {probe.error}."
@@ -72,8 +59,8 @@ def warnings(answer: Answer) -> Iterator[str]:
 def changes(answer: Answer) -> Iterator[str]:
     """Yield what would change the answer."""
     probe = answer.question.probe
-    limits = {each.strategy: each.limit for each in answer.question.model.ranking()}
-    if probe.gil_enabled and limits["threads"] == model.GIL:
+    threads = answer.question.model.best_size("threads")
+    if probe.gil_enabled and threads is not None and threads.limit == model.GIL:
         yield "On a free-threaded Python, threads would not wait for the GIL: see fab pythons."
     if answer.chosen.prediction.limit == model.CPU:
         yield "All cores are busy: only more cores or less work per call give more."
@@ -86,26 +73,42 @@ def changes(answer: Answer) -> Iterator[str]:
         yield "Find what the calls wait for: a lock, a pool of connections, or a remote service."
 
 
+def response_times(answer: Answer) -> Iterator[str]:
+    """Yield whether the required 99th percentile is kept, if there is one."""
+    required_s, rate = answer.question.p99_s, answer.chosen.rate.value
+    if required_s is None or rate is None or not answer.percentiles:
+        return
+    kept = None
+    for share, found in zip(latency.LOADS, answer.percentiles, strict=False):
+        if found.p99_s is not None and found.p99_s <= required_s:
+            kept = share, found.p99_s
+    if kept is None:
+        first = answer.percentiles[0].p99_s
+        known = "unknown" if first is None else seconds(first)
+        yield (
+            f"{seconds(required_s)} is not kept: at {latency.LOADS[0]:.0%} load it is {known}. "
+            "Less load, or more machines, may keep it."
+        )
+    else:
+        share, p99_s = kept
+        yield (
+            f"{seconds(required_s)} is kept up to {share:.0%} load, {share * rate:.3g}/s, where it "
+            f"is {seconds(p99_s)}."
+        )
+
+
 def next_step(answer: Answer) -> str:
     """Return what to do next."""
-    how_sure = sureness(answer)
     task = answer.question.probe.task
-    if how_sure == DISTURBED:
+    if answer.sure == DISTURBED:
         return "The measurement was disturbed: end the other processes and repeat it."
-    if how_sure == PREDICTED:
+    if answer.sure == PREDICTED:
         return f"This is a prediction, not a measurement: fab advise:{task} measures it."
-    if how_sure in (LIKELY, TIE) and answer.others:
+    if answer.sure in (LIKELY, TIE) and answer.others:
         rival = next((o for o in answer.others if o.strategy in answer.tie), answer.others[0])
         pair = f"{answer.chosen.case.name},{rival.case.name}"
         return f"If the difference matters, measure longer: fab compare:{pair}"
     return f"Serve it: {answer.chosen.case.command}"
-
-
-def is_unsafe_in_threads(probe: Probe) -> bool:
-    """Whether results differ in threads, although they are the same alone and in processes."""
-    threads = max((point.results for point in probe.of_kind(THREADS)), default=0)
-    processes = max((point.results for point in probe.of_kind(PROCESSES)), default=0)
-    return threads > 1 and probe.results == 1 and processes == 1
 
 
 def seconds(value: float) -> str:
@@ -165,7 +168,7 @@ def _size(answer: Answer) -> Iterator[str]:
     if answer.chosen.strategy == "loop":
         return
     best = answer.question.model.best_size(answer.chosen.strategy)
-    if best.workers <= answer.chosen.workers:
+    if best and best.workers <= answer.chosen.workers:
         yield f"More than {best.workers} {noun(best.strategy)} gain nothing."
 
 

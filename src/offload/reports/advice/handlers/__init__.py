@@ -59,8 +59,8 @@ def check(framework: str) -> None:
 
 
 def for_answer(framework: str, answer: Answer) -> Handler | None:
-    """Return the handler of the chosen strategy; None without a framework."""
-    if not framework:
+    """Return the handler of the chosen strategy; None without a framework or without advice."""
+    if not framework or answer.disturbed is not None:
         return None
     chosen, probe = answer.chosen, answer.question.probe
     found = _function.find(probe.task, probe.is_coroutine, chosen.case.path)

@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 import ast
-import importlib.machinery
 import keyword
-import sys
 from dataclasses import dataclass
 from pathlib import Path
 
-from offload.registry import catalog, source
+from offload.registry import catalog, places, source
 
 ALIAS = "work"  # the function's name in a program that has another use for its own
 
@@ -46,30 +44,17 @@ def find(task: str, is_coroutine: bool, path: str | None) -> Function:
 
     Its module is read, not imported.
     """
-    entry = catalog.find_task(task)
+    entry = catalog.find_task(task, path)
     where, _, own = entry.name.rpartition(":")
-    name, file = own or task, entry.path
-    folder = None
+    name, file, folder = own or task, entry.path, None
     if not where or file.parent == (catalog.FOLDER / "tasks").resolve():
         module = f"offload.tasks.{file.stem}"
     elif where.endswith(".py"):
         module, folder = file.stem, file.parent
     else:
-        own_folder = Path(path or ".").absolute()
-        module, file = where, _source(where, [str(own_folder)])
-        folder = own_folder if file.name else None
-        file = file if file.name else _source(where, sys.path)
+        module, users = where, places.task_folder(path)
+        folder = users if source.module_file(where, [str(users)]) else None
     return Function(task, module, name, is_coroutine, _is_plain(file, name), folder)
-
-
-def _source(module: str, folders: list[str]) -> Path:
-    """Return the file of a module without importing anything; an empty path if there is none."""
-    for word in module.split("."):
-        spec = importlib.machinery.PathFinder.find_spec(word, folders)
-        if spec is None:
-            return Path()
-        folders = list(spec.submodule_search_locations or [])
-    return Path(spec.origin) if spec is not None and spec.origin else Path()
 
 
 def _is_plain(file: Path, name: str) -> bool:
