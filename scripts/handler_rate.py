@@ -36,6 +36,7 @@ from offload.bench.target import server
 from offload.bench.target.needed_upstream import hold_for
 from offload.errors import GateError, RunError, StartError, UsageError
 from offload.loads import Load, Window
+from offload.registry import catalog
 from offload.suites import Case
 
 PORT = re.compile(r"(?<=[ (:])8000(?=[ ,)\n]|$)")  # in programs and commands
@@ -44,7 +45,6 @@ END_S = 20.0  # s from SIGTERM until no process is left
 WARM_S = 1.0  # s of load before the rate is measured
 LOWEST = 0.85  # of the rate of the answer
 ROUNDS = 3
-SIZE = {"prefork": "processes", "loop": None}  # the setting that is its size; others: workers
 
 
 @contextmanager
@@ -152,7 +152,7 @@ def _answer(path: Path) -> dict[str, Any]:
 
 
 def _case(answer: Mapping[str, Any], users: int, path: str | None) -> Case:
-    name = SIZE.get(answer["strategy"], "workers")
+    name = catalog.find_server(answer["strategy"]).size
     settings = {} if name is None else {name: answer["workers"]}
     return Case(answer["strategy"], answer["task"], users=users, settings=settings, path=path)
 
