@@ -83,7 +83,8 @@ def deploy(script: ModuleType, shop: Path, tmp_path: Path) -> Deploy:
     """Deploy by `deploy("tornado", "threads", "quote")`; a missing package skips the test."""
 
     def begin(framework: str, strategy: str, function: str) -> AbstractContextManager[str]:
-        found = _function.find(f"shop.pricing:{function}", function == "awaited", str(shop))
+        task = function if ":" in function else f"shop.pricing:{function}"
+        found = _function.find(task, function == "awaited", str(shop))
         handler = handlers.render(framework, Plan(found, strategy, 2, users=4))
         require(handler.packages)
         started: AbstractContextManager[str] = script.deployed(
@@ -96,9 +97,10 @@ def deploy(script: ModuleType, shop: Path, tmp_path: Path) -> Deploy:
 
 @pytest.fixture
 def shop(tmp_path: Path) -> Path:
-    (tmp_path / "shop").mkdir()
-    (tmp_path / "shop" / "pricing.py").write_text(PRICING)
-    return tmp_path
+    folder = tmp_path / "of the user"
+    (folder / "shop").mkdir(parents=True)
+    (folder / "shop" / "pricing.py").write_text(PRICING)
+    return folder
 
 
 def require(packages: tuple[str, ...]) -> None:
@@ -126,7 +128,7 @@ def test_it_answers_and_a_function_that_raises_is_a_500(
         assert script.get(url)[0] == 500
         (shop / "shop" / "raise").unlink()
         assert script.get(url) == (200, PRICE)
-    assert "no price" in (shop / "empty.log").read_text(), "an error is logged"
+    assert "no price" in (shop.parent / "empty.log").read_text(), "an error is logged"
 
 
 @pytest.mark.parametrize(("framework", "strategy", "function"), cases("awaited", "price"))
@@ -172,6 +174,19 @@ def test_under_load_all_requests_succeed_and_the_last_ones_are_answered_after_si
         assert wait_until((shop / "shop" / "called").exists)
     user.join()
     assert responses == [(200, PRICE)]
+
+
+@pytest.mark.parametrize("strategy", ["threads", "processes", "pipes"])
+@pytest.mark.parametrize("task", ["{file}:quote", "{file}:main", "app.prices:quote"])
+def test_it_finds_the_function_in_a_file_under_any_name(
+    script: ModuleType, deploy: Deploy, shop: Path, task: str, strategy: str
+) -> None:
+    (shop / "app").mkdir()
+    (shop / "app" / "prices.py").write_text(PRICING)
+    file = shop / "shop" / "my-prices.py"
+    file.write_text(f"{PRICING}\n\ndef main():\n    return quote()\n")
+    with deploy("tornado", strategy, task.format(file=file)) as url:
+        assert script.get(url) == (200, PRICE)
 
 
 def test_a_handler_that_leaves_a_process_is_reported(

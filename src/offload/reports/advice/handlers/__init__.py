@@ -1,8 +1,8 @@
 """Handlers: the program that serves a function by a strategy, one module per framework.
 
 A module is chosen by its file name. It has PACKAGES, its requirements with floors, and
-`handler(plan)`, which returns the text of a program and the command that starts it. Nothing of a
-framework is imported here.
+`handler(plan)`, which returns the text of a program and the command that starts it; a NOTE is
+printed below them. Nothing of a framework is imported here.
 """
 
 from __future__ import annotations
@@ -19,6 +19,7 @@ from offload.errors import UsageError
 from offload.registry import catalog, entries
 from offload.reports.advice.handlers import _function, _program
 from offload.reports.advice.handlers._program import Plan
+from offload.reports.tables import text_table
 
 STRATEGIES = ("loop", "threads", "processes", "pipes", "prefork")
 PIPEPOOL = "pipepool"  # not on PyPI, so without a floor
@@ -26,13 +27,17 @@ PIPEPOOL = "pipepool"  # not on PyPI, so without a floor
 
 @dataclass(frozen=True)
 class Handler:
-    """A program, the file to save it in, the command that starts it there, and its requirements."""
+    """A program, the file to save it in, the command that starts it there, and its requirements.
+
+    The note tells what its framework changes about the answer, if anything.
+    """
 
     framework: str
     file: str
     code: str
     start: str
     packages: tuple[str, ...]
+    note: str | None = None
 
     @property
     def values(self) -> dict[str, Any]:
@@ -44,7 +49,8 @@ class Handler:
         """The program between its heading and its command."""
         heading = f"Handler ({self.framework}), to be saved as {self.file}:"
         needs = f"It needs: {' '.join(self.packages)}"
-        return f"{heading}\n\n{self.code}\nStart it: {self.start}\n{needs}"
+        note = "" if self.note is None else f"\n{text_table.wrapped(f'Note: {self.note}')}"
+        return f"{heading}\n\n{self.code}\nStart it: {self.start}\n{needs}{note}"
 
 
 def names() -> list[str]:
@@ -79,7 +85,8 @@ def render(framework: str, plan: Plan) -> Handler:
         plan = replace(plan, function=replace(plan.function, local=plan.function.name))
         code, start = module.handler(plan)
     packages = module.PACKAGES + ((PIPEPOOL,) if _program.imports(code, PIPEPOOL) else ())
-    return Handler(framework, f"{plan.app}.py", code, _search_path(plan) + start, packages)
+    note = getattr(module, "NOTE", None)
+    return Handler(framework, f"{plan.app}.py", code, _search_path(plan) + start, packages, note)
 
 
 def _search_path(plan: Plan) -> str:
