@@ -1,6 +1,7 @@
 """granian over ASGI: Rust handles HTTP, and one event loop per process runs the task."""
 
 NEEDS = ("granian", "uvloop")
+SERVES = "asgi"
 EXTERNAL_WORKERS = "granian"
 
 

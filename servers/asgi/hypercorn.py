@@ -1,6 +1,7 @@
 """hypercorn: one process, one event loop, HTTP in Python; the task blocks it until it awaits."""
 
 NEEDS = ("hypercorn", "uvloop")
+SERVES = "asgi"
 
 
 def serve(task: str, port: int, *, backlog: int = 1024) -> None:
@@ -8,4 +9,4 @@ def serve(task: str, port: int, *, backlog: int = 1024) -> None:
     from offload.serving.applications import asgi
     from offload.serving.frameworks import hypercorn_server
 
-    hypercorn_server.serve(asgi.Application(task), port, backlog)
+    hypercorn_server.serve(asgi.create(task), port, backlog)

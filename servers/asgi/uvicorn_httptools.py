@@ -1,6 +1,7 @@
 """uvicorn with httptools: one process, one event loop; the task blocks it until it awaits."""
 
 NEEDS = ("uvicorn", "httptools", "uvloop")
+SERVES = "asgi"
 
 
 def serve(task: str, port: int, *, backlog: int = 1024) -> None:
@@ -8,4 +9,4 @@ def serve(task: str, port: int, *, backlog: int = 1024) -> None:
     from offload.serving.applications import asgi
     from offload.serving.frameworks import uvicorn_server
 
-    uvicorn_server.serve(asgi.Application(task), port, backlog, "httptools")
+    uvicorn_server.serve(asgi.create(task), port, backlog, "httptools")

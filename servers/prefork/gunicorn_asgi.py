@@ -1,6 +1,7 @@
 """gunicorn with asgi workers: forked processes with one event loop each, which the task blocks."""
 
 NEEDS = ("gunicorn", "uvloop")
+SERVES = "asgi"
 EXTERNAL_WORKERS = "gunicorn"
 
 

@@ -1,6 +1,7 @@
 """gunicorn with threads: a thread pool in one forked process runs the tasks, under one GIL."""
 
 NEEDS = ("gunicorn",)
+SERVES = "wsgi"
 EXTERNAL_WORKERS = "gunicorn"
 
 

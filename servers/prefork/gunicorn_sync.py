@@ -1,6 +1,7 @@
 """gunicorn with sync workers: processes that each handle one connection and one task at a time."""
 
 NEEDS = ("gunicorn",)
+SERVES = "wsgi"
 EXTERNAL_WORKERS = "gunicorn"
 
 

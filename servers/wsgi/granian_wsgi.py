@@ -1,6 +1,7 @@
 """granian over WSGI: granian's thread pool runs the tasks, under one GIL."""
 
 NEEDS = ("granian",)
+SERVES = "wsgi"
 EXTERNAL_WORKERS = "granian"
 
 

@@ -8,6 +8,7 @@ from offload.bench.records.record import Baseline, CaseFacts, HostUse, LoadFacts
 from offload.bench.trial import flags, load_phase, trial, workload
 from offload.bench.trial.warmup import FirstResponses
 from offload.loads import Figures
+from offload.suites import Request
 from tests.records import changed, record_of
 
 RECORD = record_of("run", "threads", "noop_sync", 25, "fab run_server:3,noop_sync", "2026-01-01")
@@ -39,9 +40,11 @@ def test_the_load_expects_the_first_body_of_a_task_whose_bodies_do_not_change(
 ) -> None:
     monkeypatch.setattr(trial, "prime", lambda *_: FirstResponses(0.1, b"x", "5a", stable))
     case = CaseFacts("id", "threads", task, "fab run_server", 25)
-    before, _ = trial.measure_baseline(RECORD.trial, case, "http://127.0.0.1/")
-    assert workload.load("http://127.0.0.1/", case, before).response_sha256 == expected
-    assert workload.load("http://127.0.0.1/", case, Baseline()).response_sha256 is None
+    before, _ = trial.measure_baseline(RECORD.trial, case, "http://127.0.0.1/", Request(), {})
+    load = workload.load("http://127.0.0.1/", case, before, Request())
+    assert load.response_sha256 == expected
+    load = workload.load("http://127.0.0.1/", case, Baseline(), Request())
+    assert load.response_sha256 is None
 
 
 def test_bodies_that_change_under_load_are_flagged_with_what_to_do() -> None:

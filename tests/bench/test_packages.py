@@ -38,7 +38,9 @@ def test_packages_of_the_task_are_installed_with_the_servers(
 ) -> None:
     needed: list[tuple[str, ...]] = []
     (tmp_path / "own.py").write_text("PACKAGES = 'yaml'\ndef f(): pass")
-    monkeypatch.setattr(packages, "environment", lambda python, needs: needed.append(needs) or {})
+    monkeypatch.setattr(
+        packages, "environment", lambda _python, needs, _work: needed.append(needs) or {}
+    )
     packages.environment_for(Case(server, task, path=str(tmp_path)), "other")
     assert set(expected) <= set(needed[0])
 
@@ -69,7 +71,7 @@ def test_a_failed_installation_is_retried_by_the_next_command(
 
     monkeypatch.setattr(packages, "_succeeds", succeeds)
     monkeypatch.setattr(packages, "_our_pip", lambda: ["pip"])
-    monkeypatch.setattr(packages, "_folder", lambda python: tmp_path)
+    monkeypatch.setattr(packages, "_folder", lambda *_: tmp_path)
     monkeypatch.setattr(packages, "_failed", {})
     every = len(packages.ALWAYS)
     packages.environment("other")

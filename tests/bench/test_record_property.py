@@ -14,6 +14,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from offload.bench.records import journal
+from offload.bench.records.application import Route
 from offload.bench.records.lines import from_line, to_line
 from offload.bench.records.record import Record
 from offload.errors import StorageError
@@ -33,6 +34,7 @@ SIMPLE: dict[Any, st.SearchStrategy[Any]] = {
     object: st.none() | WORDS | st.integers(),
     Flag: st.builds(Flag, WORDS, WORDS, WORDS),
     Problem: st.builds(Problem, WORDS, WORDS, WORDS),
+    Route: st.builds(Route, WORDS, st.integers(0, 9), st.none() | NUMBERS),
 }
 TYPES = {path: kind for path, kind in leaves().items() if path != "environment"}
 OTHER = (None, True, 3, 2.5, "word", [1], {"a": 1})  # a value of JSON of each kind

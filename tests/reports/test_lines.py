@@ -191,7 +191,7 @@ def test_json_has_each_figure_under_its_name() -> None:
         **{"users": 25, "workers": 4, "driver": "builtin", "model": None, "rounds": 5},
         **{"availability": 0.99, "resolved": True, "published_tool": "siege"},
         **{"published_rate": 10.0, "response_mean_s": 2.5, "response_p50_s": None},
-        "response_at_least_s": None,
+        **{"response_at_least_s": None, "application": None},
         **{"response_p99_s": None, "memory_pss_mib": 40.25, "completed": 1800, "failed": 3},
         **{"listen_overflows": 24, "loop_lag_p99_ms": 1.26, "gil_hold": 0.456},
         **{"ceiling": 20.0, "ceiling_kind": "pool", "problem": None},

@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING
 
 from offload.cli import plan_run
 from offload.errors import DisturbedError, GateError, RunError
+from offload.registry.application import is_application
 
 if TYPE_CHECKING:
     from offload.bench.records.plan import Plan
@@ -64,9 +65,11 @@ def _gil_cost(plan: Plan, folder: Path, records: Sequence[Record], style: str) -
 
     threads, processes = plan.cases
     paired.evaluate(threads, processes, records, folder)  # raises without rates
-    print("direct calls, one thread, all threads, all processes: some 10 s", file=sys.stderr)
-    with plan_run.start_errors_as_run_errors():
-        direct = gil_cost.measure_direct(threads, int(str(threads.settings["workers"])))
+    direct = None
+    if not is_application(threads.task):
+        print("direct calls, one thread, all threads, all processes: some 10 s", file=sys.stderr)
+        with plan_run.start_errors_as_run_errors():
+            direct = gil_cost.measure_direct(threads, int(str(threads.settings["workers"])))
     found = gil_cost.evaluate(threads, processes, records, folder, direct)
     print(report.as_json(found) if style == "json" else report.text(found))
 

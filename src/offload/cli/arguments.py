@@ -12,7 +12,7 @@ DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smSM]?)", re.ASCII)
 LONGEST = 3600.0  # s
 MEMORY = re.compile(r"(\d{1,7}(?:\.\d{1,3})?)([mMgG])(?:i?[bB])?", re.ASCII)
 RESPONSE_TIME = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)(ms|s|MS|S)", re.ASCII)
-NEXT_HEADER = re.compile(r";\s*(?=[!#$%&'*+.^_`|~0-9A-Za-z-]+:)")
+LONGEST_BODY = 1 << 20  # bytes, as our servers accept
 NUMBER = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 MAX_NUMBERS = 10  # in a range: more only make a sweep longer, not more accurate
 MAX_DIGITS = 18  # no option needs more, and int() raises for thousands
@@ -83,15 +83,26 @@ def response_time(name: str, text: str) -> float | None:
 
 def headers(name: str, text: str) -> dict[str, str]:
     """Parse headers `Name: value`, separated by `;` where the name of another header follows."""
-    found: dict[str, str] = {}
-    for part in NEXT_HEADER.split(text) if text else []:
-        header, colon, value = part.partition(":")
-        if not colon:  # the text is not shown: it may be a secret
-            raise UsageError(f"a header in {name}= has no name", f"write {name}='Name: value'")
-        if header.strip() in found:
-            raise UsageError(f"{name}= has {header.strip()[:40]!r} twice", "use one of them")
-        found[header.strip()] = value.strip()
-    return found
+    from offload.loads import parse_headers
+
+    return parse_headers(text, name)
+
+
+def body(name: str, text: str) -> str | None:
+    """Return the body of a request, or with `@file` the content of a file; None if empty."""
+    if not text.startswith("@"):
+        return text or None
+    path = Path(text[1:]).expanduser()
+    try:
+        content = path.read_bytes()
+    except OSError as error:
+        raise UsageError(f"{name}={text[:200]}: {error.strerror}", "name a readable file") from None
+    if len(content) > LONGEST_BODY:
+        raise UsageError(f"{name}={text[:200]} has more than {LONGEST_BODY:,} bytes")
+    try:
+        return content.decode()
+    except UnicodeDecodeError:
+        raise UsageError(f"{name}={text[:200]} is not text in UTF-8") from None
 
 
 def folder(name: str, text: str) -> str | None:

@@ -100,13 +100,12 @@ def check(plan: Plan) -> None:
         is_published = plan.suite in catalog.suites()  # its Python may be missing here
         checked = replace(case, python=None) if is_published else case
         server.command(checked, port=0)  # raises UsageError for an unknown setting or Python
-        method = case.request.method if case.request else "GET"
         load = loads.Load(
             "http://127.0.0.1/",
             case.users,
             case.seconds,
             keep_alive=case.keep_alive,
-            message=loads.Message(method),
+            message=case.request.message if case.request else loads.Message(),
             processes=case.clients,
         )
         for driver in {"builtin", plan.driver or "builtin"}:

@@ -6,7 +6,7 @@ import sys
 
 from invoke import Context
 
-from offload.cli import arguments, command
+from offload.cli import arguments, case_options, command
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import show, start_run, with_load
 from offload.errors import UsageError
@@ -20,28 +20,45 @@ def measure(
     keep_alive: bool = False,
     target: str = "",
     quick: bool = False,
+    app: str = "",
+    path: str = "",
+    request: str = "",
+    method: str = "",
+    body: str = "",
+    header: str = "",
     format: str = "text",  # noqa: A002
 ) -> None:
     """Measure one case until its rate is known to +-2 %: fab measure:3/sleep_sync.
 
-    case        server/task; x16 after the server sets its workers, @3.14 its Python
+    Your own application: fab measure:granian_asgi,app=shop.web:app,request=/quote/7.
+
+    case        server/task, with app= the server alone; x16 after the server sets its workers,
+                @3.14 its Python
     users       concurrent users; each sends its next request as soon as it has its answer;
                 default: 25
     keep_alive  yes: keep connections open; default: a new connection for each request
     target      half-width of the interval in percent; default: 2, with quick 5
     quick       at most 7 rounds instead of 40
+    app         your own ASGI or WSGI application, served unchanged, instead of a task:
+                package.module:name, its factory as package.module:create_app(), or the settings
+                module of Django
+    path        a folder from which your own task or application imports
+    request     the path to request, as /quote/7?size=2; default: /
+    method      the request's method; default: GET, with body POST
+    body        the request's body, or with @FILE the content of a file
+    header      'Name: value' to send, several as 'A: 1; B: 2'
     format      text (default) or json
 
     The exit code is 5 if a server does not start or a task fails.
     """
     from offload.bench.records import blocks, plan
-    from offload.suites import _case_syntax
 
     arguments.one_of("format", format, "text", "json")
     share = arguments.number("target", target, 0.1, 50.0) / 100 if target else None
-    cases = with_load(
-        [_case_syntax.case(case)], arguments.whole_number("users", users, 1, 20_000), keep_alive
-    )
+    user_count = arguments.whole_number("users", users, 1, 20_000)
+    sent = case_options.request_of(request, method, body, header)
+    one = case_options.complete(case_options.case(case, app), path, sent)
+    cases = with_load([one], user_count, keep_alive)
     one_block = (blocks.Block((0,)),)
     seed = plan.new_seed()
     _, records = start_run(plan.Plan("measure", cases, seed, None, quick, share, blocks=one_block))
@@ -56,28 +73,43 @@ def compare(
     users: str = "25",
     keep_alive: bool = False,
     quick: bool = False,
+    app: str = "",
+    path: str = "",
+    request: str = "",
+    method: str = "",
+    body: str = "",
+    header: str = "",
     format: str = "text",  # noqa: A002
 ) -> None:
     """Compare the rates of two cases: fab compare:3/sleep_sync,4/sleep_sync.
 
-    one         server/task; x16 after the server sets its workers, @3.14 its Python
+    one         server/task, with app= the server alone; x16 after the server sets its workers,
+                @3.14 its Python
     other       the case to compare with it
     users       concurrent users; each sends its next request as soon as it has its answer;
                 default: 25
     keep_alive  yes: keep connections open; default: a new connection for each request
     quick       at most 7 rounds instead of 40; differences below 5 % instead of 2 % do not matter
+    app         your own ASGI or WSGI application, served unchanged, instead of a task:
+                package.module:name, its factory as package.module:create_app(), or the settings
+                module of Django
+    path        a folder from which your own task or application imports
+    request     the path to request, as /quote/7?size=2; default: /
+    method      the request's method; default: GET, with body POST
+    body        the request's body, or with @FILE the content of a file
+    header      'Name: value' to send, several as 'A: 1; B: 2'
     format      text (default) or json
 
     The exit code is 5 if a server does not start or a task fails, and 7 if other processes
     disturbed the measurement.
     """
     from offload.bench.experiments import paired
-    from offload.suites import _case_syntax
 
     arguments.one_of("format", format, "text", "json")
+    sent = case_options.request_of(request, method, body, header)
     first, second = (
-        _case_syntax.case(one, "which first case"),
-        _case_syntax.case(other, "which second case"),
+        case_options.complete(case_options.case(text, app, f"which {which} case"), path, sent)
+        for text, which in ((one, "first"), (other, "second"))
     )
     user_count = arguments.whole_number("users", users, 1, 20_000)
     pair = with_load([first, second], user_count, keep_alive)
@@ -93,20 +125,34 @@ def scale(
     workers: str = "",
     users: str = "",
     keep_alive: bool = False,
+    app: str = "",
+    path: str = "",
+    request: str = "",
+    method: str = "",
+    body: str = "",
+    header: str = "",
     format: str = "text",  # noqa: A002
 ) -> None:
     """Find where more workers stop helping: fab scale:3/xml_lxml_sync,workers=1..16.
 
-    case        server/task; @3.14 after the server sets its Python
-    workers     numbers of workers to measure: a range 1..16, or a list 1+2+4+8
+    case        server/task, with app= the server alone; @3.14 after the server sets its Python
+    workers     numbers of workers to measure (of processes, if the server has no workers): a
+                range 1..16, or a list 1+2+4+8
     users       numbers of users instead of workers; with workers a single number, default: 25
     keep_alive  yes: keep connections open; default: a new connection for each request
+    app         your own ASGI or WSGI application, served unchanged, instead of a task:
+                package.module:name, its factory as package.module:create_app(), or the settings
+                module of Django
+    path        a folder from which your own task or application imports
+    request     the path to request, as /quote/7?size=2; default: /
+    method      the request's method; default: GET, with body POST
+    body        the request's body, or with @FILE the content of a file
+    header      'Name: value' to send, several as 'A: 1; B: 2'
     format      text (default) or json
     """
     from offload.bench.experiments import sweep
     from offload.bench.records import blocks, plan
     from offload.bench.stats import scaling
-    from offload.suites import _case_syntax
 
     arguments.one_of("format", format, "text", "json")
     if not workers and not users:
@@ -116,7 +162,9 @@ def scale(
     if len(numbers) == 1:
         raise UsageError(f"{over}={numbers[0]} varies nothing", f"use a range: {over}=1..16")
     user_count = arguments.whole_number("users", users or "25", 1, 20_000) if workers else 1
-    [one] = with_load([_case_syntax.case(case)], user_count, keep_alive)
+    sent = case_options.request_of(request, method, body, header)
+    asked = case_options.complete(case_options.case(case, app), path, sent)
+    [one] = with_load([asked], user_count, keep_alive)
     cases = sweep.cases(one, over, numbers)
     if few := scaling.too_few(numbers):
         print(f"rates only, no model: {few}", file=sys.stderr)

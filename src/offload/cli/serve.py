@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 
 from invoke import Context
 
-from offload.cli import arguments, command
+from offload.cli import arguments, case_options, command
 from offload.errors import UsageError
 from offload.registry import catalog, places
 
@@ -31,8 +31,11 @@ def run_server(
     threads: str = "",
     mode: str = "",
     idempotent: str = "",
+    app: str = "",
 ) -> None:
     """Serve a task with a server until Ctrl-C: fab run_server:3,network_sync.
+
+    Your own application: fab run_server:uvicorn_httptools,app=shop.web:app.
 
     server        number or name of the server (2_group: the loop with an async, split task)
     task          a task name, package.module:function or path/to/file.py:function; default:
@@ -45,7 +48,10 @@ def run_server(
                   no if not; default: yes for our tasks, no for your own
     python        interpreter of the server: a path, a name on PATH or a name from fab pythons such
                   as 3.14; 3.13t-gil and 3.13t-nogil set the GIL of 3.13t; default: this one
-    path          a folder from which your own task imports
+    path          a folder from which your own task or application imports
+    app           your own ASGI or WSGI application, served unchanged, instead of a task:
+                  package.module:name, its factory as package.module:create_app(), or the settings
+                  module of Django
     processes     processes of fastapi_requests (default: 2), gunicorn_gthread, granian and Django
                   (default: 1)
     threads       Rust threads in each process of granian; default: 1
@@ -53,10 +59,12 @@ def run_server(
     """
     from offload.bench.target import foreground
 
+    if app and task:
+        raise UsageError("app= and a task exclude each other", "use one of them")
     foreground.exec_server(
         _case(
             server,
-            task,
+            case_options.work(app) if app else task,
             {
                 "workers": workers,
                 "processes": processes,

@@ -1,13 +1,16 @@
-"""Understand: print results, GIL costs and verdicts on published claims."""
+"""Understand: print results, GIL costs, verdicts on published claims, and a running process."""
 
 from __future__ import annotations
 
+import sys
+from dataclasses import replace
+
 from invoke import Context
 
-from offload.cli import arguments, command
+from offload.cli import arguments, case_options, command
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import start_run
-from offload.errors import StorageError, UsageError
+from offload.errors import RunError, StorageError, UsageError
 from offload.registry import catalog
 
 
@@ -45,37 +48,56 @@ def gil(
     workers: str = "4",
     python: str = "",
     path: str = "",
+    app: str = "",
+    request: str = "",
+    method: str = "",
+    body: str = "",
+    header: str = "",
     format: str = "text",  # noqa: A002
 ) -> None:
     """Measure the cost of the GIL for a task, with advice: fab gil:xml_feedparser_sync.
 
+    Your own application: fab gil:app=shop.web:app,request=/quote/7. The comparison is one process
+    (of a WSGI application with threads) with several, under gunicorn.
+
     task     a task name, package.module:function or path/to/file.py:function
     workers  number of threads, and of processes; default: 4
     python   interpreter by its name from fab pythons; default: this one
-    path     a folder from which your own task imports
+    path     a folder from which your own task or application imports
+    app      your own ASGI or WSGI application instead of a task: package.module:name, its factory
+             as package.module:create_app(), or the settings module of Django
+    request  the path to request from it; default: /
+    method   the request's method; default: GET, with body POST
+    body     the request's body, or with @FILE the content of a file
+    header   'Name: value' to send, several as 'A: 1; B: 2'
     format   text (default) or json
 
     The exit code is 5 if the task fails.
     """
-    from offload.bench.experiments import paired
+    from offload.bench.experiments import gil_cost, paired
     from offload.suites import Case
 
     arguments.one_of("format", format, "text", "json")
-    if not task:
-        raise UsageError("no task given", "use fab gil:TASK with a task from fab list, or your own")
-    name = catalog.find_task(task).name
+    if bool(task) == bool(app):
+        what = "a task and app= exclude each other" if task else "no task given"
+        raise UsageError(what, "use fab gil:TASK with a task from fab list, or your own")
+    work = case_options.work(app) if app else catalog.find_task(task).name
+    sent = case_options.request_of(request, method, body, header)
+    if sent is not None and not app:
+        raise UsageError("request=, method=, body= and header= are for app=", "leave them out")
     count = arguments.whole_number("workers", workers, 1, 256)
-    threads, processes = (
-        Case(
-            server,
-            name,
-            users=2 * count,  # saturate the workers; more users only wait longer
-            settings={"workers": count},
-            python=python or None,
-            path=arguments.folder("path", path),
-        )
-        for server in ("threads", "processes")
+    one = Case(
+        "threads",
+        work,
+        users=2 * count,  # saturate the workers; more users only wait longer
+        settings={"workers": count},
+        python=python or None,
+        path=arguments.folder("path", path),
+        request=sent,
     )
+    threads, processes = one, replace(one, server="processes")
+    if app:
+        threads, processes = gil_cost.application_cases(work, count, one)
     plan = paired.comparison_plan("gil", threads, processes, is_quick=True)
     folder, records = start_run(plan)
     print_answer(plan, folder, records, format)
@@ -125,3 +147,62 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
             "\n".join([*sources, hint]),
         ]
         print("\n\n".join(part for part in parts if part))
+
+
+@command("Understand")
+def watch(
+    context: Context,
+    pid: str = "",
+    url: str = "",
+    seconds: str = "",
+    without_gil: bool = False,
+    format: str = "text",  # noqa: A002
+) -> None:
+    """Watch a running process and its children from outside, once a second: fab watch:PID.
+
+    pid          of a gunicorn, uvicorn, granian or any Python, with its children; default: the
+                 process that listens on the port of url, or the server of fab run_server
+    url          also send one request a second to it, and print its response time
+    seconds      end after this time (30, 2m); default: end with Ctrl-C
+    without_gil  yes: watch the rest if no GIL can be read, such as of another program
+    format       text (default) or json: one object a line
+
+    The process is neither stopped nor changed. Each line has the CPU in cores, the memory (PSS),
+    threads, voluntary and involuntary context switches per second, and rho, the share of the time
+    in which the GIL is held: the largest of all processes. The exit code is 2 if the pid is not of
+    a running Python, 3 if its memory may not be read, and 5 if it ends while it is watched.
+    """
+    from offload.bench.target import running_servers
+    from offload.bench.watch import response_time
+    from offload.bench.watch.summary import Summary
+    from offload.bench.watch.watch import Watch
+    from offload.reports import watch as report
+
+    arguments.one_of("format", format, "text", "json")
+    limit = arguments.seconds("seconds", seconds, 1.0) if seconds else None
+    if pid:
+        number = arguments.whole_number("pid", pid, 1, 2**22)
+    elif url:
+        number = response_time.server_pid(url)
+    else:
+        number = int(str(running_servers.find()["pid"]))
+    is_text, summary = format == "text", Summary()
+    watching = Watch(number, url or None, without_gil)
+    print(report.description(watching), file=sys.stderr)
+    if is_text:
+        print(report.head(bool(url)), flush=True)
+    try:
+        with watching:
+            for reading in watching.readings(limit):
+                summary.add(reading)
+                found = report.line(reading, bool(url)) if is_text else report.json_line(reading)
+                print(found, flush=True)
+    except KeyboardInterrupt:  # the usual end
+        if not summary.readings:
+            raise
+    if summary.readings:
+        own = watching.own_cpu
+        print(report.text(summary, own) if is_text else report.json_summary(summary, own))
+    if watching.has_ended:
+        what = f"pid {number} ended after {summary.seconds:.0f} s"
+        raise RunError(what, "start it again, and watch its new pid")

@@ -5,10 +5,11 @@ from __future__ import annotations
 import importlib
 
 from offload.loads._load import Arrivals, Command, Load, Window
-from offload.loads._message import Message
+from offload.loads._message import MASK, Message, parse_headers
 from offload.loads._result import Figures, LoadResult, LoadRun, Response
 
 __all__ = [
+    "MASK",
     "Arrivals",
     "Command",
     "Figures",
@@ -21,6 +22,7 @@ __all__ = [
     "check",
     "default_driver",
     "missing",
+    "parse_headers",
     "run",
     "version",
 ]

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import base64
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from urllib.parse import unquote, urlsplit
 
+from offload.errors import UsageError
 from offload.loads.engine import body as bodies
 
+NEXT_HEADER = re.compile(r";\s*(?=[!#$%&'*+.^_`|~0-9A-Za-z-]+:)")
 MASK = "***"
 # Headers that records may show; the value of any other may be a secret.
 HARMLESS = {
@@ -62,6 +65,22 @@ class Message:
                 is_scheme = name.lower().endswith("authorization") and secret
                 text = text.replace(value, f"{scheme} {MASK}" if is_scheme else MASK)
         return text
+
+
+def parse_headers(text: str, name: str = "header") -> dict[str, str]:
+    """Parse headers `Name: value`, separated by `;` where the name of another header follows.
+
+    Raise UsageError, which names the option `name`.
+    """
+    found: dict[str, str] = {}
+    for part in NEXT_HEADER.split(text) if text else []:
+        header, colon, value = part.partition(":")
+        if not colon:  # the text is not shown: it may be a secret
+            raise UsageError(f"a header in {name}= has no name", f"write {name}='Name: value'")
+        if header.strip() in found:
+            raise UsageError(f"{name}= has {header.strip()[:40]!r} twice", "use one of them")
+        found[header.strip()] = value.strip()
+    return found
 
 
 def split_credentials(url: str) -> tuple[str, str | None]:

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from offload.errors import UsageError
-from offload.registry import entries, places, source
+from offload.registry import application, entries, places, source
 from offload.registry.entries import Entry
 
 FOLDER = places.PACKAGE  # contains servers/, tasks/, loads/, suites/ and corpus/
@@ -119,9 +119,12 @@ def find_task(word: str, folder: str | None = None) -> Entry:
     """Find a task by name, or return a user's `package.module:function` or `file.py:function`.
 
     A module is searched in `folder` (by default TASK_PATH or the current folder) and on sys.path;
-    it may be one that only the server's interpreter has. Raise UsageError. A user's task is
+    it may be one that only the server's interpreter has. The name of a user's application,
+    `app=package.module:name`, is found like a user's task. Raise UsageError. A user's work is
     imported only in the server: here only the constants of its file are read.
     """
+    if application.is_application(word):
+        return _find_application(word)
     if file := USER_FILE.fullmatch(word):
         where = file["where"]
         functions = [entry.name for entry in entries.read_functions(_user_file(where))]
@@ -148,6 +151,19 @@ def find_task(word: str, folder: str | None = None) -> Entry:
         path = source.module_file(where, [str(places.task_folder(folder)), *sys.path])
     constants = {} if path is None else source.readable_constants(path)
     return Entry(word, path or Path(), "a user's own function", constants, {})
+
+
+def servers_of(kind: str | None = None) -> list[str]:
+    """Return the servers that serve a user's application: ASGI, WSGI or (None) any of them."""
+    found = servers().values()
+    return [e.name for e in found if e.serves is not None and kind in (None, e.serves)]
+
+
+def check_work(server: Entry, work: str) -> None:
+    """Raise UsageError if the work is an application, and the server runs tasks only."""
+    if application.is_application(work) and server.serves is None:
+        known = ", ".join(servers_of())
+        raise UsageError(f"{server.name} runs tasks, not an application", f"use one of {known}")
 
 
 def has_constant_bodies(task: str, folder: str | None = None) -> bool:
@@ -193,7 +209,16 @@ def _conflict(one: Entry, other: Entry, what: str, fix: str) -> UsageError:
     )
 
 
-def _user_file(where: str) -> Path:
+def _find_application(word: str) -> Entry:
+    spelling = application.parse(word)
+    summary, constants = "a user's own application", {"STABLE": False}
+    if not spelling.is_file:
+        return Entry(word, Path(), summary, constants, {})
+    path = _user_file(spelling.where, application.WRITE)
+    return Entry(spelling.in_file(path), path, summary, constants, {})
+
+
+def _user_file(where: str, form: str = "a task of your own is path/to/file.py:function") -> Path:
     try:
         path = Path(where).expanduser().resolve()
         if path.is_file():
@@ -201,7 +226,7 @@ def _user_file(where: str) -> Path:
     except (OSError, RuntimeError):  # the name is too long, or ~user does not exist
         path = Path(where)
     shown = repr(str(path)[:200])
-    raise UsageError(f"no file {shown}: a task of your own is path/to/file.py:function")
+    raise UsageError(f"no file {shown}", form)
 
 
 def _find(folder: str, word: str, found: Mapping[str, Entry]) -> Entry:

@@ -63,6 +63,12 @@ class Entry:
         return self._names("PACKAGES")
 
     @property
+    def serves(self) -> str | None:
+        """The kind of a user's application that a server serves, "asgi" or "wsgi"; else None."""
+        kind = self.constants.get("SERVES")
+        return kind if isinstance(kind, str) else None
+
+    @property
     def needs_upstream(self) -> bool:
         """Whether a task fetches from the upstream."""
         return "upstream" in self.needs

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from offload.bench.records.comparison import rate_of
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round
-from offload.reports import warnings
+from offload.reports import application, warnings
 from offload.reports.rows import Row, rows
 
 
@@ -45,6 +45,7 @@ def as_dict(row: Row) -> dict[str, object]:
         "ceiling": ceiling.rate if ceiling else None,
         "ceiling_kind": ceiling.kind if ceiling else None,
         "reached": row.reached,
+        "application": application.as_dict(row.records),
         "flags": warnings.row_warnings(row) if row.problem is None else [],
         "problem": None if row.problem is None else str(row.problem),
     }

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats import sequential
 from offload.flags import Flag
-from offload.reports import provenance, warnings
+from offload.reports import application, provenance, warnings
 from offload.reports.rows import Row
 from offload.reports.tables import summary
 
@@ -79,6 +79,7 @@ def _rows(rows: Sequence[Row]) -> Iterator[str]:
     yield from _grouped(rows, lambda row: None if row.problem is None else str(row.problem))
     known = [row for row in rows if row.problem is None]
     yield from _grouped(known, _gil)
+    yield from _grouped(known, lambda row: application.sentence(row.records))
     yield from _grouped(known, warnings.above_ceiling)
     if few := [row for row in known if _is_cut_short(row)]:
         yield f"fewer rounds than an analysis needs: {_names(few)}: fab resume continues the run"

@@ -1,10 +1,10 @@
-"""Serve one task with one server: the main program of `python -P -m offload.servers`.
+"""Serve a task or a user's application: the main program of `python -P -m offload.servers`.
 
 Environment variables hold the settings. SERVER_WORKERS, SERVER_BACKLOG and so on are the
-parameters of the server's `serve`. TASK_PATH is the folder of a task's imports. SERVER_READY_FD
-and SERVER_FILE receive the facts once the server listens. SERVER_DIES_WITH is the pid of a parent
-that the server must not outlive. SERVER_QUEUE_CLOCK enables measuring how long tasks wait for a
-CPU. Port 0 means any free port.
+parameters of the server's `serve`. TASK_PATH is the folder of the imports of a user's work.
+SERVER_READY_FD and SERVER_FILE receive the facts once the server listens. SERVER_DIES_WITH is the
+pid of a parent that the server must not outlive. SERVER_QUEUE_CLOCK enables measuring how long
+tasks wait for a CPU. Port 0 means any free port.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ import sys
 
 from offload import prctl
 from offload.errors import MachineError, UsageError, UserError
-from offload.registry import catalog, places, requirements
+from offload.registry import application, catalog, places, requirements
 from offload.registry.entries import Entry
 from offload.serving import plain
 from offload.serving.lifecycle import readiness
@@ -43,7 +43,9 @@ def main(arguments: list[str]) -> int:
                 "usage: python -P -m offload.servers NAME TASK PORT, with a port from 0 to 65535"
             )
         name, task, _ = arguments
-        _serve(catalog.find_server(name), catalog.find_task(task).name, port)
+        server, work = catalog.find_server(name), catalog.find_task(task).name
+        catalog.check_work(server, work)
+        _serve(server, work, port)
     except UserError as error:
         readiness.fail(error)
         return error.exit_code
@@ -54,6 +56,8 @@ def main(arguments: list[str]) -> int:
 def _serve(server: Entry, task: str, port: int) -> None:
     settings = {key: _setting(key, value) for key, value in server.settings.items()}
     probe.facts.update(probe.identity(), server=server.name, task=task, **settings)
+    if application.is_application(task):
+        probe.facts["application"] = server.serves
     is_plain = bool(server.constants.get("PLAIN"))
     external = "plain" if is_plain else server.constants.get("EXTERNAL_WORKERS")
     probe.facts["external_workers"] = external

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import astuple, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
@@ -28,13 +28,14 @@ QUICK_S = 4.0  # duration of the long run with quick; the short runs give the in
 class Case:
     """A server x task x load; `settings` are keyword arguments of the server's `serve`.
 
+    In the place of a `task` there may be a user's application: `app=shop.web:app`.
     `users` send concurrently, for `seconds` in the long run; with `keep_alive` each keeps its
     connection. `python` is the server's interpreter, a name or a path (None: this one); `path` is
-    a folder that a user's task imports from. Users send `request` (default `GET /`). With
-    `requests` the long run has that number of requests instead of a duration. `clients` is the
-    number of load processes. `in_quick` are the fields that `quick` changes besides the duration
-    of the long run (None: see `quick`). Each process of the server handles `slots` requests
-    concurrently (None: unlimited, or reported by the server).
+    a folder that a user's task or application imports from. Users send `request` (default
+    `GET /`). With `requests` the long run has that number of requests instead of a duration.
+    `clients` is the number of load processes. `in_quick` are the fields that `quick` changes
+    besides the duration of the long run (None: see `quick`). Each process of the server handles
+    `slots` requests concurrently (None: unlimited, or reported by the server).
     """
 
     server: str
@@ -54,7 +55,7 @@ class Case:
     @property
     def key(self) -> tuple[object, ...]:
         """The identity of this case: its id and its load, a closed loop."""
-        request = () if self.request is None else astuple(self.request)
+        request = () if self.request is None else self.request.key
         return (self.id, self.users, self.keep_alive, None, *request)
 
     @cached_property
@@ -74,8 +75,8 @@ class Case:
         """The short form: `3/sleep_sync`, `3x16@3.14/sleep_sync` with workers and interpreter."""
         server = catalog.find_server(self.server)
         spelling = server.spelling(self.task)
-        count = self.settings.get(server.size or "")
-        workers = "" if count is None else f"x{count}"
+        size = self.settings.get(server.size or "")
+        workers = "" if size is None else f"x{size}"
         python = f"@{self.python}" if self.python else ""
         request = f" {self.request.short_form}" if self.request else ""
         return f"{spelling}{workers}{python}/{self.task}{request}"

@@ -1,4 +1,7 @@
-"""The syntax of a case: `3/sleep_sync`, `3x16@3.14/sleep_sync`, `loop/shop.pricing:quote`."""
+"""The syntax of a case: `3/sleep_sync`, `3x16@3.14/sleep_sync`, `loop/shop.pricing:quote`.
+
+A user's application stands in the place of a task: `uvicorn_httptools/app=shop.web:app`.
+"""
 
 from __future__ import annotations
 
@@ -29,9 +32,10 @@ def case(text: str, which: str = "which case") -> Case:
     task = catalog.find_task(found["task"]).name
     settings: dict[str, object] = {}
     if found["workers"] is not None:
-        if not 1 <= int(found["workers"]) <= MAX_WORKERS:
-            raise UsageError(f"{text!r}: workers must be from 1 to {MAX_WORKERS}")
         if server.size is None:
             raise UsageError(f"{text!r}: {server.name} has no workers", "leave x out")
         settings[server.size] = int(found["workers"])
+        if not 1 <= int(found["workers"]) <= MAX_WORKERS:
+            raise UsageError(f"{text!r}: workers must be from 1 to {MAX_WORKERS}")
+    catalog.check_work(server, task)
     return Case(server.name, task, settings=settings, python=found["python"])

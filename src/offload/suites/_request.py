@@ -1,19 +1,53 @@
-"""The request that users of a case send: a path, a method and a body."""
+"""The request that users of a case send: a path, a method, a body and headers."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import asdict, dataclass
+
+from offload.loads import MASK, Message, parse_headers
 
 SHOWN = 40  # characters of a body in its short form
 
 
 @dataclass(frozen=True)
 class Request:
-    """One request; a body that looks like JSON is sent as JSON, any other as a form."""
+    """One request; a body that looks like JSON is sent as JSON, any other as a form.
+
+    `header` has one or more headers, as `A: 1; B: 2`. A file shows only the values of harmless
+    headers.
+    """
 
     path: str = "/"
     method: str = "GET"
     body: str | None = None
+    header: str | None = None
+
+    @property
+    def message(self) -> Message:
+        """The method, body and headers, as load tools send them; raise UsageError."""
+        return Message(self.method, self.body, parse_headers(self.header or ""))
+
+    @property
+    def is_masked(self) -> bool:
+        """Whether it was read from a file that does not show the value of a header."""
+        return MASK in self.message.headers.values()
+
+    @property
+    def masked(self) -> Mapping[str, object]:
+        """The fields as files show them; without a header they are those of older records."""
+        facts = asdict(self)
+        if self.header is None:
+            del facts["header"]
+        else:
+            shown = self.message.masked().headers.items()
+            facts["header"] = "; ".join(f"{name}: {value}" for name, value in shown)
+        return facts
+
+    @property
+    def key(self) -> tuple[object, ...]:
+        """The identity of a request."""
+        return tuple(self.masked.values())
 
     @property
     def short_form(self) -> str:

@@ -13,7 +13,7 @@ from offload.bench.trial.trial import build_record, measure_baseline
 from offload.errors import UserError
 from offload.loads import Arrivals
 from offload.loads.engine import histogram
-from offload.suites import Case
+from offload.suites import Case, Request
 from offload.upstream import Upstream
 
 LOADS = (0.5, 0.8)  # of the capacity: users notice the waiting times of more
@@ -55,12 +55,13 @@ def measure(case: Case, rate: float, trial: Trial, upstream: Upstream | None) ->
     found = []
     try:
         known = builder.server_facts(running.facts)
-        url = workload.url(running.url, facts)
-        before, flags = measure_baseline(trial, facts, url)
+        sent = case.request or Request()
+        url = workload.url(running.url, sent)
+        before, flags = measure_baseline(trial, facts, url, sent, running.facts)
         for share in LOADS:
             arrivals = Arrivals(share * rate, "poisson")
             load = replace(
-                workload.load(url, facts, before),
+                workload.load(url, facts, before, sent),
                 users=CONNECTIONS,
                 seconds=seconds(arrivals.rate),
                 arrivals=arrivals,

@@ -33,7 +33,7 @@ from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.trial import Phases, Report, build_record, measure_baseline
 from offload.errors import UserError
 from offload.flags import Flag
-from offload.suites import Case
+from offload.suites import Case, Request
 from offload.upstream import Upstream
 
 READY_A_WORKER = 0.5  # s: each worker of the block extends the timeout of the start by this
@@ -48,6 +48,11 @@ class StartedServer:
     facts: CaseFacts
     upstream: Upstream | None
     running: Server
+
+    @property
+    def request(self) -> Request:
+        """The request that the users of the case send."""
+        return self.case.request or Request()
 
     def stop(self, trial: Trial, error: UserError) -> Record:
         """Stop a server that cannot be measured; return the record of its error."""
@@ -71,7 +76,8 @@ class PrimedServer:
         """Load the server once; `neighbours` are the pids of the other servers of the block."""
         speed = machine_speed.measure()
         case, running = self.started.facts, self.started.running
-        load = workload.window(self.url, case, self.facts, self.before, running, bool(neighbours))
+        sent, is_beside = self.started.request, bool(neighbours)
+        load = workload.window(self.url, case, self.facts, self.before, sent, running, is_beside)
         started = time.monotonic()
         loaded = load_phase.run(load, "builtin", running.facts, self.started.upstream, neighbours)
         load_s = round(time.monotonic() - started, 3)
@@ -169,12 +175,14 @@ def _request_stops(servers: Sequence[Server]) -> None:
 
 def _prime(started: StartedServer, trial: Trial, with_gil: bool) -> PrimedServer:
     """Send a server its first requests; `with_gil` also measures single requests."""
-    url = workload.url(started.running.url, started.facts)
-    before, flags = measure_baseline(trial, started.facts, url)
+    url = workload.url(started.running.url, started.request)
+    reported = started.running.facts
+    before, flags = measure_baseline(trial, started.facts, url, started.request, reported)
     alone = SingleRequest()
     if with_gil:
-        alone = single_request.measure(url, started.facts, started.running.facts, before)
-    facts = builder.server_facts(started.running.facts)
+        load = workload.alone(url, started.facts, started.request)
+        alone = single_request.measure(load, reported, before)
+    facts = builder.server_facts(reported)
     return PrimedServer(started, url, facts, before, alone, flags)
 
 

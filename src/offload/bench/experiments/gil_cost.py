@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from offload.bench.experiments import paired
@@ -16,6 +16,7 @@ from offload.bench.records.gil import Gil
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.gil import cost
+from offload.bench.target import application_kind
 from offload.bench.target.needed_upstream import hold_for
 from offload.errors import RunError
 from offload.suites import Case
@@ -26,18 +27,20 @@ class GilCost:
     """The figures of one task: `gil` is derived from a `window` of the first round of threads.
 
     `threads` and `processes` are the speed-ups by direct calls. `cases` is the comparison of
-    threads and processes over HTTP.
+    threads and processes over HTTP. A user's application has no direct calls: None.
     """
 
     window: Record
     gil: Gil
     cases: ComparedCases
-    threads: SpeedUp
-    processes: SpeedUp
+    threads: SpeedUp | None
+    processes: SpeedUp | None
 
     @property
-    def cost_direct(self) -> float:
+    def cost_direct(self) -> float | None:
         """C of direct calls, 1 - threads / processes: the share of the rate that threads lose."""
+        if self.threads is None or self.processes is None:
+            return None
         return cost(self.threads.ratio, self.processes.ratio)
 
     @property
@@ -62,9 +65,11 @@ def evaluate(
     processes: Case,
     records: Sequence[Record],
     folder: Path,
-    direct_calls: Mapping[str, SpeedUp],
+    direct_calls: Mapping[str, SpeedUp] | None,
 ) -> GilCost:
     """Return the cost of the GIL, from the records of a run of both cases and from direct calls.
+
+    A user's application has no direct calls: None.
 
     Raise RunError if one of the cases has no rate.
     """
@@ -74,7 +79,25 @@ def evaluate(
         raise RunError(f"{threads.name}: the first round has no figures; records: {folder}")
     window = measured[-1]
     figures = gil.gil_figures(window)
-    return GilCost(window, figures, compared, direct_calls["threads"], direct_calls["processes"])
+    direct = direct_calls or {}
+    return GilCost(window, figures, compared, direct.get("threads"), direct.get("processes"))
+
+
+def application_cases(work: str, workers: int, one: Case) -> tuple[Case, Case]:
+    """Return the cases that show the cost of the GIL for a user's application.
+
+    They have one process, and as many processes as `workers`. A WSGI application has as many
+    threads in its one process. `one` has the load, the interpreter and the path of both.
+    """
+    kinds = application_kind.kinds(work, one.python, one.path)
+    if "wsgi" in kinds:
+        pair = ("gunicorn_gthread", {"workers": workers}), ("gunicorn_sync", {"workers": workers})
+    else:
+        pair = ("gunicorn_asgi", {"processes": 1}), ("gunicorn_asgi", {"processes": workers})
+    threads, processes = (
+        replace(one, server=server, task=work, settings=settings) for server, settings in pair
+    )
+    return threads, processes
 
 
 def _lost(ratio: float | None) -> float | None:

@@ -32,7 +32,10 @@ class Sweep:
 
 
 def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
-    """Return a case with each number of workers, or of users; raise UsageError without workers."""
+    """Return a case with each number of workers, or of users; raise UsageError without workers.
+
+    A server without workers that has processes is measured with each number of processes.
+    """
     if over == USERS:
         return tuple(replace(case, users=number) for number in numbers)
     size = catalog.find_server(case.server).size

@@ -9,7 +9,6 @@ from __future__ import annotations
 import functools
 import statistics
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple
 
 from offload.bench.records.record import Record
 from offload.bench.stats import operational_laws
@@ -104,7 +103,7 @@ def _stated_slots(suite: str) -> Mapping[tuple[object, ...], int]:
     if suite not in catalog.suites():
         return {}
     return {
-        (each.server, each.task, *(astuple(each.request) if each.request else ())): case.slots
+        (each.server, each.task, *(each.request.key if each.request else ())): case.slots
         for case in _module.load(suite).CASES
         if case.slots is not None
         for each in (case, case.quick())

@@ -66,6 +66,8 @@ def save(plan: Plan, folder: Path) -> None:
     path = folder / FILE
     try:
         values = {**asdict(plan), machines.KEY: machines.read(folder)}
+        for case, saved in zip(plan.cases, values["cases"], strict=True):
+            saved["request"] = None if case.request is None else dict(case.request.masked)
         files.replace(path, json.dumps(values, indent=1).encode() + b"\n")
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}", "fix its rights or space") from error

@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from offload.bench.records.application import Application
 from offload.flags import LOAD, Flag, Problem
 from offload.loads import Figures
 
@@ -46,7 +47,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class CaseFacts:
-    """The measured case: a server with a task, and its load.
+    """The measured case: a server with a task or a user's application (`app=...`), and its load.
 
     `id` consists of the server, its settings, interpreter and task, and does not depend on aliases;
     `command` is how a user starts the server. `request` has the fields of a suite's Request; None
@@ -204,6 +205,7 @@ class Tasks:
     """The clocks in the server: mean times of a task under load, and of a single task (`alone_`).
 
     `wall_s`, `cpu_s` and `queued_s` are a task's wall time, CPU time and wait for a CPU;
+    Those of a user's application are of its requests, on the thread that calls it.
     `alone_blocked_s` is the rest of the wall time of a single task. A slot runs one task at a time,
     and `slot_s` is the time that a task occupies it. `loop_lag` is the delay of the event loop.
     """
@@ -263,6 +265,7 @@ class Record:
     resources: Resources = Resources()
     tasks: Tasks = Tasks()
     gil: GilFacts = GilFacts()
+    application: Application = field(default_factory=Application)
     flags: tuple[Flag, ...] = ()
     problem: Problem | None = None
     environment: Facts = field(default_factory=dict, compare=False)

@@ -27,7 +27,7 @@ def read_ready_line(
     try:
         for line in read_lines(pipe, deadline):
             if "error" in line:
-                raise _as_error(line)
+                raise as_error(line)
             return line
     except TimeoutError:
         is_late = True
@@ -38,7 +38,8 @@ def read_ready_line(
     raise StartError(f"{case.name} {what} ({why})", f"try {case.command}")
 
 
-def _as_error(line: dict[str, object]) -> UserError:
+def as_error(line: dict[str, object]) -> UserError:
+    """Return the error that a process of ours reported as a JSON object."""
     kinds = {kind.exit_code: kind for kind in UserError.__subclasses__()}
     code = int(str(line["exit_code"]))
     error = kinds.get(code, StartError)(str(line["error"]), str(line.get("remedy", "")))

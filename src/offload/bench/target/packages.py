@@ -12,6 +12,7 @@ from pathlib import Path
 from offload.bench.target import interpreters
 from offload.errors import MachineError
 from offload.registry import catalog, places, requirements
+from offload.registry.application import is_application
 from offload.suites import Case
 
 # Packages for all servers and tasks; NEEDS of a server and PACKAGES of a task add their own.
@@ -26,24 +27,26 @@ _failed: dict[str, set[str]] = {}  # by interpreter; the next command retries th
 OLDEST_PIP = (24, 1)  # an older pip installs wheels for normal builds in a free-threaded build
 
 
-def environment(python: str, needs: Sequence[str] = ()) -> dict[str, str]:
+def environment(python: str, needs: Sequence[str] = (), work: str = "") -> dict[str, str]:
     """Return a PYTHONPATH with which servers start in an interpreter.
 
     If it has Tornado and the packages in `needs`, only `offload` and `pipepool` are added. Else
     the packages are installed into the interpreter's own folder under .pythons. Packages that
     cannot be installed are reported and skipped; a server that needs one does not start. The next
-    command retries them. Raise MachineError if Tornado cannot be installed.
+    command retries them. For a user's application, `work`, only the packages in `needs` are
+    required: it has its own. Raise MachineError if Tornado cannot be installed.
     """
     if python == sys.executable:
         return places.import_path()
     ours = places.import_path(python)
-    if _has(python, ("tornado", *needs)):
+    always = () if is_application(work) else ALWAYS
+    if _has(python, (*always[:1], *needs)):
         return ours
-    folder = _folder(python)
+    folder = _folder(python, always)
     listing = folder / "installed"
     known = listing.read_text().splitlines() if listing.exists() else []
     failed = _failed.setdefault(python, set())
-    lines = requirements.lines_for(ALWAYS) + requirements.lines_for(needs)
+    lines = requirements.lines_for(always) + requirements.lines_for(needs)
     if missing := [line for line in lines if line not in known and line not in failed]:
         installed = _install(python, folder, missing)
         listing.write_text("\n".join([*known, *installed]))
@@ -54,16 +57,16 @@ def environment(python: str, needs: Sequence[str] = ()) -> dict[str, str]:
 def environment_for(case: Case, python: str) -> dict[str, str]:
     """Return `environment` with the packages that a case's server and its task import."""
     server, task = catalog.find_server(case.server), catalog.find_task(case.task, case.path)
-    return environment(python, (*server.needs, *task.packages))
+    return environment(python, (*server.needs, *task.packages), case.task)
 
 
 def _has(python: str, names: Sequence[str]) -> bool:
-    return _succeeds([python, "-c", f"import {', '.join(names)}"], 30)
+    return not names or _succeeds([python, "-c", f"import {', '.join(names)}"], 30)
 
 
-def _folder(python: str) -> Path:
+def _folder(python: str, always: Sequence[str]) -> Path:
     digest = hashlib.sha256(
-        "\n".join([python, *requirements.lines_for(ALWAYS)]).encode()
+        "\n".join([python, *requirements.lines_for(always)]).encode()
     ).hexdigest()[:8]
     return interpreters.FOLDER / f"packages-{Path(python).name}-{digest}"
 

@@ -64,6 +64,7 @@ def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:
     if case.path is not None:
         environment["TASK_PATH"] = case.path
     task = catalog.find_task(case.task, case.path).name
+    catalog.check_work(server, task)
     python = sys.executable if case.python is None else interpreters.find(case.python)
     environment |= interpreters.environment(case.python)
     return [python, "-P", "-m", "offload.servers", server.name, task, str(port)], environment

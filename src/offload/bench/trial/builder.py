@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from typing import Any
 
@@ -48,7 +48,7 @@ def case_facts(case: Case, upstream: Upstream | None) -> CaseFacts:
         keep_alive=case.keep_alive,
         seconds=case.seconds if case.requests is None else None,
         requests=case.requests,
-        request=None if case.request is None else asdict(case.request),
+        request=None if case.request is None else case.request.masked,
         clients=case.clients,
         upstream=None if upstream is None else _upstream(upstream),
         path=case.path,
@@ -89,5 +89,7 @@ def with_ending(facts: ServerFacts, running: server.Server) -> tuple[ServerFacts
     """Add the facts of a server that has ended: its total CPU time, and the state of its GIL."""
     left = Flag("left", "processes were left after the stop and were killed")
     gil = {key: running.ending[key] for key in GIL if running.ending.get(key) is not None}
+    if facts.interpreter.get("gil_enabled"):  # in a worker: once enabled, it stays so
+        gil["gil_enabled"] = True
     complete = replace(with_gil(facts, gil), life_cpu_s=round(running.cpu_s, 6))
     return complete, (left,) if running.left else ()

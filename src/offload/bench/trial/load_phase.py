@@ -6,11 +6,13 @@ import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
-from urllib.parse import urljoin, urlsplit
+from urllib.parse import urlsplit
 
 import psutil
 
 from offload import loads
+from offload.bench.records import lines
+from offload.bench.records.application import Application
 from offload.bench.records.record import (
     GilFacts,
     LoadFacts,
@@ -23,6 +25,7 @@ from offload.bench.stats import operational_laws
 from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import ResourceSampler
+from offload.bench.trial import server_report
 from offload.bench.trial.builder import GIL
 from offload.bench.trial.warmup import get
 from offload.errors import StartError
@@ -43,6 +46,7 @@ class LoadOutcome:
     resources: Resources
     tasks: Tasks
     gil: GilFacts
+    application: Application
     gil_state: Facts
     flags: tuple[Flag, ...]
     problem: Problem | None
@@ -68,6 +72,7 @@ def run(
     measured = ran.result.figures
     window = (measured.window_began, measured.window_ended)
     report = _request_report(facts, load.url, *window)
+    application = report.get("application") or {}
     utilised = meter.between(*window)
     tool = LoadFacts(
         load.url,
@@ -94,6 +99,7 @@ def run(
             hold_p75_s=utilised.hold_p75_s,
             why=utilised.why,
         ),
+        lines.built(Application, application, "application"),
         {key: report["facts"][key] for key in GIL if key in report.get("facts", {})},
         flags + ran.result.notes,
         None if ran.result.problem is None else Problem(LOAD, ran.result.problem),
@@ -142,7 +148,7 @@ def _watched(
     pid = None if facts is None else int(str(facts["pid"]))
     ours = [*neighbours, *([] if upstream is None else [upstream.pid])]
     sampler = ResourceSampler(pid, ours, urlsplit(load.url).port, load.keep_alive)
-    with sampler as watch, GilSampler(facts or {}) as gil:
+    with sampler as watch, GilSampler(server_report.with_gils(facts or {})) as gil:
         ran = loads.run(load, driver)
     return ran, watch, gil, _growth(tries, _tries(upstream))
 
@@ -153,12 +159,7 @@ def _request_report(
     """Request from a server its facts, and its loop's lag and tasks' times in a window."""
     if facts is None or began is None or ended is None:
         return {}
-    try:
-        window = urljoin(url, f"/resources/?from={began:.6f}&to={ended:.6f}")
-        reported: dict[str, Any] = json.loads(get(window))
-    except (StartError, ValueError):  # it may have died, which the load has counted
-        return {}
-    return reported
+    return server_report.in_window(facts, url, began, ended)
 
 
 def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | None:

@@ -2,20 +2,16 @@
 
 from __future__ import annotations
 
-import json
 import math
 import time
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
-from urllib.parse import urljoin
 
 from offload import loads
-from offload.bench.records.record import Baseline, CaseFacts
+from offload.bench.records.record import Baseline
 from offload.bench.stats import gil
 from offload.bench.telemetry.gil_sampler import NO_SAMPLE, GilSampler, Utilisation
-from offload.bench.trial import workload
-from offload.bench.trial.warmup import get
-from offload.errors import StartError
+from offload.bench.trial import server_report
 from offload.loads import Load
 
 SECONDS = 0.5  # s of tasks, at least two of them
@@ -38,13 +34,15 @@ class SingleRequest:
     blocked_s: float | None = None
 
 
-def measure(
-    url: str, case: CaseFacts, facts: Mapping[str, object], before: Baseline
-) -> SingleRequest:
-    """Measure a single task on the server that reported `facts`; unknown for external workers."""
-    if facts.get("external_workers"):  # they do not report the clocks of their tasks
+def measure(load: Load, facts: Mapping[str, object], before: Baseline) -> SingleRequest:
+    """Measure a single task on the server that reported `facts`, by a load of one user.
+
+    It is unknown for external workers, unless they serve a user's application.
+    """
+    is_clocked = server_report.serves_application(facts)
+    if facts.get("external_workers") and not is_clocked:  # they do not report their tasks' clocks
         return SingleRequest(Utilisation(why=str(facts["gil_word_why"])))
-    return run_single_requests(workload.alone(url, case), facts, before.alone_s or 0.0)
+    return run_single_requests(load, server_report.with_gils(facts), before.alone_s or 0.0)
 
 
 def run_single_requests(load: Load, facts: Mapping[str, object], alone_s: float) -> SingleRequest:
@@ -57,17 +55,13 @@ def run_single_requests(load: Load, facts: Mapping[str, object], alone_s: float)
     began = time.monotonic()
     with GilSampler(facts, EVERY) as meter:
         loads.run(replace(load, requests=count), "builtin")
-    try:
-        window = f"from={began:.6f}&to={time.monotonic():.6f}"
-        reported = json.loads(get(urljoin(load.url, f"/resources/?{window}&each")))
-    except (StartError, ValueError):  # it may have died
-        reported = {}
+    reported = server_report.in_window(facts, load.url, began, time.monotonic(), with_each=True)
     each = reported.get("each") or []
-    hold = meter.during(sorted(each))
+    hold = meter.during(sorted((start, end) for start, end in each))
     if not each and hold.why == NO_SAMPLE:
         hold = Utilisation(why=NOT_ALONE)
     task_s, cpu_s, queued_s = (reported.get(f"task{key}_s") for key in ("", "_cpu", "_queued"))
     blocked_s = None
-    if None not in (task_s, cpu_s, queued_s):
+    if task_s is not None and cpu_s is not None and queued_s is not None:
         blocked_s = round(gil.blocked_time(task_s, cpu_s, queued_s), 9)
     return SingleRequest(hold, task_s, cpu_s, blocked_s)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
 
@@ -24,16 +24,17 @@ from offload.bench.trial import (
     flags,
     load_phase,
     response_content,
+    server_report,
     stall,
     workload,
 )
 from offload.bench.trial.load_phase import LoadOutcome
 from offload.bench.trial.single_request import SingleRequest
-from offload.bench.trial.warmup import TIMES, FirstResponses, prime
-from offload.errors import UserError
+from offload.bench.trial.warmup import TIMES, BadStatus, FirstResponses, prime
+from offload.errors import StartError, UserError
 from offload.flags import Flag
 from offload.registry import catalog
-from offload.suites import Case
+from offload.suites import Case, Request
 from offload.upstream import Upstream
 
 AGAIN = 2  # first requests in later rounds of a block; the first round has TIMES
@@ -86,15 +87,16 @@ def _measure(
         running = server.start(case, {} if upstream is None else upstream.environment())
     try:
         facts = builder.server_facts(running.facts)
-        url = workload.url(running.url, case_facts)
+        sent = case.request or Request()
+        url = workload.url(running.url, sent)
         with phases.of("prime", 1.0):
-            before, baseline_flags = measure_baseline(trial, case_facts, url)
+            before, baseline_flags = measure_baseline(trial, case_facts, url, sent, running.facts)
         cycle_s = workload.cycle_s(case_facts, facts, before)
         with phases.of("warm", cycle_s):
-            warmed = loads.run(workload.warm_up(url, case_facts, facts), "builtin").result
+            warmed = loads.run(workload.warm_up(url, case_facts, facts, sent), "builtin").result
         if warmed.problem:
             baseline_flags += (Flag("warm-up", warmed.problem),)
-        load = workload.long(url, case_facts, before)
+        load = workload.long(url, case_facts, before, sent)
         with phases.of("load", load.seconds or cycle_s * (load.requests or 0) / load.users):
             loaded = load_phase.run(load, driver, running.facts, upstream)
     finally:
@@ -105,11 +107,20 @@ def _measure(
     return replace(record, flags=record.flags + left)
 
 
-def measure_baseline(trial: Trial, case: CaseFacts, url: str) -> tuple[Baseline, tuple[Flag, ...]]:
-    """Send a fresh server its first requests; raise StartError if one of them fails."""
-    request = workload.request(case)
+def measure_baseline(
+    trial: Trial, case: CaseFacts, url: str, request: Request, server_facts: Mapping[str, object]
+) -> tuple[Baseline, tuple[Flag, ...]]:
+    """Send a fresh server its first requests; raise StartError if one of them fails.
+
+    `server_facts` are those that the server reported.
+    """
     is_again = (trial.round or 0) > 1
-    first = prime(url, AGAIN if is_again else TIMES, request)
+    try:
+        first = prime(url, AGAIN if is_again else TIMES, request)
+    except BadStatus as error:
+        if not server_report.serves_application(server_facts):
+            raise
+        raise _application_error(error, request, server_facts) from None
     needs_kept = case.keep_alive and not is_again
     kept_s = stall.kept_s(url, first.alone_s, request) if needs_kept else None
     baseline_flags: tuple[Flag, ...] = ()
@@ -125,6 +136,19 @@ def measure_baseline(trial: Trial, case: CaseFacts, url: str) -> tuple[Baseline,
         content=response_content.comparable_content(trial.suite, first.body),
     )
     return found, baseline_flags
+
+
+def _application_error(
+    error: BadStatus, request: Request, server_facts: Mapping[str, object]
+) -> StartError:
+    """Return the error for a request that a user's application does not answer by a success."""
+    if error.status == 404:
+        missing = f"the application has no {request.method} {request.path}"
+        return StartError(f"{missing} ({error.what})", "name one of its paths by request=/path")
+    raised = server_report.last_error(server_facts)
+    why = f" ({raised})" if raised else ""
+    fix = "fix it, or send another request by request=, method=, body= and header="
+    return StartError(f"{error.what}{why}", fix)
 
 
 def is_stable(first: FirstResponses, case: Case | CaseFacts) -> bool:
@@ -157,6 +181,7 @@ def build_record(
             alone_blocked_s=alone.blocked_s,
         ),
         gil=_gil(loaded.gil, alone),
+        application=loaded.application,
         flags=baseline_flags + loaded.flags,
         problem=loaded.problem,
         environment=environment(),

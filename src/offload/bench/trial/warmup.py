@@ -1,4 +1,4 @@
-"""The warm-up: the first requests to a fresh server. Each must have status 200."""
+"""The warm-up: the first requests to a fresh server. Each must have a status of success."""
 
 from __future__ import annotations
 
@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from urllib.parse import urlsplit
 
 from offload.errors import StartError
-from offload.loads.engine.body import content_type
 from offload.suites import Request
 
 GET = Request()
@@ -18,6 +17,14 @@ TIMES = 5
 ENOUGH = 1.0  # s after which no further request is sent to a slow task
 TIMEOUT = 30.0  # s
 LONGEST = 160  # characters of a response in an error
+
+
+class BadStatus(StartError):
+    """A response that is no success, with its status."""
+
+    def __init__(self, what: str, status: int) -> None:
+        super().__init__(what)
+        self.status = status
 
 
 @dataclass(frozen=True)
@@ -34,7 +41,7 @@ class FirstResponses:
 
 
 def prime(url: str, times: int = TIMES, request: Request = GET) -> FirstResponses:
-    """Send `times` requests (2 or more), one after another; raise StartError unless all are 200.
+    """Send `times` requests (2 or more), one after another; raise StartError unless all succeed.
 
     A slow task gets fewer requests: none after ENOUGH seconds.
     """
@@ -51,7 +58,7 @@ def prime(url: str, times: int = TIMES, request: Request = GET) -> FirstResponse
 
 
 def get(url: str, request: Request = GET) -> bytes:
-    """Send one request to a URL and return the body; raise StartError if it is not a 200."""
+    """Send one request to a URL and return the body; raise StartError if it fails."""
     connection = connected(url)
     try:
         return answer(connection, url, request)
@@ -68,16 +75,20 @@ def connected(url: str) -> http.client.HTTPConnection:
 
 
 def answer(connection: http.client.HTTPConnection, url: str, request: Request) -> bytes:
-    """Send one request on a connection; raise StartError with the response if it is not 200."""
+    """Send one request on a connection; raise StartError with the response if it fails."""
     parts = urlsplit(url)
-    headers = {} if request.body is None else {"Content-Type": content_type(request.body)}
+    message = request.message
+    headers = {k: v for k, v in message.headers.items() if k.lower() != "content-type"}
+    if message.content_type is not None:
+        headers["Content-Type"] = message.content_type
     target = f"{parts.path or '/'}?{parts.query}".rstrip("?")
-    connection.request(request.method, target, request.body, headers)
+    connection.request(message.method, target, message.body, headers)
     response = connection.getresponse()
     body = response.read()
-    if response.status != 200:
+    if not 200 <= response.status < 300:
         lines = body.decode(errors="replace").strip().splitlines() or ["nothing"]
-        raise StartError(f"answered {response.status}: {_cut(lines[0])}")
+        what = f"{request.method} {target} " if request != GET else ""
+        raise BadStatus(f"{what}answered {response.status}: {_cut(lines[0])}", response.status)
     return body
 
 

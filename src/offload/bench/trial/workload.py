@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from dataclasses import replace
-from typing import Any
-from urllib.parse import urljoin
 
 from offload.bench.records.record import Baseline, CaseFacts, ServerFacts
 from offload.bench.stats.estimate import SLOW
 from offload.bench.target.server import Server
-from offload.loads import Load, Message, Window
+from offload.loads import Load, Window
 from offload.suites import Request
 
 TINY = 1e-9  # s
@@ -22,15 +19,9 @@ SHORT_WARM, SHORT_WINDOW = 0.3, 0.5  # s, for several cases in a block, whose ra
 MANY, FEW = 20, 5  # responses in a window; FEW for several cases, or below SLOW requests/s
 
 
-def request(case: CaseFacts) -> Request:
-    """Return the request that users of a case send."""
-    given: Mapping[str, Any] = case.request or {}
-    return Request(**given)
-
-
-def url(server: str, case: CaseFacts) -> str:
+def url(server: str, sent: Request) -> str:
     """Return the URL that users of a case send their request to."""
-    return urljoin(server, request(case).path)
+    return server.rstrip("/") + sent.path
 
 
 def window(
@@ -38,6 +29,7 @@ def window(
     case: CaseFacts,
     server: ServerFacts,
     before: Baseline,
+    sent: Request,
     running: Server,
     is_beside_others: bool,
 ) -> Load:
@@ -53,30 +45,33 @@ def window(
     }
     if is_beside_others:
         short = Window(warm=SHORT_WARM, completions=FEW, **always)
-        return replace(load(url, case, before), seconds=SHORT_WINDOW, window=short)
+        return replace(load(url, case, before, sent), seconds=SHORT_WINDOW, window=short)
     completions = FEW if is_slow else MANY
     lasting = Window(warm=WARM, cycles=CYCLES, completions=completions, **always)
-    return replace(load(url, case, before), seconds=WINDOW, window=lasting)
+    return replace(load(url, case, before, sent), seconds=WINDOW, window=lasting)
 
 
-def long(url: str, case: CaseFacts, before: Baseline) -> Load:
+def long(url: str, case: CaseFacts, before: Baseline, sent: Request) -> Load:
     """Return the load of a long run: the seconds or the number of requests of the case."""
-    return replace(load(url, case, before), seconds=case.seconds, requests=case.requests)
+    return replace(load(url, case, before, sent), seconds=case.seconds, requests=case.requests)
 
 
-def warm_up(url: str, case: CaseFacts, server: ServerFacts) -> Load:
+def warm_up(url: str, case: CaseFacts, server: ServerFacts, sent: Request) -> Load:
     """Return the load before a long run, with as many users as the server has workers.
 
     More users would only queue, and the long run starts without requests in flight.
     """
     workers = server.workers or server.settings.get("processes")
     users = min(case.users, workers if isinstance(workers, int) else 1)
-    return replace(load(url, case), users=users, processes=1, seconds=WARM, each=1)
+    return replace(
+        load(url, case, Baseline(), sent), users=users, processes=1, seconds=WARM, each=1
+    )
 
 
-def alone(url: str, case: CaseFacts) -> Load:
+def alone(url: str, case: CaseFacts, sent: Request) -> Load:
     """Return a load of one user; the caller sets its number of requests."""
-    return replace(load(url, case), users=1, processes=1, seconds=None, keep_alive=False)
+    one = load(url, case, Baseline(), sent)
+    return replace(one, users=1, processes=1, seconds=None, keep_alive=False)
 
 
 def cycle_s(case: CaseFacts, server: ServerFacts, before: Baseline) -> float:
@@ -90,17 +85,16 @@ def is_crowded(case: CaseFacts, server: ServerFacts) -> bool:
     return isinstance(backlog, int) and case.users > backlog
 
 
-def load(url: str, case: CaseFacts, before: Baseline = Baseline()) -> Load:  # noqa: B008 - frozen
+def load(url: str, case: CaseFacts, before: Baseline, sent: Request) -> Load:
     """Return a load of a case's users, who send its request to a URL.
 
     Every response must have the first one's body if the task's bodies do not change.
     """
-    sent = request(case)
     return Load(
         url,
         case.users,
         keep_alive=case.keep_alive,
-        message=Message(sent.method, sent.body),
+        message=sent.message,
         processes=case.clients,
         response_sha256=before.body_sha256 if before.is_stable else None,
     )

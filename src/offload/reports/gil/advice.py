@@ -47,7 +47,7 @@ def sentences(result: GilCost) -> Iterator[str]:
     if delay is None and _is_late(window):
         yield "The event loop was delayed, probably by a lack of CPU, not by the GIL."
     is_inflated = figures.inflation is not None and figures.inflation > HIGH_INFLATION
-    if is_inflated or result.threads.switches > MANY_SWITCHES:
+    if is_inflated or (result.threads is not None and result.threads.switches > MANY_SWITCHES):
         yield "The threads slow each other down: several may be slower than one."
 
 

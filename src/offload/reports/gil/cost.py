@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Iterator
 
 from offload.bench.experiments.gil_cost import GilCost
+from offload.bench.experiments.speed_up import SpeedUp
 from offload.bench.records.record import Record
 from offload.reports import provenance, warnings
-from offload.reports.gil import advice
+from offload.reports.gil import advice, application_advice
+
+NOT_MEASURED = ""  # the figures of direct calls, which a user's application does not have
 
 
 def text(result: GilCost) -> str:
@@ -26,24 +30,25 @@ def text(result: GilCost) -> str:
         ("hold", _milliseconds(hold_ms), "or less, for three quarters of the time the GIL is held"),
         ("gamma", _share(figures.wait_share), "share of a call under load that waits for the GIL"),
         ("kappa", _times(figures.inflation), "CPU time of a call under load over a call alone"),
-        ("S threads", _times(result.threads.ratio), f"rate of {threads} over one thread"),
-        ("S processes", _times(result.processes.ratio), f"rate of {processes} over one thread"),
-        ("switches", _number(result.threads.switches), "context switches per call in threads"),
+        ("S threads", _ratio(result.threads), f"rate of {threads} over one thread"),
+        ("S processes", _ratio(result.processes), f"rate of {processes} over one thread"),
+        ("switches", _switches(result.threads), "context switches per call in threads"),
         (
             "loop lag",
             _milliseconds(window.tasks.loop_lag_p99_ms),
             "p99 of the event loop with threads under load",
         ),
-        ("C", _interval(cost, low, high), "1 - threads / processes, rates over HTTP"),
-        ("C direct", _share(result.cost_direct), "1 - threads / processes, rates of direct calls"),
+        ("C", _interval(cost, low, high), f"1 - {_compared(result)}, rates over HTTP"),
+        ("C direct", _direct(result), "1 - threads / processes, rates of direct calls"),
     ]
+    lines = [line for line in lines if line[1] != NOT_MEASURED]
     width = max(len(value) for _, value, _ in lines)
     table = "\n".join(f"{name:11}  {value:>{width}}  {meaning}" for name, value, meaning in lines)
     unknown = [
         name for name, value in (("h", figures.hold), ("rho", figures.utilisation)) if value is None
     ]
     why = f"\nunknown: {' and '.join(unknown)}: {window.gil.why}" if unknown else ""
-    advice_text = " ".join(advice.sentences(result))
+    advice_text = " ".join(_advice(result))
     last = "\n".join([advice_text, *_flags(result), f"records: {result.cases.folder}"])
     return f"{head}\n\n{table}{why}\n\n{last}"
 
@@ -55,14 +60,14 @@ def as_json(result: GilCost) -> str:
     return json.dumps(
         {
             "task": window.case.task,
-            "workers": window.tasks.slots,
+            "workers": _workers(window),
             "h": figures.hold,
             "rho": figures.utilisation,
             "gamma": figures.wait_share,
             "kappa": figures.inflation,
-            "s_threads": result.threads.ratio,
-            "s_processes": result.processes.ratio,
-            "switches": result.threads.switches,
+            "s_threads": result.threads.ratio if result.threads else None,
+            "s_processes": result.processes.ratio if result.processes else None,
+            "switches": result.threads.switches if result.threads else None,
             "gil_switches": figures.switches,
             "hold_p75_s": window.gil.hold_p75_s,
             "cost": cost,
@@ -72,11 +77,23 @@ def as_json(result: GilCost) -> str:
             "loop_lag_p99_ms": window.tasks.loop_lag_p99_ms,
             "unavailable": window.gil.why,
             "interpreter": dict(window.server.interpreter),
-            "follows": list(advice.sentences(result)),
+            "follows": list(_advice(result)),
             "flags": _flags(result),
         },
         indent=2,
     )
+
+
+def _compared(result: GilCost) -> str:
+    if result.window.application.kind != "asgi":
+        return "threads / processes"
+    return f"one process / {result.cases.other.settings['processes']} processes"
+
+
+def _advice(result: GilCost) -> Iterator[str]:
+    if result.window.application.kind is not None:
+        return application_advice.sentences(result)
+    return advice.sentences(result)
 
 
 def _flags(result: GilCost) -> list[str]:
@@ -85,7 +102,28 @@ def _flags(result: GilCost) -> list[str]:
 
 
 def _count(window: Record, noun: str, ending: str = "s") -> str:
-    return f"{window.tasks.slots} {noun}{'' if window.tasks.slots == 1 else ending}"
+    count = _workers(window)
+    return f"{count} {noun}{'' if count == 1 else ending}"
+
+
+def _workers(window: Record) -> int | None:
+    """Return the workers of the case with threads; an ASGI application has one process there."""
+    if window.tasks.slots is not None:
+        return window.tasks.slots
+    processes = window.server.settings.get("processes")
+    return window.server.workers or (processes if isinstance(processes, int) else None)
+
+
+def _ratio(found: SpeedUp | None) -> str:
+    return NOT_MEASURED if found is None else _times(found.ratio)
+
+
+def _switches(found: SpeedUp | None) -> str:
+    return NOT_MEASURED if found is None else _number(found.switches)
+
+
+def _direct(result: GilCost) -> str:
+    return NOT_MEASURED if result.cost_direct is None else _share(result.cost_direct)
 
 
 def _share(value: float | None) -> str:

@@ -7,10 +7,12 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import Any
 
 from offload import tasks
-from offload.serving.applications import responses, sized_responses
+from offload.registry.application import is_application
+from offload.serving.applications import responses, sized_responses, user_worker
 from offload.serving.lifecycle import worker_ready
 from offload.serving.metrics import loop_lag, task_clock
 
+Asgi = Callable[[Any, Any, Any], Awaitable[None]]
 Receive = Callable[[], Awaitable[Mapping[str, Any]]]
 Send = Callable[[Mapping[str, Any]], Awaitable[None]]
 
@@ -37,9 +39,25 @@ class Application:
         await _send(send, answer)
 
 
-def application() -> Application:
-    """Create the application in a worker process of an external server."""
-    return Application(worker_ready.report())
+def create(work: str) -> Asgi:
+    """Create the application of a task, or a user's own; raise UsageError."""
+    if not is_application(work):
+        return Application(work)
+    from offload.serving.applications.clocked_asgi import ClockedApplication
+
+    return ClockedApplication(work)
+
+
+def application() -> Asgi:
+    """Create the application in a worker process of an external server.
+
+    A user's application is ready when its lifespan has started, so the server must run that.
+    """
+    work = worker_ready.work()
+    created = user_worker.create(create, work)
+    if not is_application(work):
+        worker_ready.ready()
+    return created
 
 
 async def lifespan(receive: Receive, send: Send) -> None:

@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from http import HTTPStatus
 from typing import Any
 
 from offload import tasks
-from offload.serving.applications import responses
+from offload.registry.application import is_application
+from offload.serving.applications import responses, user_worker
 from offload.serving.lifecycle import worker_ready
 from offload.serving.metrics import task_clock
 
+Wsgi = Callable[[dict[str, Any], Any], Iterable[bytes]]
 Start = Callable[[str, list[tuple[str, str]]], object]
 
 
@@ -31,6 +33,17 @@ class Application:
         return [answer.body]
 
 
-def application() -> Application:
+def create(work: str) -> Wsgi:
+    """Create the application of a task, or a user's own; raise UsageError."""
+    if not is_application(work):
+        return Application(work)
+    from offload.serving.applications.clocked_wsgi import ClockedApplication
+
+    return ClockedApplication(work)
+
+
+def application() -> Wsgi:
     """Create the application in a worker process of an external server."""
-    return Application(worker_ready.report())
+    created = user_worker.create(create, worker_ready.work())
+    worker_ready.ready()
+    return created

@@ -6,11 +6,14 @@ import socket
 
 from granian import Granian
 from granian.constants import Interfaces, Loops, RuntimeModes
+from granian.errors import FatalError
 from granian.log import LogLevels
 
-from offload import tasks
 from offload.errors import StartError, UsageError
+from offload.registry.application import is_application
+from offload.serving.applications import user_worker
 from offload.serving.lifecycle import ports, worker_ready
+from offload.serving.metrics import gil_state
 
 MODES = ("mt", "st")  # one multi-threaded runtime, or a single-threaded runtime per thread
 
@@ -21,10 +24,10 @@ def serve(
     """Serve until a stop signal, in `workers` processes of `threads` each; `mode` is mt or st."""
     if mode not in MODES:
         raise UsageError(f"mode={mode!r} is not one of {', '.join(MODES)}")
-    tasks.resolve(task)
+    user_worker.check(task)
     with ports.binding(port), socket.create_server(("127.0.0.1", port)) as probe:
         port = probe.getsockname()[1]  # granian needs the number and opens the port itself
-    worker_ready.expect(task, workers, port)
+    worker_ready.expect(task, _expected_reports(task, interface, workers), port)
     blocking = {"blocking_threads": threads} if interface == "wsgi" else {}
     server = Granian(
         f"offload.serving.applications.{interface}:application",
@@ -34,7 +37,7 @@ def serve(
         runtime_threads=1 if interface == "wsgi" else threads,
         runtime_mode=RuntimeModes(mode),
         loop=Loops.asyncio if interface == "wsgi" else Loops.uvloop,  # WSGI calls have no loop
-        websockets=False,
+        websockets=is_application(task),
         backlog=backlog,
         log_level=LogLevels.error,
         factory=True,
@@ -42,6 +45,24 @@ def serve(
     )
     try:
         server.serve()
+    except FatalError as error:
+        worker_ready.raise_failure()
+        if (importer := gil_state.now()) is None:
+            raise StartError(f"granian ended: {error}", "see its output above") from None
+        what = f"the import of {importer or 'a module'} switched the GIL on, which granian refuses"
+        raise StartError(what, "use another server, or python=3.13t-nogil") from None
     except SystemExit as error:
+        worker_ready.raise_failure()
         if error.code:
             raise StartError("granian ended", "see its output above") from None
+    worker_ready.raise_failure()
+
+
+def _expected_reports(task: str, interface: str, workers: int) -> int:
+    """Return how many workers report that they are ready.
+
+    Without a GIL granian's workers are threads that share one application, which reports once. The
+    lifespan of a user's ASGI application runs in each of them.
+    """
+    has_lifespans = interface == "asgi" and is_application(task)
+    return workers if gil_state.enabled() or has_lifespans else 1

@@ -9,9 +9,8 @@ from typing import Any
 
 from gunicorn.app.base import BaseApplication
 
-from offload import tasks
 from offload.errors import StartError
-from offload.serving.applications import wsgi
+from offload.serving.applications import user_worker, wsgi
 from offload.serving.lifecycle import ports, worker_ready
 from offload.serving.lifecycle.stop_signal import DRAIN
 
@@ -27,7 +26,7 @@ def serve(
 
     The default application runs any task. `settings` are gunicorn's; others have its defaults.
     """
-    tasks.resolve(task)
+    user_worker.check(task)
     with ports.binding(port):
         listening = socket.create_server(("127.0.0.1", port), backlog=backlog)
     worker_ready.expect(task, settings["workers"], listening.getsockname()[1])
@@ -44,6 +43,7 @@ def serve(
     except SystemExit as error:
         if os.getpid() != arbiter:  # a worker ends, not the server
             os._exit(int(error.code or 0))
+        worker_ready.raise_failure()
         if error.code:
             raise StartError("gunicorn ended", "see its output above") from None
 

@@ -14,7 +14,7 @@ from hypercorn.asyncio import serve as run
 from hypercorn.config import Config
 
 from offload.errors import UserError
-from offload.serving.lifecycle import ports, readiness
+from offload.serving.lifecycle import ports, readiness, worker_ready
 from offload.serving.lifecycle.stop_signal import DRAIN, stop
 
 QUIET = 0.05  # s without a new request until connections are closed; a guess
@@ -33,7 +33,11 @@ def serve(application: Asgi, port: int, backlog: int) -> None:
     config.graceful_timeout = DRAIN
     serving = _Serving(application, listening)
     with listening, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
-        runner.run(run(serving, config, shutdown_trigger=serving.until_stopped, mode="asgi"))
+        try:
+            runner.run(run(serving, config, shutdown_trigger=serving.until_stopped, mode="asgi"))
+        except Exception:  # a group, if the lifespan of a user's application fails
+            worker_ready.raise_failure()
+            raise
     if serving.error is not None:
         raise serving.error
 

@@ -14,7 +14,8 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from offload.errors import StartError, UserError
-from offload.serving.lifecycle import ports, readiness
+from offload.registry.application import is_application
+from offload.serving.lifecycle import ports, readiness, worker_ready
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
 
@@ -36,7 +37,11 @@ def serve(
     with _bound(port, backlog) as listening:
         server = _Server(_config(application, backlog, http))
         server.within = within or contextlib.nullcontext()
-        server.run([listening])
+        try:
+            server.run([listening])
+        except SystemExit:  # the lifespan of the application failed
+            server.error = server.error or StartError("uvicorn ended", "see its output above")
+        worker_ready.raise_failure()
     if server.error is not None:
         raise server.error
 
@@ -49,12 +54,14 @@ def supervise(application: str, port: int, backlog: int, processes: int) -> None
 
 
 def _config(application: Any, backlog: int, http: str, **more: Any) -> uvicorn.Config:
+    # A user's application decides whether it has websockets and a lifespan, as by default.
+    is_users = is_application(str(probe.facts.get("task")))
     return uvicorn.Config(
         application,
         http=http,
         loop="uvloop",
-        ws="none",
-        lifespan="on",
+        ws="auto" if is_users else "none",
+        lifespan="auto" if is_users else "on",
         log_level="warning",
         access_log=False,
         backlog=backlog,
@@ -86,6 +93,8 @@ class _Server(uvicorn.Server):
 
     async def startup(self, sockets: list[socket.socket] | None = None) -> None:
         await super().startup(sockets)
+        if self.lifespan.should_exit:  # the lifespan of the application failed, in older uvicorn
+            return
         assert sockets is not None
         stop.set_callback(self._stop)
         try:

@@ -1,22 +1,32 @@
-"""Readiness of external servers: each worker process reports, then the server is announced."""
+"""Readiness of external servers: each worker process reports, then the server is announced.
+
+A worker that imports a user's application may fail to start. It reports why, and that is the error
+of the server.
+"""
 
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import socket
 import tempfile
 import threading
 import time
 from pathlib import Path
+from typing import NoReturn
 
-from offload import prctl
-from offload.errors import StartError
+from offload import files, prctl
+from offload.errors import StartError, UserError
 from offload.serving.lifecycle import readiness
 from offload.serving.lifecycle.stop_signal import exit_now
 
 POLL = 0.005  # s: external servers do not report when their last worker has started
 FOLDER, TASK, PARENT = "SERVER_BEGUN", "SERVER_TASK", "SERVER_PARENT"
+FAILED = "failed"  # the file with the error of a worker
+
+_failure: UserError | None = None  # of this process
+_reporting = threading.Lock()  # acquired once, by who reports the error of the server
 
 
 def expect(task: str, processes: int, port: int) -> None:
@@ -34,23 +44,75 @@ def expect(task: str, processes: int, port: int) -> None:
 
 def report() -> str:
     """Report that this worker is ready, end it with its parent, and return the task to serve."""
+    task = work()
+    ready()
+    return task
+
+
+def work() -> str:
+    """End this worker with its parent, and return the task or application to serve."""
     if (parent := int(os.environ[PARENT])) != os.getpid():
         prctl.end_with(parent)
-    Path(os.environ[FOLDER], f"{os.getpid()}-{threading.get_native_id()}").touch()
     return os.environ[TASK]
+
+
+def ready() -> None:
+    """Report that this worker is ready; in a server without external workers do nothing."""
+    if FOLDER in os.environ:
+        Path(os.environ[FOLDER], f"{os.getpid()}-{threading.get_native_id()}").touch()
+
+
+def fail(error: UserError) -> None:
+    """Report why this worker, or a server without external workers, does not start."""
+    global _failure
+    _failure = error
+    if FOLDER in os.environ:
+        values = {"code": error.exit_code, "what": error.what, "remedy": error.remedy}
+        with contextlib.suppress(OSError):  # another worker has failed, and the server has ended
+            files.replace(Path(os.environ[FOLDER], FAILED), json.dumps(values).encode())
+
+
+def raise_failure() -> None:
+    """Raise the error that this process or a worker has reported, if any and not yet reported."""
+    error = _failure or _read_failure()
+    if error is not None:
+        _reporting.acquire()  # for ever: the other thread may be about to end this process
+        raise error
+
+
+def _read_failure() -> UserError | None:
+    """Return the error that a worker has reported."""
+    try:
+        values = json.loads(Path(os.environ[FOLDER], FAILED).read_bytes())
+    except (OSError, KeyError):
+        return None
+    kinds = {kind.exit_code: kind for kind in UserError.__subclasses__()}
+    return kinds.get(values["code"], StartError)(values["what"], values["remedy"])
 
 
 def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: int) -> None:
     until = time.monotonic() + readiness.LIMIT
     with folder:
         while len([*Path(folder.name).iterdir()]) < processes or not _listens(port):
-            if time.monotonic() > until:
+            error = _read_failure()
+            if error is None and time.monotonic() > until:
                 what = f"the server's processes were not ready within {readiness.LIMIT:.0f} s"
-                readiness.fail(StartError(what))
-                folder.cleanup()
-                exit_now(4)
+                error = StartError(what)
+            if error is not None:
+                _end(folder, error)
             time.sleep(POLL)
+        if (error := _read_failure()) is not None:  # its file counted as that of a worker
+            _end(folder, error)
     readiness.announce(port)
+
+
+def _end(folder: tempfile.TemporaryDirectory[str], error: UserError) -> NoReturn:
+    global _failure
+    _failure = error
+    with _reporting:
+        readiness.fail(error)
+        folder.cleanup()
+        exit_now(error.exit_code)
 
 
 def _listens(port: int) -> bool:

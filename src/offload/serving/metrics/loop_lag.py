@@ -25,8 +25,13 @@ _paused: list[Callable[[], object]] = []  # what starts the timers of loops agai
 _requested = monotonic()  # when the last request came
 
 
-def watch(loop: AbstractEventLoop, pauses: bool = True) -> None:
-    """Sample the lag of a loop from now on, while it runs; it `pauses` without noted requests."""
+def watch(
+    loop: AbstractEventLoop, pauses: bool = True, also: Callable[[], object] | None = None
+) -> None:
+    """Sample the lag of a loop from now on, while it runs; it `pauses` without noted requests.
+
+    `also` is called with every sample, on the loop.
+    """
     due = monotonic() + INTERVAL
 
     def tick() -> None:
@@ -35,6 +40,8 @@ def watch(loop: AbstractEventLoop, pauses: bool = True) -> None:
         _samples.add(due, max(0.0, now - due))
         while (due := due + INTERVAL) <= now:
             _samples.add(due, now - due)
+        if also is not None:
+            also()
         if pauses and now - _requested > QUIET:
             _paused.append(lambda: loop.call_soon_threadsafe(start))
             return

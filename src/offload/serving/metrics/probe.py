@@ -49,10 +49,11 @@ def note_workers(interpreters: Iterable[Mapping[str, object]]) -> None:
 def final_facts() -> dict[str, object]:
     """Return the facts known only at the end: the GIL's state and the number of responses.
 
-    The number is unknown if external workers respond.
+    The number is unknown if external workers or a user's application respond.
     """
     note_gil(gil_state.now())
-    counts = {} if facts.get("external_workers") else response_counts
+    is_unknown = facts.get("external_workers") or facts.get("application")
+    counts = {} if is_unknown else response_counts
     return {**counts, **{key: facts.get(key) for key in ("gil_enabled", "gil_enabled_by")}}
 
 
@@ -66,6 +67,14 @@ def resources() -> dict[str, object]:
     known = [p["pss_mib"] for p in processes]
     pss = None if None in known else round(sum(float(str(value)) for value in known), 2)
     return {"facts": facts, "memory_pss_mib": pss, "processes": processes}
+
+
+def memory_of(pid: int) -> dict[str, float | None]:
+    """Return a process's PSS and the memory that it shares with no other, in MiB (Linux)."""
+    memory = _memory(pid)
+    private = [memory.get(key) for key in ("Private_Clean", "Private_Dirty")]
+    known = [value for value in private if value is not None]
+    return {"pss_mib": memory.get("Pss"), "private_mib": sum(known) if known else None}
 
 
 def _started() -> int | None:

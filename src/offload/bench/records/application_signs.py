@@ -1,0 +1,165 @@
+"""Signs of what limits a user's application, as figures derived from one record."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Sequence
+from dataclasses import dataclass, fields
+from typing import Any
+
+from offload.bench.records.application import Route
+from offload.bench.records.record import Record
+
+# Thresholds of the signs that are yes or no; guesses, unless a source is named.
+BLOCKED_S = 0.02  # s: two intervals of the loop's timer; asyncio itself warns from 0.1 s on
+FULL = 0.1  # share of time with all threads in use
+SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
+WAITS = 0.5  # share of the time inside that is no CPU time
+STRETCHED = 2.0  # times as long as a single request: something of which there is too little
+
+
+@dataclass(frozen=True)
+class Signs:
+    """The signs of one record; None is unknown.
+
+    `loop_blocked_s` is how long an event loop was blocked: the 99th percentile of its lag or, if
+    that is larger, `loop_blocked_by_s`. `loop_blocked_by` is the route that ran longest on it
+    without a pause, and `loop_blocked_by_s` how long it did so in the mean of its requests.
+    `limiter_full` is the share of time in which all of anyio's `limiter_total` threads were in use.
+    `gil_utilisation` is the share of time in which the GIL was held, and `gil_enabled_by` the
+    module that enabled it in a free-threaded build. `cpu_utilisation` is the share of the machine's
+    CPU that the server used. `wait_share` is the share of the time inside the application in which
+    the server's processes neither use nor wait for a CPU, `concurrency` the mean number of requests
+    inside (Little's law: rate x time inside), and `stretch` the time inside under load over the
+    response time of a single request. Memory is that of the largest process.
+    """
+
+    loop_blocked_s: float | None = None
+    loop_blocked_by: str | None = None
+    loop_blocked_by_s: float | None = None
+    limiter_full: float | None = None
+    limiter_total: int | None = None
+    gil_utilisation: float | None = None
+    gil_enabled_by: str | None = None
+    cpu_utilisation: float | None = None
+    wait_share: float | None = None
+    concurrency: float | None = None
+    stretch: float | None = None
+    worker_pss_mib: float | None = None
+    worker_private_mib: float | None = None
+
+    @property
+    def is_loop_blocked(self) -> bool | None:
+        """Whether something blocks the event loop."""
+        return None if self.loop_blocked_s is None else self.loop_blocked_s >= BLOCKED_S
+
+    @property
+    def is_limiter_full(self) -> bool | None:
+        """Whether the number of anyio's threads limits the rate."""
+        return None if self.limiter_full is None else self.limiter_full >= FULL
+
+    @property
+    def is_gil_saturated(self) -> bool | None:
+        """Whether the GIL limits the rate."""
+        return None if self.gil_utilisation is None else self.gil_utilisation >= SATURATED
+
+    @property
+    def is_cpu_saturated(self) -> bool | None:
+        """Whether the machine's CPUs limit the rate."""
+        return None if self.cpu_utilisation is None else self.cpu_utilisation >= SATURATED
+
+    @property
+    def waits_elsewhere(self) -> bool | None:
+        """Whether requests mostly wait, and neither for the loop, a thread, the GIL nor a CPU.
+
+        What they wait for is outside: a database, its connection pool, another service.
+        """
+        known = (self.is_loop_blocked, self.is_limiter_full, self.is_gil_saturated)
+        if self.wait_share is None:
+            return None
+        return self.wait_share >= WAITS and True not in (*known, self.is_cpu_saturated)
+
+    @property
+    def is_limited_elsewhere(self) -> bool | None:
+        """Whether what requests wait for limits the rate, as a connection pool does.
+
+        Then they take longer than a single request; a wait without a limit is as long for each.
+        """
+        if self.waits_elsewhere is None or self.stretch is None:
+            return None
+        return self.waits_elsewhere and self.stretch >= STRETCHED
+
+
+def signs(record: Record) -> Signs | None:
+    """Return the signs of a record; None if its server has a task instead of an application."""
+    found = record.application
+    if found.kind is None:
+        return None
+    is_loop = found.kind == "asgi"
+    known = [route for route in found.routes if is_loop and route.run_s is not None]
+    blocking = max(known, key=lambda route: route.run_s or 0.0, default=None)
+    limiter, cores = found.limiter, record.environment.get("cores")
+    used = record.resources.cores_used
+    importer = record.server.interpreter.get("gil_enabled_by")
+    return Signs(
+        loop_blocked_s=_loop_blocked_s(record, blocking) if is_loop else None,
+        loop_blocked_by=blocking.route if blocking else None,
+        loop_blocked_by_s=blocking.run_s if blocking else None,
+        limiter_full=limiter.full,
+        limiter_total=limiter.total,
+        gil_utilisation=record.gil.utilisation.value,
+        gil_enabled_by=str(importer) if importer else None,
+        cpu_utilisation=round(used / cores, 4)
+        if used is not None and isinstance(cores, int)
+        else None,
+        wait_share=_wait_share(record),
+        concurrency=_concurrency(record),
+        stretch=_stretch(record),
+        worker_pss_mib=found.worker_pss_mib,
+        worker_private_mib=found.worker_private_mib,
+    )
+
+
+def of_case(records: Sequence[Record]) -> Signs | None:
+    """Return the medians of the signs of a case's records, and their most frequent names."""
+    known = [found for record in records if (found := signs(record)) is not None]
+    if not known:
+        return None
+    names = [each.name for each in fields(Signs)]
+    return Signs(**{name: _median([getattr(found, name) for found in known]) for name in names})
+
+
+def _median(values: Sequence[Any]) -> Any:
+    known = [value for value in values if value is not None]
+    if not known:
+        return None
+    return statistics.mode(known) if isinstance(known[0], str) else statistics.median_low(known)
+
+
+def _loop_blocked_s(record: Record, blocking: Route | None) -> float | None:
+    lag_ms = record.tasks.loop_lag_p99_ms
+    run_s = None if blocking is None else blocking.run_s
+    known = [None if lag_ms is None else lag_ms / 1000, run_s]
+    return max((round(value, 6) for value in known if value is not None), default=None)
+
+
+def _wait_share(record: Record) -> float | None:
+    """Return 1 - CPU time / time inside, with the CPU time of all the server's processes.
+
+    The time in which their threads waited for a CPU counts as CPU time.
+    """
+    inside_s, used = record.application.inside_s, record.resources
+    if not inside_s or used.cpu_ms_per_request is None or not record.result.completed:
+        return None
+    queued_s = (used.queued_s or 0.0) / record.result.completed
+    return round(max(0.0, 1 - (used.cpu_ms_per_request / 1000 + queued_s) / inside_s), 4)
+
+
+def _stretch(record: Record) -> float | None:
+    inside_s, alone_s = record.application.inside_s, record.baseline.alone_s
+    return None if inside_s is None or not alone_s else round(inside_s / alone_s, 4)
+
+
+def _concurrency(record: Record) -> float | None:
+    rate, inside_s = record.result.rate, record.application.inside_s
+    return None if rate is None or inside_s is None else round(rate * inside_s, 4)

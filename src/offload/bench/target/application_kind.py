@@ -1,0 +1,42 @@
+"""Whether a user's application is ASGI or WSGI, found by importing it in a process of its own."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+
+from offload.bench.target import handshake, interpreters, packages
+from offload.errors import MachineError, StartError
+
+TIMEOUT = 60.0  # s for the import of an application
+
+
+def kinds(work: str, python: str | None = None, path: str | None = None) -> list[str]:
+    """Return "asgi", "wsgi" or both for an application `app=shop.web:app`.
+
+    `python` and `path` are those of a case. Raise the error of its import in one line.
+    """
+    interpreter = sys.executable if python is None else interpreters.find(python)
+    environment = {**os.environ, **packages.environment(interpreter, (), work)}
+    environment |= interpreters.environment(python)
+    if path is not None:
+        environment["TASK_PATH"] = path
+    argv = [interpreter, "-P", "-m", "offload.serving.application_kind", work]
+    try:
+        ended = subprocess.run(
+            argv, env=environment, capture_output=True, stdin=subprocess.DEVNULL, timeout=TIMEOUT
+        )
+    except subprocess.TimeoutExpired:
+        raise StartError(f"{work} was not imported within {TIMEOUT:.0f} s") from None
+    except OSError as error:
+        raise MachineError(f"{interpreter} does not start: {error.strerror}") from error
+    lines = ended.stdout.decode(errors="replace").strip().splitlines()
+    try:
+        found = json.loads(lines[-1])  # the application may print lines of its own before
+    except (IndexError, ValueError):
+        raise StartError(f"importing {work} ended the process", "start it by python") from None
+    if "error" in found:
+        raise handshake.as_error(found)
+    return [str(kind) for kind in found["kinds"]]

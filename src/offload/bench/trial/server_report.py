@@ -1,0 +1,161 @@
+"""The figures that a server reports about itself in a window.
+
+A server with a task answers at /resources/. A user's application has no such route: each of its
+processes answers on a socket of its own (serving/metrics/process_report.py).
+"""
+
+from __future__ import annotations
+
+import json
+import math
+import operator
+import socket
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from typing import Any
+from urllib.parse import urljoin
+
+import psutil
+
+from offload.bench.telemetry.process_tree import ProcessTree
+from offload.bench.trial.warmup import get
+from offload.errors import StartError
+
+ADDRESS = "\0offload-application-{pid}"
+TIMEOUT = 5.0  # s for a process that computes
+LAGS = ("loop_lag_p50_ms", "loop_lag_p99_ms", "loop_lag_max_ms")
+Facts = Mapping[str, Any]
+
+
+def serves_application(facts: Facts) -> bool:
+    """Whether a server that reported `facts` serves a user's application."""
+    return facts.get("application") is not None
+
+
+def with_gils(facts: Facts) -> Facts:
+    """Return a server's facts with the addresses of its application's GILs, if it serves one."""
+    if not serves_application(facts):
+        return facts
+    now = ask(facts, 0.0, 0.0)
+    return {**facts, "worker_gil_words": now} if now else facts
+
+
+def in_window(facts: Facts, url: str, began: float, ended: float, with_each: bool = False) -> Facts:
+    """Return the figures of a window in seconds of CLOCK_MONOTONIC; empty if there is no answer.
+
+    The keys are those of /resources/; a user's application adds `application`. `with_each` adds
+    the start and end of each request.
+    """
+    if serves_application(facts):
+        return merge(ask(facts, began, ended, with_each))
+    more = "&each" if with_each else ""
+    try:
+        path = f"/resources/?from={began:.6f}&to={ended:.6f}{more}"
+        reported: dict[str, Any] = json.loads(get(urljoin(url, path)))
+    except (StartError, ValueError):  # it may have died, which the load has counted
+        return {}
+    return reported
+
+
+def last_error(facts: Facts) -> str | None:
+    """Return the last exception that left a user's application, if any process knows one."""
+    return next((r["error"] for r in ask(facts, 0.0, 0.0) if r.get("error")), None)
+
+
+def ask(facts: Facts, began: float, ended: float, with_each: bool = False) -> list[Facts]:
+    """Return the reports of the processes that serve a user's application; only on Linux."""
+    if sys.platform != "linux" or not serves_application(facts):
+        return []
+    try:
+        pids = [process.pid for process in ProcessTree(int(str(facts["pid"]))).members]
+    except StartError:
+        return []
+    question = json.dumps({"from": began, "to": ended, "each": with_each}).encode()
+    found = [_ask(pid, question) for pid in pids]
+    return [report for report in found if report is not None]
+
+
+def merge(reports: Sequence[Facts]) -> Facts:
+    """Return the figures of a server from those of its processes.
+
+    Means are weighted by requests. Of the loops' lags and the use of threads it is the worst
+    process's.
+    """
+    if not reports:
+        return {}
+    routes = _merge_routes([route for report in reports for route in report["routes"]])
+    lags = {key: _worst(reports, operator.itemgetter(key)) for key in LAGS}
+    enabled_by = [r["gil_enabled_by"] for r in reports if r["gil_enabled_by"]]
+    limiters = [report["limiter"] for report in reports if report["limiter"]]
+    each = [span for report in reports for span in report.get("each", ())]
+    inside_s, cpu_s = (_mean(routes, key) for key in ("inside_s", "cpu_s"))
+    return {
+        **lags,
+        "task_s": inside_s,
+        "task_cpu_s": cpu_s,
+        "each": each,
+        "facts": {
+            "gil_enabled": any(report["gil_enabled"] for report in reports),
+            **({"gil_enabled_by": enabled_by[0]} if enabled_by else {}),
+        },
+        "application": {
+            "kind": reports[0]["kind"],
+            "processes": len(reports),
+            "requests": sum(route["requests"] for route in routes),
+            "inside_s": inside_s,
+            "cpu_s": cpu_s,
+            "inside_most": _worst(reports, lambda r: r["inside_most"]),
+            "routes": routes,
+            "limiter": max(limiters, key=lambda each: each["full"], default={}),
+            "anyio_threads": _worst(reports, lambda r: r["anyio_threads"]),
+            "asyncio_threads": _worst(reports, lambda r: r["asyncio_threads"]),
+            "worker_pss_mib": _worst(reports, lambda r: r["memory"]["pss_mib"]),
+            "worker_private_mib": _worst(reports, lambda r: r["memory"]["private_mib"]),
+            "error": next((report["error"] for report in reports if report["error"]), None),
+        },
+    }
+
+
+def _ask(pid: int, question: bytes) -> Facts | None:
+    """Ask one process; None if it does not serve the application, or ends."""
+    with suppress(OSError, ValueError, psutil.Error), socket.socket(socket.AF_UNIX) as asking:
+        asking.settimeout(TIMEOUT)
+        asking.connect(ADDRESS.format(pid=pid))
+        asking.sendall(question)
+        parts = iter(lambda: asking.recv(1 << 16), b"")
+        report: Facts = json.loads(b"".join(parts))
+        return report
+    return None
+
+
+def _merge_routes(found: Iterable[Facts]) -> list[dict[str, Any]]:
+    """Return one entry for each route, with the one that occupied most time first."""
+    own: dict[str, list[Facts]] = {}
+    for route in found:
+        own.setdefault(route["route"], []).append(route)
+    merged = [
+        {
+            "route": name,
+            "requests": sum(each["requests"] for each in parts),
+            "inside_s": _mean(parts, "inside_s"),
+            "cpu_s": _mean(parts, "cpu_s"),
+            "run_s": _mean(parts, "run_s"),
+            "longest_s": max(each["longest_s"] for each in parts),
+        }
+        for name, parts in own.items()
+    ]
+    return sorted(merged, key=lambda each: -each["requests"] * (each["inside_s"] or 0.0))
+
+
+def _mean(parts: Sequence[Facts], key: str) -> float | None:
+    """Return the mean of a time over all requests; None if it is unknown for some."""
+    count = sum(part["requests"] for part in parts)
+    if not count or any(part[key] is None for part in parts):
+        return None
+    total = math.fsum(part["requests"] * part[key] for part in parts)
+    return round(total / float(count), 9)
+
+
+def _worst(reports: Sequence[Facts], value_of: Callable[[Facts], Any]) -> Any:
+    return max((value for r in reports if (value := value_of(r)) is not None), default=None)

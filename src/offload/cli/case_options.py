@@ -1,0 +1,59 @@
+"""The options that complete a case: a user's application, and the request that users send."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from offload.cli import arguments
+from offload.errors import UsageError
+from offload.registry import application, catalog
+
+if TYPE_CHECKING:
+    from offload.suites import Case, Request
+
+
+def case(text: str, app: str, which: str = "which case") -> Case:
+    """Parse a case, which with `app` is a server alone: `gunicorn_gthread x16@3.14`."""
+    from offload.suites import _case_syntax
+
+    if not app:
+        return _case_syntax.case(text, which)
+    if not text:
+        known = ", ".join(catalog.servers_of())
+        raise UsageError("which server serves the application?", f"use one of {known}")
+    if "/" in text:
+        what = f"{text!r} names its work, and app= another"
+        raise UsageError(what, "write the server alone before app=")
+    return _case_syntax.case(f"{text}/{work(app)}", which)
+
+
+def work(app: str) -> str:
+    """Return the work of a case that is a user's application; raise UsageError."""
+    return catalog.find_task(f"{application.PREFIX}{app}").name
+
+
+def complete(one: Case, path: str, request: Request | None) -> Case:
+    """Return a case with the folder of its imports, and with its request."""
+    return replace(one, path=arguments.folder("path", path), request=request)
+
+
+def request_of(request: str, method: str, body: str, header: str) -> Request | None:
+    """Return the request that users send; None for the default, `GET /`. Raise UsageError."""
+    from offload import loads
+    from offload.suites import Request
+
+    if not (request or method or body or header):
+        return None
+    if request and not request.startswith("/"):
+        raise UsageError(
+            f"request={request[:100]!r} is no path", "begin it with /, as request=/quote"
+        )
+    if not request.isascii() or not request.isprintable() or " " in request:
+        raise UsageError(f"request={request[:100]!r} has other characters", "encode them as %20")
+    content = arguments.body("body", body)
+    verb = method.upper() or ("GET" if content is None else "POST")
+    found = Request(request or "/", verb, content, header or None)
+    load = loads.Load("http://127.0.0.1/", message=found.message, keep_alive=True)
+    loads.check(load, "builtin")
+    return found

@@ -1,0 +1,48 @@
+"""The spelling of a user's own application: `app=shop.web:app`, in the place of a task's name."""
+
+from __future__ import annotations
+
+import re
+from dataclasses import dataclass
+
+from offload.errors import UsageError
+
+PREFIX = "app="
+NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+FORM = re.compile(
+    rf"(?P<where>[^:\x00-\x1f]+)(?::(?P<attribute>{NAME}(?:\.{NAME})*)(?P<call>\(\))?)?"
+)
+WRITE = "write app=package.module:name, or app=package.module:create_app() for a factory"
+
+
+@dataclass(frozen=True)
+class Spelling:
+    """A module or file, the `attribute` in it (None: the usual names), and whether to call it."""
+
+    where: str
+    attribute: str | None
+    is_factory: bool
+
+    @property
+    def is_file(self) -> bool:
+        """Whether the application is in a file instead of an importable module."""
+        return self.where.endswith(".py")
+
+    def in_file(self, path: object) -> str:
+        """Return the spelling with another path, as the name of a case's work."""
+        attribute = f":{self.attribute}" if self.attribute else ""
+        return f"{PREFIX}{path}{attribute}{'()' if self.is_factory else ''}"
+
+
+def is_application(work: str) -> bool:
+    """Whether the work of a case is a user's application, and not a task."""
+    return work.startswith(PREFIX)
+
+
+def parse(work: str) -> Spelling:
+    """Parse `app=shop.web:app`; raise UsageError."""
+    text = work.removeprefix(PREFIX)
+    found = FORM.fullmatch(text)
+    if found is None:
+        raise UsageError(f"{text[:100]!r} does not name an application", WRITE)
+    return Spelling(found["where"], found["attribute"], found["call"] is not None)

@@ -1,0 +1,110 @@
+"""A user's WSGI application with clocks around it, which change nothing that it or the server sees.
+
+`start_response` returns the server's own write callable, and file wrappers are the server's. A list
+or tuple is returned as it is; any other iterable is iterated and closed through an object that
+clocks it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any
+
+from offload.serving.applications import user_application
+from offload.serving.metrics import process_report, request_clock
+from offload.serving.metrics.request_clock import Cell, Request, Run
+
+Environ = dict[str, Any]
+RULE = "offload.rule"  # a key of the environment, added when the response starts
+
+
+class ClockedApplication:
+    """The application `app=shop.web:app`; raise UsageError if it is no WSGI application."""
+
+    def __init__(self, work: str) -> None:
+        self._application = user_application.load(work, user_application.WSGI)
+        process_report.start(user_application.WSGI)
+
+    def __call__(self, environ: Environ, start_response: Callable[..., Any]) -> Iterable[bytes]:
+        """Pass a request on to the application."""
+        cell, request = request_clock.enter()
+        try:
+            if request is None:
+                body: Iterable[bytes] = self._application(environ, start_response)
+            else:
+                with Run(request):
+                    body = self._application(environ, _noting(start_response, environ))
+        except Exception as error:
+            request_clock.note_error(error)
+            _leave(cell, request, environ)
+            raise
+        except BaseException:  # the server ends the worker: a timeout
+            request_clock.leave(cell, None)
+            raise
+        if request is None or isinstance(body, list | tuple) or _is_file(body, environ):
+            _leave(cell, request, environ)
+            return body
+        return _ClockedBody(body, cell, request, environ)
+
+
+class _ClockedBody:
+    """A response's iterable: each part counts in the request, which ends when it is closed."""
+
+    def __init__(
+        self, body: Iterable[bytes], cell: Cell, request: Request, environ: Environ
+    ) -> None:
+        self._body, self._cell, self._environ = body, cell, environ
+        self._request: Request | None = request
+        self._run = Run(request)
+        self._parts: Iterator[bytes] | None = None
+
+    def __iter__(self) -> Iterator[bytes]:
+        return self
+
+    def __next__(self) -> bytes:
+        with self._run:
+            if self._parts is None:
+                self._parts = iter(self._body)
+            return next(self._parts)
+
+    def close(self) -> None:
+        """Close the body if it can be closed."""
+        try:
+            if (close := getattr(self._body, "close", None)) is not None:
+                with self._run:
+                    close()
+        finally:
+            request, self._request = self._request, None
+            if request is not None:  # servers may close twice
+                _leave(self._cell, request, self._environ)
+
+
+def _leave(cell: Cell, request: Request | None, environ: Environ) -> None:
+    if request is not None and (cell.inside > 1 or cell.started != request.number):
+        request.cpu = math.nan  # greenlets share the thread, and its CPU clock
+    request_clock.leave(cell, request, None if request is None else _route(environ))
+
+
+def _noting(start_response: Callable[..., Any], environ: Environ) -> Callable[..., Any]:
+    """Call `start_response`, and note the route, which Flask forgets when its response is made."""
+
+    def noting(*arguments: Any) -> Any:
+        request = environ.get("werkzeug.request")
+        environ[RULE] = getattr(getattr(request, "url_rule", None), "rule", None)
+        return start_response(*arguments)
+
+    return noting
+
+
+def _is_file(body: object, environ: Environ) -> bool:
+    """Whether the body is the server's own file wrapper, which it may send without reading it."""
+    wrapper = environ.get("wsgi.file_wrapper")
+    return isinstance(wrapper, type) and isinstance(body, wrapper)
+
+
+def _route(environ: Environ) -> str:
+    """Return the method and the route: its rule where werkzeug leaves the request behind."""
+    rule = environ.get(RULE)
+    path = rule if isinstance(rule, str) else environ.get("PATH_INFO", "")
+    return f"{environ.get('REQUEST_METHOD', '')} {path}"

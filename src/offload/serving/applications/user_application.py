@@ -1,0 +1,190 @@
+"""A user's own application: import it, and find by its signature whether it is ASGI or WSGI."""
+
+from __future__ import annotations
+
+import inspect
+import os
+import traceback
+from collections.abc import Callable
+from types import ModuleType
+from typing import Any
+
+from offload.errors import UsageError
+from offload.registry import application, catalog
+from offload.registry.application import Spelling
+from offload.tasks import _user_module
+
+ASGI, WSGI = "asgi", "wsgi"
+TITLES = {ASGI: "an ASGI application", WSGI: "a WSGI application"}
+USUAL = ("application", "app")  # names in a module that is given alone
+DJANGO = {  # by kind: the setting that names the application, and the function that creates it
+    ASGI: ("ASGI_APPLICATION", "django.core.asgi", "get_asgi_application"),
+    WSGI: ("WSGI_APPLICATION", "django.core.wsgi", "get_wsgi_application"),
+}
+
+AnyApplication = Callable[..., Any]
+
+
+def load(work: str, kind: str) -> AnyApplication:
+    """Import the application `app=shop.web:app` for a server that serves a kind: asgi or wsgi.
+
+    Raise UsageError with the reason in one line: the import failed, the name is missing, it is no
+    application, or one of the other kind.
+    """
+    spelling = application.parse(work)
+    module = _user_module.load(spelling.where)
+    found: AnyApplication = _find(module, spelling, kind)
+    known = _kinds_of(found, work)
+    if kind in known:
+        return found
+    name, other = work.removeprefix(application.PREFIX), known[0]
+    servers = ", ".join(catalog.servers_of(other)) or "no server here"
+    what = f"{name} is {TITLES[other]}, and this server serves {kind.upper()}"
+    raise UsageError(what, f"use one of {servers}")
+
+
+def kinds(work: str) -> list[str]:
+    """Import an application and return its kinds; Django's settings have both.
+
+    Raise UsageError as `load` does.
+    """
+    spelling = application.parse(work)
+    module = _user_module.load(spelling.where)
+    if spelling.attribute is None and _is_django(module):
+        return [ASGI, WSGI]
+    return _kinds_of(_find(module, spelling, ASGI), work)
+
+
+def _kinds_of(found: Any, work: str) -> list[str]:
+    """Return the kinds that an object can be called as; raise UsageError if there are none."""
+    if known := [kind for kind in (ASGI, WSGI) if _accepts(found, kind)]:
+        return known
+    name = work.removeprefix(application.PREFIX)
+    what = f"{name} is neither an ASGI nor a WSGI application: it is {_description(found)}"
+    raise UsageError(what, _advice(found, name))
+
+
+def _is_django(module: ModuleType) -> bool:
+    """Whether a module is Django's settings: without an application, with the URLs of one."""
+    return hasattr(module, "ROOT_URLCONF") and not any(hasattr(module, name) for name in USUAL)
+
+
+def _find(module: ModuleType, spelling: Spelling, kind: str) -> Any:
+    """Return what the spelling names in its module; call a factory; create Django's application."""
+    if spelling.attribute is None:
+        if _is_django(module):
+            return _guarded(f"starting Django with {spelling.where}", _django, module, kind)
+        for name in USUAL:
+            if hasattr(module, name):
+                return getattr(module, name)
+        message = f"{spelling.where} has no `application` and no `app`"
+        raise UsageError(message, application.WRITE)
+    found: Any = module
+    for word in spelling.attribute.split("."):
+        if not hasattr(found, word):
+            public = [n for n in vars(module) if n[0] != "_"]
+            raise catalog.unknown(spelling.where, spelling.attribute, public)
+        found = getattr(found, word)
+    if not spelling.is_factory:
+        return found
+    name = f"{spelling.where}:{spelling.attribute}"
+    if not callable(found):
+        raise UsageError(f"{name} is {_description(found)}, not a factory", "leave () out")
+    return _guarded(f"calling {name}()", found)
+
+
+def _django(settings: ModuleType, kind: str) -> Any:
+    """Return Django's application for a settings module, as its own commands find it."""
+    os.environ["DJANGO_SETTINGS_MODULE"] = settings.__name__
+    from importlib import import_module
+
+    setting, module, create = DJANGO[kind]
+    if (path := getattr(settings, setting, None)) is not None:
+        where, _, name = path.rpartition(".")
+        return getattr(import_module(where), name)
+    return getattr(import_module(module), create)()
+
+
+def _guarded(what: str, call: Callable[..., Any], *arguments: Any) -> Any:
+    """Call a user's code; raise UsageError with its error, file and line."""
+    try:
+        return call(*arguments)
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - it may raise anything
+        raise UsageError(f"{what} raised {reason(error)}", "fix it") from None
+
+
+def reason(error: BaseException) -> str:
+    """Return an exception in one line, with its file and line."""
+    frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename[0] != "<"]
+    place = f" ({frames[-1].filename}:{frames[-1].lineno})" if frames else ""
+    return f"{type(error).__name__}: {' '.join(str(error).split())[:200]}{place}"
+
+
+def _accepts(found: Any, kind: str) -> bool:
+    """Whether an object can be called as a kind of application; True if its signature is unknown.
+
+    ASGI: an async callable of (scope, receive, send), or a plain one that returns an awaitable.
+    WSGI: a plain callable of (environ, start_response).
+    """
+    if not callable(found):
+        return False
+    is_async = _is_async(found)
+    if is_async and kind == WSGI:
+        return False
+    try:
+        signature = inspect.signature(found)
+    except (TypeError, ValueError):  # some callables in C have no signature
+        return True
+    if not is_async and kind == ASGI and _can_call(signature, 2) and not _is_open(signature):
+        return False  # of two parameters and an optional third one: WSGI
+    return _can_call(signature, 3 if kind == ASGI else 2)
+
+
+def _is_async(found: Any) -> bool:
+    if inspect.isclass(found):
+        return False
+    while hasattr(found, "func") and not hasattr(found, "__code__"):  # functools.partial
+        found = found.func
+    call = getattr(type(found), "__call__", None)  # noqa: B004 - its function, not whether it has one
+    return inspect.iscoroutinefunction(found) or inspect.iscoroutinefunction(call)
+
+
+def _can_call(signature: inspect.Signature, count: int) -> bool:
+    try:
+        signature.bind(*range(count))
+    except TypeError:
+        return False
+    return True
+
+
+def _is_open(signature: inspect.Signature) -> bool:
+    """Whether a callable accepts any number of arguments, as a decorator's wrapper does."""
+    return any(p.kind is p.VAR_POSITIONAL for p in signature.parameters.values())
+
+
+def _description(found: Any) -> str:
+    """Return what an object is, in a few words."""
+    if inspect.ismodule(found):
+        return "a module"
+    kind = "a class" if inspect.isclass(found) else "an object"
+    if inspect.isfunction(found) or inspect.ismethod(found):
+        kind = "an async function" if _is_async(found) else "a function"
+    elif not inspect.isclass(found):
+        kind = f"an object of type {type(found).__qualname__}"
+    if not callable(found):
+        return kind
+    try:
+        parameters = inspect.signature(found).parameters
+    except (TypeError, ValueError):
+        return kind
+    return f"{kind} with the parameters ({', '.join(parameters)})"
+
+
+def _advice(found: Any, name: str) -> str:
+    if callable(found) and not inspect.isclass(found):
+        try:
+            if _can_call(inspect.signature(found), 0):
+                return f"if it creates the application, write app={name}()"
+        except (TypeError, ValueError):
+            pass
+    return "name a callable (scope, receive, send) or (environ, start_response)"

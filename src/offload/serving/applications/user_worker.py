@@ -1,0 +1,36 @@
+"""Start the work of a server in its worker processes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from offload import tasks
+from offload.errors import UserError
+from offload.registry.application import is_application
+from offload.serving.lifecycle import worker_ready
+from offload.serving.metrics import gil_state
+
+BOOT_ERROR = 3  # gunicorn and granian do not start a worker again that ends with it
+
+Created = TypeVar("Created")
+
+
+def check(work: str) -> None:
+    """Resolve a task before the workers start; raise UsageError.
+
+    A user's application is imported in the workers only: in their parent its import would share
+    memory, threads and connections with them.
+    """
+    if not is_application(work):
+        tasks.resolve(work)
+
+
+def create(factory: Callable[[str], Created], work: str) -> Created:
+    """Create the application of a worker; end the worker if that fails, and report why."""
+    gil_state.watch()
+    try:
+        return factory(work)
+    except UserError as error:
+        worker_ready.fail(error)
+        raise SystemExit(BOOT_ERROR) from None

@@ -1,0 +1,86 @@
+"""What a process of a server reports about a user's application. Standard library only.
+
+Each process that serves the application listens on a socket in Linux's abstract namespace, named
+by its pid. So the report needs no route of the application, and reaches every worker. Elsewhere
+there is no report.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import struct
+import sys
+from _thread import start_new_thread  # imported here: gevent replaces it later
+from contextlib import suppress
+from socket import AF_UNIX, SOCK_STREAM, SOL_SOCKET, socket
+from typing import Any
+
+from offload.serving.metrics import (
+    gil_address,
+    gil_state,
+    loop_lag,
+    probe,
+    request_clock,
+    thread_limiter,
+)
+
+SO_PEERCRED = 17  # of Linux; the module socket has it only there
+TIMEOUT = 2.0  # s for a client to send its window
+_listening: int | None = None  # the pid that listens: a forked child must do so itself
+_facts: dict[str, object] = {}
+
+
+def start(kind: str) -> None:
+    """Listen in this process, which serves an application of a kind; once, before it serves."""
+    global _listening
+    if sys.platform != "linux" or _listening == os.getpid():
+        return
+    _listening = os.getpid()
+    _facts.update(pid=_listening, kind=kind, **gil_address.facts())
+    server = socket(AF_UNIX, SOCK_STREAM)
+    try:
+        server.bind(name(_listening))
+        server.listen()
+    except OSError:  # a sandbox without such sockets: then there is no report
+        server.close()
+        return
+    start_new_thread(_answer, (server,))
+
+
+def name(pid: int) -> str:
+    """Return the address of a process's socket."""
+    return f"\0offload-application-{pid}"
+
+
+def report(start: float, end: float, with_each: bool = False) -> dict[str, Any]:
+    """Return this process's figures in a window, in seconds of CLOCK_MONOTONIC."""
+    probe.note_gil(gil_state.now())
+    state = {key: probe.facts.get(key) for key in ("gil_enabled", "gil_enabled_by")}
+    found = {
+        **_facts,
+        **state,
+        **request_clock.between(start, end),
+        **loop_lag.between(start, end),
+        **thread_limiter.threads(),
+        "limiter": thread_limiter.between(start, end),
+        "memory": probe.memory_of(os.getpid()),
+    }
+    return found | ({"each": request_clock.each(start, end)} if with_each else {})
+
+
+def _answer(server: socket) -> None:
+    while True:
+        with suppress(OSError, ValueError, KeyError):
+            connection, _ = server.accept()
+            with connection:
+                connection.settimeout(TIMEOUT)
+                if _is_same_user(connection):
+                    asked = json.loads(connection.recv(1000))
+                    values = report(asked["from"], asked["to"], asked["each"])
+                    connection.sendall(json.dumps(values).encode())
+
+
+def _is_same_user(connection: socket) -> bool:
+    credentials = connection.getsockopt(SOL_SOCKET, SO_PEERCRED, struct.calcsize("3i"))
+    return bool(struct.unpack("3i", credentials)[1] == os.getuid())

@@ -1,0 +1,157 @@
+"""The clocks of a user's application: how long requests are in it, by route. Standard library only.
+
+The start of at most one request a millisecond is clocked in each process, so that clocks cost a
+fast application less than 1 % of its time. All requests count as inside.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from threading import Lock, local
+from time import monotonic, thread_time
+from typing import Any
+from weakref import ReferenceType, ref
+
+from offload.serving.metrics.samples import Samples
+from offload.serving.metrics.thread_limiter import Watch
+
+EVERY = 0.001  # s between the starts of two clocked requests
+MOST_ROUTES = 64  # further ones are counted together
+OTHER = "(other routes)"
+
+_samples = Samples(6)
+_routes: dict[str, int] = {}
+_cells: list[ReferenceType[Cell]] = []  # replaced as a whole, so that it can be read meanwhile
+_adding = Lock()
+_due = -math.inf
+_error: str | None = None
+
+
+class Cell:
+    """The requests inside the application in one thread: now, and started so far."""
+
+    def __init__(self) -> None:
+        self.inside = 0
+        self.started = 0
+        self.limiter: Watch | None = None  # of this thread's event loop, once it is sampled
+
+
+class _Local(local):  # imported before gevent replaces it: one cell for each thread of the system
+    def __init__(self) -> None:
+        global _cells
+        self.cell = Cell()
+        with _adding:  # a cell ends with its thread
+            _cells = [*(each for each in _cells if each() is not None), ref(self.cell)]
+
+
+_local = _Local()
+
+
+class Request:
+    """A clocked request: `cpu` and `longest` are in s, the latter the longest uninterrupted run."""
+
+    __slots__ = ("cpu", "ended", "inside", "longest", "number", "started")
+
+    def __init__(self, inside: int, number: int) -> None:
+        self.started = monotonic()
+        self.ended: float | None = None
+        self.inside = inside
+        self.number = number
+        self.cpu = self.longest = 0.0
+
+    def note_response(self) -> None:
+        """Note that the response is complete: background work after it does not count."""
+        self.ended = monotonic()
+
+
+class Run:
+    """An uninterrupted run of a request in its thread, whose time it adds to the request."""
+
+    __slots__ = ("_cpu", "_request", "_start")
+
+    def __init__(self, request: Request) -> None:
+        self._request = request
+
+    def __enter__(self) -> None:
+        self._start, self._cpu = monotonic(), thread_time()
+
+    def __exit__(self, *_: object) -> None:
+        request = self._request
+        request.cpu += thread_time() - self._cpu
+        request.longest = max(request.longest, monotonic() - self._start)
+
+
+def enter() -> tuple[Cell, Request | None]:
+    """Count a request that enters the application in this thread; its clock, if it has one."""
+    global _due
+    cell = _local.cell
+    cell.inside += 1
+    cell.started += 1
+    if (now := monotonic()) < _due:
+        return cell, None
+    _due = now + EVERY
+    inside = sum(other.inside for each in _cells if (other := each()) is not None)
+    return cell, Request(inside, cell.started)
+
+
+def leave(cell: Cell, request: Request | None, route: str | None = None) -> None:
+    """Count a request that has left the application, and keep its times."""
+    cell.inside -= 1
+    if request is None or route is None:
+        return
+    if route not in _routes and len(_routes) >= MOST_ROUTES:
+        route = OTHER
+    end = request.ended or monotonic()
+    inside_s = end - request.started
+    index = _routes.setdefault(route, len(_routes))
+    _samples.add(end, inside_s, request.cpu, request.longest, request.inside, index)
+
+
+def note_error(error: BaseException) -> None:
+    """Keep the last exception that left the application, with its file and line."""
+    global _error
+    trace, place = error.__traceback__, ""
+    while trace is not None:
+        place = f" ({trace.tb_frame.f_code.co_filename}:{trace.tb_lineno})"
+        trace = trace.tb_next
+    text = " ".join(str(error).split())[:200]
+    _error = f"{type(error).__name__}: {text}{place}"
+
+
+def between(start: float, end: float) -> dict[str, Any]:
+    """Return the means of the clocked requests that ended in a window, in s, by route.
+
+    `run_s` is the longest time that a request ran in its thread without a pause, in the mean of the
+    requests, and `longest_s` the longest of all. The CPU time is None if greenlets shared the
+    thread. Without requests `routes` is empty.
+    """
+    rows = _samples.between(start, end) or []
+    names = {index: route for route, index in _routes.items()}
+    own: dict[str, list[Sequence[float]]] = {}
+    for row in rows:
+        own.setdefault(names[int(row[5])], []).append(row)
+    return {
+        "routes": [_summary(route, found) for route, found in own.items()],
+        "inside_most": int(max((row[4] for row in rows), default=0)) or None,
+        "error": _error,
+    }
+
+
+def each(start: float, end: float) -> list[tuple[float, float]]:
+    """List start and end of each clocked request within a window."""
+    rows = _samples.between(start, end) or []
+    return [(row[0] - row[1], row[0]) for row in rows if row[0] - row[1] >= start]
+
+
+def _summary(route: str, rows: Sequence[Sequence[float]]) -> dict[str, Any]:
+    count = len(rows)
+    cpu_s = math.fsum(row[2] for row in rows) / count
+    return {
+        "route": route,
+        "requests": count,
+        "inside_s": round(math.fsum(row[1] for row in rows) / count, 9),
+        "cpu_s": None if math.isnan(cpu_s) else round(cpu_s, 9),
+        "run_s": round(math.fsum(row[3] for row in rows) / count, 9),
+        "longest_s": round(max(row[3] for row in rows), 9),
+    }

@@ -1,0 +1,62 @@
+"""How many of anyio's threads are in use, and how many calls wait for one.
+
+Starlette and FastAPI run `def` endpoints in these threads, 40 by default. anyio is never imported
+here: an application that does not use it has no such limit. Standard library only.
+"""
+
+from __future__ import annotations
+
+import sys
+import threading
+from time import monotonic
+from typing import Any
+
+from offload.serving.metrics.samples import Samples
+
+POOLS = {"anyio_threads": "AnyIO worker thread", "asyncio_threads": "asyncio_"}
+
+_samples = Samples(4)
+
+
+class Watch:
+    """The limiter of one event loop: `find` it in a request, then `sample` it from a timer."""
+
+    def __init__(self) -> None:
+        self._limiter: Any = None
+
+    def find(self) -> None:
+        """Find the limiter of the running loop, from within a task of it."""
+        if self._limiter is None and (anyio := sys.modules.get("anyio.to_thread")) is not None:
+            current = getattr(anyio, "current_default_thread_limiter", None)
+            self._limiter = None if current is None else current()
+
+    def sample(self) -> None:
+        """Keep the current numbers of threads in use, of all threads, and of waiting calls."""
+        if self._limiter is not None:
+            seen = self._limiter.statistics()
+            total = float(seen.total_tokens)  # may be infinite
+            _samples.add(monotonic(), seen.borrowed_tokens, total, seen.tasks_waiting)
+
+
+def between(start: float, end: float) -> dict[str, Any] | None:
+    """Return the use of the limit in a window; None without samples.
+
+    `full` is the share of samples in which all threads were in use, and `waiting` the most calls
+    that waited for one.
+    """
+    rows = _samples.between(start, end)
+    if not rows:
+        return None
+    total = rows[-1][2]
+    return {
+        "total": int(total) if total < 1 << 31 else None,
+        "used": int(max(row[1] for row in rows)),
+        "waiting": int(max(row[3] for row in rows)),
+        "full": round(sum(row[1] >= row[2] for row in rows) / len(rows), 4),
+    }
+
+
+def threads() -> dict[str, int]:
+    """Count the threads of the two pools that async applications use, by their names."""
+    names = [thread.name for thread in threading.enumerate()]
+    return {key: sum(name.startswith(start) for name in names) for key, start in POOLS.items()}

@@ -1,0 +1,4 @@
+"""A module that cannot be imported."""
+
+first = 1
+second = first + undefined  # noqa: F821

@@ -1,0 +1,140 @@
+"""Commands with app=: errors are one line with an exit code, and secrets stay out of files."""
+
+from __future__ import annotations
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from offload.bench.records import journal, plan
+from offload.bench.records.blocks import Block
+from offload.bench.target import application_kind
+from offload.bench.trial import builder
+from offload.cli import case_options
+from offload.errors import UsageError
+from offload.suites import Case, Request
+from tests.applications import APPS
+from tests.commands import fab, fab_here, free_port, served
+from tests.http_clients import get
+from tests.installed import require
+
+PATH = f"path={APPS}"
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("run_server:loop,app=shop:app", "loop runs tasks, not an application: use one of "),
+        ("run_server:hypercorn,noop_sync,app=shop:app", "app= and a task exclude each other"),
+        ("run_server:hypercorn,app=1:app:2", "'1:app:2' does not name an application"),
+        ("measure:app=shop:app", "which server serves the application?: use one of granian_asgi"),
+        ("measure:hypercorn/noop_sync,app=shop:app", "names its work, and app= another"),
+        ("measure:threads,app=shop:app", "threads runs tasks, not an application"),
+        ("measure:threads/app=shop:app", "threads runs tasks, not an application"),
+        ("measure:hypercorn,app=shop/no.py:app", "no file"),
+        ("measure:hypercorn,app=shop:app,request=quote", "request='quote' is no path"),
+        ("measure:hypercorn,app=shop:app,request=/a b", "encode them as %20"),
+        ("measure:hypercorn,app=shop:app,method=FETCH", "method='FETCH'"),
+        ("measure:hypercorn,app=shop:app,body=@no.json", "body=@no.json: No such file"),
+        ("measure:hypercorn,app=shop:app,header=secret", "a header in header= has no name"),
+        ("measure:hypercorn,app=shop:app,path=/no/folder", "no folder '/no/folder' in path="),
+        ("measure:hypercornx4,app=shop:app", "hypercorn has no workers"),
+        ("scale:hypercorn,app=shop:app,workers=1+2", "hypercorn has no workers"),
+        ("gil:noop_sync,app=shop:app", "a task and app= exclude each other"),
+        ("gil:noop_sync,request=/a", "request=, method=, body= and header= are for app="),
+    ],
+)
+def test_a_wrong_word_is_one_line_and_exit_code_2(words: str, message: str) -> None:
+    command, _, values = words.partition(":")
+    said = fab_here(f"{command}:{values}")
+    assert said.returncode == 2, said
+    [line] = said.stderr.strip().splitlines()
+    assert line.startswith("error: ") and message in line
+
+
+def test_a_body_comes_from_a_file_and_makes_the_method_post(tmp_path: Path) -> None:
+    (tmp_path / "quote.json").write_text('{"a": 1, "b": 2}')
+    found = case_options.request_of("/quote?x=1", "", f"@{tmp_path}/quote.json", "A: 1; B: 2")
+    assert found == Request("/quote?x=1", "POST", '{"a": 1, "b": 2}', "A: 1; B: 2")
+    assert found.message.headers == {"A": "1", "B": "2"}
+    assert case_options.request_of("", "", "", "") is None
+    (tmp_path / "binary").write_bytes(b"\xff\xfe")
+    with pytest.raises(UsageError, match="is not text in UTF-8"):
+        case_options.request_of("", "", f"@{tmp_path}/binary", "")
+
+
+def test_the_values_of_headers_are_in_no_file_and_such_a_run_is_not_resumed() -> None:
+    request = Request("/", header="Authorization: Bearer hidden; Accept: text/html")
+    case = Case("hypercorn", "app=shop:app", request=request)
+    own = plan.Plan("measure", (case,), 1, None, blocks=(Block((0,)),))
+    folder = journal.new_run("measure")
+    plan.save(own, folder)
+    text = (folder / plan.FILE).read_text()
+    assert "hidden" not in text and "Accept: text/html" in text
+    facts = builder.case_facts(case, None)
+    assert facts.request is not None and "hidden" not in str(facts.request)
+    saved = plan.load(folder).cases[0]
+    assert saved.key == case.key == facts.key
+    said = fab_here(f"resume:{folder.name}")
+    assert (said.returncode, "sends a header whose value" in said.stderr) == (2, True)
+
+
+def test_a_request_without_a_header_is_saved_as_before() -> None:
+    request = Request("/graphql", "POST", "{}")
+    facts = builder.case_facts(Case("threads", "noop_sync", request=request), None)
+    assert facts.request == {"path": "/graphql", "method": "POST", "body": "{}"}
+    assert facts.key == replace(facts, request=json.loads(json.dumps(facts.request))).key
+
+
+@pytest.mark.server
+def test_the_kind_is_found_in_a_process_of_its_own() -> None:
+    assert application_kind.kinds("app=pure:app", path=str(APPS)) == ["asgi"]
+    assert application_kind.kinds("app=site_of_tests.settings", path=str(APPS)) == ["asgi", "wsgi"]
+    with pytest.raises(UsageError, match=r"importing broken raised NameError.*broken\.py:4"):
+        application_kind.kinds("app=broken:app", path=str(APPS))
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("app", "code", "message"),
+    [
+        ("broken:app", 2, "importing broken raised NameError"),
+        ("pure:failing", 4, "pure:failing failed in its lifespan startup: no database: fix it"),
+    ],
+)
+def test_run_server_ends_with_the_error_of_the_application(
+    app: str, code: int, message: str
+) -> None:
+    require("uvicorn_httptools")
+    said = fab(f"run_server:uvicorn_httptools,app={app},{PATH},port={free_port()}")
+    assert said.returncode == code
+    assert "Traceback" not in said.stderr
+    assert f"error: {message}" in said.stderr.strip().splitlines()[-1]
+
+
+@pytest.mark.server
+def test_run_server_serves_an_application() -> None:
+    require("uvicorn_httptools")
+    port = free_port()
+    with served(f"run_server:uvicorn_httptools,app=pure:app,{PATH},port={port}"):
+        assert get(f"http://127.0.0.1:{port}/") == (200, b"app yes")
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("request_", "message"),
+    [
+        ("/none", "the application has no GET /none (GET /none answered 404: nothing here): name"),
+        ("/bad", "GET /bad answered 500: Internal Server Error (ValueError: no such quote ("),
+    ],
+)
+def test_measure_says_what_the_application_answers(request_: str, message: str) -> None:
+    require("uvicorn_httptools")
+    said = fab(
+        f"measure:uvicorn_httptools,app=pure:app,{PATH},request={request_},quick=yes", timeout=100
+    )
+    assert said.returncode == 5, said.stderr
+    assert message in said.stderr.strip().splitlines()[-1]

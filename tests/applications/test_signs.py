@@ -1,0 +1,151 @@
+"""A record shows what limits an application, as figures: measured on real ones, and derived."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from offload.bench.records import application_signs, journal
+from offload.bench.records.application import Application, Route, ThreadLimit
+from offload.bench.records.application_signs import Signs, signs
+from offload.bench.records.lines import from_line, to_line
+from offload.bench.records.record import Record
+from offload.registry import catalog
+from offload.reports import application as report
+from offload.suites import Case, Request
+from tests import ROOT
+from tests.applications import APPS
+from tests.installed import require
+from tests.records import changed, record_of
+from tests.rounds import measure_window
+
+server = [pytest.mark.server, pytest.mark.timeout(120)]
+RECORD = record_of("run", "hypercorn", "app=shop:app", 25, "fab run_server", "2026-01-01")
+
+
+def measured(name: str, app: str, path: str, users: int = 8, **settings: Any) -> Record:
+    """Measure one window of an application; its record is read back as from a file."""
+    require(name)
+    request = Request(path)
+    work = catalog.find_task(f"app={app}").name
+    case = Case(name, work, users, settings=settings, path=str(APPS), request=request)
+    record = measure_window(case, with_gil=True)
+    assert record.problem is None, record.problem
+    assert from_line(to_line(record)).application == record.application
+    return record
+
+
+class TestMeasured:
+    """Real servers under load."""
+
+    pytestmark = server
+
+    def test_a_route_that_blocks_the_loop_is_named(self) -> None:
+        found = signs(measured("uvicorn_httptools", "pure:app", "/block"))
+        assert found is not None
+        assert found.is_loop_blocked and found.loop_blocked_by == "GET /block"
+        assert found.loop_blocked_by_s is not None and 0.1 <= found.loop_blocked_by_s < 0.3
+        assert found.waits_elsewhere is False
+
+    def test_a_pool_of_one_connection_is_a_wait_elsewhere_that_limits(self) -> None:
+        record = measured("uvicorn_httptools", "pure:app", "/wait")
+        found = signs(record)
+        assert found is not None
+        assert found.wait_share is not None and found.wait_share > 0.8
+        assert found.stretch is not None and 3 < found.stretch < 24  # 8 users, one at a time
+        assert found.concurrency is not None and 4 < found.concurrency <= 9
+        assert record.application.inside_most is not None and record.application.inside_most <= 8
+
+    def test_a_computation_in_threads_holds_the_gil(self) -> None:
+        record = measured("gunicorn_gthread", "pure:wsgi", "/cpu")
+        found = signs(record)
+        assert found is not None
+        if found.gil_utilisation is not None:  # else no core was free for the sampler
+            assert found.gil_utilisation > 0.5
+        assert record.gil.hold.value is None or record.gil.hold.value > 0.4
+        assert (found.loop_blocked_s, found.limiter_full) == (None, None)
+        assert record.application.cpu_s is not None and record.tasks.cpu_s is not None
+
+    def test_all_threads_of_anyio_in_use_are_a_sign(self) -> None:
+        pytest.importorskip("fastapi", reason="fastapi is not installed: make test-all")
+        found = signs(measured("uvicorn_httptools", "fast:app", "/quote/7", users=100))
+        assert found is not None
+        assert (found.limiter_total, found.is_limiter_full) == (40, True)
+        assert found.waits_elsewhere is False
+
+    def test_the_memory_is_that_of_the_largest_worker(self) -> None:
+        record = measured("gunicorn_asgi", "pure:app", "/", processes=2)
+        own, whole = record.application, record.resources.memory
+        assert own.processes == 2
+        assert own.worker_pss_mib is not None and whole.pss_mib is not None
+        assert 1 < own.worker_pss_mib < whole.pss_mib
+
+
+LAG = {"loop_lag_p99_ms": 120.0}
+ROUTES = (Route("GET /a", 9, 0.2, 0.1, 0.03, 0.09), Route("GET /b", 1, 0.2, 0.1, 0.05, 0.05))
+
+
+def of(own: Application, **values: Any) -> Signs:
+    """Return the signs of a record with values."""
+    found = signs(replace(changed(RECORD, **values), application=own))
+    assert found is not None
+    return found
+
+
+def test_a_record_without_an_application_has_no_signs() -> None:
+    assert signs(RECORD) is None
+    assert application_signs.of_case([RECORD]) is None
+    assert report.as_dict([RECORD]) is None
+
+
+def test_the_blocking_route_is_the_one_whose_requests_run_longest() -> None:
+    found = of(Application("asgi", routes=ROUTES), **LAG)
+    assert (found.loop_blocked_s, found.loop_blocked_by) == (0.12, "GET /b")
+    assert found.loop_blocked_by_s == 0.05
+    assert of(Application("wsgi", routes=ROUTES), **LAG).loop_blocked_by is None
+
+
+def test_signs_without_figures_are_unknown_and_not_false() -> None:
+    found = of(Application("asgi"))
+    assert found == Signs()
+    yes_or_no = [name for name in vars(Signs) if name.startswith(("is_", "waits_"))]
+    assert len(yes_or_no) == 6
+    assert all(getattr(found, name) is None for name in yes_or_no)
+
+
+def test_a_wait_is_elsewhere_only_if_nothing_here_explains_it() -> None:
+    own = Application("asgi", inside_s=1.0, limiter=ThreadLimit(40, 3, 0, 0.0))
+    values = {
+        "cpu_ms_per_request": 10.0,
+        "completed": 80,
+        "rate": 8.0,
+        "alone_s": 0.1,
+        "gil_utilisation": 0.2,
+    }
+    found = of(own, **values)
+    assert (found.wait_share, found.concurrency, found.stretch) == (0.99, 8.0, 10.0)
+    assert found.waits_elsewhere and found.is_limited_elsewhere
+    assert of(own, **values | {"alone_s": 0.9}).is_limited_elsewhere is False
+    assert of(own, **values | {"gil_utilisation": 0.95}).waits_elsewhere is False
+    assert of(own, **values | LAG).waits_elsewhere is False
+    assert of(own, **values | {"queued_s": 48.0}).wait_share == 0.39
+    full = replace(own, limiter=ThreadLimit(40, 40, 9, 0.7))
+    assert of(full, **values).waits_elsewhere is False
+    assert of(own, **values | {"cpu_ms_per_request": 900.0}).waits_elsewhere is False
+
+
+def test_signs_of_a_case_are_medians_of_its_windows() -> None:
+    records = [
+        replace(changed(RECORD, loop_lag_p99_ms=lag), application=Application("asgi"))
+        for lag in (1.0, 500.0, 30.0)
+    ]
+    found = application_signs.of_case(records)
+    assert found is not None and found.loop_blocked_s == 0.03
+    assert report.sentence(records) == "the event loop is blocked for 30 ms at a time"
+
+
+def test_older_records_are_read_and_have_no_application() -> None:
+    for folder in (ROOT / "results").glob("example*"):
+        assert {record.application for record in journal.read(folder)} == {Application()}
