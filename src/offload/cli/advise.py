@@ -32,6 +32,7 @@ def advise(
     python: str = "",
     path: str = "",
     format: str = "text",  # noqa: A002
+    code: str = "",
 ) -> None:
     """Find the strategy and its size for a function: fab advise:shop.pricing:quote.
 
@@ -44,6 +45,7 @@ def advise(
     python   interpreter by its name from fab pythons; default: this one
     path     a folder from which your own task imports
     format   text (default) or json
+    code     also print a program that serves it so: a framework, such as fastapi or tornado
 
     It calls the function alone and in workers, predicts the rate of each strategy, and measures the
     best ones as servers under load. Ctrl-C ends it with what is known. The exit code is 5 if the
@@ -51,9 +53,10 @@ def advise(
     """
     from offload.bench.advice import ask
     from offload.bench.records import journal
-    from offload.reports.advice import answer_json, answer_text
+    from offload.reports.advice import answer_json, answer_text, handlers
 
     arguments.one_of("format", format, "text", "json")
+    handlers.check(code)
     budget_s = arguments.number("budget", budget, SHORTEST, LONGEST)
     limits = arguments.mebibytes("memory", memory), arguments.response_time("p99", p99)
     case = _case("advise", task, users, python, path)
@@ -64,7 +67,11 @@ def advise(
     except UserError:
         _remove_if_empty(folder)
         raise
-    print(answer_json.as_json(result) if format == "json" else answer_text.text(result, folder))
+    handler = handlers.for_answer(code, result)
+    if format == "json":
+        print(answer_json.as_json(result, handler))
+    else:
+        print(answer_text.text(result, folder, handler))
     if result.is_interrupted:
         raise Exit(f"interrupted: fab resume:{folder.name} measures the rest", code=130)
     if result.disturbed is not None:
@@ -79,6 +86,7 @@ def predict(
     python: str = "",
     path: str = "",
     format: str = "text",  # noqa: A002
+    code: str = "",
 ) -> None:
     """Predict the best strategy for a function in 20 s, without a server: fab predict:TASK.
 
@@ -87,14 +95,20 @@ def predict(
     python   interpreter by its name from fab pythons; default: this one
     path     a folder from which your own task imports
     format   text (default) or json
+    code     also print a program that serves it so: a framework, such as fastapi or tornado
     """
     from offload.bench.advice import answer, ask
-    from offload.reports.advice import answer_json, answer_text
+    from offload.reports.advice import answer_json, answer_text, handlers
 
     arguments.one_of("format", format, "text", "json")
+    handlers.check(code)
     case = _case("predict", task, users, python, path)
     found = answer.predicted(ask.question(case, _report), case)
-    print(answer_json.as_json(found) if format == "json" else answer_text.text(found))
+    handler = handlers.for_answer(code, found)
+    if format == "json":
+        print(answer_json.as_json(found, handler))
+    else:
+        print(answer_text.text(found, handler=handler))
 
 
 def _case(name: str, task: str, users: str, python: str, path: str) -> Case:

@@ -8,14 +8,15 @@ from typing import Any
 from offload.bench.advice import latency
 from offload.bench.advice.answer import Answer, Option
 from offload.reports.advice import reasons
+from offload.reports.advice.handlers import Handler
 
 
-def as_json(answer: Answer, handler: str | None = None) -> str:
+def as_json(answer: Answer, handler: Handler | None = None) -> str:
     """Return the object that docs/reference.rst describes; rates are in requests/s."""
     return json.dumps(as_dict(answer, handler), indent=2)
 
 
-def as_dict(answer: Answer, handler: str | None = None) -> dict[str, Any]:
+def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
     """Return the values of the object."""
     chosen = answer.chosen
     return {
@@ -40,7 +41,7 @@ def as_dict(answer: Answer, handler: str | None = None) -> dict[str, Any]:
         "changes": [*reasons.changes(answer)],
         "next": reasons.next_step(answer),
         "flags": [*reasons.warnings(answer), *(problem.text for problem in answer.problems)],
-        "handler": handler,
+        "handler": handler and handler.values,
     }
 
 

@@ -17,6 +17,7 @@ from offload.bench.advice.answer import (
 from offload.bench.advice.latency import Percentile
 from offload.bench.stats.paired_test import DISTURBED
 from offload.reports.advice import reasons
+from offload.reports.advice.handlers import Handler
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 
@@ -29,7 +30,7 @@ HOW_SURE = {
 }
 
 
-def text(answer: Answer, folder: Path | None = None) -> str:
+def text(answer: Answer, folder: Path | None = None, handler: Handler | None = None) -> str:
     """Render an answer; `folder` is where its records are."""
     chosen = answer.chosen
     task = answer.question.probe.task
@@ -48,6 +49,8 @@ def text(answer: Answer, folder: Path | None = None) -> str:
     lines += _wrapped("Next", [reasons.next_step(answer)])
     if folder is not None:
         lines.append(f"records: {folder}")
+    if handler is not None:
+        lines += ["", handler.text]
     return "\n".join(lines)
 
 
