@@ -33,10 +33,14 @@ def expect(task: str, processes: int, port: int) -> None:
 
 
 def report() -> str:
-    """Report that this worker is ready, end it with its parent, and return the task to serve."""
+    """Report that this worker is ready, end it with its parent, and return the task to serve.
+
+    Once the server has been announced, workers that replace others are not expected any more.
+    """
     if (parent := int(os.environ[PARENT])) != os.getpid():
         prctl.end_with(parent)
-    Path(os.environ[FOLDER], f"{os.getpid()}-{threading.get_native_id()}").touch()
+    with contextlib.suppress(FileNotFoundError):  # the folder of a worker that replaces another
+        Path(os.environ[FOLDER], f"{os.getpid()}-{threading.get_native_id()}").touch()
     return os.environ[TASK]
 
 
