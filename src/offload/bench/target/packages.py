@@ -16,7 +16,7 @@ from offload.registry import places, requirements
 # Packages for all servers and tasks; NEEDS of a server adds its own.
 ALWAYS = ("tornado", "requests", "lxml", "feedparser", "tenacity", "cryptography")
 # Installed only as wheels, because a build from source takes minutes.
-ONLY_WHEELS = "lxml,cryptography,granian,uvloop,httptools"
+ONLY_WHEELS = "lxml,cryptography,granian,uvloop,httptools,gevent,greenlet"
 INSTALL_TIMEOUT = 600.0  # s for one package
 _failed: dict[str, set[str]] = {}  # by interpreter; the next command retries them
 OLDEST_PIP = (24, 1)  # an older pip installs wheels for normal builds in a free-threaded build

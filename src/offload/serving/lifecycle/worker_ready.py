@@ -22,8 +22,8 @@ FOLDER, TASK, PARENT = "SERVER_BEGUN", "SERVER_TASK", "SERVER_PARENT"
 def expect(task: str, processes: int, port: int) -> None:
     """Announce the server on `port` once `processes` workers have called `report`.
 
-    The workers must be children of this process, since they end with it, or its threads: granian
-    has threads in a Python without a GIL.
+    The workers must be children of this process, since they end with it, or of one that called
+    `become_parent`, or threads: granian has threads in a Python without a GIL.
     """
     folder = tempfile.TemporaryDirectory(prefix="workers-")
     os.environ[FOLDER], os.environ[TASK] = folder.name, task
@@ -42,6 +42,15 @@ def report() -> str:
     with contextlib.suppress(FileNotFoundError):  # the folder of a worker that replaces another
         Path(os.environ[FOLDER], f"{os.getpid()}-{threading.get_native_id()}").touch()
     return os.environ[TASK]
+
+
+def become_parent() -> None:
+    """Make this child of the server the parent of workers: they end with it, and it ends with it.
+
+    Call it before the workers are forked.
+    """
+    prctl.end_with(int(os.environ[PARENT]))
+    os.environ[PARENT] = str(os.getpid())
 
 
 def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: int) -> None:
