@@ -2,7 +2,7 @@
 
 from typing import Any
 
-NEEDS = ("gunicorn", "gevent")
+NEEDS = ("gunicorn", "gevent", "packaging")
 EXTERNAL_WORKERS = "gunicorn"
 
 

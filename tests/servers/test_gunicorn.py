@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 from typing import Any
 
@@ -9,6 +11,7 @@ import psutil
 import pytest
 
 from offload.bench.target import server
+from tests import ROOT
 from tests.http_clients import get, in_threads
 from tests.installed import EXTERNAL_WORKERS, require
 from tests.servers.any_task import BEGINS
@@ -120,6 +123,21 @@ def test_the_modules_of_a_gevent_workers_task_are_patched(start: Any, tmp_path: 
     )
     running = start("gunicorn_gevent", f"{tmp_path}/patched.py:where")
     assert get(running.url) == (200, b"gevent.hub gevent.ssl")
+
+
+def test_a_worker_class_that_cannot_be_imported_is_one_line() -> None:
+    require("gunicorn_gevent")
+    hide = (
+        "import sys; sys.modules['gunicorn.workers.ggevent'] = None\n"
+        "from offload.serving.main import main\n"
+        "sys.exit(main(['gunicorn_gevent', 'noop_sync', '0']))"
+    )
+    said = subprocess.run(
+        [sys.executable, "-c", hide], cwd=ROOT, capture_output=True, text=True, timeout=20
+    )
+    assert (said.returncode, said.stderr.count("\n")) == (4, 1), said.stderr
+    assert said.stderr.startswith("error: gunicorn: class uri 'gevent' invalid or not found")
+    assert "import of gunicorn.workers.ggevent halted" in said.stderr
 
 
 @pytest.mark.parametrize("name", [n for n in EXTERNAL_WORKERS if "gunicorn" in n])

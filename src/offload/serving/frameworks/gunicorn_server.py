@@ -87,7 +87,11 @@ class _Application(BaseApplication):
         return self._factory()
 
     def run(self) -> None:
-        _Arbiter(self).run()
+        try:
+            _Arbiter(self).run()
+        except RuntimeError as error:  # such as a worker class that cannot be imported
+            lines = [line for line in str(error).splitlines() if line.strip(" ]")]
+            raise StartError(f"gunicorn: {lines[0].strip()} {lines[-1].strip()}") from error
 
 
 class _Arbiter(Arbiter):

@@ -56,7 +56,9 @@ def become_parent() -> None:
 def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: int) -> None:
     until = time.monotonic() + readiness.LIMIT
     with folder:
-        while len([*Path(folder.name).iterdir()]) < processes or not _listens(port):
+        while (reports := _count(folder.name)) < processes or not _listens(port):
+            if reports < 0:
+                return
             if time.monotonic() > until:
                 what = f"the server's processes were not ready within {readiness.LIMIT:.0f} s"
                 readiness.fail(StartError(what))
@@ -64,6 +66,14 @@ def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: in
                 exit_now(4)
             time.sleep(POLL)
     readiness.announce(port)
+
+
+def _count(folder: str) -> int:
+    """Count the reports; -1 if the server is ending, and has removed the folder."""
+    try:
+        return len([*Path(folder).iterdir()])
+    except FileNotFoundError:
+        return -1
 
 
 def _listens(port: int) -> bool:
