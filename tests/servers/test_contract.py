@@ -76,6 +76,17 @@ def test_the_first_process_of_the_resources_is_the_server(noop_server: server.Se
     assert told["facts"]["pid"] == noop_server.process.pid == told["processes"][0]["pid"]
 
 
+FORKED = ("prefork", "fork_per_request", "gunicorn_sync")
+
+
+@pytest.mark.parametrize("noop_server", one_of_each_kind([*FORKED]), indirect=True)
+def test_a_forked_process_lists_those_of_the_server(noop_server: server.Server) -> None:
+    told = json.loads(get(noop_server.url + "resources/")[1])
+    pids = [process["pid"] for process in told["processes"]]
+    assert pids[0] == noop_server.process.pid
+    assert len(pids) > 1
+
+
 @pytest.mark.parametrize("noop_server", ["loop"], indirect=True)
 def test_resources_bear_a_process_of_any_name(noop_server: server.Server) -> None:
     named = (
