@@ -6,8 +6,10 @@ import inspect
 import re
 import textwrap
 from collections.abc import Iterable, Iterator
+from pathlib import Path
 
 from offload.cli import program
+from offload.corpus import FOLDS
 from offload.registry import catalog
 from offload.registry.entries import Entry
 from offload.reports.tables import text_table
@@ -52,6 +54,25 @@ def drivers() -> str:
 def suites() -> str:
     """Return all suites."""
     return _list(_described(catalog.suites().values()))
+
+
+def corpus() -> str:
+    """Return all functions of the corpus by module, with their packages and folds."""
+    folds = {name: number for number, fold in enumerate(FOLDS, 1) for name in fold}
+    by_module: dict[Path, list[Entry]] = {}
+    for entry in catalog.corpus().values():
+        by_module.setdefault(entry.path, []).append(entry)
+    parts = []
+    for path, entries in by_module.items():
+        packages = ", ".join(entries[0].packages)
+        parts.append(
+            text_table.wrapped(f"**{path.stem}**" + (f" ({packages})" if packages else ""))
+        )
+        names = [entry.name.removeprefix(f"{catalog.CORPUS}.") for entry in entries]
+        ends = [f" *Fold {folds[name]}.*" if name in folds else "" for name in names]
+        described = zip(names, entries, ends, strict=True)
+        parts.append(_list((f"``{name}``", f"{e.summary}{end}") for name, e, end in described))
+    return "\n\n".join(parts)
 
 
 def _described(entries: Iterable[Entry]) -> Iterator[tuple[str, str]]:

@@ -24,4 +24,7 @@ class Dependencies(MetadataHookInterface):
 
         needed = lines(root / "requirements.txt")
         metadata["dependencies"] = [*needed, f"pipepool>={version[1]}"]
-        metadata["optional-dependencies"] = {"suites": lines(root / "requirements-suites.txt")}
+        extras = ("suites", "corpus")
+        metadata["optional-dependencies"] = {
+            extra: lines(root / f"requirements-{extra}.txt") for extra in extras
+        }

@@ -1,7 +1,7 @@
 """Update the generated parts of README.rst and docs/ from the committed records.
 
-scripts/readme.py writes README.rst, docs/claims.rst, docs/reference.rst, docs/effects.svg
-and the servers of docs/gil.rst;
+scripts/readme.py writes README.rst, docs/claims.rst, docs/reference.rst, docs/effects.svg,
+the servers of docs/gil.rst and the corpus of docs/advice.rst;
 scripts/readme.py --check only compares.
 """
 
@@ -54,6 +54,7 @@ def pages() -> Mapping[Path, str]:
             drivers=_reference.drivers,
             suites=_reference.suites,
         ),
+        docs / "advice.rst": _with(docs / "advice.rst", corpus=_reference.corpus),
         docs / "gil.rst": _with(docs / "gil.rst", servers=_on_and_off),
         docs / "effects.svg": effects_svg.svg(found),
     }

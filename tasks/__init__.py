@@ -8,15 +8,16 @@ from __future__ import annotations
 import asyncio
 import functools
 import importlib
+import importlib.util
 import inspect
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from offload.errors import MachineError, UsageError
-from offload.registry import catalog
+from offload.registry import catalog, requirements
 from offload.tasks import _failure, _user_module
 from offload.tasks._failure import TaskFailed
 
@@ -27,17 +28,23 @@ __all__ = ["TaskFailed", "acall", "call", "resolve"]
 def resolve(name: str) -> Callable[[], Any]:
     """Find and import a task by name, once; raise UsageError if it is missing or not callable.
 
-    A name is one of catalog.tasks(), or a user's `package.module:function` (searched first in the
-    folder TASK_PATH) or `path/to/file.py:function`.
+    A name is one of catalog.tasks() or catalog.corpus(), or a user's `package.module:function`
+    (searched first in the folder TASK_PATH) or `path/to/file.py:function`. Raise MachineError if a
+    package is missing.
     """
     entry = catalog.find_task(name)
     where, _, own = entry.name.rpartition(":")
-    module = _user_module.load(where) if where else _ours(entry.path)
+    if missing := [each for each in entry.packages if not _is_installed(each)]:
+        raise MachineError(f"{name} needs {' and '.join(missing)}", requirements.remedy(missing))
+    if where and not entry.module:
+        module = _user_module.load(where)
+    else:
+        module = _ours(entry.module or f"offload.tasks.{entry.path.stem}", entry.path)
     found: Any = getattr(module, own, None)
     if callable(found):
-        if missing := _required(found):
+        if required := _required(found):
             call = f"a task is called as {own or name}()"
-            raise UsageError(f"{name!r} needs {', '.join(missing)}", call)
+            raise UsageError(f"{name!r} needs {', '.join(required)}", call)
         function: Callable[[], Any] = found
         return function
     if found is not None:
@@ -46,13 +53,16 @@ def resolve(name: str) -> Callable[[], Any]:
     raise catalog.unknown(where, own, public or ["a file that has a public function"])
 
 
-def call(name: str) -> bytes:
-    """Run a task to its end in this thread, an async one on a new loop; raise TaskFailed."""
+def call(name: str, run: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run) -> bytes:
+    """Run a task to its end in this thread; raise TaskFailed.
+
+    `run` runs a coroutine to its end: by default on a new event loop.
+    """
     function = resolve(name)
     try:
         result = function()
         if inspect.isawaitable(result):
-            result = asyncio.run(_finish(result))
+            result = run(_finish(result))
     except BaseException as error:  # noqa: BLE001 - sys.exit() would end the server
         failure = _failure.from_error(name, error)
     else:
@@ -79,6 +89,10 @@ async def acall(name: str) -> bytes:
     raise failure
 
 
+def _is_installed(package: str) -> bool:
+    return importlib.util.find_spec(package.partition(".")[0]) is not None
+
+
 def _required(function: Callable[..., Any]) -> list[str]:
     """Return the parameters that a call without arguments leaves out."""
     try:
@@ -89,14 +103,15 @@ def _required(function: Callable[..., Any]) -> list[str]:
     return [p.name for p in parameters if p.default is p.empty and p.kind not in optional]
 
 
-def _ours(path: Path) -> ModuleType:
+def _ours(module: str, path: Path) -> ModuleType:
+    place = f"{path.parent.name}/{path.name}"
     try:
-        return importlib.import_module(f"offload.tasks.{path.stem}")
+        return importlib.import_module(module)
     except Exception as error:  # noqa: BLE001 - an import may raise anything
         if isinstance(error, ModuleNotFoundError) and _is_library(error.name):
             hint = f"install it with {sys.executable} -m pip install {error.name}"
-            raise MachineError(f"tasks/{path.name} needs {error.name}", hint) from None
-        raise _user_module.import_failed(f"tasks/{path.name}", error) from None
+            raise MachineError(f"{place} needs {error.name}", hint) from None
+        raise _user_module.import_failed(place, error) from None
 
 
 def _is_library(missing: str | None) -> bool:

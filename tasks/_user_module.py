@@ -16,7 +16,7 @@ from pathlib import Path
 from types import ModuleType
 
 from offload.errors import UsageError
-from offload.registry import catalog
+from offload.registry import catalog, places
 
 OURS = {"offload", "pipepool"}
 _LOADING = threading.Lock()  # a file is loaded once, even by two threads at a time
@@ -32,7 +32,7 @@ def load(where: str) -> ModuleType:
     if parts[0] in OURS:
         hint = f"use the file instead, path/to/{parts[-1]}.py:function"
         raise UsageError(f"{where!r} is this project's own {parts[0]!r}", hint)
-    folder = Path(os.environ.get("TASK_PATH") or ".").expanduser().absolute()
+    folder = places.task_folder()
     try:
         with _LOADING, _search_first(folder):
             return importlib.import_module(where)
@@ -56,10 +56,9 @@ def import_failed(where: str, error: BaseException) -> UsageError:
 
 def _file(path: Path) -> ModuleType:
     path = path.expanduser().resolve()
-    if (
-        path.parent == (catalog.FOLDER / "tasks").resolve()
-    ):  # its folder on sys.path would hide the real xml
-        return importlib.import_module(f"offload.tasks.{path.stem}")
+    for ours in ("tasks", "corpus"):  # the folder on sys.path would hide the real xml
+        if path.parent == (catalog.FOLDER / ours).resolve():
+            return importlib.import_module(f"offload.{ours}.{path.stem}")
     # A unique module name, so that a file called tasks.py does not collide with this package.
     name = f"_own_{path.stem}_{hashlib.sha256(os.fsencode(path)).hexdigest()[:12]}"
     with _LOADING:

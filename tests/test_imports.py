@@ -22,13 +22,14 @@ MAY_IMPORT = {
     "registry": {"errors"},
     "upstream": BASE,
     "tasks": BASE,
+    "corpus": {"registry"},
     "serving": BASE | {"tasks"},
     "servers": BASE | {"tasks", "serving"},
     "loads": BASE,
     "suites": BASE | {"loads"},
-    "bench": BASE | {"suites", "loads", "upstream"},
-    "reports": BASE | {"suites", "loads", "bench"},
-    "cli": BASE | {"suites", "loads", "bench", "reports"},
+    "bench": BASE | {"suites", "loads", "upstream", "corpus"},
+    "reports": BASE | {"suites", "loads", "bench", "corpus"},
+    "cli": BASE | {"suites", "loads", "bench", "reports", "corpus"},
 }
 
 

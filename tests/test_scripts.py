@@ -14,7 +14,7 @@ from offload import prctl
 from tests import ROOT
 
 SCRIPTS = ROOT / "scripts"
-MEASURING = ["gil_table", "executors_table", "meter_effect"]
+MEASURING = ["gil_table", "executors_table", "meter_effect", "watch_effect"]
 
 
 def script(name: str, *words: str) -> subprocess.CompletedProcess[str]:

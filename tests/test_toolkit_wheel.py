@@ -56,8 +56,8 @@ def test_the_wheel_holds_the_package_with_servers_tasks_and_data(wheels: list[Pa
         for part in parts
         for path in part.rglob("*.py")
     }
-    data = {"requirements.txt", "requirements-suites.txt", "reports/results.schema.json"}
-    data |= {"upstream/www/feed.xml", "upstream/www/page.html"}
+    data = {f"requirements{more}.txt" for more in ("", "-suites", "-corpus")}
+    data |= {"reports/results.schema.json", "upstream/www/feed.xml", "upstream/www/page.html"}
     assert names == sources | {f"offload/{name}" for name in data}
 
 

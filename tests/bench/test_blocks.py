@@ -50,7 +50,7 @@ def test_a_large_group_is_split_into_blocks_that_share_its_first_case() -> None:
 
 
 def test_many_workers_are_split_into_blocks_like_many_servers() -> None:
-    cases = [replace(NOOPS[0], settings={"workers": 2**n}) for n in range(1, 9)]  # 2 to 256
+    cases = [replace(NOOPS[1], settings={"workers": 2**n}) for n in range(1, 9)]  # 2 to 256
     found = form(cases)
     assert [block.cases for block in found] == [(0, 1, 2, 3, 4), (0, 5), (0, 6), (0, 7)]
     assert form(cases[-2:]) == (Block((0, 1)),)  # a pair has one block, whatever its size

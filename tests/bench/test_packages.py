@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -21,6 +22,27 @@ def test_what_a_server_needs_can_be_installed_for_another_python(name: str) -> N
     assert len(requirements.lines_for(needs)) == len(
         {requirements.PROVIDED_BY.get(n, n) for n in needs}
     )
+
+
+@pytest.mark.parametrize(
+    ("server", "task", "expected"),
+    [
+        ("threads", "noop_sync", ()),
+        ("threads", "offload.corpus.images:thumbnail", ("PIL", "segno")),
+        ("uvicorn_h11", "offload.corpus.tables:pandas_report", ("uvicorn", "pandas")),
+        ("threads", "own:f", ("yaml",)),
+    ],
+)
+def test_packages_of_the_task_are_installed_with_the_servers(
+    server: str, task: str, expected: tuple[str, ...], tmp_path: Path, monkeypatch: Any
+) -> None:
+    needed: list[tuple[str, ...]] = []
+    (tmp_path / "own.py").write_text("PACKAGES = 'yaml'\ndef f(): pass")
+    monkeypatch.setattr(
+        packages, "environment", lambda _python, needs, _work: needed.append(needs) or {}
+    )
+    packages.environment_for(Case(server, task, path=str(tmp_path)), "other")
+    assert set(expected) <= set(needed[0])
 
 
 def test_a_python_too_old_for_the_servers_is_reported() -> None:

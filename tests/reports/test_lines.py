@@ -191,12 +191,15 @@ def test_json_has_each_figure_under_its_name() -> None:
         **{"users": 25, "workers": 4, "driver": "builtin", "model": None, "rounds": 5},
         **{"availability": 0.99, "resolved": True, "published_tool": "siege"},
         **{"published_rate": 10.0, "response_mean_s": 2.5, "response_p50_s": None},
+        **{"response_at_least_s": None, "application": None},
         **{"response_p99_s": None, "memory_pss_mib": 40.25, "completed": 1800, "failed": 3},
         **{"listen_overflows": 24, "loop_lag_p99_ms": 1.26, "gil_hold": 0.456},
         **{"ceiling": 20.0, "ceiling_kind": "pool", "problem": None},
     }
     [unpublished] = json.loads(json_rows.as_json(windows(FULL, 20.0)))
     assert (unpublished["published_tool"], unpublished["published_rate"]) == (None, None)
+    late = [changed(FULL, at_least_s=30.0), changed(FULL, at_least_s=20.0)]
+    assert json.loads(json_rows.as_json(late))[0]["response_at_least_s"] == 20.0
 
 
 def test_a_comparison_prints_verdict_ratio_rates_and_records() -> None:

@@ -136,6 +136,33 @@ def _said_of_a_task_file(folder: Path, code: str) -> str:
     return done.stderr.splitlines()[-1]
 
 
+def test_missing_packages_of_a_users_file_are_named_before_its_import(own: Path) -> None:
+    (own / "needy.py").write_text("PACKAGES = ('no_such_thing', 'os')\n1/0\ndef quote(): pass")
+    for name in (f"{own}/needy.py:quote", "needy:quote"):
+        with pytest.raises(MachineError) as missing:
+            tasks.resolve(name)
+        hint = f"{sys.executable} -m pip install no_such_thing"
+        assert str(missing.value) == f"{name} needs no_such_thing: {hint}"
+
+
+def test_a_function_of_the_corpus_is_a_task_by_its_name_and_by_its_file() -> None:
+    function = tasks.resolve("offload.corpus.data:json_import")
+    path = catalog.FOLDER / "corpus" / "data.py"
+    assert tasks.resolve(f"{path}:json_import") is function
+    assert tasks.call("offload.corpus.data:json_import").isdigit()
+
+
+@pytest.mark.parametrize(
+    ("name", "said"),
+    [
+        ("data:json_imprt", "did you mean data:json_import?"),
+        ("x:y", "docs/advice.rst lists them all"),
+    ],
+)
+def test_an_unknown_function_of_the_corpus_is_one_line(name: str, said: str) -> None:
+    assert _said(f"offload.corpus.{name}") == f"no {name!r} in offload.corpus: {said}"
+
+
 def test_missing_library_of_a_task_file_is_an_environment_error(tmp_path: Path) -> None:
     said = _said_of_a_task_file(tmp_path, "import no_such_thing.part")
     hint = f"install it with {sys.executable} -m pip install no_such_thing"

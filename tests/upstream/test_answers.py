@@ -11,6 +11,7 @@ import ssl
 import stat
 import time
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from http.client import HTTPConnection
 from pathlib import Path
 
@@ -18,7 +19,7 @@ import pytest
 import requests
 
 from offload.upstream import Upstream, hold, nginx
-from offload.upstream.application import FAILURE_RATE, SEED, TYPES, WWW
+from offload.upstream.application import FAILURE_RATE, LIMITED_BURST, SEED, TYPES, WWW, Limit
 from tests.upstream.observed import NO_NGINX, served
 from tests.waiting import read_line
 
@@ -77,6 +78,26 @@ def test_wait_answers_after_the_seconds_that_are_asked_for(each: Upstream) -> No
     response = _get(each, "wait?seconds=0.2")
     assert (response.status_code, response.content) == (200, b"waited\n")
     assert 0.2 <= time.monotonic() - began < 0.6
+
+
+def test_limited_sends_a_burst_and_then_100_responses_per_second(untried: Upstream) -> None:
+    def ended(_: int) -> float:
+        response = _get(untried, "limited?page=page.html")
+        assert response.content == (WWW / "page.html").read_bytes()
+        return time.monotonic()
+
+    began = time.monotonic()
+    with ThreadPoolExecutor(10) as threads:
+        took = max(threads.map(ended, range(110))) - began
+    assert 0.9 < took < 6  # 10 at once, and 100 in a second
+
+
+def test_the_bucket_of_limited_fills_in_a_pause() -> None:
+    limit = Limit()
+    burst = [limit.take(100.0) for _ in range(LIMITED_BURST)]
+    assert burst == pytest.approx([0.0] * LIMITED_BURST)
+    assert [limit.take(100.0), limit.take(100.0)] == pytest.approx([0.01, 0.02])
+    assert limit.take(100.5) == 0.0
 
 
 @pytest.mark.parametrize("seconds", ["x", "-1", "nan", "61"])

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 def print_answer(plan: Plan, folder: Path, records: Sequence[Record], format: str) -> None:  # noqa: A002
     """Print the answer of a finished run as text or JSON; raise RunError if it has no figures."""
     printers: dict[str, Callable[[Plan, Path, Sequence[Record], str], None]] = {
+        "advise": _advice,
         "compare": _comparison,
         "gil": _gil_cost,
         "scale": _scaling,
@@ -46,6 +47,16 @@ def _comparison(plan: Plan, folder: Path, records: Sequence[Record], style: str)
     print(comparison.as_json(result) if style == "json" else comparison.text(result))
     if result.comparison.disturbed is not None:
         raise DisturbedError("no verdict", result.comparison.disturbed.remedy)
+
+
+def _advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
+    from offload.bench.advice import answer
+    from offload.reports.advice import answer_json, answer_text
+
+    found = answer.evaluate(answer.load(folder), plan, records)
+    print(answer_json.as_json(found) if style == "json" else answer_text.text(found, folder))
+    if found.disturbed is not None:
+        raise DisturbedError("no verdict", found.disturbed.remedy)
 
 
 def _gil_cost(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:

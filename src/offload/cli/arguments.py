@@ -8,10 +8,12 @@ from pathlib import Path
 from offload.errors import UsageError
 from offload.registry.catalog import unknown
 
-DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smSM]?)")
+DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smSM]?)", re.ASCII)
 LONGEST = 3600.0  # s
+MEMORY = re.compile(r"(\d{1,7}(?:\.\d{1,3})?)([mMgG])(?:i?[bB])?", re.ASCII)
+RESPONSE_TIME = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)(ms|s|MS|S)", re.ASCII)
 LONGEST_BODY = 1 << 20  # bytes, as our servers accept
-NUMBER = re.compile(r"\d{1,9}(\.\d{1,9})?")
+NUMBER = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
 MAX_NUMBERS = 10  # in a range: more only make a sweep longer, not more accurate
 MAX_DIGITS = 18  # no option needs more, and int() raises for thousands
 
@@ -57,6 +59,26 @@ def seconds(name: str, text: str, minimum: float) -> float:
         hint = f"a time from {minimum:g} s to {LONGEST:g} s, like 30 or 2m"
         raise UsageError(f"{name}={text!r} is not {hint}")
     return value
+
+
+def mebibytes(name: str, text: str) -> float | None:
+    """Parse an amount of memory, 512M or 2G, into MiB; None for an empty text."""
+    if not text:
+        return None
+    match = MEMORY.fullmatch(text)
+    if match is None or not float(match[1]):
+        raise UsageError(f"{name}={text!r} is not an amount of memory, like 512M or 2G")
+    return float(match[1]) * {"m": 1.0, "g": 1024.0}[match[2].lower()]
+
+
+def response_time(name: str, text: str) -> float | None:
+    """Parse a response time, 50ms or 0.2s, into seconds; None for an empty text."""
+    if not text:
+        return None
+    match = RESPONSE_TIME.fullmatch(text)
+    if match is None or not float(match[1]):
+        raise UsageError(f"{name}={text!r} is not a response time, like 50ms or 0.2s")
+    return float(match[1]) / {"ms": 1000.0, "s": 1.0}[match[2].lower()]
 
 
 def headers(name: str, text: str) -> dict[str, str]:

@@ -11,7 +11,9 @@ from offload import __version__
 from offload.cli import (
     COMMANDS,
     GROUPS,
+    advise,
     benchmark,
+    check_advice,
     load_test,
     maintain,
     questions,
@@ -24,7 +26,9 @@ from offload.cli import (
 __all__ = [
     "COMMANDS",
     "accept",
+    "advise",
     "benchmark",
+    "check_advice",
     "load_test",
     "main",
     "maintain",
@@ -33,6 +37,13 @@ __all__ = [
     "start",
     "understand",
 ]
+
+
+FIRST = {
+    "doctor": "can this machine measure now?",
+    "advise:path/to/shop.py:quote": "which strategy does this function need? In 2 minutes",
+    "quick": "what does the GIL cost five kinds of work? In 5 minutes",
+}
 
 
 class Offload(Fab):
@@ -59,6 +70,10 @@ def accept(program: Program) -> None:
     """Accept every spelling of commands in `program`, and list the commands if none is given."""
 
     def print_commands() -> None:
+        print("Begin with one of these:")
+        for words, what in FIRST.items():
+            print(f"  {program.binary} {words:{max(map(len, FIRST))}}  {what}")
+        print()
         width = max(map(len, COMMANDS))
         for group, names in GROUPS.items():
             print(group)

@@ -1,7 +1,8 @@
-"""Understand: print results, GIL costs and verdicts on published claims."""
+"""Understand: print results, GIL costs, verdicts on published claims, and a running process."""
 
 from __future__ import annotations
 
+import sys
 from dataclasses import replace
 
 from invoke import Context
@@ -9,7 +10,7 @@ from invoke import Context
 from offload.cli import arguments, case_options, command
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import start_run
-from offload.errors import StorageError, UsageError
+from offload.errors import RunError, StorageError, UsageError
 from offload.registry import catalog
 
 
@@ -146,3 +147,63 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
             "\n".join([*sources, hint]),
         ]
         print("\n\n".join(part for part in parts if part))
+
+
+@command("Understand")
+def watch(
+    context: Context,
+    pid: str = "",
+    url: str = "",
+    seconds: str = "",
+    without_gil: bool = False,
+    format: str = "text",  # noqa: A002
+) -> None:
+    """Watch a running process and its children from outside, once a second: fab watch:PID.
+
+    pid          of a gunicorn, uvicorn, granian or any Python, with its children; default: the
+                 process that listens on the port of url, or the server of fab run_server
+    url          also send one request a second to it, and print its response time
+    seconds      end after this time (30, 2m); default: end with Ctrl-C
+    without_gil  yes: watch the rest if no GIL can be read, such as of another program
+    format       text (default) or json: one object a line
+
+    The process is neither stopped nor changed. Each line has the CPU in cores, the memory (PSS),
+    threads, voluntary and involuntary context switches per second, and rho, the share of the time
+    in which the GIL is held: the largest of all processes. The exit code is 2 if the pid is not of
+    a running Python, 3 if its memory may not be read, and 5 if it ends while it is watched.
+    """
+    from offload.bench.target import running_servers
+    from offload.bench.watch import response_time
+    from offload.bench.watch.summary import Summary
+    from offload.bench.watch.watch import Watch
+    from offload.reports import watch as report
+
+    arguments.one_of("format", format, "text", "json")
+    limit = arguments.seconds("seconds", seconds, 1.0) if seconds else None
+    if pid:
+        number = arguments.whole_number("pid", pid, 1, 2**22)
+    elif url:
+        number = response_time.server_pid(url)
+    else:
+        number = int(str(running_servers.find()["pid"]))
+    is_text, summary = format == "text", Summary()
+    watching = Watch(number, url or None, without_gil)
+    print(report.description(watching), file=sys.stderr)
+    if is_text:
+        print(report.head(bool(url)), flush=True)
+    try:
+        with watching:
+            for reading in watching.readings(limit):
+                summary.add(reading)
+                found = report.line(reading, bool(url)) if is_text else report.json_line(reading)
+                sys.stdout.write(f"{found}\n")  # at once: Ctrl-C leaves no half of a line
+                sys.stdout.flush()
+    except KeyboardInterrupt:  # the usual end
+        if not summary.readings:
+            raise
+    if summary.readings:
+        own = watching.own_cpu
+        print(report.text(summary, own) if is_text else report.json_summary(summary, own))
+    if watching.has_ended:
+        what = f"pid {number} ended after {summary.seconds:.0f} s"
+        raise RunError(what, "start it again, and watch its new pid")

@@ -4,15 +4,28 @@ from __future__ import annotations
 
 import difflib
 import re
+import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from offload.errors import UsageError
-from offload.registry import application, entries, places
+from offload.registry import application, entries, places, source
 from offload.registry.entries import Entry
 
-FOLDER = places.PACKAGE  # contains servers/, tasks/, loads/ and suites/
-RUN_NAMES = ("check_method", "compare", "executors", "gil", "load_tests", "measure", "scale")
+FOLDER = places.PACKAGE  # contains servers/, tasks/, loads/, suites/ and corpus/
+CORPUS = "offload.corpus"
+RUN_NAMES = (
+    "advise",
+    "check_advice",
+    "check_method",
+    "compare",
+    "executors",
+    "gil",
+    "load_tests",
+    "measure",
+    "scale",
+)
 MAX_LISTED = 12  # names in an error message
 USER_TASK = re.compile(r"(?P<where>[^:\x00-\x1f]+):(?P<function>[A-Za-z_][A-Za-z0-9_]*)")
 USER_FILE = re.compile(r"(?P<where>[^:\x00-\x1f]+\.py):?")  # USER_TASK without the function
@@ -66,6 +79,14 @@ def tasks() -> dict[str, Entry]:
     return found
 
 
+def corpus() -> dict[str, Entry]:
+    """Return all functions of the corpus by their names, `offload.corpus.text:markdown_page`."""
+    paths = entries.files(FOLDER / "corpus")
+    found = [(f"{CORPUS}.{path.stem}", e) for path in paths for e in entries.read_functions(path)]
+    named = [(f"{module}:{e.name}", module, e) for module, e in found]
+    return {name: replace(e, name=name, module=module) for name, module, e in named}
+
+
 def find_server(word: str) -> Entry:
     """Find a server by number, name or an ALSO spelling (`2_group`); raise UsageError."""
     found = servers()
@@ -94,11 +115,13 @@ def find_suite(word: str) -> Entry:
     return _find("suites", word, suites())
 
 
-def find_task(word: str) -> Entry:
+def find_task(word: str, folder: str | None = None) -> Entry:
     """Find a task by name, or return a user's `package.module:function` or `file.py:function`.
 
-    The name of a user's application, `app=package.module:name`, is found like a user's task.
-    Raise UsageError. A user's work is imported only in the server: here its file must exist.
+    A module is searched in `folder` (by default TASK_PATH or the current folder) and on sys.path;
+    it may be one that only the server's interpreter has. The name of a user's application,
+    `app=package.module:name`, is found like a user's task. Raise UsageError. A user's work is
+    imported only in the server: here only the constants of its file are read.
     """
     if application.is_application(word):
         return _find_application(word)
@@ -114,10 +137,20 @@ def find_task(word: str) -> Entry:
         if word not in found and any(word in _spellings(server) for server in servers().values()):
             raise UsageError(f"{word!r} is a server, but a task is expected", "fab list shows both")
         return _find("tasks", word, found)
-    if not user_task["where"].endswith(".py"):
-        return Entry(word, Path(), "a user's own function", {}, {})
-    path = _user_file(user_task["where"])
-    return Entry(f"{path}:{user_task['function']}", path, "a user's own function", {}, {})
+    where = user_task["where"]
+    if where.startswith(f"{CORPUS}."):
+        found = corpus()
+        if word not in found:
+            names = [name.removeprefix(f"{CORPUS}.") for name in found]
+            raise unknown(CORPUS, word.removeprefix(f"{CORPUS}."), names, "docs/advice.rst")
+        return found[word]
+    if where.endswith(".py"):
+        path: Path | None = _user_file(where)
+        word = f"{path}:{user_task['function']}"
+    else:
+        path = source.module_file(where, [str(places.task_folder(folder)), *sys.path])
+    constants = {} if path is None else source.readable_constants(path)
+    return Entry(word, path or Path(), "a user's own function", constants, {})
 
 
 def servers_of(kind: str | None = None) -> list[str]:
@@ -133,9 +166,19 @@ def check_work(server: Entry, work: str) -> None:
         raise UsageError(f"{server.name} runs tasks, not an application", f"use one of {known}")
 
 
-def has_constant_bodies(task: str) -> bool:
+def has_constant_bodies(task: str, folder: str | None = None) -> bool:
     """Whether all responses of a task are to be equal: unless its file has `STABLE = False`."""
-    return bool(find_task(task).constants.get("STABLE", True))
+    return bool(find_task(task, folder).constants.get("STABLE", True))
+
+
+def has_checked_bodies(task: str, folder: str | None = None) -> bool:
+    """Whether a response that differs from the first one is an error.
+
+    A user's function may return the date, which changes rarely: its file needs `STABLE = True`.
+    """
+    entry = find_task(task, folder)
+    is_ours = entry.path.is_relative_to(FOLDER)
+    return bool(entry.constants.get("STABLE", is_ours))
 
 
 def unknown(what: str, word: str, choices: list[str], listing: str = "fab list") -> UsageError:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import ast
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from offload.registry import places, source
@@ -18,8 +18,8 @@ NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 class Entry:
     """A server, task, driver or suite; `summary` is the first line of its docstring.
 
-    `constants` are the literal constants of its file (NUMBER, NEEDS, STABLE). `settings` are the
-    keyword-only parameters of a server's `serve` with their defaults.
+    `constants` are the literal constants of its file (NUMBER, NEEDS, PACKAGES, STABLE). `settings`
+    are the keyword-only parameters of a server's `serve` with their defaults.
     """
 
     name: str
@@ -28,6 +28,7 @@ class Entry:
     constants: Mapping[str, object]
     settings: Mapping[str, object]
     module: str = ""  # the dotted name; empty for a task
+    is_coroutine: bool = False  # an `async def`; unknown and False for a user's own task
 
     @property
     def short(self) -> str:
@@ -47,21 +48,25 @@ class Entry:
         return also if isinstance(also, dict) else {}
 
     @property
+    def size(self) -> str | None:
+        """The setting of a server that is its number of workers: `workers` or `processes`."""
+        return next((name for name in ("workers", "processes") if name in self.settings), None)
+
+    @property
     def needs(self) -> tuple[str, ...]:
         """What a task uses ("upstream", "internet"), or the packages that a server imports."""
-        needs = self.constants.get("NEEDS")
-        return needs if isinstance(needs, tuple) else ()
+        return self._names("NEEDS")
+
+    @property
+    def packages(self) -> tuple[str, ...]:
+        """The packages that a task imports, by their import names."""
+        return self._names("PACKAGES")
 
     @property
     def serves(self) -> str | None:
         """The kind of a user's application that a server serves, "asgi" or "wsgi"; else None."""
         kind = self.constants.get("SERVES")
         return kind if isinstance(kind, str) else None
-
-    @property
-    def size(self) -> str | None:
-        """The setting that `x4` after a server's name sets: workers or, without it, processes."""
-        return next((name for name in ("workers", "processes") if name in self.settings), None)
 
     @property
     def needs_upstream(self) -> bool:
@@ -73,6 +78,12 @@ class Entry:
         """The oldest Python that a server supports, as (3, 14); empty for any."""
         needs = self.constants.get("NEEDS_PYTHON")
         return needs if isinstance(needs, tuple) else ()
+
+    def _names(self, constant: str) -> tuple[str, ...]:
+        """Return a tuple or list of names; users may also write one name as a string."""
+        names = self.constants.get(constant, ())
+        each = [names] if isinstance(names, str) else names
+        return tuple(map(str, each)) if isinstance(each, tuple | list) else ()
 
     def spelling(self, task: str) -> str:
         """Return the shortest spelling of a server with `task`: `2_group`, its number or name."""
@@ -121,11 +132,14 @@ def read_functions(path: Path) -> list[Entry]:
     found: dict[str, Entry] = {}
     for node in tree.body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.name[0] != "_":
-            found[node.name] = Entry(node.name, path, source.summary(node), constants, {})
+            is_coroutine = isinstance(node, ast.AsyncFunctionDef)
+            found[node.name] = Entry(
+                node.name, path, source.summary(node), constants, {}, is_coroutine=is_coroutine
+            )
         elif isinstance(node, ast.Assign) and isinstance(node.value, ast.Name):
             original = found.get(node.value.id)
             for target in node.targets:
                 if original and isinstance(target, ast.Name):
                     summary = f"Alias of {original.name}."
-                    found[target.id] = Entry(target.id, path, summary, constants, {})
+                    found[target.id] = replace(original, name=target.id, summary=summary)
     return list(found.values())

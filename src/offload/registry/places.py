@@ -25,6 +25,11 @@ def cache() -> Path:
     return Path(home) / "offload"
 
 
+def task_folder(path: str | None = None) -> Path:
+    """Return the folder from which a user's task imports: `path`, TASK_PATH or the current one."""
+    return Path(path or os.environ.get("TASK_PATH") or ".").expanduser().absolute()
+
+
 def interpreters() -> Path:
     """Return the folder of interpreters that scripts/ built, and of packages for interpreters."""
     return cache() / "pythons" if CHECKOUT is None else CHECKOUT / ".pythons"

@@ -9,12 +9,21 @@ from pathlib import Path
 
 from offload.registry import places
 
-FILES = [places.PACKAGE / f"requirements{more}.txt" for more in ("", "-suites")]
+TARGETS = {  # of make, which install the packages of these files
+    places.PACKAGE / "requirements.txt": "setup",
+    places.PACKAGE / "requirements-suites.txt": "suites",
+    places.PACKAGE / "requirements-corpus.txt": "corpus",
+}
 PROVIDED_BY = {  # import name: the name of the package that installs it
+    "PIL": "pillow",
+    "argon2": "argon2_cffi",
+    "dateutil": "python_dateutil",
     "h11": "uvicorn",
+    "jwt": "pyjwt",
     "starlette": "fastapi",
     "strawberry": "strawberry_graphql",
     "strawberry_django": "strawberry_graphql_django",
+    "yaml": "pyyaml",
 }
 
 
@@ -27,14 +36,20 @@ def lines(file: Path) -> list[str]:
 def lines_for(needs: Sequence[str]) -> list[str]:
     """Return the requirement lines that install the packages in `needs`."""
     names = {PROVIDED_BY.get(need, need) for need in needs}
-    return [line for file in FILES for line in lines(file) if _name(line) in names]
+    return [line for file in TARGETS for line in lines(file) if _name(line) in names]
 
 
 def remedy(needs: Sequence[str]) -> str:
     """Return the command that installs the packages in `needs`."""
-    if all(lines_for([need]) for need in needs):
-        return "make suites"
-    return f"{sys.executable} -m pip install {' '.join(needs)}"
+    names = [PROVIDED_BY.get(need, need) for need in needs]
+    targets: dict[str, str] = {}
+    for file, target in TARGETS.items():
+        provided = {_name(line) for line in lines(file)}
+        targets.update({name: target for name in names if name in provided - targets.keys()})
+    if all(name in targets for name in names):
+        used = set(targets.values()) - {"setup"}  # the others run it
+        return f"make {' '.join(sorted(used, reverse=True)) or 'setup'}"
+    return f"{sys.executable} -m pip install {' '.join(names)}"
 
 
 def _name(line: str) -> str:

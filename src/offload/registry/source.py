@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import ast
 import functools
+from collections.abc import Sequence
+from importlib.machinery import PathFinder
 from pathlib import Path
 
 from offload.errors import UsageError
@@ -42,6 +44,32 @@ def constants(tree: ast.Module) -> dict[str, object]:
                 except (ValueError, TypeError):  # a computed constant is known only at run time
                     continue
     return found
+
+
+def readable_constants(path: Path) -> dict[str, object]:
+    """Return the literal constants of a user's file; none if this Python cannot parse it.
+
+    The server, which may be run by another Python, reports a syntax error.
+    """
+    try:
+        return constants(parse(path))
+    except UsageError:
+        return {}
+
+
+def module_file(name: str, folders: Sequence[str]) -> Path | None:
+    """Find the file of a dotted module in folders, without importing it or its packages.
+
+    Return None if it is missing or not a Python file.
+    """
+    found = None
+    for part in name.split("."):
+        found = PathFinder.find_spec(part, folders) if part.isidentifier() else None
+        if found is None:
+            return None
+        folders = list(found.submodule_search_locations or ())
+    origin = None if found is None or not found.has_location else found.origin
+    return Path(origin) if origin is not None and origin.endswith(".py") else None
 
 
 def keywords(path: Path, node: ast.FunctionDef) -> dict[str, object]:

@@ -35,6 +35,7 @@ def as_dict(row: Row) -> dict[str, object]:
         "response_mean_s": row.response_mean_s,
         "response_p50_s": row.quantile(0.5),
         "response_p99_s": row.quantile(0.99),
+        "response_at_least_s": row.at_least_s,
         "memory_pss_mib": row.memory_pss_mib,
         "completed": row.completed,
         "failed": sum(row.failed.values()) if row.completed is not None else None,

@@ -108,6 +108,12 @@ class Row:
         return histogram.quantile(histogram.merge(known), share)
 
     @property
+    def at_least_s(self) -> float | None:
+        """The shortest timeout of requests that timed out: longer quantiles are lower bounds."""
+        known = [record.result.response.at_least_s for record in self.records]
+        return min((timeout for timeout in known if timeout is not None), default=None)
+
+    @property
     def model(self) -> str | None:
         """The load model: closed (users wait for an answer before the next request) or open."""
         return self.first.load.model

@@ -8,7 +8,6 @@ from functools import cached_property
 from typing import Any
 
 from offload.registry import catalog
-from offload.registry.application import is_application
 from offload.suites._claim import Audit, Availability, Claim, Figure, cases_of_claims
 from offload.suites._request import Request
 
@@ -76,8 +75,7 @@ class Case:
         """The short form: `3/sleep_sync`, `3x16@3.14/sleep_sync` with workers and interpreter."""
         server = catalog.find_server(self.server)
         spelling = server.spelling(self.task)
-        named = server.size if is_application(self.task) else "workers"
-        size = self.settings.get(named or "")
+        size = self.settings.get(server.size or "")
         workers = "" if size is None else f"x{size}"
         python = f"@{self.python}" if self.python else ""
         request = f" {self.request.short_form}" if self.request else ""

@@ -1,9 +1,10 @@
-"""The application: the pages of www/, and /flaky, /wait and /status, which nginx proxies."""
+"""The application: the pages of www/, and /flaky, /wait, /limited and /status."""
 
 from __future__ import annotations
 
 import asyncio
 import random
+import time
 from pathlib import Path
 from typing import Any
 
@@ -14,6 +15,8 @@ TYPES = {"page.html": "text/html", "feed.xml": "text/xml"}  # as nginx sends the
 SEED = 20  # of /flaky's failures: the same sequence after every start
 FAILURE_RATE = 0.5
 LONGEST_WAIT = 60.0  # s
+LIMITED_RATE = 100.0  # responses/s of /limited
+LIMITED_BURST = 10  # responses that /limited sends at once after a pause
 
 
 class Flaky:
@@ -32,6 +35,18 @@ class Flaky:
         return failing
 
 
+class Limit:
+    """The token bucket of /limited: a response waits until there is a token for it."""
+
+    def __init__(self) -> None:
+        self._full_at = 0.0  # when the bucket is full again, in seconds of time.monotonic()
+
+    def take(self, now: float) -> float:
+        """Take the next token and return the seconds until it is there."""
+        self._full_at = max(self._full_at, now) + 1 / LIMITED_RATE
+        return max(0.0, self._full_at - now - LIMITED_BURST / LIMITED_RATE)
+
+
 def application(latency_s: float) -> tornado.web.Application:
     """Create the application: every response except /status is delayed by `latency_s`."""
     flaky = Flaky()
@@ -45,6 +60,7 @@ def application(latency_s: float) -> tornado.web.Application:
             *((f"/{name}", _Page, page) for name, page in pages.items()),
             ("/flaky", _Flaky, pages["page.html"]),
             ("/wait", _Wait, {**waiting, "pages": pages}),
+            ("/limited", _Limited, {**waiting, "pages": pages, "limit": Limit()}),
             ("/status", _Status, waiting),
         ],
         log_function=lambda handler: None,
@@ -87,11 +103,21 @@ class _Wait(_Response):
             self.set_status(400)
             self.write(f"use /wait?seconds= from 0 to {LONGEST_WAIT:g}\n")
             return
+        await self.respond_after(seconds)
+
+    async def respond_after(self, seconds: float) -> None:
+        """Wait, then send the page that the request names, if any."""
         page = self.parameters["pages"].get(self.get_query_argument("page", ""))
         await asyncio.sleep(self.parameters["latency_s"] + seconds)
         if page is not None:
             self.set_header("Content-Type", page["kind"])
         self.write(b"waited\n" if page is None else page["content"])
+
+
+class _Limited(_Wait):
+    async def get(self) -> None:
+        """Respond when there is a token, as a service does that limits the rate of its clients."""
+        await self.respond_after(self.parameters["limit"].take(time.monotonic()))
 
 
 class _Status(_Response):

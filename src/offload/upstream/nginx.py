@@ -48,7 +48,7 @@ http {{
         ssl_certificate_key {key};
         root www;
         location = /flaky {{ proxy_pass http://127.0.0.1:{behind}; }}
-        location = /wait {{
+        location ~ ^/(wait|limited)$ {{
             proxy_pass http://behind;
             proxy_http_version 1.1;
             proxy_set_header Connection "";
@@ -72,7 +72,7 @@ async def serving(
     certificate: Certificate,
     lock: int,
 ) -> AsyncIterator[Backend]:
-    """Serve with nginx, which proxies /flaky, /wait and /status to `app`; raise StartError.
+    """Serve with nginx, which proxies all but the pages to `app`; raise StartError.
 
     nginx writes its files beside the certificate, and keeps `lock` open until it has ended.
     """

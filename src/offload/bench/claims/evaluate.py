@@ -172,4 +172,4 @@ def _difference(one: Sequence[Record], other: Sequence[Record]) -> str | None:
 
 
 def _is_stable(record: Record) -> bool:
-    return catalog.has_constant_bodies(record.case.task)
+    return catalog.has_constant_bodies(record.case.task, record.case.path)

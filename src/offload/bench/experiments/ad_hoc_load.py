@@ -38,7 +38,7 @@ def of_server(facts: dict[str, object], load: Load, driver: str, sent: Request =
         request=None if sent == GET else replace(sent, header=None),
     )
     known = upstream.running() if needs_upstream(case) else None
-    before = _baseline(load.url, task, sent)
+    before = _baseline(load.url, case, sent)
     expected = before.body_sha256 if before.is_stable else None
     return _measure(
         builder.case_facts(case, known),
@@ -55,7 +55,7 @@ def _text(fact: object) -> str | None:
     return None if fact is None else str(fact)
 
 
-def _baseline(url: str, task: str, sent: Request) -> Baseline:
+def _baseline(url: str, case: Case, sent: Request) -> Baseline:
     """Send first requests. This also waits for the backlog of an earlier load.
 
     25 users of a task of 0.28 s leave 4 workers 1.75 s of work, which would slow down the next
@@ -68,7 +68,7 @@ def _baseline(url: str, task: str, sent: Request) -> Baseline:
     return Baseline(
         alone_s=round(first.alone_s, 6),
         body_sha256=first.body_sha256,
-        is_stable=is_stable(first, task),
+        is_stable=is_stable(first, case),
     )
 
 

@@ -76,7 +76,9 @@ def direct(
 ) -> Iterator[Direct]:
     """Start a process that calls `task` in up to `workers` workers; raise StartError."""
     program = sys.executable if python is None else interpreters.find(python)
-    added = {**environment, **packages.environment(program), **interpreters.environment(python)}
+    entry = catalog.find_task(task, path)
+    needed = packages.environment(program, entry.packages)
+    added = {**environment, **needed, **interpreters.environment(python)}
     if path is not None:
         added["TASK_PATH"] = path
     with tempfile.TemporaryFile() as log:
@@ -86,7 +88,7 @@ def direct(
                 "-P",
                 "-m",
                 "offload.serving.direct_calls",
-                catalog.find_task(task).name,
+                entry.name,
                 str(workers),
             ],
             env={**os.environ, **added},

@@ -46,20 +46,26 @@ def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
 
 def varied(cases: Sequence[Case]) -> str:
     """Return the variable of a sweep: WORKERS or USERS."""
-    has_workers = all({"workers", "processes"} & {*case.settings} for case in cases)
-    return WORKERS if has_workers and len({case.users for case in cases}) == 1 else USERS
+    has_size = all(catalog.find_server(case.server).size in case.settings for case in cases)
+    return WORKERS if has_size and len({case.users for case in cases}) == 1 else USERS
 
 
 def fit(records: Sequence[Record], over: str) -> Sweep:
     """Fit a model to the rates of a sweep; raise RunError if there are none."""
     found: dict[int, list[Record]] = {}
     for record in RunRecords(records).windows():
-        workers = record.server.workers or record.server.settings.get("processes")
-        number = workers if over == WORKERS else record.case.users
-        if isinstance(number, int):
+        number = _workers(record) if over == WORKERS else record.case.users
+        if number is not None:
             found.setdefault(number, []).append(record)
     points = tuple((number, rate.of_windows(windows)) for number, windows in sorted(found.items()))
     known = [(float(number), e.value) for number, e in points if e.value is not None]
     if not known:
         raise RunError("no window of the sweep has a rate", "fab report says why")
     return Sweep(over, points, scaling.choose(known), tuple(records))
+
+
+def _workers(record: Record) -> int | None:
+    """Return the number of workers, or of processes of a server that calls them so."""
+    size = catalog.find_server(record.case.server).size
+    number = record.server.settings.get(size or "")
+    return record.server.workers if record.server.workers or not isinstance(number, int) else number

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from offload.registry import catalog
 from offload.suites import Case
 
 MOST = 8  # servers at once: more of them fill the memory of a small machine
@@ -50,8 +51,8 @@ def form(
 
 def workers(case: Case) -> int:
     """Return the number of workers of a case's server."""
-    processes = case.settings.get("processes", WORKERS)
-    return int(str(case.settings.get("workers", processes)))
+    size = catalog.find_server(case.server).size
+    return int(str(case.settings.get(size or "", WORKERS)))
 
 
 def _known(

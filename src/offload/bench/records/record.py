@@ -52,7 +52,7 @@ class CaseFacts:
     `id` consists of the server, its settings, interpreter and task, and does not depend on aliases;
     `command` is how a user starts the server. `request` has the fields of a suite's Request; None
     is `GET /`. `asked_rate` is the requested rate of an open loop. `clients` is the number of load
-    processes.
+    processes, `path` the folder from which a user's task imports.
     """
 
     id: str
@@ -69,6 +69,7 @@ class CaseFacts:
     request: Facts | None = None
     clients: int = 1
     upstream: Facts | None = None
+    path: str | None = None
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -11,7 +11,6 @@ from offload import upstream
 from offload.bench.target import packages, running_servers, server
 from offload.bench.target.needed_upstream import needs_upstream
 from offload.errors import MachineError
-from offload.registry import catalog
 from offload.suites import Case
 
 
@@ -22,7 +21,7 @@ def exec_server(case: Case, port: int) -> None:
     """
     argv, environment = server.command(case, port)
     check_port(port)
-    environment |= packages.environment(argv[0], catalog.find_server(case.server).needs, case.task)
+    environment |= packages.environment_for(case, argv[0])
     if needs_upstream(case):
         held = upstream.hold()
         held.inherit()

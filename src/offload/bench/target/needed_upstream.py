@@ -13,7 +13,7 @@ from offload.upstream import Upstream
 
 def needs_upstream(case: Case) -> bool:
     """Whether a case's task fetches from the upstream."""
-    return catalog.find_task(case.task).needs_upstream
+    return catalog.find_task(case.task, case.path).needs_upstream
 
 
 @contextmanager

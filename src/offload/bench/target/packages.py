@@ -11,13 +11,17 @@ from pathlib import Path
 
 from offload.bench.target import interpreters
 from offload.errors import MachineError
-from offload.registry import places, requirements
+from offload.registry import catalog, places, requirements
 from offload.registry.application import is_application
+from offload.suites import Case
 
-# Packages for all servers and tasks; NEEDS of a server adds its own.
+# Packages for all servers and tasks; NEEDS of a server and PACKAGES of a task add their own.
 ALWAYS = ("tornado", "requests", "lxml", "feedparser", "tenacity", "cryptography")
 # Installed only as wheels, because a build from source takes minutes.
-ONLY_WHEELS = "lxml,cryptography,granian,uvloop,httptools"
+ONLY_WHEELS = (
+    "lxml,cryptography,granian,uvloop,httptools,gevent,numpy,pandas,pillow,bcrypt,argon2-cffi-bindings,"
+    "regex,nh3,rapidfuzz,pydantic-core,orjson,msgpack,pyyaml,brotli,zstandard,sqlalchemy,greenlet"
+)
 INSTALL_TIMEOUT = 600.0  # s for one package
 _failed: dict[str, set[str]] = {}  # by interpreter; the next command retries them
 OLDEST_PIP = (24, 1)  # an older pip installs wheels for normal builds in a free-threaded build
@@ -48,6 +52,12 @@ def environment(python: str, needs: Sequence[str] = (), work: str = "") -> dict[
         listing.write_text("\n".join([*known, *installed]))
         failed.update(set(missing) - set(installed))
     return {"PYTHONPATH": f"{ours['PYTHONPATH']}:{folder}"}
+
+
+def environment_for(case: Case, python: str) -> dict[str, str]:
+    """Return `environment` with the packages that a case's server and its task import."""
+    server, task = catalog.find_server(case.server), catalog.find_task(case.task, case.path)
+    return environment(python, (*server.needs, *task.packages), case.task)
 
 
 def _has(python: str, names: Sequence[str]) -> bool:

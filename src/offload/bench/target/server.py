@@ -63,7 +63,7 @@ def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:
     environment = {f"SERVER_{key.upper()}": str(value) for key, value in case.settings.items()}
     if case.path is not None:
         environment["TASK_PATH"] = case.path
-    task = catalog.find_task(case.task).name
+    task = catalog.find_task(case.task, case.path).name
     catalog.check_work(server, task)
     python = sys.executable if case.python is None else interpreters.find(case.python)
     environment |= interpreters.environment(case.python)
@@ -87,7 +87,7 @@ def start(case: Case, environment: Mapping[str, str]) -> Server:
 def launch(case: Case, environment: Mapping[str, str], ready_s: float = handshake.READY) -> Server:
     """Start a case's server, which has `ready_s` seconds to become ready; see `await_ready`."""
     argv, settings = command(case, port=0)
-    settings |= packages.environment(argv[0], catalog.find_server(case.server).needs, case.task)
+    settings |= packages.environment_for(case, argv[0])
     settings["SERVER_READY_S"] = str(ready_s)
     return _popen(argv, {**environment, **settings}, ready_s)
 

@@ -1,4 +1,4 @@
-"""Count the kept connections of each process of a server."""
+"""Which processes listen on a port, and the kept connections of each process of a server."""
 
 from __future__ import annotations
 
@@ -26,6 +26,18 @@ def count_connections(processes: Sequence[psutil.Process], port: int) -> tuple[i
     parents = _parents(p for p in processes if p.pid in listening)
     accepting = [n for pid, n in counts.items() if n or pid in listening - parents]
     return tuple(sorted(accepting, reverse=True)) if any(accepting) else None
+
+
+def listening_roots(port: int) -> tuple[int, ...]:
+    """Return the pids of the processes that listen on a port, without children of others of them.
+
+    Empty if there are none, or if their sockets may not be read: those of other users.
+    """
+    if not (inodes := _inodes(port)[LISTENING]):
+        return ()
+    listening = [p for p in psutil.process_iter() if _sockets(p.pid) & inodes]
+    pids = {process.pid for process in listening}
+    return tuple(p.pid for p in listening if not _parents([p]) & pids)
 
 
 def _inodes(port: int) -> dict[str, set[str]]:

@@ -51,6 +51,7 @@ def case_facts(case: Case, upstream: Upstream | None) -> CaseFacts:
         request=None if case.request is None else case.request.masked,
         clients=case.clients,
         upstream=None if upstream is None else _upstream(upstream),
+        path=case.path,
     )
 
 

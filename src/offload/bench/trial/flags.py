@@ -64,7 +64,7 @@ def of_tool(record: Record, missing: str | None) -> tuple[Flag, ...]:
 def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[Flag, ...]:
     """Return a flag for each server of the same task whose response has different bytes."""
     case = record.case
-    if not catalog.has_constant_bodies(case.task):
+    if not catalog.has_constant_bodies(case.task, case.path):
         return ()
     alike = [r for r in earlier if (r.case.task, r.case.request) == (case.task, case.request)]
     others = {r.case.server for r in alike if _differ(r, record)}

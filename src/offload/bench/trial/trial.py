@@ -124,7 +124,7 @@ def measure_baseline(
     needs_kept = case.keep_alive and not is_again
     kept_s = stall.kept_s(url, first.alone_s, request) if needs_kept else None
     baseline_flags: tuple[Flag, ...] = ()
-    if not first.stable and catalog.has_constant_bodies(case.task):
+    if not first.stable and catalog.has_constant_bodies(case.task, case.path):
         remedy = "set STABLE = False in the task's file if they should"
         baseline_flags = (Flag("bodies", "responses change", remedy),)
     found = Baseline(
@@ -132,7 +132,7 @@ def measure_baseline(
         kept_s=None if kept_s is None else round(kept_s, 6),
         body_sha256=first.body_sha256,
         body_bytes=len(first.body),
-        is_stable=is_stable(first, case.task),
+        is_stable=is_stable(first, case),
         content=response_content.comparable_content(trial.suite, first.body),
     )
     return found, baseline_flags
@@ -151,13 +151,9 @@ def _application_error(
     return StartError(f"{error.what}{why}", fix)
 
 
-def is_stable(first: FirstResponses, task: str) -> bool:
-    """Whether every response must have the first one's body.
-
-    True only for our own tasks: a user's function may return the date, which changes rarely.
-    """
-    is_ours = task in catalog.tasks()
-    return first.stable and is_ours and catalog.has_constant_bodies(task)
+def is_stable(first: FirstResponses, case: Case | CaseFacts) -> bool:
+    """Whether every response must have the first one's body."""
+    return first.stable and catalog.has_checked_bodies(case.task, case.path)
 
 
 def build_record(

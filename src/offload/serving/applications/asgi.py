@@ -47,6 +47,13 @@ def create(work: str) -> Asgi:
     return ClockedApplication(work)
 
 
+def protocols(work: str) -> dict[str, str]:
+    """Return the settings of uvicorn: a user's application decides by itself whether it has both."""
+    if is_application(work):
+        return {"lifespan": "auto", "ws": "auto"}
+    return {"lifespan": "on", "ws": "none"}
+
+
 def application() -> Asgi:
     """Create the application in a worker process of an external server.
 

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import select
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -14,12 +16,14 @@ import uvicorn
 from uvicorn.supervisors import Multiprocess
 
 from offload.errors import StartError, UserError
-from offload.registry.application import is_application
+from offload.serving.applications import asgi, user_worker
 from offload.serving.lifecycle import ports, readiness, worker_ready
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
+from offload.serving.pools import pool_workers
 
 QUIET = 0.05  # s without a new request until connections are closed; a guess
+NAME = "SERVER_NAME"  # the variable with the server's name for supervised processes
 
 
 def serve(
@@ -53,15 +57,28 @@ def supervise(application: str, port: int, backlog: int, processes: int) -> None
         _Supervisor(config, [listening]).run()
 
 
+def supervise_task(task: str, port: int, backlog: int, processes: int) -> None:
+    """Serve any task in `processes`."""
+    user_worker.check(task)
+    os.environ[worker_ready.TASK], os.environ[NAME] = task, str(probe.facts["server"])
+    with worker_ready.folder_of_failures():
+        supervise(f"{__name__}:task_application", port, backlog, processes)
+
+
+def task_application() -> asgi.Asgi:
+    """Create the application of a supervised process, which ends with the supervisor."""
+    threading.Thread(target=pool_workers.end_with_parent, daemon=True).start()
+    task = os.environ[worker_ready.TASK]
+    probe.facts.update(probe.identity(), server=os.environ[NAME], task=task)
+    return user_worker.create(asgi.create, task)
+
+
 def _config(application: Any, backlog: int, http: str, **more: Any) -> uvicorn.Config:
-    # A user's application decides whether it has websockets and a lifespan, as by default.
-    is_users = is_application(str(probe.facts.get("task")))
     return uvicorn.Config(
         application,
         http=http,
         loop="uvloop",
-        ws="auto" if is_users else "none",
-        lifespan="auto" if is_users else "on",
+        **asgi.protocols(str(probe.facts.get("task"))),
         log_level="warning",
         access_log=False,
         backlog=backlog,
@@ -132,6 +149,7 @@ class _Supervisor(Multiprocess):
         for process in self.processes:
             if not process.wait_until_ready(readiness.LIMIT):
                 self.terminate_all()
+                worker_ready.raise_failure()
                 late = f"a worker was not ready within {readiness.LIMIT:.0f} s"
                 raise StartError(late, "see its output")
         probe.facts["worker_pids"] = sorted(process.pid or 0 for process in self.processes)

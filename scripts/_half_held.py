@@ -1,0 +1,26 @@
+"""A task that holds the GIL for a part of its time, and returns the address of its own GIL."""
+
+from __future__ import annotations
+
+import functools
+import json
+import time
+
+from offload.serving.metrics import gil_address
+
+HELD_S, RELEASED_S = 0.002, 0.004
+
+
+def half_held() -> str:
+    """Hold the GIL for 2 ms, release it for 4 ms, and return the facts of this process's GIL."""
+    facts = _facts()
+    until = time.monotonic() + HELD_S
+    while time.monotonic() < until:
+        pass
+    time.sleep(RELEASED_S)
+    return facts
+
+
+@functools.cache  # the first request must be alone, so that the GIL can be verified
+def _facts() -> str:
+    return json.dumps(gil_address.facts())

@@ -1,0 +1,126 @@
+"""Ask for advice: probe the function, then measure the candidates until the time is used up."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+from offload.bench.advice import answer, candidates, latency, overhead, probe
+from offload.bench.advice.answer import Answer, Question
+from offload.bench.experiments.run import run
+from offload.bench.records import journal
+from offload.bench.records import plan as plans
+from offload.bench.records.plan import Plan
+from offload.bench.records.record import LONG, Record
+from offload.bench.target.needed_upstream import hold_for, needs_upstream
+from offload.bench.trial import builder
+from offload.errors import RunError
+from offload.suites import Case
+from offload.upstream import Upstream
+
+LATENCY_S = 20.0  # s that the response times of the chosen one may take; a guess
+SHORTEST_S = 30.0  # s of rounds, however little time is left
+Report = Callable[[str], object]
+
+
+def advise(
+    case: Case,
+    folder: Path,
+    budget_s: float,
+    report: Report,
+    memory_mib: float | None = None,
+    p99_s: float | None = None,
+) -> Answer:
+    """Answer within `budget_s` which strategy the task of a case needs; `folder` has its records.
+
+    Raise UserError if the task cannot be called, or if no strategy can meet the constraints.
+    """
+    started = time.monotonic()
+    asked = question(case, report, memory_mib, p99_s)
+    left_s = max(SHORTEST_S, budget_s - (time.monotonic() - started) - LATENCY_S)
+    found = candidates.candidates(asked.model, left_s)
+    planned = candidates.plan(asked.model, case, found, left_s)
+    folder.mkdir(parents=True, exist_ok=True)
+    plans.save(planned, folder)
+    answer.save(asked, folder)
+    return measure(asked, planned, folder, report)
+
+
+def question(
+    case: Case, report: Report, memory_mib: float | None = None, p99_s: float | None = None
+) -> Question:
+    """Probe the task of a case; raise UserError if it cannot be called.
+
+    Raise RunError if no strategy can meet the constraints `memory_mib` and `p99_s`. `report` is
+    called with what happens next, in a few words.
+    """
+    overheads = overhead.known()
+    if overheads is None:
+        report("the strategies' overhead on this machine, once: 10 s")
+        overheads = overhead.measure()
+    report("calls of the function alone and in workers: 10 s")
+    with hold_for(case) as upstream:
+        found = probe.measure(case, _environment(upstream), case.users)
+    asked = Question(found, overheads, case.users, memory_mib, p99_s)
+    _check_constraints(asked)
+    return asked
+
+
+def _check_constraints(asked: Question) -> None:
+    wall_s, model = asked.probe.wall_s, asked.model
+    if asked.p99_s is not None and wall_s > asked.p99_s:
+        limit, alone = (f"{1000 * seconds:.3g} ms" for seconds in (asked.p99_s, wall_s))
+        what = f"no strategy reaches a p99 of {limit}: the function alone takes {alone}"
+        raise RunError(what, "make it faster, or allow more")
+    if not model.ranking():
+        least = replace(model, memory_mib=None).predict("loop", 1).memory_mib
+        what = f"no strategy fits into {asked.memory_mib:.0f} MiB: one loop needs {least:.0f} MiB"
+        raise RunError(what, "allow more memory")
+
+
+def measure(asked: Question, planned: Plan, folder: Path, report: Report) -> Answer:
+    """Measure the candidates, then the latency of the chosen one; an interrupt ends it early.
+
+    What was measured until then is in the answer, whose `is_interrupted` is True.
+    """
+    is_interrupted = False
+    try:
+        for _ in run(planned, folder):
+            pass
+        found = answer.evaluate(asked, planned, _records(folder))
+        if found.chosen.rate.value is not None and not _has_latency(found):
+            report("response times of the best one below its capacity: 20 s")
+            _measure_latency(found, planned, folder)
+    except KeyboardInterrupt:
+        is_interrupted = True
+    found = answer.evaluate(asked, planned, _records(folder))
+    return replace(found, is_interrupted=is_interrupted)
+
+
+def _records(folder: Path) -> list[Record]:
+    return journal.read(folder) if journal.count(folder) else []
+
+
+def _has_latency(found: Answer) -> bool:
+    return len(found.percentiles) >= len(latency.LOADS)
+
+
+def _measure_latency(found: Answer, planned: Plan, folder: Path) -> None:
+    case, rate = found.chosen.case, found.chosen.rate.value
+    trial = builder.new_trial(
+        folder.name,
+        kind=LONG,
+        suite=planned.suite,
+        place=planned.cases.index(case),
+        seed=planned.seed,
+        quick=planned.quick,
+    )
+    with hold_for(case) as upstream:
+        needed = upstream if needs_upstream(case) else None
+        journal.append(folder, *latency.measure(case, rate or 0.0, trial, needed))
+
+
+def _environment(upstream: Upstream | None) -> dict[str, str]:
+    return {} if upstream is None else dict(upstream.environment())

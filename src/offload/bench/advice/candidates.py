@@ -1,0 +1,71 @@
+"""The candidates: the strategies and sizes that are worth measuring, by the model."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+from offload.bench.advice.model import Model, Prediction
+from offload.bench.records import plan as plans
+from offload.bench.records.blocks import Block
+from offload.bench.records.plan import Plan
+from offload.suites import Case
+
+NEAR = 0.85  # of the best predicted rate: the model may be wrong by this much
+MOST = 5  # servers of the block; with more of them there is time for too few rounds
+FEWEST = 3  # rounds that must fit into the budget, as far as at least two cases allow
+AROUND, WINDOW = 3.0, 1.0  # s of a round beside its windows, and of a window without its users
+MORE_USERS = 2  # per worker: they keep all workers busy; more would only wait longer
+SUITE = "advise"
+
+
+def candidates(model: Model, budget_s: float) -> list[Prediction]:
+    """Return the best strategy at its best size, then others that may be as good.
+
+    These are the other strategies near the best one, at most two, and the next smaller and larger
+    sizes of the best one, as far as three rounds of them fit into `budget_s`. At least two
+    candidates are measured.
+    """
+    best, *others = model.ranking()
+    near = [each for each in others if each.rate >= NEAR * best.rate][:2] or others[:1]
+    sizes = model.sizes(best.strategy)
+    place = sizes.index(best.workers)
+    neighbours = [sizes[n] for n in (place - 1, place + 1) if 0 <= n < len(sizes)]
+    found = [best, *near, *(model.predict(best.strategy, count) for count in neighbours)][:MOST]
+    while len(found) > 2 and FEWEST * round_s(model, found) > budget_s:
+        found.pop()
+    return found
+
+
+def users(model: Model, found: Sequence[Prediction]) -> int:
+    """Return how many users saturate all candidates, at most those of the question.
+
+    Each window starts and ends with as many requests as there are users. An event loop may await
+    any number of coroutines.
+    """
+    if model.probe.is_coroutine:
+        return model.users
+    return min(model.users, MORE_USERS * max(2, *(each.workers for each in found)))
+
+
+def round_s(model: Model, found: Sequence[Prediction]) -> float:
+    """Return the expected time of a round in s: each case has two windows."""
+    count = users(model, found)
+    return AROUND + sum(2 * (WINDOW + 2 * count / each.rate) for each in found)
+
+
+def plan(model: Model, case: Case, found: Sequence[Prediction], budget_s: float) -> Plan:
+    """Return the plan of one block, whose cases are compared with the first one."""
+    cases = tuple(
+        replace(
+            case,
+            server=each.strategy,
+            settings=model.settings(each.strategy, each.workers),
+            users=users(model, found),
+        )
+        for each in found
+    )
+    pairs = tuple((0, place) for place in range(1, len(cases)))
+    block = Block(tuple(range(len(cases))), pairs)
+    seed = plans.new_seed()
+    return Plan(SUITE, cases, seed, None, True, blocks=(block,), budget_s=budget_s)

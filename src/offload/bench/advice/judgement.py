@@ -1,0 +1,200 @@
+"""The judgement of advice: answers, and what people do instead, against the truth."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from offload.bench.advice.answer import PREDICTED, SURE
+from offload.bench.advice.model import Model
+from offload.bench.advice.truth import Size, Truth
+from offload.bench.stats import student_t
+from offload.bench.stats.paired_test import DISTURBED, SLOWER
+
+BEST = 0.95  # share of choices that must be the best, or not distinguishable from it
+REGRET_MEAN, REGRET_WORST = 0.98, 0.90  # of the best rate
+NEAR_RATE, NEAR_SHARE, MEDIAN_ERROR = 0.10, 0.80, 0.05  # of predictions
+UNKNOWN_SHARE, WRONG_SHARE = 0.10, 0.01
+LONGEST_S = 120.0
+
+
+@dataclass(frozen=True)
+class GivenAnswer:
+    """An answer to one function, as the check keeps it: rates in requests/s, times in s.
+
+    `sure` is one of `answer.SURE` and so on.
+    """
+
+    task: str
+    strategy: str
+    workers: int
+    rate: float | None
+    rate_low: float | None
+    rate_high: float | None
+    predicted_rate: float
+    sure: str
+    seconds: float
+
+    @property
+    def size(self) -> Size:
+        """The chosen strategy and size."""
+        return self.strategy, self.workers
+
+
+@dataclass(frozen=True)
+class Choice:
+    """A choice against the truth: its rate over the best one, and whether they differ for certain.
+
+    `chosen` is the measured size that is nearest to the choice.
+    """
+
+    task: str
+    chosen: Size
+    best: Size
+    share: float
+    is_best: bool
+
+
+@dataclass(frozen=True)
+class Requirement:
+    """One line of the table: what was measured, what is required, and whether it is met.
+
+    `passed` is None if it is not known.
+    """
+
+    name: str
+    measured: str
+    required: str
+    passed: bool | None
+
+
+def choice(truth: Truth, size: Size) -> Choice | None:
+    """Return a choice against the truth; None if its strategy has no known rate."""
+    nearest = truth.nearest(size)
+    if nearest is None:
+        return None
+    rates, best = truth.rates, truth.best
+    is_best = nearest == best or truth.compare(nearest).verdict.outcome != SLOWER
+    return Choice(truth.task, nearest, best, rates[nearest] / rates[best], is_best)
+
+
+def requirements(truths: Mapping[str, Truth], answers: Sequence[GivenAnswer]) -> list[Requirement]:
+    """Return every requirement on the answers of one fold."""
+    choices = [c for a in answers if a.task in truths if (c := choice(truths[a.task], a.size))]
+    return [
+        _best(choices),
+        *_regret(choices),
+        *_predictions(answers),
+        _unknown(answers),
+        _wrong(choices, answers),
+        _time(answers),
+    ]
+
+
+def baselines(truth: Truth, model: Model) -> dict[str, Size]:
+    """Return what people choose without measuring.
+
+    Gunicorn's 2n + 1 processes (its documentation); 40 threads (anyio's default); cores x (1 +
+    wait / CPU) threads (Goetz 2006, Java Concurrency in Practice, 8.2), which is also the steady
+    state of BetaPool (arXiv 2601.10582); and the peak of the Universal Scalability Law through
+    three numbers of threads (Gunther 2007).
+    """
+    probe = model.probe
+    ratio = probe.wait_s / probe.cpu_s if probe.cpu_s else 1000.0
+    found = {
+        "2n + 1 processes": ("prefork", 2 * probe.cores + 1),
+        "40 threads": ("threads", 40),
+        "cores x (1 + wait / CPU)": ("threads", max(1, round(probe.cores * (1 + ratio)))),
+    }
+    if peak := _usl_peak(truth):
+        found["USL of three points"] = ("threads", peak)
+    return found
+
+
+def _usl_peak(truth: Truth) -> int | None:
+    """Return the peak of the law through the three smallest numbers of threads.
+
+    N / X = (1 + sigma (N - 1) + kappa N (N - 1)) / lambda is exact for three points.
+    """
+    known = sorted((n, x) for (name, n), x in truth.rates.items() if name == "threads")[:3]
+    if len(known) < 3:
+        return None
+    (n1, y1), (n2, y2), (n3, y3) = ((n, n / x) for n, x in known)
+    slope = (y2 - y1) / (n2 - n1)
+    c = ((y3 - y1) / (n3 - n1) - slope) / (n3 - n2)  # of N^2
+    b = slope - c * (n1 + n2)  # of N
+    a = y1 - b * n1 - c * n1 * n1
+    if c <= 0 or a <= 0:
+        return 40  # it has no peak: as many as people dare
+    return max(1, round(math.sqrt(a / c)))
+
+
+def _best(choices: Sequence[Choice]) -> Requirement:
+    found = sum(each.is_best for each in choices)
+    required = "90%, interval with 95%"
+    if not choices:
+        return Requirement("best choice, or tied", "unknown", required, None)
+    low, high = student_t.binomial_interval(found, len(choices))
+    measured = f"{found} of {len(choices)} ({low:.0%} to {high:.0%})"
+    passed = found >= 0.9 * len(choices) and high >= BEST
+    return Requirement("best choice, or tied", measured, required, passed)
+
+
+def _regret(choices: Sequence[Choice]) -> list[Requirement]:
+    if not choices:
+        return [Requirement("rate of the choice", "unknown", "98% of the best", None)]
+    mean = statistics.fmean(each.share for each in choices)
+    worst = min(choices, key=lambda each: each.share)
+    return [
+        Requirement("mean rate, of the best", f"{mean:.1%}", "98%", mean >= REGRET_MEAN),
+        Requirement(
+            "worst rate, of the best",
+            f"{worst.share:.1%} ({_short(worst.task)})",
+            "90%",
+            worst.share >= REGRET_WORST,
+        ),
+    ]
+
+
+def _predictions(answers: Sequence[GivenAnswer]) -> list[Requirement]:
+    errors = [abs(each.predicted_rate / each.rate - 1) for each in answers if each.rate]
+    if not errors:
+        return [Requirement("predicted rate", "unknown", "within 10%", None)]
+    near = sum(error <= NEAR_RATE for error in errors)
+    median = statistics.median(errors)
+    return [
+        Requirement(
+            "predicted rate within 10%",
+            f"{near} of {len(errors)}",
+            "80%",
+            near >= NEAR_SHARE * len(errors),
+        ),
+        Requirement("median error of it", f"{median:.1%}", "5%", median <= MEDIAN_ERROR),
+    ]
+
+
+def _unknown(answers: Sequence[GivenAnswer]) -> Requirement:
+    unknown = sum(each.sure in (DISTURBED, PREDICTED) for each in answers)
+    passed = unknown <= UNKNOWN_SHARE * len(answers)
+    return Requirement("not known", f"{unknown} of {len(answers)}", "at most 10%", passed)
+
+
+def _wrong(choices: Sequence[Choice], answers: Sequence[GivenAnswer]) -> Requirement:
+    sure = {each.task for each in answers if each.sure == SURE}
+    wrong = [_short(each.task) for each in choices if not each.is_best and each.task in sure]
+    share = len(wrong) / len(answers) if answers else 0.0
+    names = f" ({', '.join(wrong)})" if wrong else ""
+    measured = f"{len(wrong)} of {len(answers)}{names}"
+    return Requirement("wrong without a warning", measured, "at most 1%", share <= WRONG_SHARE)
+
+
+def _short(task: str) -> str:
+    return task.rpartition(".")[2]
+
+
+def _time(answers: Sequence[GivenAnswer]) -> Requirement:
+    longest = max((each.seconds for each in answers), default=0.0)
+    passed = longest <= LONGEST_S if answers else None
+    return Requirement("longest answer", f"{longest:.0f} s", "120 s", passed)

@@ -1,0 +1,98 @@
+"""Response times of one server at a fixed request rate, below its capacity."""
+
+from __future__ import annotations
+
+import math
+from dataclasses import dataclass, replace
+
+from offload.bench.records.record import LONG, Record, Trial
+from offload.bench.target import server
+from offload.bench.trial import builder, load_phase, workload
+from offload.bench.trial.single_request import SingleRequest
+from offload.bench.trial.trial import build_record, measure_baseline
+from offload.errors import UserError
+from offload.loads import Arrivals
+from offload.loads.engine import histogram
+from offload.suites import Case, Request
+from offload.upstream import Upstream
+
+LOADS = (0.5, 0.8)  # of the capacity: users notice the waiting times of more
+SHORTEST, LONGEST = 4.0, 10.0  # s of one load
+RESPONSES = 200  # in a load, if it is not longer than LONGEST
+CONNECTIONS = 256  # at most: an open loop has as many requests in progress as it needs
+QUANTILE = 0.95
+
+
+@dataclass(frozen=True)
+class Percentile:
+    """The 95th percentile of response times with its 95 % interval, and the 99th, in s.
+
+    None is unknown.
+    """
+
+    value: float | None
+    low: float | None
+    high: float | None
+    p99_s: float | None = None
+
+
+def seconds(rate: float) -> float:
+    """Return how long a load with `rate` requests/s lasts, in s."""
+    return min(LONGEST, max(SHORTEST, RESPONSES / rate))
+
+
+def measure(case: Case, rate: float, trial: Trial, upstream: Upstream | None) -> list[Record]:
+    """Start a server once and load it at each of LOADS x `rate` requests/s, as random arrivals.
+
+    A load has the record of its problem if the server does not start.
+    """
+    facts = builder.case_facts(case, upstream)
+    trial = replace(trial, kind=LONG)
+    try:
+        running = server.start(case, {} if upstream is None else upstream.environment())
+    except UserError as error:
+        return [builder.unavailable(trial, facts, case.settings, error)]
+    found = []
+    try:
+        known = builder.server_facts(running.facts)
+        sent = case.request or Request()
+        url = workload.url(running.url, sent)
+        before, flags = measure_baseline(trial, facts, url, sent, running.facts)
+        for share in LOADS:
+            arrivals = Arrivals(share * rate, "poisson")
+            load = replace(
+                workload.load(url, facts, before, sent),
+                users=CONNECTIONS,
+                seconds=seconds(arrivals.rate),
+                arrivals=arrivals,
+                seed=trial.seed or 0,
+            )
+            own = replace(facts, asked_rate=arrivals.rate, seconds=load.seconds)
+            loaded = load_phase.run(load, "builtin", running.facts, upstream)
+            found.append(build_record(trial, own, known, before, SingleRequest(), loaded, flags))
+    except UserError as error:
+        found.append(builder.unavailable(trial, facts, case.settings, error))
+    finally:
+        server.stop(running, server.SHORT_DRAIN)
+    return found
+
+
+def percentile(record: Record) -> Percentile:
+    """Return the percentiles of a load's response times.
+
+    The interval is that of order statistics: the ranks n q -/+ 1.96 sqrt(n q (1 - q)), which
+    assumes independent response times (Conover 1999, Practical Nonparametric Statistics).
+    """
+    counts = record.result.response.histogram or {}
+    total = sum(counts.values())
+    value, p99_s = record.result.response.p95_s, record.result.response.p99_s
+    if not total or value is None:
+        return Percentile(value, None, None, p99_s)
+    margin = 1.96 * math.sqrt(QUANTILE * (1 - QUANTILE) / total)
+    low, high = QUANTILE - margin, QUANTILE + margin
+    return Percentile(
+        value,
+        histogram.quantile(counts, max(low, 1 / total)),
+        histogram.quantile(counts, high) if high < 1 else None,
+        p99_s,
+    )

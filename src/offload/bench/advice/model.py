@@ -1,0 +1,215 @@
+"""The model: the rate that a strategy reaches with a number of workers, from the probe.
+
+Each resource of a request has a capacity, and the smallest capacity limits the rate (the asymptotic
+bounds of operational analysis: Denning and Buzen 1978, Computing Surveys 10:3). Near the point
+where two of them meet, the rate is below both; SHARPNESS is the exponent of that transition, a
+guess until it is fitted to measurements. docs/advice.rst has the formulas with their sources.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from offload.bench.advice.overhead import STRATEGIES, Overhead
+from offload.bench.advice.probe import LOOP, PROCESSES, THREADS, Point, Probe
+
+SHARPNESS = 8.0
+SATURATED = 0.8  # of the rate that workers and cores allow, below which something else limits it
+CROWDED = 0.25  # of a call's time spent waiting for a CPU: then the cores limit the rate
+GIL_SHARE = 0.5  # of the limiting time that the GIL must be held to be the reason
+ENOUGH = 0.97  # of the highest rate of a strategy: more workers are not worth their memory
+SERVER_MIB = 12.0  # Tornado and the application, in addition to the task
+FORK_SERVER_MIB = 9.0  # of the process that starts the workers
+THREAD_MIB = 0.1
+MOST = {"loop": 1, "threads": 64, "processes": 32, "pipes": 32, "prefork": 32}  # workers
+USERS, WORKERS, CPU, GIL, SERVER, EXTERNAL, TASK = (
+    "users",
+    "workers",
+    "cpu",
+    "gil",
+    "server",
+    "external",
+    "task",
+)
+COMMON = {USERS, WORKERS, CPU}  # all requests need these at the same time
+
+
+@dataclass(frozen=True)
+class Prediction:
+    """The predicted rate in requests/s, mean response time in s and memory in MiB.
+
+    `limit` is the resource that limits the rate: users (there are no more requests), workers (all
+    are busy), cpu (all cores are), gil, server (its event loop), task (on the loop, one runs at a
+    time) or external (a lock, a pool of connections, or another machine).
+    """
+
+    strategy: str
+    workers: int
+    rate: float
+    response_s: float
+    memory_mib: float | None
+    limit: str
+
+
+@dataclass(frozen=True)
+class Model:
+    """The probe of a task, the overheads of this machine, and the number of concurrent users.
+
+    Sizes whose predicted memory exceeds `memory_mib` are not considered (None: unlimited).
+    """
+
+    probe: Probe
+    overheads: Mapping[str, Overhead]
+    users: int
+    memory_mib: float | None = None
+
+    def predict(self, strategy: str, workers: int) -> Prediction:
+        """Predict a strategy with a number of workers (processes for prefork, 1 for loop)."""
+        capacities = self._capacities(strategy, workers)
+        common = min(capacities[name] for name in COMMON & capacities.keys())
+        serial = [capacities[name] for name in capacities.keys() - COMMON]
+        rate = sum(x**-SHARPNESS for x in (common, *serial)) ** (-1 / SHARPNESS)
+        limit = min(capacities, key=lambda name: capacities[name])
+        if limit == WORKERS and self._has_idle_workers(workers):
+            limit = CPU
+        memory_mib = self._memory_mib(strategy, workers)
+        return Prediction(strategy, workers, rate, self.users / rate, memory_mib, limit)
+
+    def best_size(self, strategy: str) -> Prediction | None:
+        """Return the smallest size that reaches nearly the highest rate of a strategy.
+
+        None if no size fits into the memory.
+        """
+        found = [self.predict(strategy, count) for count in self.sizes(strategy)]
+        if not found:
+            return None
+        highest = max(each.rate for each in found)
+        return next(each for each in found if each.rate >= ENOUGH * highest)
+
+    def ranking(self) -> list[Prediction]:
+        """Return the best size of each strategy that fits, the highest rate first."""
+        found = [best for strategy in STRATEGIES if (best := self.best_size(strategy)) is not None]
+        return sorted(found, key=lambda each: -each.rate)
+
+    def sizes(self, strategy: str) -> list[int]:
+        """Return the numbers of workers to consider, in ascending order.
+
+        There are none for threads if results are wrong in threads.
+        """
+        if strategy == "threads" and self.probe.is_unsafe_in_threads:
+            return []
+        most = min(MOST[strategy], self.users)
+        found = {*(2**n for n in range(7)), self.probe.cores, most}
+        return sorted(n for n in found if n <= most and self._fits(strategy, n))
+
+    def _fits(self, strategy: str, workers: int) -> bool:
+        """Whether a size needs no more memory than there is; unknown memory fits."""
+        needed = self._memory_mib(strategy, workers)
+        return self.memory_mib is None or needed is None or needed <= self.memory_mib
+
+    def settings(self, strategy: str, workers: int) -> dict[str, object]:
+        """Return the settings of a strategy's server."""
+        if strategy == "loop":
+            return {}
+        return {"processes" if strategy == "prefork" else "workers": workers}
+
+    def _capacities(self, strategy: str, workers: int) -> dict[str, float]:
+        """Return the capacity of each resource in requests/s."""
+        probe, overhead = self.probe, self.overheads[strategy]
+        cpu_s = self._loaded_cpu_s()
+        wait_s = probe.wait_s + overhead.serial_s
+        if strategy == "loop":
+            capacities = {TASK: 1 / (self._on_loop_s() + overhead.serial_s)}
+        elif strategy == "prefork" and probe.is_coroutine:
+            capacities = {WORKERS: workers / (self._on_loop_s() + overhead.serial_s)}
+        else:
+            busy = min(workers, self.users)
+            name = USERS if workers >= self.users else WORKERS
+            capacities = {name: shared_rate(busy, probe.cores, wait_s, cpu_s)}
+        capacities.setdefault(USERS, self.users / (wait_s + probe.cpu_s))
+        capacities[CPU] = probe.cores / (cpu_s + overhead.cpu_s)
+        if strategy not in ("loop", "prefork"):
+            capacities[SERVER] = 1 / overhead.serial_s
+        if strategy == "threads":
+            name, serial_s = self._serial_of_threads()
+            if serial_s:
+                capacities[name] = 1 / (serial_s + overhead.serial_s)
+        elif strategy != "loop" and (limit := self._saturated(PROCESSES)) is not None:
+            capacities[EXTERNAL] = limit.rate
+        return capacities
+
+    def _on_loop_s(self) -> float:
+        """The time for which a task occupies an event loop; a coroutine frees it by waiting."""
+        alone_s = self.probe.wait_s + self.probe.cpu_s
+        points = self.probe.of_kind(LOOP)
+        if not points:
+            return alone_s
+        return max(self.probe.cpu_s, 1 / points[-1].rate - alone_s / points[-1].count)
+
+    def _has_idle_workers(self, workers: int) -> bool:
+        """Whether the cores limit the rate of so many workers, rather than their number."""
+        cpu_s = self._loaded_cpu_s()
+        return workers * cpu_s > self.probe.cores * (self.probe.wait_s + cpu_s)
+
+    def _loaded_cpu_s(self) -> float:
+        """The CPU time of a call while all cores are busy, which share caches and their clock."""
+        points = self.probe.of_kind(PROCESSES)
+        return max(self.probe.cpu_s, points[0].cpu_s) if points else self.probe.cpu_s
+
+    def _serial_of_threads(self) -> tuple[str, float]:
+        """The time for which a call excludes the other threads, and the reason."""
+        held_s = (self.probe.hold or 0.0) * self.probe.wall_s
+        if (limit := self._saturated(THREADS)) is None:
+            return GIL, held_s
+        serial_s = 1 / limit.rate
+        return (GIL if held_s >= GIL_SHARE * serial_s else EXTERNAL), serial_s
+
+    def _saturated(self, kind: str) -> Point | None:
+        """Return the point with the highest rate if neither workers nor cores limited it."""
+        points = self.probe.of_kind(kind)
+        if not points:
+            return None
+        best = max(points, key=lambda point: point.rate)
+        if best.queued_s > CROWDED * best.wall_s:
+            return None
+        most = points[-1]
+        allowed = min(most.count / self.probe.wall_s, self.probe.cores / self._loaded_cpu_s())
+        return best if best.rate < SATURATED * allowed else None
+
+    def _memory_mib(self, strategy: str, workers: int) -> float | None:
+        probe = self.probe
+        added = [p.worker_mib for p in probe.of_kind(PROCESSES) if p.worker_mib is not None]
+        if probe.base_mib is None or not added:
+            return None
+        base_mib = probe.base_mib + SERVER_MIB
+        each_mib = min(added)
+        return {
+            "loop": base_mib,
+            "threads": base_mib + workers * THREAD_MIB,
+            "processes": base_mib + FORK_SERVER_MIB + workers * each_mib,
+            "pipes": base_mib + FORK_SERVER_MIB + workers * each_mib,
+            "prefork": base_mib + workers * (each_mib + SERVER_MIB / 2),
+        }[strategy]
+
+
+def shared_rate(workers: int, cores: int, wait_s: float, cpu_s: float) -> float:
+    """Return the rate in calls/s of workers that share cores, and wait without using them.
+
+    It is the geometric mean of two models: with constant times workers never queue for a core
+    before all cores are busy, min(workers / (wait + CPU), cores / CPU); with exponentially
+    distributed times the workers are the machines of the repairman model (M/M/c//N: Gross et al.
+    2008, Fundamentals of Queueing Theory, 2.8). Up to `cores` workers both are exact.
+    """
+    if cpu_s <= 0:
+        return workers / wait_s
+    constant = min(workers / (wait_s + cpu_s), cores / cpu_s)
+    if workers <= cores or wait_s <= 0:
+        return constant
+    weights = [1.0]
+    for queued in range(1, workers + 1):
+        factor = (workers - queued + 1) * cpu_s / (wait_s * min(queued, cores))
+        weights.append(weights[-1] * factor)
+    served = sum(min(n, cores) / cpu_s * weight for n, weight in enumerate(weights))
+    return math.sqrt(constant * served / sum(weights))

@@ -1,0 +1,303 @@
+"""The probe: calls of a task without a server, alone and with several workers at once."""
+
+from __future__ import annotations
+
+import json
+import math
+import os
+import statistics
+import subprocess
+import sys
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import IO, Any
+
+import psutil
+
+from offload import cores
+from offload.bench.target import interpreters, packages
+from offload.bench.target.json_lines import read_lines
+from offload.bench.telemetry import machine_speed
+from offload.bench.telemetry.gil_sampler import GilSampler
+from offload.errors import RunError, StartError
+from offload.registry import catalog
+from offload.suites import Case
+
+READY = 30.0  # s until the task is imported
+GRACE = 2.0  # s to end
+PATIENCE = 60.0  # s beyond the expected time of one measurement
+ALONE_S, POINT_S = 1.5, 0.8  # s of calls of one worker, and of several
+SLOWEST = 5.0  # s of one call, above which the probe would take too long
+MOST_THREADS = 64
+ALONE, THREADS, PROCESSES, LOOP = "alone", "threads", "processes", "loop"
+MIB = 1024 * 1024
+
+
+@dataclass(frozen=True)
+class Point:
+    """Calls of `count` workers at once: `rate` in calls/s, and means of one call in s.
+
+    `failed` is the share of calls that raised an exception. `results` is the number of different
+    results. `worker_mib` is the memory (PSS) that each process adds.
+    """
+
+    kind: str
+    count: int
+    rate: float
+    wall_s: float
+    cpu_s: float
+    queued_s: float
+    failed: float
+    results: int
+    worker_mib: float | None = None
+
+
+@dataclass(frozen=True)
+class Probe:
+    """What one call costs: times in s, memory in MiB, shares from 0 to 1; None is unknown.
+
+    `wall_s`, `cpu_s` and `queued_s` are means of a call alone: its wall time, its CPU time and its
+    wait for a CPU. `variation` is the standard deviation of its wall time over its mean. `first_s`
+    is the first call of a process, `import_s` the import of its module. `hold` is the share of the
+    call in which the GIL is locked. `failed` is the share of calls that raised, and `error` the
+    first message. `base_mib` is the memory of one process with the task imported, `leak_mib` its
+    growth per call. `threads` is how many threads the calls left running. `python_s` is the
+    machine's speed (see `machine_speed`).
+    """
+
+    task: str
+    python: str
+    gil_enabled: bool
+    is_coroutine: bool
+    cores: int
+    import_s: float
+    first_s: float
+    wall_s: float
+    cpu_s: float
+    queued_s: float
+    variation: float
+    hold: float | None
+    body_bytes: int
+    results: int
+    failed: float
+    error: str | None
+    base_mib: float | None
+    leak_mib: float | None
+    threads: int
+    python_s: float | None
+    points: tuple[Point, ...] = ()
+
+    @property
+    def wait_s(self) -> float:
+        """The time of a call in which it neither uses nor waits for a CPU, in s."""
+        return max(0.0, self.wall_s - self.cpu_s - self.queued_s)
+
+    @property
+    def is_unsafe_in_threads(self) -> bool:
+        """Whether results differ in threads, although they are the same alone and in processes."""
+        threads = max((point.results for point in self.of_kind(THREADS)), default=0)
+        processes = max((point.results for point in self.of_kind(PROCESSES)), default=0)
+        return threads > 1 and self.results == 1 and processes == 1
+
+    def of_kind(self, kind: str) -> list[Point]:
+        """Return the points of one kind, by ascending number of workers."""
+        return sorted((p for p in self.points if p.kind == kind), key=lambda point: point.count)
+
+
+def measure(case: Case, environment: Mapping[str, str], users: int) -> Probe:
+    """Probe the task of a case; raise UserError if it cannot be imported or always fails.
+
+    Raise RunError for a call of more than SLOWEST seconds.
+    """
+    python_s = machine_speed.measure().python_s
+    with _started(case, environment) as (child, facts):
+        before_mib = _memory_mib(child.pid)
+        with GilSampler(facts) as sampler:
+            began = time.monotonic()
+            alone = child.call(ALONE, 1, ALONE_S)
+            ended = time.monotonic()
+        _check(case, alone)
+        after_mib = _memory_mib(child.pid)
+        times = alone["times"]
+        wall_s = alone["wall_s"]
+        points = tuple(_points(child, alone, bool(facts["is_coroutine"]), users))
+        enabled = bool(alone["gil_enabled"])
+    return Probe(
+        task=case.task,
+        python=str(facts["python"]),
+        gil_enabled=enabled,
+        is_coroutine=bool(facts["is_coroutine"]),
+        cores=cores.available(),
+        import_s=float(facts["import_s"]),
+        first_s=float(alone["first_s"]),
+        wall_s=wall_s,
+        cpu_s=alone["cpu_s"],
+        queued_s=alone["queued_s"],
+        variation=statistics.pstdev(times) / statistics.fmean(times),
+        hold=sampler.between(began, ended).share if enabled else 0.0,
+        body_bytes=int(alone["body_bytes"]),
+        results=len(alone["checksums"]),
+        failed=alone["failed"] / alone["done"],
+        error=alone["error"],
+        base_mib=after_mib,
+        leak_mib=_growth(before_mib, after_mib, alone["done"]),
+        threads=int(alone["threads"]) - 1,
+        python_s=python_s,
+        points=points,
+    )
+
+
+class _Child:
+    """The process that runs `task_probe`."""
+
+    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+        self._process = process
+        self.pid = process.pid
+
+    def call(self, kind: str, count: int, seconds: float, longest: float = PATIENCE) -> Any:
+        """Measure calls of one kind; raise StartError if the process ends or a pool fails."""
+        assert self._process.stdin is not None
+        command = {"kind": kind, "count": count, "seconds": seconds}
+        with suppress(BrokenPipeError):  # `line` reports the end
+            self._process.stdin.write(json.dumps(command).encode() + b"\n")
+            self._process.stdin.flush()
+        found = self.line(seconds + longest)
+        if "error" in found and "rate" not in found:
+            raise StartError(str(found["error"]))
+        return found
+
+    def line(self, seconds: float) -> dict[str, Any]:
+        """Read one line of JSON; raise StartError after a timeout of `seconds`."""
+        assert self._process.stdout is not None
+        try:
+            for line in read_lines(self._process.stdout.fileno(), time.monotonic() + seconds):
+                return line
+        except TimeoutError:
+            raise StartError(f"the probe did not respond within {seconds:.0f} s") from None
+        raise StartError("the task ended the process that called it")
+
+
+@contextmanager
+def _started(
+    case: Case, environment: Mapping[str, str]
+) -> Iterator[tuple[_Child, Mapping[str, Any]]]:
+    program = sys.executable if case.python is None else interpreters.find(case.python)
+    own = {**packages.environment(program), **interpreters.environment(case.python)}
+    added = {**environment, **own}
+    if case.path is not None:
+        added["TASK_PATH"] = case.path
+    task = catalog.find_task(case.task).name
+    with tempfile.TemporaryFile() as log:
+        process = subprocess.Popen(
+            [program, "-P", "-m", "offload.serving.task_probe", task],
+            env={**os.environ, **added},
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log,
+            start_new_session=True,
+        )
+        try:
+            child = _Child(process)
+            yield child, _ready(child, log)
+        finally:
+            _end(process)
+
+
+def _ready(child: _Child, log: IO[bytes]) -> Mapping[str, Any]:
+    try:
+        return child.line(READY)
+    except StartError as error:
+        log.seek(0)
+        lines = log.read().decode(errors="replace").strip().splitlines()
+        errors = [line for line in lines if line.startswith("error: ")]
+        last = (errors or lines or [str(error)])[-1]
+        raise StartError(last.removeprefix("error: ")) from None
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    """Close the process's input, so that it ends with its workers; kill it after GRACE."""
+    try:
+        process.communicate(timeout=GRACE)
+    except subprocess.TimeoutExpired:
+        process.kill()
+        process.communicate()
+
+
+def _check(case: Case, alone: Mapping[str, Any]) -> None:
+    if alone["failed"] == alone["done"]:
+        raise RunError(f"every call failed: {alone['error']}", "make the function work first")
+    if alone["wall_s"] > SLOWEST:
+        seconds = f"{alone['wall_s']:.1f} s"
+        fix = f"compare strategies yourself: fab compare:3/{case.task},4/{case.task},quick=yes"
+        raise RunError(f"one call of {case.task} takes {seconds}, too long to probe", fix)
+
+
+def _points(
+    child: _Child, alone: Mapping[str, Any], is_coroutine: bool, users: int
+) -> Iterator[Point]:
+    """Measure as many workers as there are cores, and as many as could be useful."""
+    available = cores.available()
+    idle_s = max(0.0, alone["wall_s"] - alone["cpu_s"] - alone["queued_s"])
+    useful = useful_workers(idle_s, alone["cpu_s"], available, users)
+    for count in sorted({available, min(useful, MOST_THREADS)}):
+        yield _point(child, THREADS, count)
+    for count in sorted({available, min(useful, 4 * available)}):
+        yield _point(child, PROCESSES, count)
+    if is_coroutine:
+        yield _point(child, LOOP, users)
+
+
+def useful_workers(wait_s: float, cpu_s: float, available: int, users: int) -> int:
+    """Return the number of workers that use all cores, with a reserve, and at most `users`.
+
+    N = 2 cores (wait + CPU) / CPU: half of them use all cores if nothing else limits them.
+    """
+    wall_s = wait_s + cpu_s
+    return max(2, min(users, math.ceil(2 * available * wall_s / max(cpu_s, wall_s / users))))
+
+
+def _point(child: _Child, kind: str, count: int) -> Point:
+    idle = {p.pid for p in _tree(child.pid)}
+    found = child.call(kind, count, POINT_S)
+    worker_mib = None
+    if kind == PROCESSES:
+        added = [p for p in _tree(child.pid) if p.pid not in idle]
+        known = [mib for p in added if (mib := _pss_mib(p)) is not None]
+        worker_mib = sum(known) / count if known else None
+    return Point(
+        kind,
+        count,
+        found["rate"],
+        found["wall_s"],
+        found["cpu_s"],
+        found["queued_s"],
+        found["failed"] / found["done"],
+        len(found["checksums"]),
+        worker_mib,
+    )
+
+
+def _tree(pid: int) -> list[psutil.Process]:
+    with suppress(psutil.NoSuchProcess):
+        root = psutil.Process(pid)
+        return [root, *root.children(recursive=True)]
+    return []
+
+
+def _memory_mib(pid: int) -> float | None:
+    known = [_pss_mib(process) for process in _tree(pid)[:1]]
+    return known[0] if known else None
+
+
+def _pss_mib(process: psutil.Process) -> float | None:
+    try:
+        return float(process.memory_full_info().pss) / MIB
+    except (psutil.Error, AttributeError):  # ended, not permitted, or no Linux
+        return None
+
+
+def _growth(before: float | None, after: float | None, calls: int) -> float | None:
+    return None if before is None or after is None else (after - before) / calls

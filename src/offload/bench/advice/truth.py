@@ -1,0 +1,111 @@
+"""The truth about a function: every strategy at every size of a grid, measured in blocks."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from offload.bench.advice.overhead import STRATEGIES
+from offload.bench.records import comparison, rate
+from offload.bench.records import plan as plans
+from offload.bench.records.blocks import MOST, Block
+from offload.bench.records.comparison import Comparison
+from offload.bench.records.plan import Plan
+from offload.bench.records.record import Record
+from offload.bench.records.run_records import RunRecords
+from offload.registry import catalog
+from offload.suites import Case
+
+SUITE = "check_advice"
+ROUNDS = 4
+TIMES_CORES = (1, 2, 4, 8)  # workers of processes; threads have as many as there are users, too
+MORE_USERS = 2  # per worker, so that all are busy
+
+Size = tuple[str, int]  # a strategy, and its number of workers
+
+
+@dataclass(frozen=True)
+class Truth:
+    """The measured rates of one function in requests/s, by strategy and size."""
+
+    task: str
+    windows: Mapping[Size, Sequence[Record]]
+
+    @property
+    def rates(self) -> dict[Size, float]:
+        """The rates that are known."""
+        found = {size: rate.of_windows(own).value for size, own in self.windows.items()}
+        return {size: value for size, value in found.items() if value is not None}
+
+    @property
+    def best(self) -> Size:
+        """The size with the highest rate."""
+        rates = self.rates
+        return max(rates, key=lambda size: rates[size])
+
+    def nearest(self, size: Size) -> Size | None:
+        """Return the measured size of the same strategy whose number of workers is nearest."""
+        strategy, workers = size
+        known = [each for each in self.rates if each[0] == strategy]
+        return min(known, key=lambda each: _distance(each[1], workers), default=None)
+
+    def compare(self, size: Size) -> Comparison:
+        """Compare a size with the best one; above a ratio of 1 it is faster."""
+        return comparison.compare(self.windows[self.best], self.windows[size])
+
+
+def grid(cores: int, users: int) -> list[Size]:
+    """Return every strategy at every size, the loop first."""
+    found: list[Size] = []
+    for strategy in STRATEGIES:
+        sizes = {1} if strategy == "loop" else {n * cores for n in TIMES_CORES}
+        if strategy == "threads":
+            sizes |= {users}
+        found += [(strategy, count) for count in sorted(sizes) if count <= max(users, cores)]
+    return found
+
+
+def plan(tasks: Sequence[str], cores: int, users: int) -> Plan:
+    """Return the plan of all tasks; each has blocks of its own, which share its loop."""
+    cases: list[Case] = []
+    blocks: list[Block] = []
+    for task in tasks:
+        own = [_case(task, size, users) for size in grid(cores, users)]
+        first = len(cases)
+        others = [*range(first + 1, first + len(own))]
+        for start in range(0, len(others), MOST - 1):
+            blocks.append(Block((first, *others[start : start + MOST - 1])))
+        cases += own
+    return Plan(
+        SUITE, tuple(cases), plans.new_seed(), None, True, blocks=tuple(blocks), rounds=ROUNDS
+    )
+
+
+def of_records(planned: Plan, records: Sequence[Record]) -> Iterator[Truth]:
+    """Yield the truth about each task of a plan that has at least one rate."""
+    run = RunRecords(records)
+    windows: dict[str, dict[Size, Sequence[Record]]] = {}
+    for place, case in enumerate(planned.cases):
+        windows.setdefault(case.task, {})[size_of(case)] = run.at(place).windows()
+    for task, own in windows.items():
+        if (found := Truth(task, own)).rates:
+            yield found
+
+
+def size_of(case: Case) -> Size:
+    """Return the strategy of a case and its number of workers."""
+    size = catalog.find_server(case.server).size
+    return case.server, int(str(case.settings.get(size or "", 1)))
+
+
+def _case(task: str, size: Size, users: int) -> Case:
+    strategy, workers = size
+    setting = catalog.find_server(strategy).size
+    if not catalog.find_task(task).is_coroutine:  # of which a loop awaits any number
+        users = min(users, MORE_USERS * max(2, workers))
+    case = Case(strategy, task, users=users)
+    return case if setting is None else replace(case, settings={setting: workers})
+
+
+def _distance(one: int, other: int) -> float:
+    return max(one, other) / min(one, other)

@@ -1,0 +1,197 @@
+"""Sample the GILs of many processes in one thread: for each process the share they are held."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterable
+from dataclasses import dataclass, field
+
+from offload import prctl
+from offload.bench.telemetry import gil_sampler, thread_scheduling
+from offload.bench.telemetry.gil_reader import GilAddress, Reader, Unavailable
+from offload.bench.watch import gil_location, python_runtime
+from offload.bench.watch.gil_location import Gils, Layout
+from offload.bench.watch.python_runtime import Runtime
+from offload.bench.watch.remote_memory import ENDED, STARTING, Unreadable
+
+EVERY = 0.008  # s between two samples: 1 % of a core; a share of 0.5 in 1 s is +-0.045
+RETRY_S = 5.0  # s until a process that could not be read is tried again: it may start a Python
+
+# States of a process's GIL:
+ON, OFF, UNREADABLE = "on", "off", "unreadable"
+
+
+@dataclass(frozen=True)
+class GilUse:
+    """The use of the GILs of a process in a period; each share is from 0 to 1, None is unknown.
+
+    `rho` is the share of time in which a GIL was held, the mean of `gils` if interpreters have
+    their own. `late` is the share of the `samples` that were taken late because no core was free.
+    `state` is one of the above. `why` explains that there is no rho.
+    """
+
+    state: str
+    python: str | None = None
+    gils: int = 0
+    rho: float | None = None
+    samples: int = 0
+    late: float | None = None
+    switches_per_s: float | None = None
+    why: Unreadable | None = None
+
+    @property
+    def is_reliable(self) -> bool:
+        """Whether there is a rho, and enough of its samples were on time."""
+        return self.rho is not None and (self.late or 0.0) <= gil_sampler.LATE
+
+
+@dataclass
+class _Target:
+    """A process that is sampled, and its samples since the last `take`."""
+
+    runtime: Runtime | None = None
+    layout: Layout | None = None
+    gils: Gils | None = None
+    reader: Reader | None = None
+    why: Unreadable | None = None
+    retry_at: float = 0.0
+    locked: int = 0
+    samples: int = 0
+    late: int = 0
+    switches: list[int] = field(default_factory=list)  # the first and the last count
+
+
+class GilMeter:
+    """Sample the GILs of the processes of the last `update`, from `__enter__` to `__exit__`.
+
+    Each sample is at a random time within its period of `every` seconds, so that a periodic
+    process causes no aliasing. No process is stopped: the kernel copies 16 bytes per GIL.
+    """
+
+    def __init__(self, every: float = EVERY) -> None:
+        self._every = every
+        self._targets: dict[int, _Target] = {}
+        self._lock = threading.Lock()
+        self._stopped = threading.Event()
+        self._taken_at = time.monotonic()
+        self._thread = threading.Thread(target=self._sample_until_stopped, daemon=True)
+
+    def __enter__(self) -> GilMeter:
+        self._taken_at = time.monotonic()
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()
+        self._thread.join()
+
+    def update(self, pids: Iterable[int]) -> None:
+        """Sample these processes from now on, at the current addresses of their GILs."""
+        known = self._targets
+        targets = {pid: known.get(pid) or _Target() for pid in pids}
+        for pid, target in targets.items():
+            found, reader, why = target.gils, target.reader, target.why
+            if why is None or time.monotonic() >= target.retry_at:
+                found, reader, why = _locate(pid, target)
+            with self._lock:
+                if found != target.gils or why is not target.why:
+                    target.switches = []
+                target.gils, target.reader, target.why = found, reader, why
+        with self._lock:
+            self._targets = targets
+
+    def take(self) -> dict[int, GilUse]:
+        """Return the use by each process since the last call, and begin a new period."""
+        now = time.monotonic()
+        with self._lock:
+            elapsed, self._taken_at = now - self._taken_at, now
+            found = {pid: _use(target, elapsed) for pid, target in self._targets.items()}
+            for target in self._targets.values():
+                target.locked = target.samples = target.late = 0
+                target.switches = target.switches[-1:]
+        return found
+
+    def _sample_until_stopped(self) -> None:
+        thread_scheduling.request_short_slice()
+        prctl.sleep_exactly()
+        rng = random.Random()  # noqa: S311 - no secret; not the shared one, which may be seeded
+        start, slot = time.monotonic(), 0
+        while not self._stopped.is_set():
+            due = start + (slot + rng.random()) * self._every
+            if (pause := due - time.monotonic()) > 0:
+                time.sleep(pause)
+            at = time.monotonic()
+            now = int((at - start) / self._every)
+            self._sample((at - due > gil_sampler.LATE_S) + max(0, now - slot - 1))
+            slot = max(slot + 1, now)
+
+    def _sample(self, late: int) -> None:
+        with self._lock:
+            for pid, target in self._targets.items():
+                if target.reader is None:
+                    continue
+                try:
+                    locked, switches = target.reader.read()
+                except Unavailable as error:  # until the next `update` finds the reason
+                    target.reader, target.retry_at = None, 0.0
+                    target.why = Unreadable(ENDED, f"the GIL of pid {pid} was lost ({error})")
+                    continue
+                target.locked += locked
+                target.samples += 1
+                target.late += late
+                target.switches[1:] = [switches]
+
+
+def _locate(pid: int, target: _Target) -> tuple[Gils | None, Reader | None, Unreadable | None]:
+    """Return the GILs of a process and their reader, or the reason that there are none."""
+    try:
+        gils = _known_gils(target) or _find_gils(pid, target)
+        if gils == target.gils and target.reader is not None:
+            return gils, target.reader, None
+        addresses = [GilAddress(pid, address) for address in gils.addresses]
+        return gils, Reader(addresses) if addresses else None, None
+    except Unreadable as error:
+        target.runtime = target.layout = None
+        target.retry_at = time.monotonic() + (0.0 if error.kind == STARTING else RETRY_S)
+        return None, None, error
+
+
+def _known_gils(target: _Target) -> Gils | None:
+    """Return the GILs by the known layout; None if there is none, or no longer."""
+    if target.runtime is None or target.layout is None:
+        return None
+    try:
+        return gil_location.locate(target.runtime, target.layout)
+    except Unreadable:  # perhaps the process has replaced its program
+        return None
+
+
+def _find_gils(pid: int, target: _Target) -> Gils:
+    target.runtime = python_runtime.find(pid)
+    target.layout = gil_location.layout(target.runtime)
+    gils = gil_location.locate(target.runtime, target.layout)
+    gil_location.check(target.runtime, gils)
+    return gils
+
+
+def _use(target: _Target, elapsed: float) -> GilUse:
+    if target.why is not None or target.gils is None:
+        return GilUse(UNREADABLE, why=target.why)
+    version, gils = target.gils.version, len(target.gils.addresses)
+    if not gils:
+        return GilUse(OFF, version)
+    if not target.samples or elapsed <= 0:
+        return GilUse(ON, version, gils)
+    counts = target.switches
+    passed = (counts[-1] - counts[0]) / elapsed if len(counts) == 2 else None
+    return GilUse(
+        state=ON,
+        python=version,
+        gils=gils,
+        rho=min(1.0, target.locked / target.samples / gils),
+        samples=target.samples,
+        late=min(1.0, target.late / target.samples),
+        switches_per_s=passed if passed is None or passed >= 0 else None,
+    )

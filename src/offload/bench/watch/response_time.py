@@ -1,0 +1,117 @@
+"""Send one request a second to a URL, and measure its response time."""
+
+from __future__ import annotations
+
+import http.client
+import threading
+import time
+from dataclasses import dataclass
+from urllib.parse import SplitResult, urlsplit
+
+from offload.bench.telemetry import connections
+from offload.errors import UsageError
+
+EVERY = 1.0  # s from one request to the next; a slower response delays it
+TIMEOUT = 30.0  # s
+LOCAL = ("localhost", "127.0.0.1", "::1", "0.0.0.0")  # noqa: S104 - nothing is bound to it
+CONNECTIONS = {"http": http.client.HTTPConnection, "https": http.client.HTTPSConnection}
+
+
+@dataclass(frozen=True)
+class Response:
+    """The response time of a request in s, from connecting to the last byte, and its status.
+
+    If the request failed, `error` is the reason in a line. `is_pending`: it has not been answered
+    yet, and `seconds` is how long it has waited.
+    """
+
+    seconds: float
+    status: int | None = None
+    error: str | None = None
+    is_pending: bool = False
+
+    @property
+    def is_ok(self) -> bool:
+        """Whether the request was answered without an error status."""
+        return self.status is not None and self.status < 400
+
+
+def parse(url: str) -> SplitResult:
+    """Return the parts of a URL; raise UsageError unless it is of http or https."""
+    try:
+        parts = urlsplit(url)
+        is_valid = parts.scheme in CONNECTIONS and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        is_valid = False
+    if not is_valid or not url.isascii() or any(letter.isspace() for letter in url):
+        raise UsageError(f"url={url!r} is not a URL", "write url=http://127.0.0.1:8000/")
+    return parts
+
+
+def server_pid(url: str) -> int:
+    """Return the pid of the process that listens on a URL's port of this machine.
+
+    Raise UsageError if none is found, or several that are not children of one of them.
+    """
+    parts = parse(url)
+    port = parts.port or http.client.HTTP_PORT
+    if parts.port is None and parts.scheme == "https":
+        port = http.client.HTTPS_PORT
+    roots = connections.listening_roots(port) if parts.hostname in LOCAL else ()
+    if len(roots) == 1:
+        return roots[0]
+    if roots:
+        pids = " or ".join(f"pid={pid}" for pid in sorted(roots))
+        raise UsageError(f"{len(roots)} processes listen on port {port}", f"select one by {pids}")
+    what = f"the process that serves {url} was not found"
+    raise UsageError(what, "add pid=, or run watch as its user or root")
+
+
+class Requester:
+    """Send GET requests to a URL from `__enter__` to `__exit__`, each on its own connection."""
+
+    def __init__(self, url: str) -> None:
+        self._parts = parse(url)
+        self._target = f"{self._parts.path or '/'}?{self._parts.query}".rstrip("?")
+        self._stopped = threading.Event()
+        self._last: Response | None = None
+        self._began: float | None = None
+        self._thread = threading.Thread(target=self._send_until_stopped, daemon=True)
+
+    def __enter__(self) -> Requester:
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stopped.set()  # a request that is not answered yet ends with this program
+
+    def take(self) -> Response | None:
+        """Return the response since the last call, or the request that still waits for one."""
+        last, self._last = self._last, None
+        began = self._began
+        if last is None and began is not None:
+            return Response(time.monotonic() - began, is_pending=True)
+        return last
+
+    def _send_until_stopped(self) -> None:
+        due = time.monotonic()
+        while not self._stopped.wait(max(0.0, due - time.monotonic())):
+            self._began = time.monotonic()
+            self._last = self._send(self._began)
+            self._began = None
+            due = max(due + EVERY, time.monotonic())
+
+    def _send(self, began: float) -> Response:
+        connection = CONNECTIONS[self._parts.scheme](
+            self._parts.hostname or "", self._parts.port, timeout=TIMEOUT
+        )
+        try:
+            connection.request("GET", self._target)
+            answer = connection.getresponse()
+            answer.read()
+            return Response(time.monotonic() - began, answer.status)
+        except (OSError, http.client.HTTPException) as error:
+            reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
+            return Response(time.monotonic() - began, error=reason)
+        finally:
+            connection.close()

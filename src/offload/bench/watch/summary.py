@@ -1,0 +1,159 @@
+"""Summarize the readings of a watch: mean and maximum of each figure, and what they mean."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+
+from offload import cores
+from offload.bench.watch.gil_meter import OFF, ON
+from offload.bench.watch.watch import ProcessReading, Reading
+
+SATURATED = 0.9  # rho above which a second thread mostly waits; a guess, as in the GIL advice
+LOW = 0.1  # rho below which threads are as fast as processes, the limit of h in the GIL advice
+BUSY = 0.9  # of the available cores: more processes cannot compute more
+COMPUTES = 0.5  # cores, from which a process computes rather than waits; a guess
+IDLE = 0.1  # cores
+MUCH_LESS = 0.3  # cores below rho: then the holder of the GIL is often not running; a guess
+MIN_READINGS = 3  # for a sentence
+
+# Kinds of a finding:
+NO_CORE_FREE = "no core free"
+SATURATED_GIL = "saturated"
+HELD_WITHOUT_CPU = "held without cpu"
+NO_GIL = "no gil"
+RELEASES = "releases"
+WAITS = "waits"
+
+TREE_FIGURES = ("cpu", "pss_mib", "threads", "switches_voluntary", "switches_involuntary", "rho")
+
+
+@dataclass
+class Statistic:
+    """The number of known values of a figure, their sum and their maximum."""
+
+    count: int = 0
+    total: float = 0.0
+    maximum: float | None = None
+
+    def add(self, value: float | None) -> None:
+        """Add a value; None is unknown and does not count."""
+        if value is not None:
+            self.count += 1
+            self.total += value
+            self.maximum = value if self.maximum is None else max(self.maximum, value)
+
+    @property
+    def mean(self) -> float | None:
+        """The mean of the known values; None without any."""
+        return self.total / self.count if self.count else None
+
+
+Statistics = dict[str, Statistic]
+
+
+def _statistics() -> Statistics:
+    return {name: Statistic() for name in TREE_FIGURES}
+
+
+@dataclass
+class ProcessSummary:
+    """The statistics of a process, and its GIL's last known state."""
+
+    name: str
+    gil: str
+    figures: Statistics = field(default_factory=_statistics)
+    why: str | None = None
+    unreliable: int = 0  # readings of rho with too many late samples
+
+
+@dataclass(frozen=True)
+class Finding:
+    """What the figures mean: a kind of the above, and the process and figures that show it."""
+
+    kind: str
+    pid: int
+    rho: float | None = None
+    cpu: float | None = None
+    cores: int | None = None
+
+
+class Summary:
+    """The statistics of all readings so far: of the tree, of each process, and of responses."""
+
+    def __init__(self) -> None:
+        self.readings = 0
+        self.seconds = 0.0
+        self.tree = _statistics()
+        self.processes: dict[int, ProcessSummary] = {}
+        self.responses = Statistic()  # s, of requests that succeeded
+        self.failed = 0  # requests
+
+    def add(self, reading: Reading) -> None:
+        """Add a reading."""
+        self.readings += 1
+        self.seconds = reading.elapsed_s
+        for name, statistic in self.tree.items():
+            statistic.add(getattr(reading.tree, name))
+        for process in reading.processes:
+            self._add_process(process)
+        if reading.response is not None and not reading.response.is_pending:
+            if reading.response.is_ok:
+                self.responses.add(reading.response.seconds)
+            else:
+                self.failed += 1
+
+    def _add_process(self, process: ProcessReading) -> None:
+        use, gil = process.use, process.gil
+        found = self.processes.setdefault(use.pid, ProcessSummary(use.name, gil.state))
+        found.name, found.gil = use.name, gil.state
+        found.why = None if gil.why is None else gil.why.message
+        found.unreliable += gil.rho is not None and not gil.is_reliable
+        for name, statistic in found.figures.items():
+            statistic.add(gil.rho if name == "rho" else getattr(use, name))
+
+    def finding(self, available: int | None = None) -> Finding | None:
+        """Return what the figures mean, of the busiest process; None if they are not plain.
+
+        `available` is the number of cores, by default that of this process.
+        """
+        usable = [
+            (pid, process)
+            for pid, process in self.processes.items()
+            if process.gil in (ON, OFF)
+            and process.figures["cpu"].count >= MIN_READINGS
+            and process.unreliable * 2 <= self.readings
+        ]
+        if not usable or (tree_cpu := self.tree["cpu"].mean) is None:
+            return None
+        pid, busiest = max(usable, key=lambda each: _weight(each[1]))
+        rho, cpu = busiest.figures["rho"].mean, busiest.figures["cpu"].mean
+        if busiest.gil == OFF:
+            return Finding(NO_GIL, pid, cpu=cpu)
+        if rho is None or cpu is None:
+            return None
+        found = Finding("", pid, rho, cpu, cores.available() if available is None else available)
+        return _named(found, tree_cpu)
+
+
+def _weight(process: ProcessSummary) -> tuple[float, float]:
+    return process.figures["rho"].mean or 0.0, process.figures["cpu"].mean or 0.0
+
+
+def _named(found: Finding, tree_cpu: float) -> Finding | None:
+    rho, cpu, available = found.rho or 0.0, found.cpu or 0.0, found.cores or 1
+    kind = None
+    if rho >= SATURATED:
+        if cpu < rho - MUCH_LESS:
+            kind = HELD_WITHOUT_CPU
+        elif tree_cpu >= BUSY * available:
+            kind = NO_CORE_FREE
+        else:
+            kind = SATURATED_GIL
+    elif rho < LOW and cpu >= COMPUTES:
+        kind = RELEASES
+    elif rho < LOW and tree_cpu < IDLE:
+        kind = WAITS
+    if kind is None:
+        return None
+    cpu = tree_cpu if kind in (NO_CORE_FREE, WAITS) else cpu
+    return Finding(kind, found.pid, rho, cpu, available)

@@ -1,0 +1,176 @@
+"""Watch a process tree from outside: one reading a second, until it ends.
+
+::
+
+    /proc  ----> TreeUse   -> ProcessUse ---+
+    memory ----> GilMeter  -> GilUse  ------+--> Reading --> Summary
+    HTTP   <---> Requester -> Response -----+
+"""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack
+from dataclasses import dataclass
+
+import psutil
+
+from offload.bench.watch.gil_meter import ON, UNREADABLE, GilMeter, GilUse
+from offload.bench.watch.remote_memory import NOT_PYTHON, STARTING, Unreadable
+from offload.bench.watch.response_time import Requester, Response
+from offload.bench.watch.usage import ProcessUse, TreeUse, is_alive
+from offload.errors import UsageError
+
+EVERY = 1.0  # s between two readings
+
+
+@dataclass(frozen=True)
+class ProcessReading:
+    """The use by one process in a period: its resources and its GIL."""
+
+    use: ProcessUse
+    gil: GilUse
+
+
+@dataclass(frozen=True)
+class TreeReading:
+    """The use by all processes together; None is unknown.
+
+    `cpu` is in cores, context switches are per second. `rho` is the largest of any process, since
+    one saturated GIL suffices to delay its process. `gils_held` is the mean number of GILs that
+    were held, which is how many cores run Python code at most.
+    """
+
+    processes: int
+    cpu: float | None
+    pss_mib: float | None
+    threads: int | None
+    switches_voluntary: float | None
+    switches_involuntary: float | None
+    rho: float | None
+    gils_held: float | None
+
+
+@dataclass(frozen=True)
+class Reading:
+    """The readings of one period, which ended `elapsed_s` after the start, at the Unix time `at`.
+
+    `response` is None without a URL, or if no request ended in the period.
+    """
+
+    at: float
+    elapsed_s: float
+    tree: TreeReading
+    processes: tuple[ProcessReading, ...]
+    response: Response | None
+
+
+class Watch:
+    """Attach to the tree of a running process; raise UserError if it cannot be watched.
+
+    With `without_gil` a tree is watched even if none of its GILs can be read. No process is
+    stopped, signalled or changed. Use `readings` within a `with` statement. `name` is that of the
+    root process's program, and `gils` are the states of all GILs at the start.
+    """
+
+    def __init__(self, pid: int, url: str | None = None, without_gil: bool = False) -> None:
+        self.pid = pid
+        self.has_ended = False
+        self.own_cpu: float | None = None  # cores that watching itself used so far
+        try:
+            root = psutil.Process(pid)
+            self.name = str(root.name())
+        except (psutil.NoSuchProcess, OverflowError):
+            raise UsageError(f"no process has pid {pid}", "ps -ef lists the pids") from None
+        if not is_alive(root):
+            raise UsageError(f"pid {pid} has ended", "ps -ef lists the pids")
+        if pid == os.getpid():
+            raise UsageError(f"pid {pid} is watch itself", "use the pid of another process")
+        self._use = TreeUse(root)
+        self._use.refresh()
+        self._meter = GilMeter()
+        self._requester = None if url is None else Requester(url)
+        self._stack = ExitStack()
+        self._meter.update(process.pid for process in self._use.members)
+        self.gils = self._meter.take()
+        if not without_gil and (reason := _reason_for_none(pid, self.gils)) is not None:
+            raise reason.as_user_error()
+
+    def __enter__(self) -> Watch:
+        self._stack.enter_context(self._meter)
+        if self._requester is not None:
+            self._stack.enter_context(self._requester)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._stack.close()
+
+    def readings(self, seconds: float | None = None) -> Iterator[Reading]:
+        """Yield a reading each second, for `seconds` or until the process has ended.
+
+        Then `has_ended` is True.
+        """
+        self._use.read()
+        self._meter.take()
+        start, cpu_start, count = time.monotonic(), time.process_time(), 0
+        while seconds is None or count < seconds:
+            count = max(count + 1, int((time.monotonic() - start) / EVERY))
+            time.sleep(max(0.0, start + count * EVERY - time.monotonic()))
+            self._use.refresh()
+            processes, cpu = self._use.read()
+            gils = self._meter.take()
+            elapsed = time.monotonic() - start
+            self.own_cpu = (time.process_time() - cpu_start) / elapsed
+            if not is_alive(self._use.root):
+                self.has_ended = True
+                return
+            self._meter.update(use.pid for use in processes)
+            unknown = GilUse(UNREADABLE)  # it began in this period
+            found = tuple(ProcessReading(use, gils.get(use.pid, unknown)) for use in processes)
+            response = None if self._requester is None else self._requester.take()
+            yield Reading(time.time(), elapsed, _tree(found, cpu), found, response)
+
+
+def _reason_for_none(pid: int, gils: dict[int, GilUse]) -> Unreadable | None:
+    """Return why no GIL of a tree can be read; None if one can, or soon."""
+    reasons = [gil.why for gil in gils.values() if gil.why is not None]
+    if len(reasons) < len(gils) or any(reason.kind == STARTING for reason in reasons):
+        return None
+    others = [reason for reason in reasons if reason.kind != NOT_PYTHON]
+    own = gils[pid].why if pid in gils else None
+    return own if own in others or not others else others[0]
+
+
+def _tree(processes: tuple[ProcessReading, ...], cpu: float | None) -> TreeReading:
+    uses = [process.use for process in processes]
+    gils = [process.gil for process in processes if process.gil.state == ON]
+    known = [(gil.rho, gil.gils) for gil in gils if gil.rho is not None]
+    return TreeReading(
+        processes=len(uses),
+        cpu=cpu,
+        pss_mib=_total(use.pss_mib for use in uses),
+        threads=_whole(_total(use.threads for use in uses)),
+        switches_voluntary=_sum(use.switches_voluntary for use in uses),
+        switches_involuntary=_sum(use.switches_involuntary for use in uses),
+        rho=max((rho for rho, _ in known), default=None),
+        gils_held=sum(rho * count for rho, count in known) if known else None,
+    )
+
+
+def _total(values: Iterator[float | None]) -> float | None:
+    """Return the sum of values; None if one is unknown."""
+    listed = list(values)
+    known = [value for value in listed if value is not None]
+    return sum(known) if known and len(known) == len(listed) else None
+
+
+def _sum(values: Iterator[float | None]) -> float | None:
+    """Return the sum of the known rates: a process in its first period has none yet."""
+    known = [value for value in values if value is not None]
+    return sum(known) if known else None
+
+
+def _whole(value: float | None) -> int | None:
+    return None if value is None else round(value)

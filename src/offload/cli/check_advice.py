@@ -1,0 +1,91 @@
+"""Check the advice: answers on functions that are new to it, against exhaustive measurements."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke import Context, Exit
+
+from offload import cores
+from offload.cli import arguments, command
+from offload.cli.plan_run import continue_run
+from offload.errors import GateError, UsageError
+
+if TYPE_CHECKING:
+    from offload.bench.records.plan import Plan
+
+USERS = 25
+TUNING = "tuning"
+
+
+@command("Maintain")
+def check_advice(
+    context: Context,
+    fold: str = "",
+    functions: str = "",
+    budget: str = "120",
+    format: str = "text",  # noqa: A002
+) -> None:
+    """Check the advice on a fold of functions, in two hours: fab check_advice:1.
+
+    fold       1, 2 or 3, or tuning for the functions that the model may be tuned with
+    functions  at most so many of them; default: all
+    budget     seconds until each answer; default: 120
+    format     text (default) or rst
+
+    It measures every strategy at every size for each function, then asks for advice on it, and
+    compares the answers with the truth. It can be interrupted and given again: what is in
+    results/advice-FOLD is not repeated. The exit code is 1 if a requirement is missed.
+    """
+    from offload.bench.advice import answer, check, judgement, truth
+    from offload.bench.records import journal
+    from offload.bench.records import plan as plans
+    from offload.reports.advice import judgement_text
+
+    arguments.one_of("format", format, "text", "rst")
+    budget_s = arguments.number("budget", budget, 30, 3600)
+    tasks = _tasks(fold)
+    if functions:
+        tasks = tasks[: arguments.whole_number("functions", functions, 1, 1000)]
+    journal.check_writable()
+    folder = journal.RESULTS / f"advice-{fold}"
+    if not plans.exists(folder):
+        folder.mkdir(exist_ok=True)
+        plans.save(truth.plan(tasks, cores.available(), USERS), folder)
+    planned = plans.load(folder)
+    _check_same(planned, tasks, folder)
+    records = continue_run(planned, folder)
+    truths = {found.task: found for found in truth.of_records(planned, records)}
+    try:
+        answers = [*check.give_missing(tasks, folder, USERS, budget_s, _report)]
+    except KeyboardInterrupt:
+        raise Exit(f"interrupted: fab check_advice:{fold} goes on", code=130) from None
+    models = {task: answer.load(check.own_folder(folder, task)).model for task in truths}
+    style = "rst" if format == "rst" else "simple"
+    print(judgement_text.text(truths, answers, models, style))
+    missed = [r.name for r in judgement.requirements(truths, answers) if r.passed is False]
+    if missed:
+        raise GateError(f"missed: {', '.join(missed)}")
+
+
+def _tasks(fold: str) -> list[str]:
+    from offload.corpus import FOLDS, task_name, tuning_set
+
+    folds = {str(number): own for number, own in enumerate(FOLDS, start=1)}
+    known = {**folds, TUNING: tuning_set()}
+    if fold not in known:
+        raise UsageError(f"fold={fold!r} is unknown", f"choose from {', '.join(known)}")
+    return [task_name(function) for function in known[fold]]
+
+
+def _check_same(planned: Plan, tasks: list[str], folder: Path) -> None:
+    """Raise UsageError if the run was planned for other functions."""
+    if {case.task for case in planned.cases} != {*tasks}:
+        what = f"{folder} has the truth about other functions"
+        raise UsageError(what, "give the same functions=, or move that folder away")
+
+
+def _report(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

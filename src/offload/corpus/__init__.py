@@ -1,0 +1,198 @@
+"""The corpus: functions on which the advice is judged, and how they are divided.
+
+Each public function of a module is what a handler calls: it takes no arguments, and returns the
+same bytes each time. A module's PACKAGES are what it imports beyond the standard library. FOLDS are
+judged one after another, each once, when the model of the advice is thought to be done; the model
+is tuned with the functions of `tuning_set` only. Importing this package imports none of them.
+"""
+
+from __future__ import annotations
+
+import hashlib
+
+SEED = "offload corpus, 2026: "
+FOLD_SIZE = 10
+FOLD_COUNT = 3
+# Frozen: the folds depend on this list. Add a new function to LATER, and remove none.
+FUNCTIONS = (
+    "arrays:matrix_product",
+    "arrays:linear_system",
+    "arrays:sorted_numbers",
+    "arrays:spectrum",
+    "arrays:small_arrays",
+    "data:json_export",
+    "data:json_import",
+    "data:csv_totals",
+    "data:zlib_archive",
+    "data:text_changes",
+    "data:invoice_total",
+    "database:sqlite_lookup",
+    "database:sqlite_report",
+    "database:sqlite_scan",
+    "database:sqlite_write",
+    "database:sqlite_memory",
+    "database:sqlite_shared_connection",
+    "documents:excel_export",
+    "documents:excel_import",
+    "documents:pdf_invoice",
+    "documents:pdf_text",
+    "formats:orjson_export",
+    "formats:pydantic_orders",
+    "formats:msgpack_cache",
+    "formats:yaml_settings",
+    "formats:dateutil_calendar",
+    "formats:networkx_routes",
+    "formats:brotli_page",
+    "formats:zstandard_page",
+    "generated:wait_5",
+    "generated:wait_50",
+    "generated:wait_500",
+    "generated:python_quarter",
+    "generated:python_1",
+    "generated:python_5",
+    "generated:python_50",
+    "generated:python_300",
+    "generated:one_c_call_50",
+    "generated:native_1",
+    "generated:native_5",
+    "generated:native_50",
+    "generated:wait_5_python_1",
+    "generated:wait_50_python_5",
+    "generated:wait_50_python_50",
+    "generated:wait_200_python_5",
+    "generated:wait_5_native_50",
+    "generated:wait_50_native_5",
+    "generated:python_5_native_50",
+    "generated:wait_20_python_5_native_5",
+    "generated:python_1_sends_1mb",
+    "generated:wait_20_sends_4mb",
+    "generated:native_5_fills_50mb",
+    "generated:lock_wait_5_outside_20",
+    "generated:lock_python_5_outside_20",
+    "generated:lock_native_5",
+    "generated:file_lock_wait_5_outside_20",
+    "generated:file_lock_python_5",
+    "generated:wait_20_lognormal",
+    "generated:python_5_lognormal",
+    "generated:wait_20_slow_tenth",
+    "generated:python_5_slow_tenth",
+    "generated:slow_setup",
+    "generated:async_wait_50",
+    "generated:async_wait_50_python_5",
+    "generated:async_blocks_20",
+    "hashing:sha256_upload",
+    "hashing:pbkdf2_password",
+    "hashing:scrypt_password",
+    "hashing:hmac_tokens",
+    "images:thumbnail",
+    "images:blurred_png",
+    "images:line_chart",
+    "images:qr_code",
+    "orm:sqlalchemy_orders",
+    "orm:sqlalchemy_small_pool",
+    "orm:aiosqlite_report",
+    "passwords:bcrypt_password",
+    "passwords:argon2_password",
+    "passwords:jwt_tokens",
+    "passwords:encrypted_document",
+    "slow_import:small_work",
+    "subprocesses:true_program",
+    "subprocesses:sort_program",
+    "subprocesses:python_program",
+    "subprocesses:temporary_file",
+    "subprocesses:awaited_program",
+    "tables:pandas_report",
+    "tables:pandas_csv_import",
+    "text:jinja2_table",
+    "text:markdown_page",
+    "text:regex_redacted_log",
+    "text:pygments_listing",
+    "text:nh3_comments",
+    "text:rapidfuzz_search",
+    "traps:leaks",
+    "traps:threads_in_each_call",
+    "traps:threads_of_the_process",
+    "traps:prints",
+    "traps:fails_sometimes",
+    "traps:unsafe_in_threads",
+    "traps:main_thread_only",
+    "traps:runs_its_own_loop",
+    "traps:polls",
+    "traps:collects_garbage",
+    "web:requests_page",
+    "web:requests_slow_service",
+    "web:requests_three_services",
+    "web:requests_feed_titles",
+    "web:requests_retries",
+    "web:requests_rate_limited",
+    "web:requests_small_pool",
+    "web:httpx_new_client",
+    "web:httpx_async_services",
+    "web:requests_in_coroutine",
+    "xml:etree_feed",
+    "xml:feedparser_entries",
+    "xml:lxml_table",
+    "xml:lxml_transform",
+)
+LATER: tuple[str, ...] = ()  # of the tuning set
+# Frozen: what draw_folds returned for FUNCTIONS before the first measurement.
+FOLDS = (
+    (
+        "images:qr_code",
+        "text:regex_redacted_log",
+        "web:requests_feed_titles",
+        "web:requests_in_coroutine",
+        "generated:wait_50_native_5",
+        "passwords:encrypted_document",
+        "generated:python_5_lognormal",
+        "web:requests_retries",
+        "traps:polls",
+        "web:requests_slow_service",
+    ),
+    (
+        "generated:async_wait_50",
+        "generated:file_lock_wait_5_outside_20",
+        "generated:one_c_call_50",
+        "web:requests_small_pool",
+        "subprocesses:awaited_program",
+        "hashing:hmac_tokens",
+        "subprocesses:sort_program",
+        "generated:wait_20_python_5_native_5",
+        "traps:runs_its_own_loop",
+        "generated:lock_native_5",
+    ),
+    (
+        "text:pygments_listing",
+        "generated:async_blocks_20",
+        "web:requests_rate_limited",
+        "tables:pandas_csv_import",
+        "generated:wait_20_sends_4mb",
+        "database:sqlite_report",
+        "generated:wait_5_native_50",
+        "traps:threads_of_the_process",
+        "generated:python_5_slow_tenth",
+        "orm:aiosqlite_report",
+    ),
+)
+
+
+def draw_folds(functions: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
+    """Divide the functions with the smallest seeded hashes into folds."""
+    drawn = sorted(functions, key=_hash)
+    starts = range(0, FOLD_COUNT * FOLD_SIZE, FOLD_SIZE)
+    return tuple(tuple(drawn[start : start + FOLD_SIZE]) for start in starts)
+
+
+def tuning_set() -> tuple[str, ...]:
+    """Return the functions that are in no fold."""
+    held_out = {name for fold in FOLDS for name in fold}
+    return tuple(name for name in (*FUNCTIONS, *LATER) if name not in held_out)
+
+
+def task_name(function: str) -> str:
+    """Return the name of a function's task: `text:markdown_page` is one of `offload.corpus`."""
+    return f"{__name__}.{function}"
+
+
+def _hash(function: str) -> str:
+    return hashlib.sha256(f"{SEED}{function}".encode()).hexdigest()

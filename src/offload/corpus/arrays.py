@@ -1,0 +1,61 @@
+"""Arrays: numpy, whose linear algebra starts threads of its own."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+
+import numpy as np
+import numpy.typing as npt
+
+PACKAGES = ("numpy",)
+SIDE = 500  # rows of the matrices
+SYSTEM = 250  # unknowns
+SORTED = 400_000
+SAMPLES = 2**18
+SMALL = 3_000  # operations on three numbers each
+SEED = 7
+
+
+def matrix_product() -> str:
+    """Multiply two matrices of 500 x 500, which BLAS does on all cores."""
+    one, other = _matrices()
+    return f"{np.trace(one @ other):.3f}"
+
+
+def linear_system() -> str:
+    """Solve 250 equations, and take the singular values of their matrix."""
+    matrix = _matrices()[0][:SYSTEM, :SYSTEM]
+    solution = np.linalg.solve(matrix, np.ones(SYSTEM))
+    return f"{solution.sum():.3f} {np.linalg.svd(matrix, compute_uv=False)[0]:.3f}"
+
+
+def sorted_numbers() -> str:
+    """Sort 400,000 numbers, which releases the GIL, and hash them."""
+    return hashlib.sha256(np.sort(_numbers()).tobytes()).hexdigest()
+
+
+def spectrum() -> str:
+    """Take the Fourier transform of 262,144 samples."""
+    power = np.abs(np.fft.rfft(_numbers()[:SAMPLES])) ** 2
+    return f"{int(np.argmax(power[1:]))} {power.sum():.3e}"
+
+
+def small_arrays() -> str:
+    """Compute 3,000 times with arrays of three numbers: the calls hold the GIL."""
+    position, speed = np.array([1.0, 2.0, 3.0]), np.array([0.5, -0.25, 0.125])
+    for _ in range(SMALL):
+        position = position + speed * 0.01
+        speed = speed * 0.999
+    return f"{position.sum():.6f}"
+
+
+@functools.cache
+def _matrices() -> tuple[npt.NDArray[np.float64], npt.NDArray[np.float64]]:
+    generator = np.random.default_rng(SEED)
+    return generator.random((SIDE, SIDE)), generator.random((SIDE, SIDE))
+
+
+@functools.cache
+def _numbers() -> npt.NDArray[np.float64]:
+    return np.random.default_rng(SEED).random(SORTED)

@@ -1,0 +1,90 @@
+"""Data by the standard library: JSON, CSV, compression, differences and exact sums."""
+
+from __future__ import annotations
+
+import csv
+import difflib
+import functools
+import io
+import json
+import zlib
+from decimal import ROUND_HALF_UP, Decimal
+
+ORDERS = 2_000
+CSV_ROWS = 6_000
+ARCHIVE = 1_500_000  # bytes
+LEVEL = 6
+VERSIONS = 800  # lines of a text that is compared
+LINES = 4_000
+CENT = Decimal("0.01")
+
+
+def json_export() -> str:
+    """Write 2,000 orders as JSON."""
+    return json.dumps(_orders(), sort_keys=True)
+
+
+def json_import() -> str:
+    """Read 2,000 orders from JSON and sum them up."""
+    return str(sum(order["cents"] for order in json.loads(_uploaded())))
+
+
+def csv_totals() -> str:
+    """Read 6,000 rows of CSV and sum them up by product."""
+    totals: dict[str, int] = {}
+    for row in csv.DictReader(io.StringIO(_table())):
+        totals[row["product"]] = totals.get(row["product"], 0) + int(row["cents"])
+    return json.dumps(totals, sort_keys=True)
+
+
+def zlib_archive() -> bytes:
+    """Compress 1.5 MB of text, without the GIL."""
+    return zlib.compress(_text(), LEVEL)
+
+
+def text_changes() -> str:
+    """Compare two versions of a text of 800 lines."""
+    old = [f"line {n}: {n * n % 97} words" for n in range(VERSIONS)]
+    new = [line if n % 9 else f"{line}, changed" for n, line in enumerate(old) if n % 13]
+    return "\n".join(difflib.unified_diff(old, new, lineterm=""))
+
+
+def invoice_total() -> str:
+    """Add up 4,000 lines of an invoice with tax, exactly."""
+    total = Decimal(0)
+    for number in range(LINES):
+        price = Decimal(number % 997) / 100
+        total += (price * (number % 7) * Decimal("1.19")).quantize(CENT, ROUND_HALF_UP)
+    return str(total)
+
+
+@functools.cache
+def _orders() -> list[dict[str, object]]:
+    return [
+        {"id": n, "customer": f"customer {n % 37}", "cents": n * 37 % 10_000, "lines": [n, n + 1]}
+        for n in range(ORDERS)
+    ]
+
+
+@functools.cache
+def _uploaded() -> str:
+    return json.dumps(_orders())
+
+
+@functools.cache
+def _table() -> str:
+    rows = (f"{n},product {n % 23},{n * 37 % 10_000}" for n in range(CSV_ROWS))
+    return "\n".join(["id,product,cents", *rows])
+
+
+@functools.cache
+def _text() -> bytes:
+    lines = (
+        f"{n} order of customer {n * n % 9973}: {n * 37 % 10_007} cents\n" for n in range(10**6)
+    )
+    out = bytearray()
+    for line in lines:
+        out += line.encode()
+        if len(out) >= ARCHIVE:
+            break
+    return bytes(out[:ARCHIVE])

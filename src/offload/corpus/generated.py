@@ -1,0 +1,296 @@
+"""Generated functions: a grid of wait, CPU time with and without the GIL, payload, lock and more.
+
+A name lists what a call does: python_5 holds the GIL for about 5 ms, and native_5 computes about as
+long without it. CPU work is a fixed number of steps, so that it takes longer on a slower or a busy
+core.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import fcntl
+import functools
+import hashlib
+import itertools
+import math
+import os
+import random
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+
+from offload.registry import places
+
+PYTHON_STEPS = 9_000  # of a loop in Python, for each ms of a core of 2.5 GHz
+C_STEPS = 70_000  # of one call in C that holds the GIL, for each ms
+NATIVE_BYTES = 600_000  # hashed without the GIL, for each ms
+SETUP_MS = 400
+DRAWS = 500  # factors of the variable functions, which repeat then
+SEED = 11
+SIGMA = 1.0  # of the lognormal factors, whose mean is 1
+SLOW_FACTOR = 10.0  # of one in ten calls
+STRIDE = 7919  # between the first factors of two processes
+LOCK_FILE = places.cache() / "corpus" / "lock"
+
+_lock = threading.Lock()
+_calls = itertools.count()
+
+
+def wait_5() -> bytes:
+    """Wait 5 ms."""
+    return _work(wait=5)
+
+
+def wait_50() -> bytes:
+    """Wait 50 ms."""
+    return _work(wait=50)
+
+
+def wait_500() -> bytes:
+    """Wait 500 ms."""
+    return _work(wait=500)
+
+
+def python_quarter() -> bytes:
+    """Compute in Python for about 0.25 ms."""
+    return _work(python=0.25)
+
+
+def python_1() -> bytes:
+    """Compute in Python for about 1 ms."""
+    return _work(python=1)
+
+
+def python_5() -> bytes:
+    """Compute in Python for about 5 ms."""
+    return _work(python=5)
+
+
+def python_50() -> bytes:
+    """Compute in Python for about 50 ms."""
+    return _work(python=50)
+
+
+def python_300() -> bytes:
+    """Compute in Python for about 300 ms."""
+    return _work(python=300)
+
+
+def one_c_call_50() -> bytes:
+    """Compute in one call in C for about 50 ms, during which no other thread gets the GIL."""
+    return b"%d" % sum(range(50 * C_STEPS))
+
+
+def native_1() -> bytes:
+    """Compute without the GIL for about 1 ms."""
+    return _work(native=1)
+
+
+def native_5() -> bytes:
+    """Compute without the GIL for about 5 ms."""
+    return _work(native=5)
+
+
+def native_50() -> bytes:
+    """Compute without the GIL for about 50 ms."""
+    return _work(native=50)
+
+
+def wait_5_python_1() -> bytes:
+    """Wait 5 ms, and compute in Python for about 1 ms."""
+    return _work(wait=5, python=1)
+
+
+def wait_50_python_5() -> bytes:
+    """Wait 50 ms, and compute in Python for about 5 ms."""
+    return _work(wait=50, python=5)
+
+
+def wait_50_python_50() -> bytes:
+    """Wait 50 ms, and compute in Python for about 50 ms."""
+    return _work(wait=50, python=50)
+
+
+def wait_200_python_5() -> bytes:
+    """Wait 200 ms, and compute in Python for about 5 ms."""
+    return _work(wait=200, python=5)
+
+
+def wait_5_native_50() -> bytes:
+    """Wait 5 ms, and compute without the GIL for about 50 ms."""
+    return _work(wait=5, native=50)
+
+
+def wait_50_native_5() -> bytes:
+    """Wait 50 ms, and compute without the GIL for about 5 ms."""
+    return _work(wait=50, native=5)
+
+
+def python_5_native_50() -> bytes:
+    """Compute for about 5 ms in Python and 50 ms without the GIL."""
+    return _work(python=5, native=50)
+
+
+def wait_20_python_5_native_5() -> bytes:
+    """Wait 20 ms, and compute for about 5 ms in Python and 5 ms without the GIL."""
+    return _work(wait=20, python=5, native=5)
+
+
+def python_1_sends_1mb() -> bytes:
+    """Compute in Python for about 1 ms, and return 1 MB."""
+    return _work(python=1, payload=1_000_000)
+
+
+def wait_20_sends_4mb() -> bytes:
+    """Wait 20 ms, and return 4 MB."""
+    return _work(wait=20, payload=4_000_000)
+
+
+def native_5_fills_50mb() -> bytes:
+    """Fill 50 MB of memory, and compute without the GIL for about 5 ms."""
+    filled = b"\x01" * 50_000_000
+    return _work(native=5) + b" %d" % len(filled)
+
+
+def lock_wait_5_outside_20() -> bytes:
+    """Wait 20 ms, then 5 ms under a lock of all threads of the process."""
+    outside = _work(wait=20)
+    with _lock:
+        return outside + _work(wait=5)
+
+
+def lock_python_5_outside_20() -> bytes:
+    """Wait 20 ms, then compute in Python for about 5 ms under a lock of all threads."""
+    outside = _work(wait=20)
+    with _lock:
+        return outside + _work(python=5)
+
+
+def lock_native_5() -> bytes:
+    """Compute without the GIL for about 5 ms under a lock of all threads."""
+    with _lock:
+        return _work(native=5)
+
+
+def file_lock_wait_5_outside_20() -> bytes:
+    """Wait 20 ms, then 5 ms under a lock of all processes."""
+    outside = _work(wait=20)
+    with _file_lock():
+        return outside + _work(wait=5)
+
+
+def file_lock_python_5() -> bytes:
+    """Compute in Python for about 5 ms under a lock of all processes, and as long without it."""
+    outside = _work(python=5)
+    with _file_lock():
+        return outside + _work(python=5)
+
+
+def wait_20_lognormal() -> bytes:
+    """Wait 20 ms on average, with a lognormal distribution."""
+    return _work(wait=20 * _factor(_lognormal()))
+
+
+def python_5_lognormal() -> bytes:
+    """Compute in Python for about 5 ms on average, with a lognormal distribution."""
+    return _variable(python=5 * _factor(_lognormal()))
+
+
+def wait_20_slow_tenth() -> bytes:
+    """Wait 20 ms, and one time in ten 200 ms."""
+    return _work(wait=20 * _factor(_slow_tenth()))
+
+
+def python_5_slow_tenth() -> bytes:
+    """Compute in Python for about 5 ms, and one time in ten for 50 ms."""
+    return _variable(python=5 * _factor(_slow_tenth()))
+
+
+def slow_setup() -> bytes:
+    """Wait 5 ms and compute for about 1 ms; the first call of a process computes for 400 ms."""
+    return _setup() + _work(wait=5, python=1)
+
+
+async def async_wait_50() -> bytes:
+    """Await 50 ms."""
+    await asyncio.sleep(0.05)
+    return b"0 0"
+
+
+async def async_wait_50_python_5() -> bytes:
+    """Await 50 ms, and compute in Python for about 5 ms."""
+    await asyncio.sleep(0.05)
+    return _work(python=5)
+
+
+async def async_blocks_20() -> bytes:
+    """Block in a coroutine for 20 ms: the event loop stands still."""
+    return _work(wait=20)
+
+
+def _work(*, wait: float = 0, python: float = 0, native: float = 0, payload: int = 0) -> bytes:
+    """Wait and compute for so many ms each; return the results and `payload` more bytes."""
+    if wait:
+        time.sleep(wait / 1000)
+    return b"%d %d" % (_python(python), _native(native)) + b"." * payload
+
+
+def _variable(python: float) -> bytes:
+    """Compute in Python; the result is the same for any number of steps."""
+    return b"%d" % (_python(python) >= 0)
+
+
+def _python(ms: float) -> int:
+    value = 1
+    for _ in range(round(ms * PYTHON_STEPS)):
+        value = (value * 1_103_515_245 + 12_345) & 0x7FFFFFFF
+    return value
+
+
+def _native(ms: float) -> int:
+    digest = hashlib.blake2b(digest_size=8)
+    buffer = _buffer()
+    whole, rest = divmod(round(ms * NATIVE_BYTES), len(buffer))
+    for _ in range(whole):
+        digest.update(buffer)
+    digest.update(buffer[:rest])
+    return int.from_bytes(digest.digest(), "big")
+
+
+@functools.cache
+def _buffer() -> memoryview:
+    return memoryview(bytes(range(256)) * 8192)
+
+
+def _factor(factors: tuple[float, ...]) -> float:
+    """Return the next factor; each process begins at another one."""
+    return factors[(next(_calls) + os.getpid() * STRIDE) % len(factors)]
+
+
+@functools.cache
+def _lognormal() -> tuple[float, ...]:
+    """Return lognormal factors whose mean is 1."""
+    generator = random.Random(SEED)  # noqa: S311 - repeatable on purpose
+    drawn = [generator.lognormvariate(0, SIGMA) for _ in range(DRAWS)]
+    return tuple(factor * DRAWS / math.fsum(drawn) for factor in drawn)
+
+
+@functools.cache
+def _slow_tenth() -> tuple[float, ...]:
+    factors = [SLOW_FACTOR if n % 10 == 0 else 1.0 for n in range(DRAWS)]
+    random.Random(SEED).shuffle(factors)  # noqa: S311 - repeatable on purpose
+    return tuple(factors)
+
+
+@functools.cache
+def _setup() -> bytes:
+    return _work(python=SETUP_MS)
+
+
+@contextmanager
+def _file_lock() -> Iterator[None]:
+    LOCK_FILE.parent.mkdir(parents=True, exist_ok=True)
+    with LOCK_FILE.open("a") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)  # released when the file is closed
+        yield

@@ -1,0 +1,43 @@
+"""Hashing by the standard library: large buffers and passwords without the GIL, tokens with it."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+import hmac
+import zlib
+
+UPLOAD = 8_000_000  # bytes
+TOKENS = 1_500
+ROUNDS = 60_000  # of PBKDF2
+SCRYPT = {"n": 2**14, "r": 8, "p": 1, "maxmem": 64 * 2**20}
+PASSWORD = b"correct horse battery staple"
+SALT = b"sixteen bytes!!!"
+
+
+def sha256_upload() -> str:
+    """Hash an upload of 8 MB with SHA-256, and take its CRC-32."""
+    content = _upload()
+    return f"{hashlib.sha256(content).hexdigest()} {zlib.crc32(content):08x}"
+
+
+def pbkdf2_password() -> str:
+    """Check a password by PBKDF2 with 60,000 rounds."""
+    return hashlib.pbkdf2_hmac("sha256", PASSWORD, SALT, ROUNDS).hex()
+
+
+def scrypt_password() -> str:
+    """Check a password by scrypt with 16 MB of memory."""
+    return hashlib.scrypt(PASSWORD, salt=SALT, **SCRYPT).hex()
+
+
+def hmac_tokens() -> str:
+    """Sign 1,500 short tokens, which holds the GIL."""
+    signed = [hmac.new(SALT, b"token %d" % n, "sha256").digest() for n in range(TOKENS)]
+    return hashlib.sha256(b"".join(signed)).hexdigest()
+
+
+@functools.cache
+def _upload() -> bytes:
+    block = b"".join(hashlib.sha256(b"%d" % n).digest() for n in range(1000))
+    return (block * (UPLOAD // len(block) + 1))[:UPLOAD]

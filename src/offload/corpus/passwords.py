@@ -1,0 +1,54 @@
+"""Passwords and signatures: bcrypt, argon2, PyJWT and cryptography."""
+
+from __future__ import annotations
+
+import functools
+import hashlib
+
+import bcrypt
+import jwt
+from argon2.low_level import Type, hash_secret
+from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
+from cryptography.hazmat.primitives.ciphers.aead import AESGCM
+
+PACKAGES = ("bcrypt", "argon2", "jwt", "cryptography")
+PASSWORD = b"correct horse battery staple"
+BCRYPT_SALT = b"$2b$09$abcdefghijklmnopqrstuu"  # 2^9 rounds
+ARGON2_SALT = b"sixteen bytes!!!"
+ARGON2_PASSES = 2
+ARGON2_KIB = 19_456
+ARGON2_LANES = 2  # threads of its own
+KEY = b"thirty-two bytes of a known key!"
+NONCE = b"twelve bytes"  # always the same one, so that the result is the same: never do that
+DOCUMENT = 4_000_000  # bytes
+TOKENS = 60
+
+
+def bcrypt_password() -> bytes:
+    """Check a password by bcrypt with cost 9."""
+    return bcrypt.hashpw(PASSWORD, BCRYPT_SALT)
+
+
+def argon2_password() -> bytes:
+    """Check a password by Argon2id with 19 MB of memory and two threads of its own."""
+    return hash_secret(PASSWORD, ARGON2_SALT, ARGON2_PASSES, ARGON2_KIB, ARGON2_LANES, 32, Type.ID)
+
+
+def jwt_tokens() -> str:
+    """Sign and verify 60 tokens by PyJWT."""
+    subjects = []
+    for number in range(TOKENS):
+        token = jwt.encode({"sub": f"user {number}", "iat": 1_700_000_000}, KEY, "HS256")
+        subjects.append(jwt.decode(token, KEY, ["HS256"], options={"verify_iat": False})["sub"])
+    return ", ".join(subjects)
+
+
+def encrypted_document() -> str:
+    """Encrypt 4 MB with AES-GCM, and sign their hash with Ed25519."""
+    digest = hashlib.sha256(AESGCM(KEY).encrypt(NONCE, _document(), None)).digest()
+    return Ed25519PrivateKey.from_private_bytes(KEY).sign(digest).hex()
+
+
+@functools.cache
+def _document() -> bytes:
+    return bytes(range(250)) * (DOCUMENT // 250)

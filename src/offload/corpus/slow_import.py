@@ -1,0 +1,12 @@
+"""Slow import: the module computes for about half a second when it is imported."""
+
+from __future__ import annotations
+
+STEPS = 6_000_000
+
+_table = sum(n * n % 7 for n in range(STEPS))
+
+
+def small_work() -> str:
+    """Compute for about 1 ms, in a module whose import takes 0.5 s."""
+    return str(_table + sum(n % 3 for n in range(20_000)))

@@ -1,0 +1,1 @@
+"""Advice in words: the answer, its reasons, and the code to use it."""

@@ -1,0 +1,136 @@
+"""The answer as text: at most 30 lines of 100 columns, the strategy and its size first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from offload.bench.advice import latency
+from offload.bench.advice.answer import (
+    LIKELY,
+    PREDICTED,
+    SURE,
+    TIE,
+    Answer,
+    Option,
+)
+from offload.bench.advice.latency import Percentile
+from offload.bench.stats.paired_test import DISTURBED
+from offload.reports.advice import reasons
+from offload.reports.advice.handlers import Handler
+from offload.reports.tables import text_table
+from offload.reports.tables.text_table import Line
+
+HOW_SURE = {
+    SURE: "sure: every other candidate is slower beyond doubt, or not faster",
+    LIKELY: "likely: not every difference is certain",
+    TIE: "a tie: {tie} do not differ for certain; this is the simplest of them",
+    PREDICTED: "a prediction from the calls alone; nothing was measured over HTTP",
+    DISTURBED: "not known: {disturbed}",
+}
+
+
+def text(answer: Answer, folder: Path | None = None, handler: Handler | None = None) -> str:
+    """Render an answer; `folder` is where its records are."""
+    chosen = answer.chosen
+    task = answer.question.probe.task
+    lines = [f"Use {_what(chosen)} for {task}.", ""]
+    if answer.disturbed is not None:
+        lines = [f"No advice for {task}: {answer.disturbed.message}.", ""]
+    lines.append(text_table.render(_headers(answer), [Line(cells) for cells in _rows(answer)]))
+    lines += ["", *_wrapped("Why", [*reasons.sentences(answer)])]
+    how_sure = HOW_SURE[answer.sure]
+    names = " and ".join(answer.tie)
+    disturbed = answer.disturbed.message if answer.disturbed else ""
+    lines += _wrapped("How sure", [how_sure.format(tie=names, disturbed=disturbed) + "."])
+    lines += _wrapped("p99", [*reasons.response_times(answer)])
+    lines += _wrapped("Prediction", [*_prediction(answer)])
+    lines += _wrapped("Would change it", [*reasons.changes(answer)])
+    lines += _wrapped("Next", [reasons.next_step(answer)])
+    if folder is not None:
+        lines.append(f"records: {folder}")
+    if handler is not None:
+        lines += ["", handler.text]
+    return "\n".join(lines)
+
+
+def _what(option: Option) -> str:
+    workers, strategy = option.workers, option.strategy
+    if strategy == "loop":
+        return "one event loop without workers (loop)"
+    kinds = {
+        "threads": "{n} thread{s} (threads)",
+        "processes": "a pool of {n} process{es} (processes)",
+        "pipes": "a pool of {n} process{es} (pipes)",
+        "prefork": "{n} server process{es} with one event loop each (prefork)",
+    }
+    plural = workers != 1
+    words = {"n": str(workers), "s": "s" if plural else "", "es": "es" if plural else ""}
+    return kinds[strategy].format(**words)
+
+
+def _headers(answer: Answer) -> list[str]:
+    if not answer.is_measured:
+        return ["Strategy", "Predicted rate", "Memory"]
+    shares = ", ".join(f"{share:.0%}" for share in latency.LOADS)
+    return ["Strategy", "Rate (95 %)", "To the first", f"p95 at {shares} load", "Memory"]
+
+
+def _rows(answer: Answer) -> Iterator[list[str]]:
+    for option in (answer.chosen, *answer.others):
+        name = reasons.option_name(option.strategy, option.workers)
+        is_chosen = option is answer.chosen
+        predicted_mib = option.prediction.memory_mib
+        memory = "" if predicted_mib is None else f"~{predicted_mib:.0f} MiB"
+        if is_chosen and answer.is_measured and answer.memory_mib is not None:
+            memory = f"{answer.memory_mib:.0f} MiB"
+        if not answer.is_measured:
+            yield [name, f"{option.prediction.rate:.4g}/s", memory]
+            continue
+        yield [
+            name,
+            _rate(option),
+            "" if is_chosen else _ratio(option),
+            _percentiles(answer.percentiles) if is_chosen else "",
+            memory,
+        ]
+
+
+def _rate(option: Option) -> str:
+    estimate = option.rate
+    if estimate.low is None or estimate.high is None:
+        return f"{estimate.value:.4g}/s"
+    return f"{estimate.value:.4g}/s ({estimate.low:.4g} to {estimate.high:.4g})"
+
+
+def _ratio(option: Option) -> str:
+    if option.compared is None or option.compared.verdict.ratio is None:
+        return ""
+    verdict = option.compared.verdict
+    interval = ""
+    if verdict.low is not None and verdict.high is not None:
+        interval = f" ({verdict.low:.2f} to {verdict.high:.2f})"
+    return f"{verdict.ratio:.2f}x{interval}"
+
+
+def _percentiles(found: Sequence[Percentile]) -> str:
+    return ", ".join(
+        "unknown" if each.value is None else reasons.seconds(each.value) for each in found
+    )
+
+
+def _prediction(answer: Answer) -> Iterator[str]:
+    measured, predicted = answer.chosen.rate.value, answer.chosen.prediction.rate
+    if measured is None:
+        return
+    error = predicted / measured - 1
+    doubt = ""
+    if abs(error) > reasons.FAR:
+        doubt = "; the model does not explain this function, so sizes not measured are uncertain"
+    yield f"{predicted:.4g}/s from the calls alone, {error:+.0%} against the measurement{doubt}."
+
+
+def _wrapped(title: str, sentences: Sequence[str]) -> list[str]:
+    if not sentences:
+        return []
+    return text_table.wrapped(f"{title}: {' '.join(sentences)}").splitlines()

@@ -1,0 +1,97 @@
+"""Handlers: the program that serves a function by a strategy, one module per framework.
+
+A module is chosen by its file name. It has PACKAGES, its requirements with floors, and
+`handler(plan)`, which returns the text of a program and the command that starts it; a NOTE is
+printed below them. Nothing of a framework is imported here.
+"""
+
+from __future__ import annotations
+
+import importlib
+import os
+import shlex
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from offload.bench.advice.answer import Answer
+from offload.errors import UsageError
+from offload.registry import catalog, entries
+from offload.reports.advice.handlers import _function, _program
+from offload.reports.advice.handlers._program import Plan
+from offload.reports.tables import text_table
+
+STRATEGIES = ("loop", "threads", "processes", "pipes", "prefork")
+PIPEPOOL = "pipepool"  # not on PyPI, so without a floor
+
+
+@dataclass(frozen=True)
+class Handler:
+    """A program, the file to save it in, the command that starts it there, and its requirements.
+
+    The note tells what its framework changes about the answer, if anything.
+    """
+
+    framework: str
+    file: str
+    code: str
+    start: str
+    packages: tuple[str, ...]
+    note: str | None = None
+
+    @property
+    def values(self) -> dict[str, Any]:
+        """The values of the JSON object."""
+        return {**asdict(self), "packages": list(self.packages)}
+
+    @property
+    def text(self) -> str:
+        """The program between its heading and its command."""
+        heading = f"Handler ({self.framework}), to be saved as {self.file}:"
+        needs = f"It needs: {' '.join(self.packages)}"
+        note = "" if self.note is None else f"\n{text_table.wrapped(f'Note: {self.note}')}"
+        return f"{heading}\n\n{self.code}\nStart it: {self.start}\n{needs}{note}"
+
+
+def names() -> list[str]:
+    """Return the frameworks, which are the modules of this folder."""
+    return [path.stem for path in entries.files(Path(__file__).parent)]
+
+
+def check(framework: str) -> None:
+    """Raise UsageError unless a framework has a module; an empty name is none."""
+    if framework and framework not in names():
+        raise catalog.unknown("code=", framework, names())
+
+
+def for_answer(framework: str, answer: Answer) -> Handler | None:
+    """Return the handler of the chosen strategy; None without a framework or without advice."""
+    if not framework or answer.disturbed is not None:
+        return None
+    chosen, probe = answer.chosen, answer.question.probe
+    found = _function.find(probe.task, probe.is_coroutine, chosen.case.path)
+    plan = Plan(found, chosen.strategy, chosen.workers, answer.question.users)
+    return render(framework, plan)
+
+
+def render(framework: str, plan: Plan) -> Handler:
+    """Return the handler of a plan; raise UsageError for a strategy that has none."""
+    if plan.strategy not in STRATEGIES:
+        raise UsageError(f"no handler for {plan.strategy}", f"use {', '.join(STRATEGIES)}")
+    module = importlib.import_module(f"{__name__}.{framework}")
+    # The function has its own name in the program, unless the program itself uses that name.
+    code, start = module.handler(plan)
+    if plan.function.name not in _program.names(code):
+        plan = replace(plan, function=replace(plan.function, local=plan.function.name))
+        code, start = module.handler(plan)
+    packages = module.PACKAGES + ((PIPEPOOL,) if _program.imports(code, PIPEPOOL) else ())
+    note = getattr(module, "NOTE", None)
+    return Handler(framework, f"{plan.app}.py", code, _search_path(plan) + start, packages, note)
+
+
+def _search_path(plan: Plan) -> str:
+    """Return the part of the command by which Python finds the function's module."""
+    if plan.function.folder is None:
+        return ""
+    theirs = ":$PYTHONPATH" if os.environ.get("PYTHONPATH") else ""
+    return f"PYTHONPATH={shlex.quote(str(plan.function.folder))}{theirs} "

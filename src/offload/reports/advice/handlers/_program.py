@@ -1,0 +1,136 @@
+"""Parts that the programs of several frameworks share."""
+
+from __future__ import annotations
+
+import ast
+import sys
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from offload.reports.advice.handlers._function import Function
+
+POOL_IMPORTS = (
+    "import signal",
+    "from concurrent.futures import ProcessPoolExecutor",
+    "from concurrent.futures.process import BrokenProcessPool",
+    "from multiprocessing import get_context",
+)
+START_POOL = """\
+def start_pool():
+    # forkserver: a fork of this process would copy its locks. The workers ignore Ctrl-C.
+    context, ignore = get_context("forkserver"), (signal.SIGINT, signal.SIG_IGN)
+    return ProcessPoolExecutor({workers}, context, signal.signal, ignore)"""
+IN_POOL = """\
+used = {pool}
+try:
+    body = await asyncio.get_running_loop().run_in_executor(used, {sent})
+except BrokenProcessPool:  # a worker died: later requests need a new pool
+    if {pool} is used:
+        {pool} = start_pool()
+    raise"""
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What a program serves: a function by a strategy with a number of workers, for its users."""
+
+    function: Function
+    strategy: str
+    workers: int
+    users: int
+
+    @property
+    def app(self) -> str:
+        """The program's module: app, unless that is the function's own package."""
+        return "server" if self.function.module.split(".")[0] == "app" else "app"
+
+    @property
+    def is_wrapped(self) -> bool:
+        """Whether the program needs a `call()` of its own, which runs the function to its end.
+
+        Executors await no coroutine, and pickle finds a function only by its name in its module.
+        """
+        sends = self.strategy in ("processes", "pipes") and not self.function.is_picklable
+        return self.is_executed and (self.function.is_coroutine or sends)
+
+    @property
+    def is_executed(self) -> bool:
+        """Whether an executor calls the function, and not the event loop."""
+        return self.strategy in ("threads", "processes", "pipes")
+
+    @property
+    def sent(self) -> str:
+        """What is passed to an executor."""
+        return "call" if self.is_wrapped else self.function.local
+
+    @property
+    def on_loop(self) -> str:
+        """The line that runs the function on the event loop."""
+        if self.function.is_coroutine:
+            return f"body = await {self.function.local}()"
+        return f"body = {self.function.local}()  # on the event loop, which it blocks meanwhile"
+
+    @property
+    def wrapper(self) -> list[str]:
+        """The block that defines `call()`, if the program needs it."""
+        if not self.is_wrapped:
+            return []
+        function = self.function.local
+        body = f"asyncio.run({function}())" if self.function.is_coroutine else f"{function}()"
+        return [f"def call():\n    return {body}"]
+
+    def summary(self, framework: str) -> str:
+        """Return the first line of the program."""
+        size = "" if self.strategy == "loop" else f" x{self.workers}"
+        return f"Serve {self.function.name} with {framework} ({self.strategy}{size})."
+
+
+def program(plan: Plan, framework: str, imports: Iterable[str], *blocks: str) -> str:
+    """Return the text of a program; its imports are sorted as ruff and isort do.
+
+    `asyncio` and `importlib` are imported if a block uses them.
+    """
+    own = plan.function.import_line
+    text = "\n\n\n".join(blocks)
+    needed = {*imports}
+    if "asyncio." in text:
+        needed.add("import asyncio")
+    if not own.startswith("from "):
+        needed.add("import importlib")
+    elif plan.function.folder is None:
+        needed.add(own)
+    ours = {line for line in needed if line.split()[1].split(".")[0] in sys.stdlib_module_names}
+    sections = [sorted(ours, key=_order), sorted(needed - ours, key=_order)]
+    sections += [[own]] * (own not in needed)
+    head = "\n\n".join("\n".join(section) for section in sections if section)
+    gap = "\n\n\n" if text.startswith(("def ", "async def ", "class ", "@")) else "\n\n"
+    return f'"""{plan.summary(framework)}"""\n\n{head}{gap}{text}\n'
+
+
+def indented(text: str, columns: int) -> str:
+    """Return lines indented by a number of columns, apart from the first one."""
+    return text.replace("\n", "\n" + " " * columns)
+
+
+def names(code: str) -> set[str]:
+    """Return all names that a program uses, except attributes."""
+    found = set()
+    for node in ast.walk(ast.parse(code)):
+        if isinstance(node, ast.Name):
+            found.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef):
+            found.add(node.name)
+        elif isinstance(node, ast.arg):
+            found.add(node.arg)
+        elif isinstance(node, ast.alias):
+            found.add(node.asname or node.name.split(".")[0])
+    return found
+
+
+def imports(code: str, package: str) -> bool:
+    """Whether a program imports from a package."""
+    return f"\nfrom {package} import " in code
+
+
+def _order(line: str) -> tuple[bool, str]:
+    return not line.startswith("import "), line

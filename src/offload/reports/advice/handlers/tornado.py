@@ -1,0 +1,112 @@
+"""Tornado, started as a program of its own."""
+
+from __future__ import annotations
+
+from offload.reports.advice.handlers import _program
+from offload.reports.advice.handlers._program import Plan
+
+PACKAGES = ("tornado>=6.5",)
+COMMAND = "python {app}.py"
+POOL = 'self.settings["pool"]'
+EVERY_IMPORT = (
+    "import signal",
+    "from contextlib import suppress",
+    "from tornado.iostream import StreamClosedError",
+    "from tornado.web import Application, RequestHandler",
+)
+IMPORTS = {
+    "threads": ("from concurrent.futures import ThreadPoolExecutor",),
+    "processes": _program.POOL_IMPORTS,
+    "pipes": ("from pipepool import PipePool",),
+    "prefork": (
+        "import os",
+        "from tornado.httpserver import HTTPServer",
+        "from tornado.netutil import bind_sockets",
+        "from tornado.process import fork_processes",
+    ),
+}
+HANDLER = """\
+class Answer(RequestHandler):
+    running = 0
+
+    async def get(self):
+        Answer.running += 1
+        try:
+            {body}
+            self.set_header("Content-Type", "text/plain; charset=utf-8")
+            with suppress(StreamClosedError):  # the client has left
+                await self.finish(body or b"")
+        finally:
+            Answer.running -= 1
+
+    def compute_etag(self):
+        return None  # instead of a hash of each body"""
+RUN = {
+    "threads": f"body = await asyncio.get_running_loop().run_in_executor({POOL}, {{sent}})",
+    "pipes": f"body = await {POOL}.run({{sent}})",
+}
+STOP = """\
+await stopped.wait()
+server.stop()
+while Answer.running:  # requests in progress are answered
+    await asyncio.sleep(0.05)"""
+LISTEN = f"""\
+server = application.listen(8000, "127.0.0.1", backlog=1024)
+{STOP}"""
+SERVE = {
+    "loop": LISTEN,
+    "threads": f"""\
+with ThreadPoolExecutor({{workers}}) as application.settings["pool"]:
+    {_program.indented(LISTEN, 4)}""",
+    "processes": f"""\
+application.settings["pool"] = start_pool()
+{LISTEN}
+application.settings["pool"].shutdown()""",
+    "pipes": f"""\
+async with PipePool({{workers}}) as application.settings["pool"]:
+    {_program.indented(LISTEN, 4)}""",
+    "prefork": f"""\
+loop.add_reader(parent, stopped.set)
+server = HTTPServer(application)
+server.add_sockets(sockets)
+{STOP.replace("stopped.wait()", "stopped.wait()" + chr(10) + "loop.remove_reader(parent)")}""",
+}
+MAIN = """\
+async def {signature}:
+    loop, stopped = asyncio.get_running_loop(), asyncio.Event()
+    for number in (signal.SIGINT, signal.SIGTERM):
+        loop.add_signal_handler(number, stopped.set)
+    application = Application([("/", Answer)])
+    {serve}"""
+FORK = """\
+def main():
+    sockets = bind_sockets(8000, "127.0.0.1", backlog=1024)
+    parent, signals = os.pipe()  # readable in all children after a signal, or without the parent
+    for number in (signal.SIGINT, signal.SIGTERM):
+        signal.signal(number, lambda *_: os.write(signals, b"."))
+    fork_processes({workers})  # the parent stays in it, and replaces children that die
+    os.close(signals)
+    asyncio.run(serve(sockets, parent))"""
+GUARD = 'if __name__ == "__main__":\n    {run}'
+
+
+def handler(plan: Plan) -> tuple[str, str]:
+    """Return the program and the command that starts it."""
+    forks = plan.strategy == "prefork"
+    blocks = [*plan.wrapper, HANDLER.format(body=_program.indented(_body(plan), 12))]
+    if plan.strategy == "processes":
+        blocks.insert(0, _program.START_POOL.format(workers=plan.workers))
+    serve = _program.indented(SERVE[plan.strategy].format(workers=plan.workers), 4)
+    signature = "serve(sockets, parent)" if forks else "main()"
+    blocks.append(MAIN.format(signature=signature, serve=serve))
+    if forks:
+        blocks.append(FORK.format(workers=plan.workers))
+    blocks.append(GUARD.format(run="main()" if forks else "asyncio.run(main())"))
+    imports = [*EVERY_IMPORT, *IMPORTS.get(plan.strategy, ())]
+    return _program.program(plan, "Tornado", imports, *blocks), COMMAND.format(app=plan.app)
+
+
+def _body(plan: Plan) -> str:
+    if plan.strategy == "processes":
+        return _program.IN_POOL.format(pool=POOL, sent=plan.sent)
+    return RUN.get(plan.strategy, plan.on_loop).format(sent=plan.sent)

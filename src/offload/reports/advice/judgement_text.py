@@ -1,0 +1,88 @@
+"""The judgement of advice as text: the requirements, each choice, and what people do instead."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Mapping, Sequence
+
+from offload.bench.advice import judgement
+from offload.bench.advice.judgement import Choice, GivenAnswer, Requirement
+from offload.bench.advice.model import Model
+from offload.bench.advice.truth import Truth
+from offload.reports.advice import reasons
+from offload.reports.tables import text_table
+from offload.reports.tables.text_table import Line
+
+PASSED = {True: "ok", False: "MISSED", None: "unknown"}
+
+
+def text(
+    truths: Mapping[str, Truth],
+    answers: Sequence[GivenAnswer],
+    models: Mapping[str, Model],
+    style: str = "simple",
+) -> str:
+    """Render the judgement of one set of functions; `models` are those of the answers, by task."""
+    required = judgement.requirements(truths, answers)
+    choices = [c for a in answers if a.task in truths if (c := _choice(truths, a))]
+    parts = [_required(required, style), _choices(choices, answers, style)]
+    known = {task: truth for task, truth in truths.items() if task in models}
+    if known:
+        parts.append(_baselines(known, models, choices, style))
+    return "\n\n".join(parts)
+
+
+def _choice(truths: Mapping[str, Truth], given: GivenAnswer) -> Choice | None:
+    return judgement.choice(truths[given.task], given.size)
+
+
+def _required(found: Sequence[Requirement], style: str) -> str:
+    lines = [Line((r.name, r.measured, r.required, PASSED[r.passed])) for r in found]
+    return text_table.render(("Requirement", "Measured", "Required", ""), lines, style)
+
+
+def _choices(found: Sequence[Choice], answers: Sequence[GivenAnswer], style: str) -> str:
+    given = {each.task: each for each in answers}
+    lines = []
+    for each in found:
+        own = given[each.task]
+        error = "" if not own.rate else f"{own.predicted_rate / own.rate - 1:+.0%}"
+        cells = (
+            each.task.rpartition(".")[2],
+            reasons.option_name(own.strategy, own.workers),
+            reasons.option_name(*each.best),
+            f"{each.share:.0%}",
+            "yes" if each.is_best else "no",
+            error,
+            own.sure,
+        )
+        lines.append(Line(cells))
+    head = ("Function", "Choice", "Best", "Of its rate", "As good", "Prediction", "Sure")
+    return text_table.render(head, lines, style)
+
+
+def _baselines(
+    truths: Mapping[str, Truth],
+    models: Mapping[str, Model],
+    advised: Sequence[Choice],
+    style: str,
+) -> str:
+    found: dict[str, list[Choice]] = {"advice": list(advised)}
+    for task, truth in truths.items():
+        for name, size in judgement.baselines(truth, models[task]).items():
+            if choice := judgement.choice(truth, size):
+                found.setdefault(name, []).append(choice)
+    lines = [Line(_baseline(name, own)) for name, own in found.items() if own]
+    head = ("Choice by", "Best or tied", "Mean of the best rate", "Worst")
+    return text_table.render(head, lines, style)
+
+
+def _baseline(name: str, own: Sequence[Choice]) -> tuple[str, str, str, str]:
+    best = sum(each.is_best for each in own)
+    shares = [each.share for each in own]
+    return (
+        name,
+        f"{best} of {len(own)}",
+        f"{statistics.fmean(shares):.0%}",
+        f"{min(shares):.0%}",
+    )

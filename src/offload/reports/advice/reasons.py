@@ -1,0 +1,182 @@
+"""Reasons: why a strategy and its size were chosen, what would change it, and how sure it is."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from offload.bench.advice import latency, model
+from offload.bench.advice.answer import LIKELY, PREDICTED, TIE, Answer, Option
+from offload.bench.advice.probe import Probe
+from offload.bench.stats.paired_test import DISTURBED, SLOWER
+
+FAILS = 0.001  # of the calls: from this share on, failures are reported
+LEAKS_MIB = 0.01  # per call: 1 GiB after 100,000 requests; a guess
+SLOW_START_S = 0.5  # s of the import and the first call, in each process; a guess
+FAR = 0.15  # of the measured rate: a prediction that is further off is doubtful
+WAITING = 0.5  # of a call: with more waiting, awaiting instead is worth its own code
+VARIES = 1.0  # standard deviation of the call times over their mean
+
+
+def sentences(answer: Answer) -> Iterator[str]:
+    """Yield why: the figures of the call, the limit of the strategy, and of its rivals."""
+    probe = answer.question.probe
+    yield _call(probe)
+    yield _limit(answer.chosen, probe)
+    yield from _rivals(answer)
+    yield from _size(answer)
+    yield from warnings(answer)
+
+
+def warnings(answer: Answer) -> Iterator[str]:
+    """Yield what the user should know about the function itself."""
+    probe = answer.question.probe
+    if probe.is_unsafe_in_threads:
+        yield (
+            "The function returned different results in threads than alone: it is not safe in "
+            "threads, so threads are not considered."
+        )
+    if probe.failed >= FAILS:
+        yield f"{probe.failed:.0%} of the calls failed: {probe.error}."
+    if probe.leak_mib is not None and probe.leak_mib > LEAKS_MIB:
+        yield (
+            f"The process grew by {probe.leak_mib * 1000:.0f} MiB per 1,000 calls: it may leak; "
+            "restart workers after a number of calls."
+        )
+    if probe.import_s + probe.first_s > SLOW_START_S + probe.wall_s:
+        start_s = probe.import_s + probe.first_s - probe.wall_s
+        yield f"Each new process needs {seconds(start_s)} to import and prepare the function."
+    if probe.threads:
+        yield f"The calls left {probe.threads} threads of their own running."
+    if probe.is_coroutine and probe.wait_s < WAITING * probe.wall_s:
+        yield "The coroutine blocks its event loop: it hardly awaits."
+    if probe.variation > VARIES:
+        yield (
+            f"The times of single calls vary by {probe.variation:.1f} times their mean, so response"
+            " times vary, too."
+        )
+
+
+def changes(answer: Answer) -> Iterator[str]:
+    """Yield what would change the answer."""
+    probe = answer.question.probe
+    threads = answer.question.model.best_size("threads")
+    if probe.gil_enabled and threads is not None and threads.limit == model.GIL:
+        yield "On a free-threaded Python, threads would not wait for the GIL: see fab pythons."
+    if answer.chosen.prediction.limit == model.CPU:
+        yield "All cores are busy: only more cores or less work per call give more."
+    if not probe.is_coroutine and probe.wait_s > WAITING * probe.wall_s:
+        yield (
+            "Most of a call is waiting: the same work as a coroutine that awaits needs one event "
+            "loop and no workers."
+        )
+    if answer.chosen.prediction.limit == model.EXTERNAL:
+        yield "Find what the calls wait for: a lock, a pool of connections, or a remote service."
+
+
+def response_times(answer: Answer) -> Iterator[str]:
+    """Yield whether the required 99th percentile is kept, if there is one."""
+    required_s, rate = answer.question.p99_s, answer.chosen.rate.value
+    if required_s is None or rate is None or not answer.percentiles:
+        return
+    kept = None
+    for share, found in zip(latency.LOADS, answer.percentiles, strict=False):
+        if found.p99_s is not None and found.p99_s <= required_s:
+            kept = share, found.p99_s
+    if kept is None:
+        first = answer.percentiles[0].p99_s
+        known = "unknown" if first is None else seconds(first)
+        yield (
+            f"{seconds(required_s)} is not kept: at {latency.LOADS[0]:.0%} load it is {known}. "
+            "Less load, or more machines, may keep it."
+        )
+    else:
+        share, p99_s = kept
+        yield (
+            f"{seconds(required_s)} is kept up to {share:.0%} load, {share * rate:.3g}/s, where it "
+            f"is {seconds(p99_s)}."
+        )
+
+
+def next_step(answer: Answer) -> str:
+    """Return what to do next."""
+    task = answer.question.probe.task
+    if answer.sure == DISTURBED:
+        return "The measurement was disturbed: end the other processes and repeat it."
+    if answer.sure == PREDICTED:
+        return f"This is a prediction, not a measurement: fab advise:{task} measures it."
+    if answer.sure in (LIKELY, TIE) and answer.others:
+        rival = next((o for o in answer.others if o.strategy in answer.tie), answer.others[0])
+        pair = f"{answer.chosen.case.name},{rival.case.name}"
+        return f"If the difference matters, measure longer: fab compare:{pair}"
+    return f"Serve it: {answer.chosen.case.command}"
+
+
+def seconds(value: float) -> str:
+    """Render a time in s, ms or us."""
+    for limit, unit, factor in ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "us", 1e6)):
+        if value >= limit:
+            return f"{value * factor:.3g} {unit}"
+    return "0 s"
+
+
+def _call(probe: Probe) -> str:
+    cpu_s, wait_s = seconds(probe.cpu_s), seconds(probe.wait_s)
+    parts = f"{cpu_s} of CPU and {wait_s} of waiting"
+    hold = ""
+    if not probe.gil_enabled:
+        hold = "; this Python has no GIL"
+    elif probe.hold is not None:
+        hold = f"; it holds the GIL for {probe.hold:.0%} of that time"
+    return f"A call takes {seconds(probe.wall_s)} alone: {parts}{hold}."
+
+
+def _limit(chosen: Option, probe: Probe) -> str:
+    name = option_name(chosen.strategy, chosen.workers)
+    cores = f"{probe.cores} core{'s' if probe.cores > 1 else ''}"
+    return {
+        model.USERS: f"With {name}, no request waits for another one.",
+        model.WORKERS: f"With {name}, the number of workers is the limit.",
+        model.CPU: f"With {name}, the CPU of {cores} is the limit, and nothing else.",
+        model.GIL: f"With {name}, the GIL is the limit, but other strategies cost more.",
+        model.SERVER: f"With {name}, the server's event loop is the limit.",
+        model.TASK: f"With {name}, calls run one after the other, without any hand-off.",
+        model.EXTERNAL: f"With {name}, the limit is outside this process: a lock or a service.",
+    }[chosen.prediction.limit]
+
+
+def _rivals(answer: Answer) -> Iterator[str]:
+    """Yield why the best size of each other strategy is slower, for strategies that are."""
+    slower = {
+        option.strategy
+        for option in answer.others
+        if option.compared is not None and option.compared.verdict.outcome == SLOWER
+    } - {answer.chosen.strategy, *answer.tie}
+    for prediction in answer.question.model.ranking():
+        if prediction.strategy not in slower:
+            continue
+        reason = {
+            model.GIL: "the threads wait for the one GIL",
+            model.SERVER: "the hand-off between event loop and workers costs more than the call",
+            model.TASK: "each call blocks the event loop, so that all others wait",
+            model.CPU: "the hand-off needs CPU that the calls need",
+        }.get(prediction.limit)
+        if reason:
+            yield f"{prediction.strategy.capitalize()}: {reason}."
+
+
+def _size(answer: Answer) -> Iterator[str]:
+    if answer.chosen.strategy == "loop":
+        return
+    best = answer.question.model.best_size(answer.chosen.strategy)
+    if best and best.workers <= answer.chosen.workers:
+        yield f"More than {best.workers} {noun(best.strategy)} gain nothing."
+
+
+def noun(strategy: str) -> str:
+    """Return what the workers of a strategy are called."""
+    return {"threads": "threads", "loop": "loops"}.get(strategy, "processes")
+
+
+def option_name(strategy: str, workers: int) -> str:
+    """Return a strategy with its size: `threads x8`, and just `loop`."""
+    return strategy if strategy == "loop" else f"{strategy} x{workers}"

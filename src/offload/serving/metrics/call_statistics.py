@@ -1,0 +1,96 @@
+"""Calls of a task by one worker of a probe: their number, times, failures and results."""
+
+from __future__ import annotations
+
+import resource
+import zlib
+from dataclasses import dataclass, field
+from time import monotonic, process_time
+
+from offload import tasks
+from offload.serving.metrics.sequential_calls import scheduled
+from offload.tasks import TaskFailed
+
+MOST_TIMES = 200  # wall times that are kept
+MOST_CHECKED = 50  # results whose checksum is computed: it costs 1 ms per MB
+MOST_SUMS = 8  # different checksums that are kept
+
+
+@dataclass
+class CallStatistics:
+    """The calls of one worker; times are in s.
+
+    `wall_s` is from the first call's start to the last one's end, and `cpu_s` the CPU time of the
+    whole process and its children meanwhile. `queued_s` is how long the worker was runnable without
+    a CPU. `times` are wall times of single calls, and `checksums` those of different results.
+    `error` is the text of the first failure.
+    """
+
+    done: int = 0
+    failed: int = 0
+    wall_s: float = 0.0
+    cpu_s: float = 0.0
+    queued_s: float = 0.0
+    switches: int = 0
+    body_bytes: int = 0
+    times: list[float] = field(default_factory=list)
+    checksums: list[int] = field(default_factory=list)
+    error: str | None = None
+
+    def add(self, seconds: float, outcome: bytes | TaskFailed) -> None:
+        """Add one finished call."""
+        self.done += 1
+        if len(self.times) < MOST_TIMES:
+            self.times.append(round(seconds, 9))
+        if isinstance(outcome, TaskFailed):
+            self.failed += 1
+            self.error = self.error or str(outcome)
+            return
+        self.body_bytes = max(self.body_bytes, len(outcome))
+        if self.done <= MOST_CHECKED and len(self.checksums) < MOST_SUMS:
+            checksum = zlib.crc32(outcome)
+            if checksum not in self.checksums:
+                self.checksums.append(checksum)
+
+
+def cpu_time() -> float:
+    """Return the CPU time in s of all threads of this process and of its children that ended."""
+    children = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return process_time() + children.ru_utime + children.ru_stime
+
+
+def calls(task: str, seconds: float, least: int = 1) -> CallStatistics:
+    """Call a task sequentially in this thread for `seconds`, at least `least` times."""
+    found = CallStatistics()
+    cpu, (queued, switches) = cpu_time(), scheduled()
+    started = before = monotonic()
+    while found.done < least or before - started < seconds:
+        outcome: bytes | TaskFailed
+        try:
+            outcome = tasks.call(task)
+        except TaskFailed as error:
+            outcome = error
+        now = monotonic()
+        found.add(now - before, outcome)
+        before = monotonic()
+    later, more = scheduled()
+    found.wall_s, found.cpu_s = before - started, cpu_time() - cpu
+    found.queued_s, found.switches = later - queued, more - switches
+    return found
+
+
+async def acalls(task: str, seconds: float) -> CallStatistics:
+    """Await a task repeatedly on this event loop for `seconds`; its CPU time is not measured."""
+    found = CallStatistics()
+    started = before = monotonic()
+    while found.done < 1 or before - started < seconds:
+        outcome: bytes | TaskFailed
+        try:
+            outcome = await tasks.acall(task)
+        except TaskFailed as error:
+            outcome = error
+        now = monotonic()
+        found.add(now - before, outcome)
+        before = now
+    found.wall_s = before - started
+    return found

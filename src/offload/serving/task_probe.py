@@ -1,0 +1,160 @@
+"""Probe a task without a server: python -P -m offload.serving.task_probe TASK.
+
+Each line on stdin is a JSON object {"kind": KIND, "count": N, "seconds": S}; the result is one line
+of JSON on stdout. The kinds are `alone` (calls in the main thread), `threads`, `processes` and
+`loop` (N concurrent calls on one event loop). Whatever the task itself prints goes to stderr. The
+environment variables are those of `python -m offload.servers`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import json
+import os
+import sys
+import threading
+import time
+from collections.abc import Callable, Sequence
+from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from contextlib import ExitStack
+from dataclasses import asdict
+from functools import partial
+from multiprocessing import get_context
+from threading import Barrier
+from typing import Any, TextIO
+
+from offload import tasks
+from offload.errors import UserError
+from offload.serving.lifecycle import readiness
+from offload.serving.metrics import call_statistics, gil_address, gil_state, probe
+from offload.serving.metrics.call_statistics import CallStatistics
+from offload.serving.pools import pool_workers
+
+FEWEST = 3  # calls of `alone`
+
+
+def main(arguments: list[str]) -> int:
+    """Execute commands until stdin ends; return the exit code."""
+    results = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)  # what the task prints must not be between the results
+    gil_state.watch()
+    task = arguments[0]
+    try:
+        _print(results, _facts(task))
+        with ExitStack() as stack:
+            probing = _Probing(task, stack)
+            for line in sys.stdin:
+                try:
+                    _print(results, probing.measure(**json.loads(line)))
+                except UserError as error:
+                    _print(results, {"error": str(error)})
+    except UserError as error:
+        readiness.fail(error)
+        return error.exit_code
+    return 0
+
+
+def _print(results: TextIO, values: dict[str, Any]) -> None:
+    print(json.dumps(values), file=results, flush=True)
+
+
+def _facts(task: str) -> dict[str, Any]:
+    """Import the task; return what is known of it before its first call."""
+    address = gil_address.facts()  # no other thread computes yet
+    before = time.monotonic()
+    function = tasks.resolve(task)
+    import_s = time.monotonic() - before
+    return {
+        **probe.identity(),
+        **address,
+        "import_s": import_s,
+        "is_coroutine": inspect.iscoroutinefunction(function),
+        "gil_enabled": gil_state.enabled(),
+    }
+
+
+class _Probing:
+    """The pools of a probe, each started when it is first used."""
+
+    def __init__(self, task: str, stack: ExitStack) -> None:
+        self._task = task
+        self._stack = stack
+        self._pools: dict[tuple[str, int], Executor] = {}
+
+    def measure(self, kind: str, count: int, seconds: float) -> dict[str, Any]:
+        """Measure calls of one kind; raise StartError if a pool does not start."""
+        if kind == "alone":
+            first = call_statistics.calls(self._task, 0.0)  # it may prepare the process
+            found = [call_statistics.calls(self._task, seconds, FEWEST)]
+            return {**_summary(found), "first_s": first.wall_s}
+        if kind == "loop":
+            return self._on_loop(count, seconds)
+        pool = self._pool(kind, count)
+        call = partial(call_statistics.calls, self._task, seconds)
+        cpu = call_statistics.cpu_time()
+        found = [each.result() for each in [pool.submit(call) for _ in range(count)]]
+        if kind == "threads":  # each has counted the CPU time of all
+            _share(found, call_statistics.cpu_time() - cpu)
+        return _summary(found)
+
+    def _on_loop(self, count: int, seconds: float) -> dict[str, Any]:
+        async def run() -> list[CallStatistics]:
+            calls = [call_statistics.acalls(self._task, seconds) for _ in range(count)]
+            return await asyncio.gather(*calls)
+
+        cpu = call_statistics.cpu_time()
+        found = asyncio.run(run())
+        _share(found, call_statistics.cpu_time() - cpu)
+        return _summary(found)
+
+    def _pool(self, kind: str, count: int) -> Executor:
+        if (kind, count) not in self._pools:
+            pool = self._stack.enter_context(POOLS[kind](count))
+            pool_workers.start(pool, count, self._task)
+            self._pools[kind, count] = pool
+        return self._pools[kind, count]
+
+
+def _processes(workers: int) -> Executor:
+    context = get_context("forkserver")
+    return ProcessPoolExecutor(
+        workers, context, pool_workers.init_process, (context.Barrier(workers),)
+    )
+
+
+def _threads(workers: int) -> Executor:
+    return ThreadPoolExecutor(workers, "worker", pool_workers.init_thread, (Barrier(workers),))
+
+
+POOLS: dict[str, Callable[[int], Executor]] = {"processes": _processes, "threads": _threads}
+
+
+def _share(found: Sequence[CallStatistics], cpu_s: float) -> None:
+    for each in found:
+        each.cpu_s = cpu_s / len(found)
+
+
+def _summary(found: Sequence[CallStatistics]) -> dict[str, Any]:
+    """Return the sums over all workers, and calls per second."""
+    done = sum(each.done for each in found)
+    return {
+        **asdict(found[0]),
+        "done": done,
+        "failed": sum(each.failed for each in found),
+        "error": next((each.error for each in found if each.error), None),
+        "rate": sum(each.done / each.wall_s for each in found),
+        "wall_s": sum(each.wall_s for each in found) / done,
+        "cpu_s": sum(each.cpu_s for each in found) / done,
+        "queued_s": sum(each.queued_s for each in found) / done,
+        "switches": sum(each.switches for each in found) / done,
+        "body_bytes": max(each.body_bytes for each in found),
+        "times": [seconds for each in found for seconds in each.times],
+        "checksums": sorted({checksum for each in found for checksum in each.checksums}),
+        "threads": threading.active_count(),
+        "gil_enabled": gil_state.enabled(),
+    }
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,44 @@
+"""The folds are what the seeded hash draws from the frozen list, and nobody loses a function."""
+
+from __future__ import annotations
+
+import hashlib
+import subprocess
+import sys
+
+from offload import corpus
+from offload.registry import catalog
+
+FROZEN = "3659e7886ba78f726b230d1374e65b544995dbf8c2512d19f83b3dde27a5395e"
+
+
+def test_the_list_is_the_one_from_which_the_folds_were_drawn() -> None:
+    assert hashlib.sha256("\n".join(corpus.FUNCTIONS).encode()).hexdigest() == FROZEN
+
+
+def test_the_folds_are_the_smallest_hashes() -> None:
+    assert corpus.draw_folds(corpus.FUNCTIONS) == corpus.FOLDS
+    assert [len(set(fold)) for fold in corpus.FOLDS] == [10, 10, 10]
+
+
+def test_every_listed_function_exists_and_every_function_is_listed() -> None:
+    listed = [*corpus.FUNCTIONS, *corpus.LATER]
+    assert sorted(map(corpus.task_name, listed)) == sorted(catalog.corpus())
+
+
+def test_a_later_function_joins_the_tuning_set(monkeypatch: object) -> None:
+    held_out = {name for fold in corpus.FOLDS for name in fold}
+    assert not held_out & set(corpus.tuning_set())
+    assert len(corpus.tuning_set()) == len(corpus.FUNCTIONS) + len(corpus.LATER) - 30
+
+
+def test_at_least_28_functions_use_packages_and_66_exist() -> None:
+    needy = [name for name, entry in catalog.corpus().items() if entry.packages]
+    assert len(needy) >= 28
+    assert len(corpus.FUNCTIONS) >= 66
+
+
+def test_the_list_imports_no_function() -> None:
+    code = "import sys, offload.corpus; print([m for m in sys.modules if 'corpus.' in m])"
+    ran = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=20)
+    assert ran.stdout == "[]\n", ran.stderr

@@ -1,0 +1,195 @@
+"""The printed handlers: each compiles, passes ruff, and imports the function that was asked for."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+import warnings
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from offload.bench.advice import answer
+from offload.bench.advice.answer import Question
+from offload.errors import UsageError
+from offload.flags import Flag
+from offload.registry import requirements
+from offload.reports.advice import answer_json, answer_text, handlers
+from offload.reports.advice.handlers import _function
+from offload.reports.advice.handlers._function import Function
+from offload.reports.advice.handlers._program import Plan
+from offload.suites import Case
+from tests.advice.probes import OVERHEADS, probe
+from tests.commands import fab_here
+
+QUOTE = Function("shop.pricing:quote", "shop.pricing", "quote", False, True, Path("/srv"))
+KINDS = {
+    "def": QUOTE,
+    "coroutine": replace(QUOTE, is_coroutine=True),
+    "lambda": replace(QUOTE, is_picklable=False),
+    "named-as-the-program": replace(QUOTE, name="app", is_coroutine=True, is_picklable=False),
+    "file": replace(QUOTE, module="my-shop"),
+    "installed": replace(QUOTE, module="feedparser", name="parse", folder=None),
+    "standard": replace(QUOTE, module="json", name="dumps", folder=None),
+}
+EVERY = [
+    pytest.param(framework, strategy, kind, id=f"{framework}-{strategy}-{kind}")
+    for framework in handlers.names()
+    for strategy in handlers.STRATEGIES
+    for kind in KINDS
+]
+
+
+def rendered(framework: str, strategy: str, kind: str = "def") -> handlers.Handler:
+    return handlers.render(framework, Plan(KINDS[kind], strategy, 4, users=25))
+
+
+def predicted(task: str, path: str | None = None) -> answer.Answer:
+    question = Question(probe(0.01, 0.01, task=task), OVERHEADS, 25)
+    return answer.predicted(question, Case("threads", task, path=path))
+
+
+@pytest.fixture
+def shop(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
+    (tmp_path / "shop").mkdir()
+    (tmp_path / "shop" / "pricing.py").write_text(
+        "import functools\n\ndef quote(): ...\n\nprice = lambda: 1\n\n"
+        "@functools.cache\ndef cached(): ...\n"
+    )
+    monkeypatch.delenv("PYTHONPATH", raising=False)
+    yield tmp_path
+    assert "shop" not in sys.modules, "the module is read, not imported"
+
+
+@pytest.mark.parametrize(("framework", "strategy", "kind"), EVERY)
+def test_every_program_compiles_without_a_warning(framework: str, strategy: str, kind: str) -> None:
+    handler = rendered(framework, strategy, kind)
+    with warnings.catch_warnings(action="error"):
+        compile(handler.code, handler.file, "exec")
+    assert max(map(len, handler.code.splitlines())) <= 100
+
+
+def test_every_program_passes_ruff_with_its_default_rules(tmp_path: Path) -> None:
+    for framework, strategy, kind in (each.values for each in EVERY):
+        name = f"{framework}_{strategy}_{kind}".replace("-", "_")
+        code = rendered(str(framework), str(strategy), str(kind)).code
+        (tmp_path / f"{name}.py").write_text(code)
+    (tmp_path / "shop").mkdir()  # beside the program, as in its project
+    (tmp_path / "shop" / "pricing.py").touch()
+    for words in (["check"], ["check", "--select", "I"], ["format", "--diff"]):
+        ruff = [sys.executable, "-m", "ruff", *words, "--no-cache", "--isolated"]
+        ruff += ["--line-length", "100"]
+        done = subprocess.run(ruff, cwd=tmp_path, capture_output=True, text=True, timeout=60)
+        assert done.returncode == 0, done.stdout
+
+
+@pytest.mark.parametrize("framework", handlers.names())
+def test_floors_are_those_of_the_requirements(framework: str) -> None:
+    for line in rendered(framework, "threads").packages:
+        name, _, _ = line.partition(">=")
+        found = requirements.lines_for([name])
+        assert (
+            not found or line in [each.partition(";")[0] for each in found] or name == "starlette"
+        )
+
+
+@pytest.mark.parametrize("framework", handlers.names())
+def test_pipepool_is_needed_where_it_is_imported(framework: str) -> None:
+    handler = rendered(framework, "pipes")
+    assert ("pipepool" in handler.packages) == ("import PipePool" in handler.code)
+    assert "pipepool" not in rendered(framework, "processes").packages
+
+
+def test_a_strategy_without_a_handler_is_one_line() -> None:
+    with pytest.raises(UsageError, match="no handler for dask: use loop, threads"):
+        rendered("tornado", "dask")
+
+
+@pytest.mark.parametrize(
+    ("task", "line", "start"),
+    [
+        ("shop.pricing:quote", "from shop.pricing import quote", "PYTHONPATH={folder} "),
+        (
+            "{folder}/shop/pricing.py:quote",
+            "from pricing import quote",
+            "PYTHONPATH={folder}/shop ",
+        ),
+        ("xml_feedparser_sync", "from offload.tasks.xml import xml_feedparser_sync", ""),
+        ("network_sync", "from offload.tasks.network import network_sync", ""),
+        ("json:dumps", "from json import dumps", ""),
+    ],
+)
+def test_a_program_imports_the_function_from_where_it_is(
+    shop: Path, task: str, line: str, start: str
+) -> None:
+    found = handlers.for_answer("tornado", predicted(task.format(folder=shop), str(shop)))
+    assert found is not None
+    assert f"\n{line}" in found.code
+    assert found.start == f"{start.format(folder=shop)}python app.py"
+
+
+def test_a_program_is_not_saved_over_the_package_of_its_function() -> None:
+    plan = Plan(Function("app.prices:quote", "app.prices", "quote", False, True), "loop", 1, 25)
+    handler = handlers.render("flask", plan)
+    assert (handler.file, handler.start.split()[-1]) == ("server.py", "server:app")
+
+
+@pytest.mark.parametrize(
+    ("name", "expected"), [("quote", True), ("price", False), ("cached", False), ("none", False)]
+)
+def test_only_a_plain_def_is_sent_to_a_process_itself(
+    shop: Path, name: str, expected: bool
+) -> None:
+    found = _function.find(f"shop.pricing:{name}", False, str(shop))
+    assert found.is_picklable is expected
+    code = handlers.render("fastapi", Plan(found, "pipes", 2, 25)).code
+    assert (f"pool.run({name})" in code) is expected
+    assert ("pool.run(call)" in code) is not expected
+
+
+def test_pythonpath_keeps_what_it_had(shop: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PYTHONPATH", "/elsewhere")
+    found = handlers.for_answer("fastapi", predicted("shop.pricing:quote", str(shop)))
+    assert found is not None
+    assert found.start.startswith(f"PYTHONPATH={shop}:$PYTHONPATH uvicorn app:app ")
+
+
+def test_the_answer_ends_with_the_program_and_its_command(shop: Path) -> None:
+    found = predicted("shop.pricing:quote", str(shop))
+    handler = handlers.for_answer("fastapi", found)
+    assert handler is not None
+    text = answer_text.text(found, None, handler)
+    assert text.startswith(answer_text.text(found))
+    _, heading, rest = text.partition("\nHandler (fastapi), to be saved as app.py:\n\n")
+    assert heading
+    assert rest.startswith(f"{handler.code}\nStart it: {handler.start}\n")
+    assert handler.note is None
+    slow = handlers.for_answer("django_async", found)
+    assert slow is not None
+    _, note, _ = slow.text.partition("\nNote: Django's ASGI handler itself needs about 1 ms of CPU")
+    assert note
+    lines = [line for line in slow.text.splitlines() if not line.startswith("Start it: ")]
+    assert max(map(len, lines)) <= 100
+
+
+def test_the_json_has_the_handler_or_null(shop: Path) -> None:
+    found = predicted("shop.pricing:quote", str(shop))
+    assert json.loads(answer_json.as_json(found))["handler"] is None
+    disturbed = replace(found, disturbed=Flag("busy", "another process was busy", ""))
+    assert handlers.for_answer("django", disturbed) is None, "no advice, so no handler"
+    handler = handlers.for_answer("django", found)
+    values = json.loads(answer_json.as_json(found, handler))["handler"]
+    assert [*values] == ["framework", "file", "code", "start", "packages", "note"]
+    assert values["packages"] == ["django>=5.2", "gunicorn>=23"]
+
+
+@pytest.mark.parametrize("command", ["advise", "predict"])
+def test_an_unknown_framework_is_one_line_before_anything_is_measured(command: str) -> None:
+    said = fab_here(f"{command}:noop_sync,code=rails")
+    names = ", ".join(handlers.names())
+    assert (said.returncode, said.stdout) == (2, "")
+    assert said.stderr == f"error: no 'rails' in code=: choose from {names}\n"
+    assert "did you mean fastapi?" in fab_here(f"{command}:noop_sync,code=fastpi").stderr
