@@ -48,7 +48,7 @@ def create(work: str) -> Asgi:
 
 
 def protocols(work: str) -> dict[str, str]:
-    """Return the settings of uvicorn: a user's application decides by itself whether it has both."""
+    """Return the settings of uvicorn: by default, an application decides whether it has both."""
     if is_application(work):
         return {"lifespan": "auto", "ws": "auto"}
     return {"lifespan": "on", "ws": "none"}
