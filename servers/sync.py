@@ -1,6 +1,6 @@
 """Plain sync: one request at a time; all others wait in the listen queue."""
 
-from offload.serving.applications import http_server
+from offload.serving.applications import http_server, responses
 from offload.serving.metrics import task_clock
 
 NUMBER = 1
@@ -9,7 +9,7 @@ NUMBER = 1
 def serve(task: str, port: int, *, backlog: int = 5) -> None:
     """Accept, run the task and respond in one thread; 5 is the standard library's backlog."""
 
-    def run() -> task_clock.TimedResult:
-        return task_clock.call(task)
+    def answer() -> responses.Answer:
+        return responses.from_task(task_clock.call(task))
 
-    http_server.serve(task, run, port, backlog)
+    http_server.serve(task, answer, port, backlog)

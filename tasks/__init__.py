@@ -11,7 +11,7 @@ import importlib
 import importlib.util
 import inspect
 import sys
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Coroutine
 from pathlib import Path
 from types import ModuleType
 from typing import Any
@@ -53,13 +53,16 @@ def resolve(name: str) -> Callable[[], Any]:
     raise catalog.unknown(where, own, public or ["a file that has a public function"])
 
 
-def call(name: str) -> bytes:
-    """Run a task to its end in this thread, an async one on a new loop; raise TaskFailed."""
+def call(name: str, run: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run) -> bytes:
+    """Run a task to its end in this thread; raise TaskFailed.
+
+    `run` runs a coroutine to its end: by default on a new event loop.
+    """
     function = resolve(name)
     try:
         result = function()
         if inspect.isawaitable(result):
-            result = asyncio.run(_finish(result))
+            result = run(_finish(result))
     except BaseException as error:  # noqa: BLE001 - sys.exit() would end the server
         failure = _failure.from_error(name, error)
     else:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import io
 import json
 import os
 import re
@@ -14,7 +15,7 @@ import pytest
 from offload.bench.target import interpreters, server
 from offload.bench.telemetry import connections
 from offload.errors import UsageError
-from tests import ROOT
+from tests import ROOT, commands
 from tests.commands import FAB, fab, fab_here
 from tests.waiting import read_line
 from tests.watched import BUSY, SLEEPING, running
@@ -54,6 +55,26 @@ def test_ctrl_c_is_the_usual_end() -> None:
         assert process.poll() is None  # the watched process goes on
     assert (watching.returncode, err.count("\n")) == (0, 1)
     assert "mean (maximum) of" in out
+
+
+def test_ctrl_c_while_a_line_is_written_leaves_no_half_of_it(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    class Interrupted(io.StringIO):
+        """A stream that is interrupted after each write of a reading."""
+
+        def write(self, text: str) -> int:
+            written = super().write(text)
+            if '"reading"' in text:
+                raise KeyboardInterrupt
+            return written
+
+    monkeypatch.setattr(commands.io, "StringIO", Interrupted)
+    with running(SLEEPING) as process:
+        said = fab_here(f"watch:{process.pid},format=json")
+    assert said.returncode == 0
+    kinds = [json.loads(line)["type"] for line in said.stdout.splitlines()]
+    assert kinds == ["reading", "summary"]
 
 
 def test_a_process_that_ends_ends_the_watch_with_its_summary() -> None:
@@ -171,9 +192,9 @@ def test_a_process_that_waits_for_its_parent_has_ended() -> None:
         ("watch", 3, "no server is running"),
         ("watch:url=http://127.0.0.1:9/", 2, "serves http://127.0.0.1:9/ was not found: add pid="),
         ("watch:url=https://example.org", 2, "serves https://example.org was not found: add pid="),
-        (f"watch:{os.getpid()},url=example.org", 2, "url='example.org' is not a URL: write url="),
-        (f"watch:{os.getpid()},url=ftp://x/", 2, "url='ftp://x/' is not a URL"),
-        (f"watch:{os.getpid()},url=http://x:0/", 2, "url='http://x:0/' is not a URL"),
+        (f"watch:{os.getppid()},url=example.org", 2, "url='example.org' is not a URL: write url="),
+        (f"watch:{os.getppid()},url=ftp://x/", 2, "url='ftp://x/' is not a URL"),
+        (f"watch:{os.getppid()},url=http://x:0/", 2, "url='http://x:0/' is not a URL"),
     ],
 )
 def test_a_wrong_word_is_one_line(words: str, code: int, message: str) -> None:

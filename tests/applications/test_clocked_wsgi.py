@@ -15,7 +15,6 @@ import pytest
 
 from offload.serving.applications import clocked_wsgi, user_application
 from offload.serving.metrics import process_report, request_clock
-from offload.serving.metrics.samples import Samples
 from tests.applications.apps import pure
 from tests.http_clients import get
 
@@ -28,8 +27,7 @@ def clocked(monkeypatch: pytest.MonkeyPatch) -> Clocked:
     """Put clocks around an application, each of whose requests is clocked."""
     monkeypatch.setattr(process_report, "start", lambda _: None)
     monkeypatch.setattr(request_clock, "EVERY", 0.0)
-    monkeypatch.setattr(request_clock, "_routes", {})  # those of other tests may be the most
-    monkeypatch.setattr(request_clock, "_samples", Samples(6))
+    monkeypatch.setattr(request_clock, "_due", 0.0)  # other tests may clock no request for long
 
     def begin(application: Any) -> clocked_wsgi.ClockedApplication:
         monkeypatch.setattr(user_application, "load", lambda *_: application)

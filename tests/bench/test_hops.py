@@ -43,6 +43,22 @@ def test_without_a_direct_answer_all_but_what_is_added_is_known() -> None:
     assert next(hop for hop in found if hop.server == "pipes").of_standard is not None
 
 
+def test_what_dirty_workers_add_is_beyond_gunicorn_without_them() -> None:
+    """Not beyond `loop`: its HTTP server is another one."""
+    us = {"gunicorn_gthread": 400.0, "gunicorn_dirty": 1000.0}
+    more = [record(server, n, us[server] + NOISE[n]) for server in us for n in range(3)]
+    found = {hop.server: hop for hop in hops.summarize([*RECORDS, *more])}
+    assert found["gunicorn_dirty"].added_us == pytest.approx((600, 600, 600))
+    assert found["gunicorn_dirty"].of_threads == pytest.approx((6, 6, 6))
+    assert (found["gunicorn_gthread"].added_us, found["gunicorn_gthread"].of_threads) == (
+        None,
+        None,
+    )
+    words = report.text([*found.values()], {}, "a machine", "simple")
+    assert "the direct answer of loop; gunicorn_dirty: to gunicorn_gthread." in words
+    assert "gunicorn" not in report.text(hops.summarize(RECORDS), {}, "a machine", "simple")
+
+
 def test_a_server_without_figures_is_left_out_with_its_reason() -> None:
     failed = changed(record("pipes", 0, 1.0), rate=None, problem="builtin gave up")
     found = hops.missing_servers([*RECORDS[:3], failed])

@@ -360,6 +360,17 @@ def test_the_cpu_of_children_that_ended_counts() -> None:
     assert sum(tree) / 3 > 0.1 > sum(own) / 3
 
 
+def test_what_watches_is_not_watched() -> None:
+    """It holds its own GIL whenever it samples it, so that its rho would be 1."""
+    with running(SLEEPING) as process, Watch(os.getppid(), without_gil=True) as watch:
+        [reading] = watch.readings(1)
+    pids = {each.use.pid for each in reading.processes}
+    assert os.getppid() in pids and os.getpid() not in pids
+    assert process.pid in pids
+    with pytest.raises(UsageError, match="is watch itself: use the pid of another process"):
+        Watch(os.getpid())
+
+
 def test_a_tree_whose_root_is_no_python_is_watched_for_its_children() -> None:
     words = ["sh", "-c", f"{sys.executable} -c '{SLEEPING}' & wait"]
     shell = subprocess.Popen(words, stdout=subprocess.PIPE, start_new_session=True)

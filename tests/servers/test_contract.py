@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 
 import psutil
@@ -76,6 +77,17 @@ def test_the_first_process_of_the_resources_is_the_server(noop_server: server.Se
     assert told["facts"]["pid"] == noop_server.process.pid == told["processes"][0]["pid"]
 
 
+FORKED = ("prefork", "fork_per_request", "gunicorn_sync")
+
+
+@pytest.mark.parametrize("noop_server", one_of_each_kind([*FORKED]), indirect=True)
+def test_a_forked_process_lists_those_of_the_server(noop_server: server.Server) -> None:
+    told = json.loads(get(noop_server.url + "resources/")[1])
+    pids = [process["pid"] for process in told["processes"]]
+    assert pids[0] == noop_server.process.pid
+    assert len(pids) > 1
+
+
 @pytest.mark.parametrize("noop_server", ["loop"], indirect=True)
 def test_resources_bear_a_process_of_any_name(noop_server: server.Server) -> None:
     named = (
@@ -96,7 +108,10 @@ def test_only_its_own_paths_are_served(noop_server: server.Server) -> None:
 
 def test_it_listens_on_loopback_only(noop_server: server.Server) -> None:
     root = psutil.Process(noop_server.process.pid)
-    found = [c for p in (root, *root.children(True)) for c in p.net_connections("tcp")]
+    found = []
+    for process in (root, *root.children(True)):
+        with suppress(psutil.NoSuchProcess):  # a child of fork_per_request
+            found += process.net_connections("tcp")
     assert {c.laddr.ip for c in found if c.status == psutil.CONN_LISTEN} == {"127.0.0.1"}
 
 

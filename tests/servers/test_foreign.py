@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import time
 from collections.abc import Callable
@@ -55,7 +56,37 @@ def test_kill_9_leaves_no_process(
     assert wait_until(lambda: can_listen(int(running.facts["port"])), 10)
 
 
-@pytest.mark.parametrize("name", ["gunicorn_sync", "gunicorn_gthread"])
+RESTARTED = [n for n in EXTERNAL_WORKERS if "gunicorn" in n or n in ("prefork", "uvicorn_workers")]
+
+
+@pytest.mark.parametrize("name", RESTARTED)
+def test_a_worker_that_is_killed_is_replaced(name: str, start: Any, tmp_path: Path) -> None:
+    (tmp_path / "tells.py").write_text("import os\ndef tells(): return str(os.getpid())\n")
+    running = start(name, f"{tmp_path}/tells.py:tells")
+    before = {pid for _ in range(5) for pid in responding(running.url)}
+    for pid in before:
+        os.kill(pid, signal.SIGKILL)
+    assert wait_until(lambda: responding(running.url) - before, 20)
+    assert running.process.poll() is None
+
+
+def responding(url: str) -> set[int]:
+    """Return the pids of the workers that respond to eight requests."""
+    found = in_threads(8, lambda: get(url))
+    return {int(answer[1]) for answer in found if isinstance(answer, tuple) and answer[0] == 200}
+
+
+@pytest.mark.parametrize(
+    "name",
+    [
+        "gunicorn_sync",
+        "gunicorn_gthread",
+        "gunicorn_gevent",
+        "gunicorn_dirty",
+        "flask_gunicorn",
+        "fork_per_request",
+    ],
+)
 def test_workers_serve_as_many_waiting_requests_at_once(name: str, start: Any) -> None:
     running = start(name, "sleep_sync", workers=3)
     get(running.url)

@@ -19,8 +19,8 @@ def test_only_a_client_that_left_is_passed_over(
     capsys: pytest.CaptureFixture[str],
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    monkeypatch.setattr(log, "_last", -log.INTERVAL)
-    with http_server._Server(("127.0.0.1", 0), BaseHTTPRequestHandler, 5) as server:
+    monkeypatch.setattr(log._limit, "last", -log.INTERVAL)
+    with http_server.Server(("127.0.0.1", 0), BaseHTTPRequestHandler, 5) as server:
         try:
             raise error
         except (OSError, ValueError):

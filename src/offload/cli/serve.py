@@ -41,7 +41,8 @@ def run_server(
     task          a task name, package.module:function or path/to/file.py:function; default:
                   sleep_sync, for 2_group sleep_async_split
     port          port on 127.0.0.1; default: 8000
-    workers       workers of the pool; default: 4
+    workers       tasks at once: workers of the pool, or its threads, children or greenlets;
+                  default: 4; 40 for those per request and anyio's, 1000 for gevent's
     backlog       length of the listen queue; default: 5 for sync, 1024 for the others
     start_method  start method of processes: forkserver (default), spawn or fork
     idempotent    of processes, pipes and pebble: yes if a task may run again after its worker died,
@@ -52,8 +53,8 @@ def run_server(
     app           your own ASGI or WSGI application, served unchanged, instead of a task:
                   package.module:name, its factory as package.module:create_app(), or the settings
                   module of Django
-    processes     processes of fastapi_requests (default: 2), gunicorn_gthread, granian and Django
-                  (default: 1)
+    processes     processes of prefork and uvicorn_workers (default: 4), fastapi_requests (2),
+                  other gunicorn servers, granian and Django (1)
     threads       Rust threads in each process of granian; default: 1
     mode          runtime mode of granian: mt (one runtime for all threads) or st (one for each)
     """

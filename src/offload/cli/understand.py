@@ -196,7 +196,8 @@ def watch(
             for reading in watching.readings(limit):
                 summary.add(reading)
                 found = report.line(reading, bool(url)) if is_text else report.json_line(reading)
-                print(found, flush=True)
+                sys.stdout.write(f"{found}\n")  # at once: Ctrl-C leaves no half of a line
+                sys.stdout.flush()
     except KeyboardInterrupt:  # the usual end
         if not summary.readings:
             raise

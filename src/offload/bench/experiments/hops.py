@@ -20,7 +20,8 @@ from offload.suites import Case
 
 DIRECT, THREADS, STANDARD = "loop", "threads", "processes"  # DIRECT has no executor
 SERVERS = (DIRECT, THREADS, STANDARD, "pipes", "pebble", "anyio_threads", "interpreters")
-PEERS = ("starlette_threads", "gunicorn_gthread", "granian_wsgi")  # with other HTTP servers
+PEERS = ("starlette_threads", "gunicorn_gthread", "gunicorn_dirty", "granian_wsgi")  # other HTTP
+WITHOUT_POOL = {"gunicorn_dirty": "gunicorn_gthread"}  # a peer, and the same one without its pool
 TASK, USERS, SUITE = "noop_sync", 64, "executors"
 BUDGET = {False: 300.0, True: 120.0}  # s for all rounds, with their starts; by quick
 
@@ -33,7 +34,8 @@ class Hop:
 
     `rate` is in requests/s; `cpu_us` is the CPU time per request of the server's process tree.
     `added_us` is `cpu_us` minus that of DIRECT in the same round, and `of_threads` the ratio of
-    `added_us` to that of THREADS; both are not defined for PEERS, which have another HTTP server.
+    `added_us` to that of THREADS. PEERS have another HTTP server: both are defined only for those
+    in WITHOUT_POOL, whose `added_us` is `cpu_us` minus that of the server named there.
     `of_standard` is the ratio of the rate to that of STANDARD. With `client_bound` the load tool
     limited the rate: the server's own could be higher.
     """
@@ -85,7 +87,8 @@ def _case(server: str, workers: int) -> Case:
 
 def _hop(server: str, rounds: Mapping[str, Rounds], records: Sequence[Record]) -> Hop:
     own, direct = rounds[server], rounds.get(DIRECT, {})
-    added = {} if server in (DIRECT, *PEERS) else _added(own, direct)
+    without = WITHOUT_POOL.get(server) or (DIRECT if server in SERVERS[1:] else None)
+    added = _added(own, rounds.get(without, {})) if without else {}
     threads = _added(rounds.get(THREADS, {}), direct)
     both = [(threads[n], added[n]) for n in added if n in threads and server != THREADS]
     windows = [record for record in records if record.case.server == server]

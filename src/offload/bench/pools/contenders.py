@@ -142,4 +142,5 @@ CONTENDERS: dict[str, Callable[[], Any]] = {
     "loky": lambda: _standard("loky.process_executor", "ProcessPoolExecutor"),
     "multiprocessing.Pool": Multiprocessing,
     "pebble": Pebble,
+    "gunicorn dirty": lambda: importlib.import_module("offload.bench.pools.gunicorn_dirty").Pool(),
 }

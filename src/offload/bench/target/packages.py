@@ -19,7 +19,7 @@ from offload.suites import Case
 ALWAYS = ("tornado", "requests", "lxml", "feedparser", "tenacity", "cryptography")
 # Installed only as wheels, because a build from source takes minutes.
 ONLY_WHEELS = (
-    "lxml,cryptography,granian,uvloop,httptools,numpy,pandas,pillow,bcrypt,argon2-cffi-bindings,"
+    "lxml,cryptography,granian,uvloop,httptools,gevent,numpy,pandas,pillow,bcrypt,argon2-cffi-bindings,"
     "regex,nh3,rapidfuzz,pydantic-core,orjson,msgpack,pyyaml,brotli,zstandard,sqlalchemy,greenlet"
 )
 INSTALL_TIMEOUT = 600.0  # s for one package

@@ -68,10 +68,14 @@ class TreeUse:
         self._listing, self._memory = Pace(), Pace()
 
     def refresh(self) -> None:
-        """Update the members of the tree; it takes 5 ms, and more with many processes."""
+        """Update the members of the tree; it takes 5 ms, and more with many processes.
+
+        This process is none: it holds its own GIL whenever it samples it.
+        """
         if self._listing.is_due():
             try:
-                self.members = [self.root, *self.root.children(recursive=True)]
+                children = self.root.children(recursive=True)
+                self.members = [self.root, *(p for p in children if p.pid != os.getpid())]
             except psutil.NoSuchProcess:
                 self.members = [self.root]
             self._listing.finish()

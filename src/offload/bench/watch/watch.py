@@ -9,6 +9,7 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -85,6 +86,8 @@ class Watch:
             raise UsageError(f"no process has pid {pid}", "ps -ef lists the pids") from None
         if not is_alive(root):
             raise UsageError(f"pid {pid} has ended", "ps -ef lists the pids")
+        if pid == os.getpid():
+            raise UsageError(f"pid {pid} is watch itself", "use the pid of another process")
         self._use = TreeUse(root)
         self._use.refresh()
         self._meter = GilMeter()

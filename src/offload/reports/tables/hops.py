@@ -7,7 +7,15 @@ from dataclasses import asdict
 
 from tabulate import tabulate
 
-from offload.bench.experiments.hops import DIRECT, STANDARD, TASK, THREADS, USERS, Hop
+from offload.bench.experiments.hops import (
+    DIRECT,
+    STANDARD,
+    TASK,
+    THREADS,
+    USERS,
+    WITHOUT_POOL,
+    Hop,
+)
 from offload.bench.stats.ratio import Interval
 
 HEAD = (
@@ -27,9 +35,15 @@ def text(hops: Sequence[Hop], missing: Mapping[str, str], environment: str, form
     """Render the table with its environment, and below it why servers are `missing`."""
     aligned = ["left", *["right"] * (len(HEAD) - 1)]
     rows = [_row(hop) for hop in hops]
+    others = [
+        f"; {hop.server}: to {WITHOUT_POOL[hop.server]}"
+        for hop in hops
+        if hop.server in WITHOUT_POOL
+    ]
+    added = f"added to the direct answer of {DIRECT}{''.join(others)}"
     parts = [
         environment,
-        f"{TASK}, {USERS} users on kept connections; added to the direct answer of {DIRECT}.",
+        f"{TASK}, {USERS} users on kept connections; {added}.",
         tabulate(rows, HEAD, form, disable_numparse=True, colalign=aligned),
     ]
     if bound := [hop.server for hop in hops if hop.client_bound]:

@@ -1,8 +1,8 @@
-"""The standard library's HTTP server: HTTP/1.0, one thread, one connection at a time."""
+"""The standard library's HTTP server: HTTP/1.0, one request per connection."""
 
 from __future__ import annotations
 
-import _thread
+import contextlib
 import sys
 from collections.abc import Callable
 from http.server import BaseHTTPRequestHandler
@@ -12,39 +12,11 @@ from offload import tasks
 from offload.serving.applications import responses
 from offload.serving.lifecycle import log, ports, readiness
 from offload.serving.lifecycle.stop_signal import stop
-from offload.serving.metrics.task_clock import TimedResult
 
 
-def serve(task: str, run: Callable[[], TimedResult], port: int, backlog: int) -> None:
-    """Respond with `run()` until a stop signal, then to the requests in the listen queue."""
-    tasks.resolve(task)
+class Server(TCPServer):
+    """One thread that accepts connections and handles each; a mix-in may hand them over."""
 
-    class Handler(BaseHTTPRequestHandler):
-        timeout = 10  # s for a client to send its request
-
-        def do_GET(self) -> None:
-            answer = responses.for_path(self.path) or responses.from_task(run())
-            self.send_response(answer.status)
-            self.send_header("Content-Type", answer.content_type)
-            self.send_header("Content-Length", str(len(answer.body)))
-            self.end_headers()
-            self.wfile.write(answer.body)
-
-        def log_message(self, *arguments: object) -> None:
-            """Log nothing: task failures are logged separately."""
-
-    with ports.binding(port):
-        server = _Server(("127.0.0.1", port), Handler, backlog)
-    with server:
-        stop.set_callback(lambda: _thread.start_new_thread(server.shutdown, ()))
-        readiness.announce(server.server_address[1])
-        server.serve_forever(poll_interval=0.05)
-        server.timeout = 0
-        for _ in range(backlog + 1):  # the kernel queues one more than the backlog
-            server.handle_request()
-
-
-class _Server(TCPServer):
     allow_reuse_address = True
 
     def __init__(
@@ -58,3 +30,49 @@ class _Server(TCPServer):
         error = sys.exception()
         if not isinstance(error, OSError):
             log.failure(f"a request raised {error!r}")
+
+
+class _Stopped(Exception):
+    """The stop signal has arrived."""
+
+
+def serve(
+    task: str,
+    answer: Callable[[], responses.Answer],
+    port: int,
+    backlog: int,
+    server_class: type[Server] = Server,
+) -> None:
+    """Respond with `answer()` until a stop signal, then to the requests in the listen queue."""
+    tasks.resolve(task)
+
+    class Handler(BaseHTTPRequestHandler):
+        timeout = 10  # s for a client to send its request
+
+        def do_GET(self) -> None:
+            found = responses.for_path(self.path) or answer()
+            self.send_response(found.status)
+            self.send_header("Content-Type", found.content_type)
+            self.send_header("Content-Length", str(len(found.body)))
+            self.end_headers()
+            self.wfile.write(found.body)
+
+        def log_message(self, *arguments: object) -> None:
+            """Log nothing: task failures are logged separately."""
+
+    class Stoppable(server_class):  # type: ignore[misc, valid-type]
+        def service_actions(self) -> None:
+            """Run after each request and each poll. shutdown() would need another thread."""
+            super().service_actions()
+            if stop.at is not None:
+                raise _Stopped
+
+    with ports.binding(port):
+        server = Stoppable(("127.0.0.1", port), Handler, backlog)
+    with server:
+        readiness.announce(server.server_address[1])
+        with contextlib.suppress(_Stopped):
+            server.serve_forever(poll_interval=0.05)
+        server.timeout = 0
+        for _ in range(backlog + 1):  # the kernel queues one more than the backlog
+            server.handle_request()

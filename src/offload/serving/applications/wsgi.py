@@ -17,16 +17,22 @@ Start = Callable[[str, list[tuple[str, str]]], object]
 
 
 class Application:
-    """Respond to `/` with the task, to `/resources/`, else with 404."""
+    """Respond to `/` with the task, to `/resources/`, else with 404.
 
-    def __init__(self, task: str) -> None:
+    `call` runs the task by its name.
+    """
+
+    def __init__(
+        self, task: str, call: Callable[[str], task_clock.TimedResult] = task_clock.call
+    ) -> None:
         tasks.resolve(task)
         self._task = task
+        self._call = call
 
     def __call__(self, environ: dict[str, Any], start_response: Start) -> list[bytes]:
         """Respond to one request."""
         uri = f"{environ['PATH_INFO']}?{environ.get('QUERY_STRING', '')}"
-        answer = responses.for_path(uri) or responses.from_task(task_clock.call(self._task))
+        answer = responses.for_path(uri) or responses.from_task(self._call(self._task))
         status = f"{answer.status} {HTTPStatus(answer.status).phrase}"
         length = str(len(answer.body))
         start_response(status, [("Content-Type", answer.content_type), ("Content-Length", length)])

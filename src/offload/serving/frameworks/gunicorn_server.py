@@ -1,18 +1,25 @@
-"""gunicorn with this process as its arbiter: forked workers that serve over WSGI."""
+"""gunicorn with this process as its arbiter: forked workers that serve over WSGI or ASGI."""
 
 from __future__ import annotations
 
 import os
+import signal
 import socket
+import time
 from collections.abc import Callable
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
 from typing import Any
 
 from gunicorn.app.base import BaseApplication
+from gunicorn.arbiter import Arbiter
 
 from offload.errors import StartError
 from offload.serving.applications import user_worker, wsgi
 from offload.serving.lifecycle import ports, worker_ready
 from offload.serving.lifecycle.stop_signal import DRAIN
+
+POLL = 0.05  # s
 
 
 def serve(
@@ -26,10 +33,14 @@ def serve(
 
     The default application runs any task. `settings` are gunicorn's; others have its defaults.
     """
-    user_worker.check(task)
+    if settings["worker_class"] == "gevent":
+        _resolve_in_child(task)
+    else:
+        user_worker.check(task)
     with ports.binding(port):
         listening = socket.create_server(("127.0.0.1", port), backlog=backlog)
-    worker_ready.expect(task, settings["workers"], listening.getsockname()[1])
+    reports = settings["workers"] + settings.get("dirty_workers", 0)
+    worker_ready.expect(task, reports, listening.getsockname()[1])
     options = {
         "bind": f"fd://{listening.detach()}",  # gunicorn closes it
         "backlog": backlog,
@@ -48,6 +59,19 @@ def serve(
             raise StartError("gunicorn ended", "see its output above") from None
 
 
+def _resolve_in_child(task: str) -> None:
+    """Raise the error of a task that cannot run, without importing it here.
+
+    gevent patches the standard library in the workers: nothing may import from it before.
+    """
+    with ProcessPoolExecutor(1, get_context("fork")) as executor:
+        executor.submit(_resolve, task).result()
+
+
+def _resolve(task: str) -> None:
+    user_worker.check(task)
+
+
 class _Application(BaseApplication):
     def __init__(self, factory: Callable[[], Any], settings: dict[str, Any]) -> None:
         self._factory, self._settings = factory, settings
@@ -56,6 +80,29 @@ class _Application(BaseApplication):
     def load_config(self) -> None:
         for name, value in self._settings.items():
             self.cfg.set(name, value)
+        if "control_socket_disable" in self.cfg.settings:  # 25.1 opens one in the home folder
+            self.cfg.set("control_socket_disable", True)
 
     def load(self) -> Any:
         return self._factory()
+
+    def run(self) -> None:
+        try:
+            _Arbiter(self).run()
+        except RuntimeError as error:  # such as a worker class that cannot be imported
+            lines = [line for line in str(error).splitlines() if line.strip(" ]")]
+            raise StartError(f"gunicorn: {lines[0].strip()} {lines[-1].strip()}") from error
+
+
+class _Arbiter(Arbiter):
+    """An arbiter that stops its dirty workers last: the others wait for their results."""
+
+    def stop(self, graceful: bool = True) -> None:
+        if graceful and self.dirty_arbiter_pid:
+            until = time.monotonic() + DRAIN
+            self.kill_workers(signal.SIGTERM)
+            while self.WORKERS and time.monotonic() < until:
+                self.reap_workers()
+                time.sleep(POLL)
+            graceful = not self.WORKERS
+        super().stop(graceful)

@@ -10,16 +10,13 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import asynccontextmanager
 
 import aiohttp
-import requests
 from fastapi import FastAPI, Request, Response
 
 from offload.serving.applications import responses
+from offload.serving.frameworks import upstream_wait
 from offload.serving.metrics import probe, task_clock
 from offload.serving.pools import pool_workers
-from offload.tasks._upstream import UPSTREAM_HTTP
 
-WAIT = f"{UPSTREAM_HTTP}/wait"
-TIMEOUT = 30.0  # s
 POOL = 16  # threads behind to_thread: the default on the published machine's 12 CPU threads
 
 
@@ -31,20 +28,20 @@ def application() -> FastAPI:
 
     @app.get("/requests_async")
     async def requests_async(seconds: float) -> dict[str, str]:
-        return {"answer": _fetch(seconds)}  # the classic mistake: it blocks the loop
+        return {"answer": upstream_wait.fetch(seconds)}  # the classic mistake: it blocks the loop
 
     @app.get("/requests_sync")
     def requests_sync(seconds: float) -> dict[str, str]:
-        return {"answer": _fetch(seconds)}  # in one of the framework's 40 threads
+        return {"answer": upstream_wait.fetch(seconds)}  # in one of the framework's 40 threads
 
     @app.get("/requests_to_thread_async")
     async def requests_to_thread_async(seconds: float) -> dict[str, str]:
-        return {"answer": await asyncio.to_thread(_fetch, seconds)}
+        return {"answer": await asyncio.to_thread(upstream_wait.fetch, seconds)}
 
     @app.get("/aiohttp_async")
     async def aiohttp_async(seconds: float) -> dict[str, str]:
         params = {"seconds": str(seconds)}
-        async with app.state.session.get(WAIT, params=params) as response:
+        async with app.state.session.get(upstream_wait.URL, params=params) as response:
             response.raise_for_status()
             return {"answer": await response.text()}
 
@@ -57,19 +54,12 @@ def application() -> FastAPI:
     return app
 
 
-def _fetch(seconds: float) -> str:
-    """Fetch over a new connection, as requests.get does."""
-    response = requests.get(WAIT, {"seconds": str(seconds)}, timeout=TIMEOUT)
-    response.raise_for_status()
-    return response.text
-
-
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
     """Set up a process: it ends with its parent, and has one thread pool and one session."""
     threading.Thread(target=pool_workers.end_with_parent, daemon=True).start()
     asyncio.get_running_loop().set_default_executor(ThreadPoolExecutor(POOL))
-    timeout = aiohttp.ClientTimeout(total=TIMEOUT)
+    timeout = aiohttp.ClientTimeout(total=upstream_wait.TIMEOUT)
     async with aiohttp.ClientSession(timeout=timeout) as session:
         app.state.session = session
         yield

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
+import os
 import select
 import socket
+import threading
 from collections.abc import Iterator
 from contextlib import AbstractAsyncContextManager
 from typing import Any
@@ -13,13 +15,17 @@ from typing import Any
 import uvicorn
 from uvicorn.supervisors import Multiprocess
 
+from offload import tasks
 from offload.errors import StartError, UserError
 from offload.registry.application import is_application
+from offload.serving.applications import asgi
 from offload.serving.lifecycle import ports, readiness, worker_ready
 from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
+from offload.serving.pools import pool_workers
 
 QUIET = 0.05  # s without a new request until connections are closed; a guess
+NAME = "SERVER_NAME"  # the variable with the server's name for supervised processes
 
 
 def serve(
@@ -51,6 +57,21 @@ def supervise(application: str, port: int, backlog: int, processes: int) -> None
     with _bound(port, backlog) as listening:
         config = _config(application, backlog, "httptools", workers=processes, factory=True)
         _Supervisor(config, [listening]).run()
+
+
+def supervise_task(task: str, port: int, backlog: int, processes: int) -> None:
+    """Serve any task in `processes`."""
+    tasks.resolve(task)
+    os.environ[worker_ready.TASK], os.environ[NAME] = task, str(probe.facts["server"])
+    supervise(f"{__name__}:task_application", port, backlog, processes)
+
+
+def task_application() -> asgi.Application:
+    """Create the application of a supervised process, which ends with the supervisor."""
+    threading.Thread(target=pool_workers.end_with_parent, daemon=True).start()
+    task = os.environ[worker_ready.TASK]
+    probe.facts.update(probe.identity(), server=os.environ[NAME], task=task)
+    return asgi.Application(task)
 
 
 def _config(application: Any, backlog: int, http: str, **more: Any) -> uvicorn.Config:

@@ -1,25 +1,37 @@
-"""Log failures while serving: one line per event on stderr, at most one per second."""
+"""Log failures while serving: one line per event on stderr, at most one per second.
+
+The limit is one for a server and the processes forked from it, which share this memory. They do
+not lock it: two lines at the same moment are possible, and the number of suppressed ones is near.
+"""
 
 from __future__ import annotations
 
+import ctypes
+import mmap
 import sys
 import time
 
 INTERVAL = 1.0  # s between two lines, so that a task that always fails cannot fill a disk
 
-_last = -INTERVAL
-_suppressed = 0
+
+class _Limit(ctypes.Structure):
+    """The time of the last line in s, and the number of failures suppressed since then."""
+
+    _fields_ = (("last", ctypes.c_double), ("suppressed", ctypes.c_long))
+
+
+_limit = _Limit.from_buffer(mmap.mmap(-1, ctypes.sizeof(_Limit)))
+_limit.last = -INTERVAL
 
 
 def failure(message: str) -> None:
     """Print one failure, with the number of failures suppressed since the last line."""
-    global _last, _suppressed
     now = time.monotonic()
-    if now - _last < INTERVAL:
-        _suppressed += 1
+    if now - _limit.last < INTERVAL:
+        _limit.suppressed += 1
         return
-    more = f" (and {_suppressed} more since the last line)" if _suppressed else ""
-    _last, _suppressed = now, 0
+    more = f" (and {_limit.suppressed} more since the last line)" if _limit.suppressed else ""
+    _limit.last, _limit.suppressed = now, 0
     print(escaped(message) + more, file=sys.stderr, flush=True)
 
 

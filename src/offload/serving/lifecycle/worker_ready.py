@@ -32,8 +32,8 @@ _reporting = threading.Lock()  # acquired once, by who reports the error of the 
 def expect(task: str, processes: int, port: int) -> None:
     """Announce the server on `port` once `processes` workers have called `report`.
 
-    The workers must be children of this process, since they end with it, or its threads: granian
-    has threads in a Python without a GIL.
+    The workers must be children of this process, since they end with it, or of one that called
+    `become_parent`, or threads: granian has threads in a Python without a GIL.
     """
     folder = tempfile.TemporaryDirectory(prefix="workers-")
     os.environ[FOLDER], os.environ[TASK] = folder.name, task
@@ -43,7 +43,10 @@ def expect(task: str, processes: int, port: int) -> None:
 
 
 def report() -> str:
-    """Report that this worker is ready, end it with its parent, and return the task to serve."""
+    """Report that this worker is ready, end it with its parent, and return the task to serve.
+
+    Once the server has been announced, workers that replace others are not expected any more.
+    """
     task = work()
     ready()
     return task
@@ -59,7 +62,9 @@ def work() -> str:
 def ready() -> None:
     """Report that this worker is ready; in a server without external workers do nothing."""
     if FOLDER in os.environ:
-        Path(os.environ[FOLDER], f"{os.getpid()}-{threading.get_native_id()}").touch()
+        # The folder is gone if this worker replaces another one.
+        with contextlib.suppress(FileNotFoundError):
+            Path(os.environ[FOLDER], f"{os.getpid()}-{threading.get_native_id()}").touch()
 
 
 def fail(error: UserError) -> None:
@@ -90,10 +95,21 @@ def _read_failure() -> UserError | None:
     return kinds.get(values["code"], StartError)(values["what"], values["remedy"])
 
 
+def become_parent() -> None:
+    """Make this child of the server the parent of workers: they end with it, and it ends with it.
+
+    Call it before the workers are forked.
+    """
+    prctl.end_with(int(os.environ[PARENT]))
+    os.environ[PARENT] = str(os.getpid())
+
+
 def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: int) -> None:
     until = time.monotonic() + readiness.LIMIT
     with folder:
-        while len([*Path(folder.name).iterdir()]) < processes or not _listens(port):
+        while (reports := _count(folder.name)) < processes or not _listens(port):
+            if reports < 0:
+                return
             error = _read_failure()
             if error is None and time.monotonic() > until:
                 what = f"the server's processes were not ready within {readiness.LIMIT:.0f} s"
@@ -113,6 +129,14 @@ def _end(folder: tempfile.TemporaryDirectory[str], error: UserError) -> NoReturn
         readiness.fail(error)
         folder.cleanup()
         exit_now(error.exit_code)
+
+
+def _count(folder: str) -> int:
+    """Count the reports; -1 if the server is ending, and has removed the folder."""
+    try:
+        return len([*Path(folder).iterdir()])
+    except FileNotFoundError:
+        return -1
 
 
 def _listens(port: int) -> bool:

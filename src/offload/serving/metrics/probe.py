@@ -58,12 +58,13 @@ def final_facts() -> dict[str, object]:
 
 
 def resources() -> dict[str, object]:
-    """List this process and its descendants, with their memory in MiB; None where unknown.
+    """List the server and its descendants, with their memory in MiB; None where unknown.
 
+    A process that was forked from the server lists these, too; any other one lists its own.
     PSS counts a page shared by n processes as 1/n in each, so that the sum over the tree is the
     memory in use (Linux, /proc/PID/smaps_rollup).
     """
-    processes = [_process(pid) for pid in _tree(os.getpid())]
+    processes = [_process(pid) for pid in _tree(int(str(facts.get("pid", os.getpid()))))]
     known = [p["pss_mib"] for p in processes]
     pss = None if None in known else round(sum(float(str(value)) for value in known), 2)
     return {"facts": facts, "memory_pss_mib": pss, "processes": processes}

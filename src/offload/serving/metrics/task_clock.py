@@ -9,15 +9,19 @@ was runnable without a free CPU.
 
 from __future__ import annotations
 
+import asyncio
 import math
 import threading
+from collections.abc import Callable, Coroutine
 from time import monotonic, thread_time
+from typing import Any
 
 from offload import tasks
 from offload.serving.metrics import gil_state, probe, run_queue
 from offload.serving.metrics.samples import Samples
 from offload.tasks import TaskFailed
 
+RunCoroutine = Callable[[Coroutine[Any, Any, Any]], Any]
 IDLE = 0.05  # s; a guess: a slot that waits longer for its next task had no task waiting
 
 Row = tuple[float, float, float, float, float]  # end, then in s: slot, CPU, wall, queued
@@ -34,12 +38,15 @@ _slot = _Slot()
 _samples = Samples(5)
 
 
-def call(task: str) -> TimedResult:
-    """Run a task to its end in this thread, which is a slot; return its result and times."""
+def call(task: str, run: RunCoroutine = asyncio.run) -> TimedResult:
+    """Run a task to its end in this thread, which is a slot; return its result and times.
+
+    `run` runs a coroutine to its end, if the task is one.
+    """
     queued, start, cpu = _read_clocks()
     outcome: bytes | TaskFailed
     try:
-        outcome = tasks.call(task)
+        outcome = tasks.call(task, run)
     except TaskFailed as error:
         outcome = error
     return _finish(outcome, queued, start, cpu)

@@ -15,7 +15,7 @@ import sys
 import threading
 import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from concurrent.futures import Executor, Future, wait
+from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
 from typing import NoReturn, Protocol
@@ -82,6 +82,15 @@ def start(executor: Executor, workers: int, task: str) -> None:
     except (RuntimeError, OSError, EOFError) as error:  # EOFError: forkserver could not fork
         abort_start(StartError(f"{workers} workers do not start ({error})", "use fewer, workers=1"))
     finish(handshakes, wait(handshakes, deadline - time.monotonic()).not_done, task)
+
+
+def import_task(task: str) -> None:
+    """Import the task once, for a server that starts its workers with requests.
+
+    Errors and the deadline are those of `start`.
+    """
+    with ThreadPoolExecutor(1, "import", init_thread, (threading.Barrier(1),)) as executor:
+        start(executor, 1, task)
 
 
 def finish(handshakes: Sequence[Handshake], late: Collection[Handshake], task: str) -> None:

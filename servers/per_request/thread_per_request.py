@@ -1,0 +1,40 @@
+"""A thread per request: socketserver starts a thread for each one; one shared GIL."""
+
+from socketserver import ThreadingMixIn
+from threading import BoundedSemaphore
+from typing import Any
+
+from offload.serving.applications import http_server, responses
+from offload.serving.metrics import task_clock
+from offload.serving.pools import pool_workers
+
+
+def serve(task: str, port: int, *, workers: int = 40, backlog: int = 1024) -> None:
+    """Run each request's task in a new thread, at most `workers` at once.
+
+    ThreadingMixIn is what makes http.server's ThreadingHTTPServer. It has no limit: with this one
+    further requests wait in the listen queue, as they do with ForkingMixIn, which allows 40.
+    """
+    free = BoundedSemaphore(workers)
+
+    class Server(ThreadingMixIn, http_server.Server):
+        def process_request(self, request: Any, client_address: Any) -> None:
+            free.acquire()
+            try:
+                super().process_request(request, client_address)  # starts the thread
+            except RuntimeError:  # it cannot be started, and must not be joined
+                self._threads.reap()  # type: ignore[attr-defined]
+                free.release()
+                raise
+
+        def process_request_thread(self, request: Any, client_address: Any) -> None:
+            try:
+                super().process_request_thread(request, client_address)
+            finally:
+                free.release()
+
+    def answer() -> responses.Answer:
+        return responses.from_task(task_clock.call(task))
+
+    pool_workers.import_task(task)
+    http_server.serve(task, answer, port, backlog, Server)

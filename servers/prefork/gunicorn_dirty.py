@@ -1,0 +1,30 @@
+"""gunicorn with dirty workers: its own process pool, which threads of one process pass tasks to."""
+
+from functools import partial
+
+NEEDS = ("gunicorn",)
+EXTERNAL_WORKERS = "gunicorn"
+
+
+def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> None:
+    """Run the task in one of `workers` dirty processes, while as many threads wait for results.
+
+    A thread sends a message to the dirty arbiter, a process with an event loop, which sends it to
+    one of its workers, to each in turn, busy or not; the result returns on the same way.
+    gunicorn_gthread with the same `workers` is the same server without this pool.
+    """
+    from offload.serving.frameworks import dirty_app, gunicorn_server
+
+    gunicorn_server.serve(
+        task,
+        port,
+        backlog,
+        # It responds with get_dirty_client().execute(dirty_app.NAME, "run").
+        partial(dirty_app.application, workers),
+        worker_class="gthread",
+        workers=1,
+        threads=workers,
+        dirty_apps=[dirty_app.NAME],
+        dirty_workers=workers,
+        **dirty_app.SETTINGS,
+    )

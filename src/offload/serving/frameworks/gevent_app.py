@@ -1,0 +1,53 @@
+"""The application in a gevent worker: each request is a greenlet, and all share one thread.
+
+It is imported in the workers only, whose standard library is patched.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+from collections.abc import Coroutine
+from functools import cache, partial
+from typing import Any
+
+import gevent
+
+from offload.serving.applications import wsgi
+from offload.serving.lifecycle import worker_ready
+from offload.serving.metrics import task_clock
+
+
+def application() -> wsgi.Application:
+    """Create the application in a worker, which imports the task and then reports."""
+    task = os.environ[worker_ready.TASK]
+    created = wsgi.Application(task, partial(task_clock.call, run=_run))
+    worker_ready.report()
+    return created
+
+
+def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
+    """Run a coroutine on the worker's event loop while other greenlets run.
+
+    asyncio.run would fail in the second of two greenlets: a thread has one running loop.
+    """
+    result, error = asyncio.run_coroutine_threadsafe(_catch(coroutine), _loop()).result()
+    if error is not None:
+        raise error
+    return result
+
+
+@cache
+def _loop() -> asyncio.AbstractEventLoop:
+    """Start the event loop of this worker, in a greenlet of its own."""
+    loop = asyncio.new_event_loop()
+    gevent.spawn(loop.run_forever)
+    return loop
+
+
+async def _catch(coroutine: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
+    """Return the error, too: SystemExit would end the loop."""
+    try:
+        return await coroutine, None
+    except BaseException as error:  # noqa: BLE001 - it is raised in the caller
+        return None, error

@@ -1,0 +1,39 @@
+"""A child process for one request: it ends with the server, and ignores stop signals."""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import signal
+from collections.abc import Iterator
+
+from offload import prctl
+from offload.serving.lifecycle import log
+from offload.serving.pools import pool_workers
+
+
+class RequestChild:
+    """What the server does around each fork, and the child after it."""
+
+    def __init__(self) -> None:
+        self._end_with_parent = prctl.parent_death_hook(os.getpid())  # loads the C library once
+
+    @contextlib.contextmanager
+    def forked(self) -> Iterator[None]:
+        """Fork inside: no signal reaches a child that is not set up; log a fork that fails.
+
+        The client's connection is closed then, which the client counts.
+        """
+        with pool_workers.block_signals():
+            try:
+                yield
+            except OSError as error:
+                log.failure(f"no process can be forked for a request: {error.strerror}")
+                raise
+
+    def set_up(self) -> None:
+        """Prepare the child, which finishes its request during the server's drain."""
+        self._end_with_parent()
+        for number in pool_workers.SIGNALS:
+            signal.signal(number, signal.SIG_IGN)
+        signal.pthread_sigmask(signal.SIG_UNBLOCK, pool_workers.SIGNALS)
