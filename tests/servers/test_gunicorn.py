@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -103,7 +104,12 @@ def test_a_dirty_arbiter_ends_with_a_killed_server(start: Any, own_temporary: Pa
     (worker,) = arbiter.children()
     arbiter.suspend()
     running.process.kill()
-    assert wait_until(lambda: not arbiter.is_running() and not worker.is_running(), 10)
+    try:
+        assert wait_until(lambda: not arbiter.is_running() and not worker.is_running(), 10)
+    finally:
+        for process in (arbiter, worker):
+            with suppress(psutil.NoSuchProcess):
+                process.kill()
 
 
 def test_two_servers_with_dirty_workers_do_not_disturb_each_other(start: Any) -> None:
