@@ -20,6 +20,7 @@ import pytest
 from offload.errors import GateError, StartError
 from offload.reports.advice import handlers
 from offload.reports.advice.handlers import _function
+from offload.reports.advice.handlers._function import Function
 from offload.reports.advice.handlers._program import Plan
 from tests import ROOT
 from tests.waiting import wait_until
@@ -50,26 +51,38 @@ async def awaited():
 price = lambda: quote()
 """
 PRICE = "42 \u20ac".encode()
-ASGI_AND_WSGI = [name for name in handlers.names() if name != "tornado"]
 Deploy = Callable[..., AbstractContextManager[str]]
 
 pytestmark = pytest.mark.server
 
 
-def cases(*functions: str) -> list[object]:
-    """Return each framework, strategy and function; the packages of most come with the suites."""
-    return [
-        pytest.param(
-            framework,
-            strategy,
-            function,
-            marks=[] if framework == "tornado" else [pytest.mark.suites],
-            id=f"{framework}-{strategy}-{function}",
-        )
-        for framework in handlers.names()
-        for strategy in handlers.STRATEGIES
-        for function in functions
-    ]
+def missing(framework: str) -> str:
+    """Return why the handlers of a framework cannot run here; an empty text if they can."""
+    plan = Plan(Function("json:dumps", "json", "dumps", False, True), "loop", 1, 1)
+    packages = handlers.render(framework, plan).packages
+    names = [re.split(r"\W", package)[0] for package in packages]
+    absent = [name for name in names if importlib.util.find_spec(name) is None]
+    return f"a handler needs {' and '.join(absent)}: make test-all" if absent else ""
+
+
+def cases(*functions: str, slow: bool = False) -> list[Any]:
+    """Return each framework, strategy and function; the packages of most come with the suites.
+
+    A framework that is not here is skipped as one test. With `slow` all but Tornado are.
+    """
+    found = []
+    for framework in handlers.names():
+        marks = [pytest.mark.suites] if framework != "tornado" else []
+        marks += [pytest.mark.slow] if marks and slow else []
+        if reason := missing(framework):
+            skipped = [*marks, pytest.mark.skip(reason=reason)]
+            found.append(pytest.param(framework, "", "", marks=skipped, id=framework))
+            continue
+        for strategy in handlers.STRATEGIES:
+            for function in functions:
+                name = f"{framework}-{strategy}-{function}"
+                found.append(pytest.param(framework, strategy, function, marks=marks, id=name))
+    return found
 
 
 @pytest.fixture
@@ -80,13 +93,12 @@ def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 @pytest.fixture
 def deploy(script: ModuleType, shop: Path, tmp_path: Path) -> Deploy:
-    """Deploy by `deploy("tornado", "threads", "quote")`; a missing package skips the test."""
+    """Deploy by `deploy("tornado", "threads", "quote")`."""
 
     def begin(framework: str, strategy: str, function: str) -> AbstractContextManager[str]:
         task = function if ":" in function else f"shop.pricing:{function}"
         found = _function.find(task, function == "awaited", str(shop))
         handler = handlers.render(framework, Plan(found, strategy, 2, users=4))
-        require(handler.packages)
         started: AbstractContextManager[str] = script.deployed(
             asdict(handler), tmp_path / "empty", {"PYTHONWARNINGS": "error"}
         )
@@ -101,12 +113,6 @@ def shop(tmp_path: Path) -> Path:
     (folder / "shop").mkdir(parents=True)
     (folder / "shop" / "pricing.py").write_text(PRICING)
     return folder
-
-
-def require(packages: tuple[str, ...]) -> None:
-    names = [re.split(r"\W", package)[0] for package in packages]
-    if missing := [name for name in names if importlib.util.find_spec(name) is None]:
-        pytest.skip(f"a handler needs {' and '.join(missing)}: make test-all")
 
 
 def outcome(script: ModuleType, url: str) -> tuple[int, bytes] | None:
@@ -131,8 +137,9 @@ def test_it_answers_and_a_function_that_raises_is_a_500(
     assert "no price" in (shop.parent / "empty.log").read_text(), "an error is logged"
 
 
-@pytest.mark.parametrize(("framework", "strategy", "function"), cases("awaited", "price"))
-@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("framework", "strategy", "function"), cases("awaited", "price", slow=True)
+)
 def test_it_answers_with_a_coroutine_and_with_a_lambda(
     script: ModuleType, deploy: Deploy, framework: str, strategy: str, function: str
 ) -> None:
@@ -141,19 +148,13 @@ def test_it_answers_with_a_coroutine_and_with_a_lambda(
 
 
 @pytest.mark.parametrize(
-    ("framework", "strategy"),
-    [
-        *(("tornado", strategy) for strategy in ("processes", "pipes", "prefork")),
-        *(
-            pytest.param(name, "processes", marks=[pytest.mark.suites, pytest.mark.slow])
-            for name in ASGI_AND_WSGI
-        ),
-    ],
+    ("framework", "strategy", "function"),
+    [case for case in cases("quote", slow=True) if case.values[1] not in ("loop", "threads")],
 )
 def test_a_worker_that_dies_is_replaced(
-    script: ModuleType, deploy: Deploy, shop: Path, framework: str, strategy: str
+    script: ModuleType, deploy: Deploy, shop: Path, framework: str, strategy: str, function: str
 ) -> None:
-    with deploy(framework, strategy, "quote") as url:
+    with deploy(framework, strategy, function) as url:
         (shop / "shop" / "die").touch()
         response = outcome(script, url)
         assert response is None or response[0] == 500

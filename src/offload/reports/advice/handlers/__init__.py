@@ -1,6 +1,6 @@
 """Handlers: the program that serves a function by a strategy, one module per framework.
 
-A module is chosen by its file name. It has PACKAGES, its requirements with floors, and
+A module is chosen by its file name. It has PACKAGES, which get the floors of our requirements, and
 `handler(plan)`, which returns the text of a program and the command that starts it; a NOTE is
 printed below them. Nothing of a framework is imported here.
 """
@@ -16,7 +16,7 @@ from typing import Any
 
 from offload.bench.advice.answer import Answer
 from offload.errors import UsageError
-from offload.registry import catalog, entries
+from offload.registry import catalog, entries, requirements
 from offload.reports.advice.handlers import _function, _program
 from offload.reports.advice.handlers._program import Plan
 from offload.reports.tables import text_table
@@ -84,9 +84,16 @@ def render(framework: str, plan: Plan) -> Handler:
     if plan.function.name not in _program.names(code):
         plan = replace(plan, function=replace(plan.function, local=plan.function.name))
         code, start = module.handler(plan)
-    packages = module.PACKAGES + ((PIPEPOOL,) if _program.imports(code, PIPEPOOL) else ())
+    packages = tuple(_with_floor(name) for name in module.PACKAGES)
+    packages += (PIPEPOOL,) if _program.imports(code, PIPEPOOL) else ()
     note = getattr(module, "NOTE", None)
     return Handler(framework, f"{plan.app}.py", code, _search_path(plan) + start, packages, note)
+
+
+def _with_floor(package: str) -> str:
+    """Return the requirement of a package; it may have a floor of its own."""
+    found = [] if ">=" in package else requirements.lines_for([package])
+    return found[0].partition(";")[0] if found else package
 
 
 def _search_path(plan: Plan) -> str:

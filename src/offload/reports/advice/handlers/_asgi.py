@@ -5,7 +5,7 @@ from __future__ import annotations
 from offload.reports.advice.handlers import _program
 from offload.reports.advice.handlers._program import Plan
 
-SERVER = ("uvicorn>=0.34", "uvloop>=0.21", "httptools>=0.6.4")
+SERVER = ("uvicorn", "uvloop", "httptools")
 COMMAND = "uvicorn {app}:app --port 8000 --loop uvloop --http httptools --no-access-log"
 LIFESPAN = """\
 @asynccontextmanager

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-PACKAGE = "django>=5.2"
+PACKAGE = "django"
 SETTINGS = """\
 settings.configure(
     ALLOWED_HOSTS=["127.0.0.1", "localhost"],

@@ -6,7 +6,7 @@ import math
 
 from offload.reports.advice.handlers._program import Plan
 
-SERVER = ("gunicorn>=23",)
+SERVER = ("gunicorn",)
 COMMAND = "gunicorn --bind 127.0.0.1:8000 --workers {workers} --threads {threads} {app}:app"
 LOOP = """\
 # WSGI has no event loop: all requests of a process share this one, each from a thread of its own.

@@ -5,7 +5,7 @@ from __future__ import annotations
 from offload.reports.advice.handlers import _asgi, _program
 from offload.reports.advice.handlers._program import Plan
 
-PACKAGES = ("fastapi>=0.115", *_asgi.SERVER)
+PACKAGES = ("fastapi", *_asgi.SERVER)
 IMPORTS = ("from fastapi import FastAPI", "from fastapi.responses import PlainTextResponse")
 
 

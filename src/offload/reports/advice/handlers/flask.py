@@ -5,7 +5,7 @@ from __future__ import annotations
 from offload.reports.advice.handlers import _program, _wsgi
 from offload.reports.advice.handlers._program import Plan
 
-PACKAGES = ("flask>=3", *_wsgi.SERVER)
+PACKAGES = ("flask", *_wsgi.SERVER)
 ROUTE = """\
 @app.get("/")
 def answer():

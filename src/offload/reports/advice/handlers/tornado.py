@@ -5,7 +5,7 @@ from __future__ import annotations
 from offload.reports.advice.handlers import _program
 from offload.reports.advice.handlers._program import Plan
 
-PACKAGES = ("tornado>=6.5",)
+PACKAGES = ("tornado",)
 COMMAND = "python {app}.py"
 POOL = 'self.settings["pool"]'
 EVERY_IMPORT = (
