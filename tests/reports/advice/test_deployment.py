@@ -173,7 +173,7 @@ def test_under_load_all_requests_succeed_and_the_last_ones_are_answered_after_si
         user = threading.Thread(target=lambda: responses.append(outcome(script, url)))
         user.start()
         assert wait_until((shop / "shop" / "called").exists)
-    user.join()
+    user.join(timeout=20)
     assert responses == [(200, PRICE)]
 
 
