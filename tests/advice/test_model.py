@@ -113,6 +113,17 @@ def test_a_limit_of_memory_excludes_what_does_not_fit() -> None:
     assert (none.best_size("pipes"), none.ranking()) == (None, [])
 
 
+def test_a_busy_core_takes_longer_for_the_same_work() -> None:
+    """Two threads of one core: each is slower while the other computes."""
+    waits = probe(wait_s=0.09, cpu_s=0.01, crowding=1.5)
+    assert (
+        model(waits).predict("pipes", 25).rate < model(probe(0.09, 0.01)).predict("pipes", 25).rate
+    )
+    assert model(waits).predict("pipes", 2).rate == pytest.approx(2 / 0.1056, rel=0.01)
+    computes = probe(wait_s=0.0, cpu_s=0.05, crowding=1.5)  # what the probe has measured counts
+    assert model(computes).predict("pipes", 2).rate == pytest.approx(2 / 0.0509, rel=0.02)
+
+
 def test_threads_are_not_considered_if_results_are_wrong_in_threads() -> None:
     threads = tuple(point(THREADS, p.count, p.rate, 0.05, results=3) for p in HASH.of_kind(THREADS))
     unsafe = probe(0.0, 0.05, points=(*threads, *HASH.of_kind(PROCESSES)))

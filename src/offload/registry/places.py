@@ -43,6 +43,11 @@ def display_path(path: Path) -> Path:
     return real.relative_to(CHECKOUT)
 
 
+def display_name(task: str) -> str:
+    """Return the name of a task as it is displayed: its file relative to the current folder."""
+    return task.removeprefix(f"{Path.cwd()}{os.sep}")
+
+
 def import_path(python: str = sys.executable) -> dict[str, str]:
     """Return a PYTHONPATH with which an interpreter imports `offload` and `pipepool`.
 

@@ -1,9 +1,10 @@
 """Probe a task without a server: python -P -m offload.serving.task_probe TASK.
 
 Each line on stdin is a JSON object {"kind": KIND, "count": N, "seconds": S}; the result is one line
-of JSON on stdout. The kinds are `alone` (calls in the main thread), `threads`, `processes` and
-`loop` (N concurrent calls on one event loop). Whatever the task itself prints goes to stderr. The
-environment variables are those of `python -m offload.servers`.
+of JSON on stdout. The kinds are `first` (one call) and `alone` (several) in the main thread,
+`threads`, `processes` and `loop` (N concurrent calls on one event loop). `crowding` compares fixed
+work in N processes at once with the same in one. Whatever the task itself prints goes to stderr.
+The environment variables are those of `python -m offload.servers`.
 """
 
 from __future__ import annotations
@@ -12,6 +13,7 @@ import asyncio
 import inspect
 import json
 import os
+import statistics
 import sys
 import threading
 import time
@@ -32,6 +34,7 @@ from offload.serving.metrics.call_statistics import CallStatistics
 from offload.serving.pools import pool_workers
 
 FEWEST = 3  # calls of `alone`
+REPEATS = 5  # of the fixed work
 
 
 def main(arguments: list[str]) -> int:
@@ -84,12 +87,14 @@ class _Probing:
 
     def measure(self, kind: str, count: int, seconds: float) -> dict[str, Any]:
         """Measure calls of one kind; raise StartError if a pool does not start."""
+        if kind == "first":  # it may prepare the process
+            return _summary([call_statistics.calls(self._task, 0.0)])
         if kind == "alone":
-            first = call_statistics.calls(self._task, 0.0)  # it may prepare the process
-            found = [call_statistics.calls(self._task, seconds, FEWEST)]
-            return {**_summary(found), "first_s": first.wall_s}
+            return _summary([call_statistics.calls(self._task, seconds, FEWEST)])
         if kind == "loop":
             return self._on_loop(count, seconds)
+        if kind == "crowding":
+            return {"rate": None, "crowding": self._crowding(count)}
         pool = self._pool(kind, count)
         call = partial(call_statistics.calls, self._task, seconds)
         cpu = call_statistics.cpu_time()
@@ -97,6 +102,15 @@ class _Probing:
         if kind == "threads":  # each has counted the CPU time of all
             _share(found, call_statistics.cpu_time() - cpu)
         return _summary(found)
+
+    def _crowding(self, count: int) -> float:
+        """Return the CPU time of fixed work in `count` processes at once over that in one."""
+        pool = self._pool("processes", count)
+        alone, crowded = [], []
+        for _ in range(REPEATS):
+            alone.append(pool.submit(call_statistics.fixed_work, 0).result())
+            crowded += pool.map(call_statistics.fixed_work, range(count))
+        return statistics.median(crowded) / statistics.median(alone)
 
     def _on_loop(self, count: int, seconds: float) -> dict[str, Any]:
         async def run() -> list[CallStatistics]:

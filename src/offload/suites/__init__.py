@@ -7,7 +7,7 @@ from dataclasses import dataclass, field, replace
 from functools import cached_property
 from typing import Any
 
-from offload.registry import catalog
+from offload.registry import catalog, places
 from offload.suites._claim import Audit, Availability, Claim, Figure, cases_of_claims
 from offload.suites._request import Request
 
@@ -79,7 +79,7 @@ class Case:
         workers = "" if size is None else f"x{size}"
         python = f"@{self.python}" if self.python else ""
         request = f" {self.request.short_form}" if self.request else ""
-        return f"{spelling}{workers}{python}/{self.task}{request}"
+        return f"{spelling}{workers}{python}/{places.display_name(self.task)}{request}"
 
     @cached_property  # it reads every server's file, and a run uses it thousands of times
     def command(self) -> str:

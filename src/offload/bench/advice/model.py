@@ -154,9 +154,14 @@ class Model:
         return workers * cpu_s > self.probe.cores * (self.probe.wait_s + cpu_s)
 
     def _loaded_cpu_s(self) -> float:
-        """The CPU time of a call while all cores are busy, which share caches and their clock."""
+        """The CPU time of a call while all cores are busy.
+
+        It is measured if processes of the probe kept the cores busy; else fixed work shows it.
+        """
         points = self.probe.of_kind(PROCESSES)
-        return max(self.probe.cpu_s, points[0].cpu_s) if points else self.probe.cpu_s
+        busy = [p for p in points if p.rate * p.cpu_s >= SATURATED * self.probe.cores]
+        crowded_s = busy[0].cpu_s if busy else self.probe.cpu_s * self.probe.crowding
+        return max(self.probe.cpu_s, crowded_s)
 
     def _serial_of_threads(self) -> tuple[str, float]:
         """The time for which a call excludes the other threads, and the reason."""

@@ -32,7 +32,9 @@ PATIENCE = 60.0  # s beyond the expected time of one measurement
 ALONE_S, POINT_S = 1.5, 0.8  # s of calls of one worker, and of several
 SLOWEST = 5.0  # s of one call, above which the probe would take too long
 MOST_THREADS = 64
-ALONE, THREADS, PROCESSES, LOOP = "alone", "threads", "processes", "loop"
+FIRST, ALONE, THREADS, PROCESSES, LOOP = "first", "alone", "threads", "processes", "loop"
+CACHES_MIB = 4.0  # of growth during the probe; a guess
+CROWDING = "crowding"
 MIB = 1024 * 1024
 
 
@@ -65,7 +67,8 @@ class Probe:
     call in which the GIL is locked. `failed` is the share of calls that raised, and `error` the
     first message. `base_mib` is the memory of one process with the task imported, `leak_mib` its
     growth per call. `threads` is how many threads the calls left running. `python_s` is the
-    machine's speed (see `machine_speed`).
+    machine's speed (see `machine_speed`), and `crowding` by how much longer fixed work takes in CPU
+    time while all cores are busy, which share caches, power or execution units.
     """
 
     task: str
@@ -89,6 +92,7 @@ class Probe:
     threads: int
     python_s: float | None
     points: tuple[Point, ...] = ()
+    crowding: float = 1.0
 
     @property
     def wait_s(self) -> float:
@@ -114,6 +118,7 @@ def measure(case: Case, environment: Mapping[str, str], users: int) -> Probe:
     """
     python_s = machine_speed.measure().python_s
     with _started(case, environment) as (child, facts):
+        first = child.call(FIRST, 1, 0.0)
         before_mib = _memory_mib(child.pid)
         with GilSampler(facts) as sampler:
             began = time.monotonic()
@@ -123,6 +128,7 @@ def measure(case: Case, environment: Mapping[str, str], users: int) -> Probe:
         after_mib = _memory_mib(child.pid)
         times = alone["times"]
         wall_s = alone["wall_s"]
+        crowding = float(child.call(CROWDING, cores.available(), 0.0)["crowding"])
         points = tuple(_points(child, alone, bool(facts["is_coroutine"]), users))
         enabled = bool(alone["gil_enabled"])
     return Probe(
@@ -132,7 +138,7 @@ def measure(case: Case, environment: Mapping[str, str], users: int) -> Probe:
         is_coroutine=bool(facts["is_coroutine"]),
         cores=cores.available(),
         import_s=float(facts["import_s"]),
-        first_s=float(alone["first_s"]),
+        first_s=float(first["wall_s"]),
         wall_s=wall_s,
         cpu_s=alone["cpu_s"],
         queued_s=alone["queued_s"],
@@ -147,6 +153,7 @@ def measure(case: Case, environment: Mapping[str, str], users: int) -> Probe:
         threads=int(alone["threads"]) - 1,
         python_s=python_s,
         points=points,
+        crowding=max(1.0, crowding),
     )
 
 
@@ -300,4 +307,7 @@ def _pss_mib(process: psutil.Process) -> float | None:
 
 
 def _growth(before: float | None, after: float | None, calls: int) -> float | None:
-    return None if before is None or after is None else (after - before) / calls
+    """Return the growth per call in MiB; 0 if it is as small as that of caches and allocators."""
+    if before is None or after is None:
+        return None
+    return (after - before) / calls if after - before > CACHES_MIB else 0.0

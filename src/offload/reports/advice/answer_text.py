@@ -16,6 +16,7 @@ from offload.bench.advice.answer import (
 )
 from offload.bench.advice.latency import Percentile
 from offload.bench.stats.paired_test import DISTURBED
+from offload.registry import places
 from offload.reports.advice import reasons
 from offload.reports.advice.handlers import Handler
 from offload.reports.tables import text_table
@@ -33,7 +34,7 @@ HOW_SURE = {
 def text(answer: Answer, folder: Path | None = None, handler: Handler | None = None) -> str:
     """Render an answer; `folder` is where its records are."""
     chosen = answer.chosen
-    task = answer.question.probe.task
+    task = places.display_name(answer.question.probe.task)
     lines = [f"Use {_what(chosen)} for {task}.", ""]
     if answer.disturbed is not None:
         lines = [f"No advice for {task}: {answer.disturbed.message}.", ""]

@@ -8,6 +8,7 @@ from offload.bench.advice import latency, model
 from offload.bench.advice.answer import LIKELY, PREDICTED, TIE, Answer, Option
 from offload.bench.advice.probe import Probe
 from offload.bench.stats.paired_test import DISTURBED, SLOWER
+from offload.registry import places
 
 FAILS = 0.001  # of the calls: from this share on, failures are reported
 LEAKS_MIB = 0.01  # per call: 1 GiB after 100,000 requests; a guess
@@ -99,7 +100,7 @@ def response_times(answer: Answer) -> Iterator[str]:
 
 def next_step(answer: Answer) -> str:
     """Return what to do next."""
-    task = answer.question.probe.task
+    task = places.display_name(answer.question.probe.task)
     if answer.sure == DISTURBED:
         return "The measurement was disturbed: end the other processes and repeat it."
     if answer.sure == PREDICTED:

@@ -14,6 +14,7 @@ from offload.tasks import TaskFailed
 MOST_TIMES = 200  # wall times that are kept
 MOST_CHECKED = 50  # results whose checksum is computed: it costs 1 ms per MB
 MOST_SUMS = 8  # different checksums that are kept
+WORK = 400_000  # steps of the fixed work
 
 
 @dataclass
@@ -57,6 +58,13 @@ def cpu_time() -> float:
     """Return the CPU time in s of all threads of this process and of its children that ended."""
     children = resource.getrusage(resource.RUSAGE_CHILDREN)
     return process_time() + children.ru_utime + children.ru_stime
+
+
+def fixed_work(_: int) -> float:
+    """Compute in Python for some 20 ms; return the CPU time in s."""
+    before = process_time()
+    sum(number & 7 for number in range(WORK))
+    return process_time() - before
 
 
 def calls(task: str, seconds: float, least: int = 1) -> CallStatistics:
