@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+import textwrap
 from dataclasses import replace
 
 from invoke import Context
@@ -12,6 +13,7 @@ from offload.cli.plan_run import show_results, start_run, suite_plan
 from offload.errors import MachineError
 from offload.registry import catalog, entries
 
+WIDTH = 100  # columns
 BUDGET_S = 270.0  # s for `quick`, which takes 5 minutes with its start and end
 
 
@@ -67,7 +69,6 @@ def list(context: Context) -> None:  # noqa: A001 - the command's name
     print(
         "A task of your own: package.module:function (with path=FOLDER) or path/to/file.py:function"
     )
-    print(
-        "An application of your own: app=package.module:name (with path=FOLDER), served by\n"
-        f"  {', '.join(catalog.servers_of())}"
-    )
+    print("An application of your own: app=package.module:name (with path=FOLDER), served by")
+    names = ", ".join(catalog.servers_of())
+    print(textwrap.fill(names, WIDTH, initial_indent="  ", subsequent_indent="  "))
