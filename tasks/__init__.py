@@ -17,8 +17,8 @@ from types import ModuleType
 from typing import Any
 
 from offload.errors import MachineError, UsageError
-from offload.registry import catalog, requirements
-from offload.tasks import _failure, _user_module
+from offload.registry import catalog, inputs, requirements
+from offload.tasks import _failure, _inputs, _user_module
 from offload.tasks._failure import TaskFailed
 
 __all__ = ["TaskFailed", "acall", "call", "resolve"]
@@ -29,11 +29,12 @@ def resolve(name: str) -> Callable[[], Any]:
     """Find and import a task by name, once; raise UsageError if it is missing or not callable.
 
     A name is one of catalog.tasks() or catalog.corpus(), or a user's `package.module:function`
-    (searched first in the folder TASK_PATH) or `path/to/file.py:function`. Raise MachineError if a
-    package is missing.
+    (searched first in the folder TASK_PATH) or `path/to/file.py:function`, with arguments as
+    `registry.inputs` describes. Raise MachineError if a package is missing.
     """
     entry = catalog.find_task(name)
-    where, _, own = entry.name.rpartition(":")
+    task, given = inputs.split(entry.name)
+    where, _, own = task.rpartition(":")
     if missing := [each for each in entry.packages if not _is_installed(each)]:
         raise MachineError(f"{name} needs {' and '.join(missing)}", requirements.remedy(missing))
     if where and not entry.module:
@@ -41,9 +42,11 @@ def resolve(name: str) -> Callable[[], Any]:
     else:
         module = _ours(entry.module or f"offload.tasks.{entry.path.stem}", entry.path)
     found: Any = getattr(module, own, None)
+    if callable(found) and given is not None:
+        return _inputs.bind(found, task, given)
     if callable(found):
         if required := _required(found):
-            call = f"a task is called as {own or name}()"
+            call = f"give it arguments as {own or name}(@file.json)"
             raise UsageError(f"{name!r} needs {', '.join(required)}", call)
         function: Callable[[], Any] = found
         return function

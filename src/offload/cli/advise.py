@@ -24,6 +24,8 @@ SHORTEST, LONGEST = 30.0, 3600.0  # s of a budget
 def advise(
     context: Context,
     task: str = "",
+    args: str = "",
+    inputs: str = "",
     users: str = "25",
     cpus: str = "",
     memory: str = "",
@@ -37,6 +39,8 @@ def advise(
     """Find the strategy and its size for a function: fab advise:shop.pricing:quote.
 
     task     a task name, package.module:function or path/to/file.py:function
+    args     its arguments, as @file.json: a list, or an object of named ones
+    inputs   module:function that yields the arguments of successive calls
     users    concurrent users; default: 25
     cpus     number of CPUs that everything may use, the load tool too; default: all
     memory   most memory of the server, such as 512M; default: unlimited
@@ -59,7 +63,7 @@ def advise(
     handlers.check(code)
     budget_s = arguments.number("budget", budget, SHORTEST, LONGEST)
     limits = arguments.mebibytes("memory", memory), arguments.response_time("p99", p99)
-    case = _case("advise", task, users, python, path)
+    case = _case("advise", task, users, python, path, args, inputs, code)
     _use_cpus(cpus)
     folder = journal.new_run("advise")
     try:
@@ -82,6 +86,8 @@ def advise(
 def predict(
     context: Context,
     task: str = "",
+    args: str = "",
+    inputs: str = "",
     users: str = "25",
     python: str = "",
     path: str = "",
@@ -91,6 +97,8 @@ def predict(
     """Predict the best strategy for a function in 20 s, without a server: fab predict:TASK.
 
     task     a task name, package.module:function or path/to/file.py:function
+    args     its arguments, as @file.json: a list, or an object of named ones
+    inputs   module:function that yields the arguments of successive calls
     users    concurrent users; default: 25
     python   interpreter by its name from fab pythons; default: this one
     path     a folder from which your own task imports
@@ -102,7 +110,7 @@ def predict(
 
     arguments.one_of("format", format, "text", "json")
     handlers.check(code)
-    case = _case("predict", task, users, python, path)
+    case = _case("predict", task, users, python, path, args, inputs, code)
     found = answer.predicted(ask.question(case, _report), case)
     handler = handlers.for_answer(code, found)
     if format == "json":
@@ -111,13 +119,31 @@ def predict(
         print(answer_text.text(found, handler=handler))
 
 
-def _case(name: str, task: str, users: str, python: str, path: str) -> Case:
+def _case(
+    name: str,
+    task: str,
+    users: str,
+    python: str,
+    path: str,
+    args: str,
+    inputs: str,
+    code: str,
+) -> Case:
     """Return the case of a task, on any server."""
+    from offload.registry.inputs import join
     from offload.suites import Case
 
     if not task:
         hint = f"use fab {name}:package.module:function, or a task from fab list"
         raise UsageError("no function given", hint)
+    if args and inputs:
+        raise UsageError("args= and inputs= are both given", "use one of them")
+    if args and not args.startswith("@"):
+        raise UsageError(f"args={args[:100]!r} is not @file.json", "write the arguments to a file")
+    if (args or inputs) and code:
+        raise UsageError("code= needs a function without arguments", "leave out code=")
+    if args or inputs:
+        task = join(task, args or inputs)
     return Case(
         "threads",
         catalog.find_task(task).name,

@@ -10,7 +10,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from offload.errors import UsageError
-from offload.registry import application, entries, places, source
+from offload.registry import application, entries, inputs, places, source
 from offload.registry.entries import Entry
 
 FOLDER = places.PACKAGE  # contains servers/, tasks/, loads/, suites/ and corpus/
@@ -125,6 +125,9 @@ def find_task(word: str, folder: str | None = None) -> Entry:
     """
     if application.is_application(word):
         return _find_application(word)
+    task, given = inputs.split(word)
+    if given is not None:
+        return _with_inputs(find_task(task, folder), given)
     if file := USER_FILE.fullmatch(word):
         where = file["where"]
         functions = [entry.name for entry in entries.read_functions(_user_file(where))]
@@ -151,6 +154,14 @@ def find_task(word: str, folder: str | None = None) -> Entry:
         path = source.module_file(where, [str(places.task_folder(folder)), *sys.path])
     constants = {} if path is None else source.readable_constants(path)
     return Entry(word, path or Path(), "a user's own function", constants, {})
+
+
+def _with_inputs(task: Entry, given: str) -> Entry:
+    """Return a task that is called with arguments; its results vary with inputs that do."""
+    if ":" not in task.name:
+        raise UsageError(f"{task.name} takes no arguments", "only your own function can have some")
+    constants = task.constants if inputs.is_file(given) else {**task.constants, "STABLE": False}
+    return replace(task, name=inputs.join(task.name, given), constants=constants)
 
 
 def servers_of(kind: str | None = None) -> list[str]:

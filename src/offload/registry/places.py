@@ -45,7 +45,7 @@ def display_path(path: Path) -> Path:
 
 def display_name(task: str) -> str:
     """Return the name of a task as it is displayed: its file relative to the current folder."""
-    return task.removeprefix(f"{Path.cwd()}{os.sep}")
+    return task.replace(f"{Path.cwd()}{os.sep}", "")
 
 
 def import_path(python: str = sys.executable) -> dict[str, str]:

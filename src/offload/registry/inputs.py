@@ -1,0 +1,43 @@
+"""The arguments of a user's task, written behind its name: `shop:quote(@basket.json)`.
+
+`@basket.json` is a file with a JSON list of positional arguments, or an object of named ones.
+`shop:baskets` is a function that yields the inputs of successive calls.
+"""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+from offload.errors import UsageError
+
+NAME = r"[A-Za-z_][A-Za-z0-9_]*"
+FORM = re.compile(rf"(?P<task>[^()]+)\((?P<inputs>@[^()\x00-\x1f]+|[^()@:\x00-\x1f]+:{NAME})\)")
+FILE_MARK = "@"
+
+
+def split(word: str) -> tuple[str, str | None]:
+    """Return the task of a name, and its inputs: `@file` or `module:function`; None for none."""
+    found = FORM.fullmatch(word)
+    return (word, None) if found is None else (found["task"], found["inputs"])
+
+
+def is_file(inputs: str) -> bool:
+    """Whether inputs are the content of a file, and the same in each call."""
+    return inputs.startswith(FILE_MARK)
+
+
+def join(task: str, inputs: str) -> str:
+    """Return the name of a task with inputs; the path of a file becomes absolute.
+
+    Raise UsageError if there is no such file.
+    """
+    if is_file(inputs):
+        path = Path(inputs.removeprefix(FILE_MARK)).expanduser().absolute()
+        if not path.is_file():
+            raise UsageError(f"no file {str(path)[:200]!r} with arguments", "write @path/to/file")
+        inputs = f"{FILE_MARK}{path}"
+    word = f"{task}({inputs})"
+    if FORM.fullmatch(word) is None:
+        raise UsageError(f"{inputs[:100]!r} names no inputs", "write @file.json or module:function")
+    return word
