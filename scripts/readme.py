@@ -16,11 +16,13 @@ from _committed import RESULTS, RUN, gil_effects
 from _script import ROOT, run
 from _table import between
 
+from offload.bench.advice import answer
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.records import journal
+from offload.bench.records import journal, plan
 from offload.bench.stats import paired_test
 from offload.cli import suite_claims
 from offload.errors import GateError
+from offload.reports.advice import answer_text
 from offload.reports.claims import by_source
 from offload.reports.gil import effects, effects_svg, on_and_off
 from offload.reports.gil.effects import Effect
@@ -42,6 +44,7 @@ def pages() -> Mapping[Path, str]:
     return {
         ROOT / "README.rst": _with(
             ROOT / "README.rst",
+            advice=_advice,
             answer=lambda: _answer(found),
             strategies=lambda: _strategies(found, tornado_verdicts),
         ),
@@ -79,6 +82,16 @@ def _answer(found: Sequence[Effect]) -> str:
     ]
     measured = [row for effect in own for row in (effect.threads, effect.processes)]
     return f"::\n\n{textwrap.indent(chr(10).join(lines), INDENT)}\n\n{summary.where(measured)}"
+
+
+def _advice() -> str:
+    """Return the answer of fab advise on the example function, by its run."""
+    folder = RESULTS / "example-advise"
+    question, planned = answer.load(folder), plan.load(folder)
+    found = answer.evaluate(question, planned, journal.read(folder))
+    _require(found.is_measured and found.disturbed is None, folder.name)
+    text = answer_text.text(found, width=text_table.WIDTH - len(INDENT))
+    return f"::\n\n{textwrap.indent(text, INDENT)}"
 
 
 def _on_and_off() -> str:
@@ -128,7 +141,7 @@ def _effect(by_task: Mapping[str, Effect], task: str) -> Effect:
 
 def _require(is_supported: bool, what: str) -> None:
     if not is_supported:
-        reason = f"the figures of {what} in results/{RUN} do not support the README's advice"
+        reason = f"the figures of {what} in results/ do not support the README's advice"
         raise GateError(reason, "correct _strategies in scripts/readme.py")
 
 

@@ -91,7 +91,7 @@ def test_a_disturbed_measurement_has_no_verdict() -> None:
 def test_without_any_figure_the_prediction_answers() -> None:
     plan = planned(("prefork", 2), ("pipes", 2))
     found = answer.evaluate(QUESTION, plan, [])
-    assert (found.is_measured, found.chosen.strategy) == (False, "pipes")
+    assert (found.is_measured, found.chosen.strategy) == (False, "processes")
     assert (found.chosen.rate.value, found.sure) == (None, answer.PREDICTED)
     assert "Predicted rate" in answer_text.text(found)
     assert "fab advise:quote measures it" in answer_text.text(found)

@@ -27,7 +27,7 @@ from offload.suites import Case
 FILE = "advice.json"
 SURE, LIKELY, TIE, PREDICTED = "sure", "likely", "tie", "predicted"  # or DISTURBED
 WORSE = 0.03  # of the highest rate: a simpler strategy may be slower by so much, if not for certain
-SIMPLE = ("loop", "threads", "pipes", "processes", "prefork")  # the simplest one first
+SIMPLE = ("loop", "threads", "processes", "pipes", "prefork")  # the simplest one first
 
 
 @dataclass(frozen=True)

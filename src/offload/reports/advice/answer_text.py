@@ -31,28 +31,42 @@ HOW_SURE = {
 }
 
 
-def text(answer: Answer, folder: Path | None = None, handler: Handler | None = None) -> str:
+def text(
+    answer: Answer,
+    folder: Path | None = None,
+    handler: Handler | None = None,
+    width: int = text_table.WIDTH,
+) -> str:
     """Render an answer; `folder` is where its records are."""
-    chosen = answer.chosen
     task = places.display_name(answer.question.probe.task)
-    lines = [f"Use {_what(chosen)} for {task}.", ""]
+    first = f"Use {_what(answer.chosen)} for {task}."
     if answer.disturbed is not None:
-        lines = [f"No advice for {task}: {answer.disturbed.message}.", ""]
-    lines.append(text_table.render(_headers(answer), [Line(cells) for cells in _rows(answer)]))
-    lines += ["", *_wrapped("Why", [*reasons.sentences(answer)])]
-    how_sure = HOW_SURE[answer.sure]
-    names = " and ".join(answer.tie)
-    disturbed = answer.disturbed.message if answer.disturbed else ""
-    lines += _wrapped("How sure", [how_sure.format(tie=names, disturbed=disturbed) + "."])
-    lines += _wrapped("p99", [*reasons.response_times(answer)])
-    lines += _wrapped("Prediction", [*_prediction(answer)])
-    lines += _wrapped("Would change it", [*reasons.changes(answer)])
-    lines += _wrapped("Next", [reasons.next_step(answer)])
+        first = f"No advice for {task}: {answer.disturbed.message}."
+    table = text_table.render(_headers(answer), [Line(cells) for cells in _rows(answer)])
+    lines = [text_table.wrapped(first, width), "", table, ""]
+    for title, sentences in _parts(answer).items():
+        if sentences:
+            lines.append(text_table.wrapped(f"{title}: {' '.join(sentences)}", width))
     if folder is not None:
         lines.append(f"records: {folder}")
     if handler is not None:
         lines += ["", handler.text]
     return "\n".join(lines)
+
+
+def _parts(answer: Answer) -> dict[str, list[str]]:
+    """Return the sentences of an answer by their title."""
+    names = " and ".join(answer.tie)
+    disturbed = answer.disturbed.message if answer.disturbed else ""
+    how_sure = HOW_SURE[answer.sure].format(tie=names, disturbed=disturbed)
+    return {
+        "Why": [*reasons.sentences(answer)],
+        "How sure": [f"{how_sure}."],
+        "p99": [*reasons.response_times(answer)],
+        "Prediction": [*_prediction(answer)],
+        "Would change it": [*reasons.changes(answer)],
+        "Next": [reasons.next_step(answer)],
+    }
 
 
 def _what(option: Option) -> str:
@@ -129,9 +143,3 @@ def _prediction(answer: Answer) -> Iterator[str]:
     if abs(error) > reasons.FAR:
         doubt = "; the model does not explain this function, so sizes not measured are uncertain"
     yield f"{predicted:.4g}/s from the calls alone, {error:+.0%} against the measurement{doubt}."
-
-
-def _wrapped(title: str, sentences: Sequence[str]) -> list[str]:
-    if not sentences:
-        return []
-    return text_table.wrapped(f"{title}: {' '.join(sentences)}").splitlines()

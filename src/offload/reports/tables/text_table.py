@@ -59,15 +59,15 @@ def listing(items: Sequence[str]) -> str:
     return "\n".join(_wrapped(item, "* ", "  ") for item in items)
 
 
-def wrapped(text: str) -> str:
+def wrapped(text: str, width: int = WIDTH) -> str:
     """Wrap a paragraph."""
-    return _wrapped(text, "", "")
+    return _wrapped(text, "", "", width)
 
 
-def _wrapped(text: str, first: str, further: str) -> str:
+def _wrapped(text: str, first: str, further: str, width: int = WIDTH) -> str:
     return textwrap.fill(
         text,
-        WIDTH,
+        width,
         initial_indent=first,
         subsequent_indent=further,
         break_on_hyphens=False,
