@@ -22,6 +22,7 @@ from offload.bench.records import journal, plan
 from offload.bench.stats import paired_test
 from offload.cli import suite_claims
 from offload.errors import GateError
+from offload.registry import catalog
 from offload.reports.advice import answer_text
 from offload.reports.claims import by_source
 from offload.reports.gil import effects, effects_svg, on_and_off
@@ -150,7 +151,7 @@ def _claims() -> Mapping[str, Sequence[by_source.Evaluated]]:
     found = {}
     for folder in sorted(RESULTS.glob("example-*"), key=lambda each: each.name != RUN):
         records = journal.read(folder)
-        for suite in suite_claims.measured_suites(records):
+        for suite in {*suite_claims.measured_suites(records)} & catalog.suites().keys():
             verdicts = suite_claims.evaluate_suite(suite, records, folder.name)
             if not verdicts:  # it compares without a publication
                 continue

@@ -148,14 +148,14 @@ def test_the_text_has_at_most_30_lines_of_100_columns() -> None:
     text = answer_text.text(answer.evaluate(question, plan, measured(plan, rates)), Path("results"))
     assert len(text.splitlines()) <= 30
     assert max(map(len, text.splitlines())) <= 100
-    for part in ("not safe in threads", "2% of the calls failed: ValueError: x", "may leak"):
+    for part in ("not safe in threads", "2 % of the calls failed: ValueError: x", "may leak"):
         assert part in " ".join(text.split())
 
 
 def test_the_reasons_name_what_limits_the_rivals() -> None:
     found = asked(40.0, 39.0, 20.0, strategies=(("prefork", 2), ("pipes", 2), ("threads", 2)))
     text = " ".join(reasons.sentences(found))
-    assert "holds the GIL for 100% of that time" in text
+    assert "holds the GIL for 100 % of that time" in text
     assert "Threads: the threads wait for the one GIL." in text
     assert any("free-threaded" in line for line in reasons.changes(found))
 

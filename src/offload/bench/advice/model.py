@@ -23,6 +23,7 @@ ENOUGH = 0.97  # of the highest rate of a strategy: more workers are not worth t
 SERVER_MIB = 12.0  # Tornado and the application, in addition to the task
 FORK_SERVER_MIB = 9.0  # of the process that starts the workers
 THREAD_MIB = 0.1
+PREFORK_MIB = 6.5  # per process: they share what was imported before the fork [25 of them: 189]
 MOST = {"loop": 1, "threads": 64, "processes": 32, "pipes": 32, "prefork": 32}  # workers
 USERS, WORKERS, CPU, GIL, SERVER, EXTERNAL, TASK = (
     "users",
@@ -195,7 +196,7 @@ class Model:
             "threads": base_mib + workers * THREAD_MIB,
             "processes": base_mib + FORK_SERVER_MIB + workers * each_mib,
             "pipes": base_mib + FORK_SERVER_MIB + workers * each_mib,
-            "prefork": base_mib + workers * (each_mib + SERVER_MIB / 2),
+            "prefork": base_mib + workers * PREFORK_MIB,
         }[strategy]
 
 

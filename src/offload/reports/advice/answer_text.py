@@ -87,7 +87,7 @@ def _what(option: Option) -> str:
 def _headers(answer: Answer) -> list[str]:
     if not answer.is_measured:
         return ["Strategy", "Predicted rate", "Memory"]
-    shares = ", ".join(f"{share:.0%}" for share in latency.LOADS)
+    shares = ", ".join(f"{reasons.percent(share)}" for share in latency.LOADS)
     return ["Strategy", "Rate (95 %)", "To the first", f"p95 at {shares} load", "Memory"]
 
 
@@ -142,4 +142,5 @@ def _prediction(answer: Answer) -> Iterator[str]:
     doubt = ""
     if abs(error) > reasons.FAR:
         doubt = "; the model does not explain this function, so sizes not measured are uncertain"
-    yield f"{predicted:.4g}/s from the calls alone, {error:+.0%} against the measurement{doubt}."
+    off = f"{reasons.percent(error, '+')} against the measurement{doubt}"
+    yield f"{predicted:.4g}/s from the calls alone, {off}."

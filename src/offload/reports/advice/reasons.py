@@ -37,7 +37,7 @@ def warnings(answer: Answer) -> Iterator[str]:
             "threads, so threads are not considered."
         )
     if probe.failed >= FAILS:
-        yield f"{probe.failed:.0%} of the calls failed: {probe.error}."
+        yield f"{percent(probe.failed)} of the calls failed: {probe.error}."
     if probe.leak_mib is not None and probe.leak_mib > LEAKS_MIB:
         yield (
             f"The process grew by {probe.leak_mib * 1000:.0f} MiB per 1,000 calls: it may leak; "
@@ -87,14 +87,14 @@ def response_times(answer: Answer) -> Iterator[str]:
         first = answer.percentiles[0].p99_s
         known = "unknown" if first is None else seconds(first)
         yield (
-            f"{seconds(required_s)} is not kept: at {latency.LOADS[0]:.0%} load it is {known}. "
-            "Less load, or more machines, may keep it."
+            f"{seconds(required_s)} is not kept: {known} at {percent(latency.LOADS[0])} load; "
+            "less load, or more machines, may keep it."
         )
     else:
         share, p99_s = kept
         yield (
-            f"{seconds(required_s)} is kept up to {share:.0%} load, {share * rate:.3g}/s, where it "
-            f"is {seconds(p99_s)}."
+            f"{seconds(required_s)} is kept up to {percent(share)} load, {share * rate:.3g}/s: it "
+            f"is {seconds(p99_s)} there."
         )
 
 
@@ -106,10 +106,20 @@ def next_step(answer: Answer) -> str:
     if answer.sure == PREDICTED:
         return f"This is a prediction, not a measurement: fab advise:{task} measures it."
     if answer.sure in (LIKELY, TIE) and answer.others:
-        rival = next((o for o in answer.others if o.strategy in answer.tie), answer.others[0])
+        rival = next((o for o in answer.others if _is_open(o)), answer.others[0])
         pair = f"{answer.chosen.case.name},{rival.case.name}"
         return f"If the difference matters, measure longer: fab compare:{pair}"
     return f"Serve it: {answer.chosen.case.command}"
+
+
+def _is_open(option: Option) -> bool:
+    """Whether an option may be as fast as the chosen one."""
+    return option.compared is not None and option.compared.verdict.outcome != SLOWER
+
+
+def percent(share: float, sign: str = "") -> str:
+    """Render a share: 6 %."""
+    return f"{100 * share:{sign}.0f} %"
 
 
 def seconds(value: float) -> str:
@@ -127,7 +137,7 @@ def _call(probe: Probe) -> str:
     if not probe.gil_enabled:
         hold = "; this Python has no GIL"
     elif probe.hold is not None:
-        hold = f"; it holds the GIL for {probe.hold:.0%} of that time"
+        hold = f"; it holds the GIL for {percent(probe.hold)} of that time"
     return f"A call takes {seconds(probe.wall_s)} alone: {parts}{hold}."
 
 
