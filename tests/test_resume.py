@@ -49,11 +49,11 @@ def test_an_error_in_a_run_says_how_it_goes_on(
         plan_run.continue_run(PLAN, tmp_path / "a_run")
 
 
-def a_run(suite: str, **values: Any) -> str:
-    """Write a complete run of a plan: three rounds in which the second case is twice as fast."""
+def a_run(suite: str, rounds: int = 3, **values: Any) -> str:
+    """Write a complete run of a plan, in whose rounds the second case is twice as fast."""
     folder = journal.new_run(suite)
     plans.save(replace(PLAN, suite=suite), folder)
-    for number in range(1, 4):
+    for number in range(1, rounds + 1):
         found = [
             changed(
                 new_record(case, folder.name),
@@ -77,7 +77,7 @@ def test_a_resumed_comparison_ends_in_its_verdict() -> None:
 
 
 def test_a_disturbed_comparison_is_printed_and_exits_with_7() -> None:
-    said = fab_here(f"resume:{a_run('compare', others_cpu=0.5)}")
+    said = fab_here(f"resume:{a_run('compare', 5, others_cpu=0.5)}")
     assert said.returncode == DisturbedError.exit_code == 7
     assert said.stdout.startswith("disturbed: no verdict: ")
     assert said.stderr.splitlines()[-1].startswith("error: no verdict: end the other processes")

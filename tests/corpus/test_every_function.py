@@ -17,10 +17,19 @@ from tests import ROOT
 ENTRIES = catalog.corpus()
 CORE = {"cryptography", "feedparser", "lxml", "requests"}  # make setup installs them
 NEEDY = [pytest.mark.suites, pytest.mark.slow]  # called by make test-all
-NAMES = [
-    pytest.param(name, marks=NEEDY if set(entry.packages) - CORE else pytest.mark.server)
-    for name, entry in ENTRIES.items()
-]
+FIRST = {entry.path: name for name, entry in reversed(ENTRIES.items())}  # of each module
+
+
+def marks(name: str) -> list[pytest.MarkDecorator]:
+    """Return the marks of a function: make test calls the first one of each module."""
+    entry = ENTRIES[name]
+    if set(entry.packages) - CORE:
+        return NEEDY
+    others = [] if FIRST[entry.path] == name else [pytest.mark.slow]
+    return [pytest.mark.server, *others]
+
+
+NAMES = [pytest.param(name, marks=marks(name)) for name in ENTRIES]
 LONGEST = 2.0  # s of the second call, in the faster of two processes
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import functools
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
@@ -102,8 +103,24 @@ def files(folder: Path) -> list[Path]:
 
 def read_modules(folder: Path, function: str | None) -> dict[str, Entry]:
     """Return an entry for each file of a folder; with `function` only for files that define it."""
+    return dict(_read_modules(folder, function, tuple(map(_version, files(folder)))))
+
+
+def _version(path: Path) -> tuple[Path, int, int]:
+    """Return a path with the time of its last change, in ns, and its size."""
+    try:
+        status = path.stat()
+    except OSError:  # whoever parses it reports the error
+        return path, 0, 0
+    return path, status.st_mtime_ns, status.st_size
+
+
+@functools.lru_cache(maxsize=16)  # a run asks for the same server thousands of times
+def _read_modules(
+    folder: Path, function: str | None, versions: tuple[tuple[Path, int, int], ...]
+) -> dict[str, Entry]:
     found = {}
-    for path in files(folder):
+    for path, _, _ in versions:
         tree = source.parse(path)
         defined = {node.name: node for node in tree.body if isinstance(node, ast.FunctionDef)}
         if function is not None and function not in defined:

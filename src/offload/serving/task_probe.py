@@ -106,7 +106,8 @@ class _Probing:
     def _crowding(self, count: int) -> float:
         """Return the CPU time of fixed work in `count` processes at once over that in one."""
         pool = self._pool("processes", count)
-        alone, crowded = [], []
+        alone: list[float] = []
+        crowded: list[float] = []
         for _ in range(REPEATS):
             alone.append(pool.submit(call_statistics.fixed_work, 0).result())
             crowded += pool.map(call_statistics.fixed_work, range(count))

@@ -177,6 +177,7 @@ def test_under_load_all_requests_succeed_and_the_last_ones_are_answered_after_si
     assert responses == [(200, PRICE)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("strategy", ["threads", "processes", "pipes"])
 @pytest.mark.parametrize("task", ["{file}:quote", "{file}:main", "app.prices:quote"])
 def test_it_finds_the_function_in_a_file_under_any_name(

@@ -28,7 +28,7 @@ def of_case(case: Record, records: Sequence[Record], in_flight: float) -> Ceilin
     concurrent requests: with fewer of them than slots, the time per slot includes idle time and
     is no service time.
     """
-    workers, slots = case.server.workers, case.tasks.slots
+    workers, slots = case.server.workers, _slots(case)
     alone_s = median(records, lambda r: r.baseline.alone_s)
     slot_s = median(records, lambda r: r.tasks.slot_s)
     if slot_s and in_flight >= SATURATED * (slots or workers or 1):
@@ -54,7 +54,7 @@ def exceeded(record: Record, records: Sequence[Record]) -> Ceiling | None:
     fastest_s = _fastest_s(records)
     known = [
         *_by_time(fastest_s, users=record.case.users),
-        *operational_laws.ceilings(workers=record.tasks.slots, service_s=record.tasks.slot_s),
+        *operational_laws.ceilings(workers=_slots(record), service_s=record.tasks.slot_s),
         *_by_stated_slots(record, fastest_s),
     ]
     return next((c for c in known if (record.result.rate or 0.0) > ABOVE * c.rate), None)
@@ -65,6 +65,14 @@ def of_workers(case: Record, records: Sequence[Record]) -> float | None:
     known = [r.baseline.alone_s for r in records if r.baseline.alone_s is not None]
     alone_s = statistics.median_high(known) if known else None
     return next((c.rate for c in _by_time(alone_s, workers=case.server.workers)), None)
+
+
+def _slots(record: Record) -> int | None:
+    """Return the slots of a server; one that has processes instead of workers reports one's."""
+    slots, processes = record.tasks.slots, record.server.settings.get("processes")
+    if slots is None or record.server.workers is not None or not isinstance(processes, int):
+        return slots
+    return slots * processes
 
 
 def median(records: Sequence[Record], value_of: Callable[[Record], float | None]) -> float | None:
