@@ -10,18 +10,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from concurrent.futures import Executor
 from contextlib import ExitStack
 from functools import partial
-from multiprocessing import get_context
-from threading import Barrier
 
-from offload.errors import MachineError, UserError
+from offload.errors import UserError
 from offload.serving.lifecycle import readiness
 from offload.serving.metrics import gil_state, probe, sequential_calls
-from offload.serving.pools import pool_workers
-from offload.serving.pools.pipe_barrier import PipeBarrier
+from offload.serving.pools import call_pools, pool_workers
 
 
 def main(arguments: list[str]) -> int:
@@ -55,37 +51,9 @@ def _print(values: dict[str, object]) -> None:
 
 def _start_pool(kind: str, task: str, workers: int, stack: ExitStack) -> Executor:
     """Start a pool whose workers have imported the task; raise StartError or the import's error."""
-    executor = stack.enter_context(POOLS[kind](workers))
+    executor = stack.enter_context(call_pools.create(kind, workers))
     pool_workers.start(executor, workers, task)
     return executor
-
-
-def _processes(workers: int) -> Executor:
-    context = get_context("forkserver")
-    return ProcessPoolExecutor(
-        workers, context, pool_workers.init_process, (context.Barrier(workers),)
-    )
-
-
-def _threads(workers: int) -> Executor:
-    return ThreadPoolExecutor(workers, "worker", pool_workers.init_thread, (Barrier(workers),))
-
-
-def _interpreters(workers: int) -> Executor:
-    if sys.version_info < (3, 14):
-        raise MachineError("interpreters need Python 3.14")
-    from concurrent.futures import InterpreterPoolExecutor  # type: ignore[attr-defined] # 3.14
-
-    initializer = partial(pool_workers.init_thread, PipeBarrier.create(workers))
-    pool: Executor = InterpreterPoolExecutor(workers, "worker", initializer)
-    return pool
-
-
-POOLS: dict[str, Callable[[int], Executor]] = {
-    "processes": _processes,
-    "threads": _threads,
-    "interpreters": _interpreters,
-}
 
 
 def _measure(pool: Executor, task: str, count: int, seconds: float) -> dict[str, object]:

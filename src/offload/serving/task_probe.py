@@ -17,13 +17,11 @@ import statistics
 import sys
 import threading
 import time
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, ProcessPoolExecutor, ThreadPoolExecutor
+from collections.abc import Sequence
+from concurrent.futures import Executor
 from contextlib import ExitStack
 from dataclasses import asdict
 from functools import partial
-from multiprocessing import get_context
-from threading import Barrier
 from typing import Any, TextIO
 
 from offload import tasks
@@ -31,7 +29,7 @@ from offload.errors import UserError
 from offload.serving.lifecycle import readiness
 from offload.serving.metrics import call_statistics, gil_address, gil_state, probe
 from offload.serving.metrics.call_statistics import CallStatistics
-from offload.serving.pools import pool_workers
+from offload.serving.pools import call_pools, pool_workers
 
 FEWEST = 3  # calls of `alone`
 REPEATS = 5  # of the fixed work
@@ -125,24 +123,10 @@ class _Probing:
 
     def _pool(self, kind: str, count: int) -> Executor:
         if (kind, count) not in self._pools:
-            pool = self._stack.enter_context(POOLS[kind](count))
+            pool = self._stack.enter_context(call_pools.create(kind, count))
             pool_workers.start(pool, count, self._task)
             self._pools[kind, count] = pool
         return self._pools[kind, count]
-
-
-def _processes(workers: int) -> Executor:
-    context = get_context("forkserver")
-    return ProcessPoolExecutor(
-        workers, context, pool_workers.init_process, (context.Barrier(workers),)
-    )
-
-
-def _threads(workers: int) -> Executor:
-    return ThreadPoolExecutor(workers, "worker", pool_workers.init_thread, (Barrier(workers),))
-
-
-POOLS: dict[str, Callable[[int], Executor]] = {"processes": _processes, "threads": _threads}
 
 
 def _share(found: Sequence[CallStatistics], cpu_s: float) -> None:

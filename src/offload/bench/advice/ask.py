@@ -1,4 +1,4 @@
-"""Ask for advice: probe the function, then measure the candidates until the time is used up."""
+"""Find the advice: probe the function, then measure the candidates within a time budget."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from offload.bench.records import journal
 from offload.bench.records import plan as plans
 from offload.bench.records.plan import Plan
 from offload.bench.records.record import LONG, Record
-from offload.bench.target.needed_upstream import hold_for, needs_upstream
+from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder
 from offload.errors import RunError
 from offload.suites import Case
@@ -118,8 +118,7 @@ def _measure_latency(found: Answer, planned: Plan, folder: Path) -> None:
         quick=planned.quick,
     )
     with hold_for(case) as upstream:
-        needed = upstream if needs_upstream(case) else None
-        journal.append(folder, *latency.measure(case, rate or 0.0, trial, needed))
+        journal.append(folder, *latency.measure(case, rate or 0.0, trial, upstream))
 
 
 def _environment(upstream: Upstream | None) -> dict[str, str]:

@@ -4,30 +4,25 @@ from __future__ import annotations
 
 import json
 import math
-import os
 import statistics
-import subprocess
-import sys
-import tempfile
 import time
 from collections.abc import Iterator, Mapping
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
-from typing import IO, Any
+from typing import Any
 
 import psutil
 
 from offload import cores
-from offload.bench.target import interpreters, packages
-from offload.bench.target.json_lines import read_lines
+from offload.bench.target import calling_process
+from offload.bench.target.calling_process import CallingProcess
 from offload.bench.telemetry import machine_speed
 from offload.bench.telemetry.gil_sampler import GilSampler
+from offload.bench.telemetry.process_tree import pss_mib
 from offload.errors import RunError, StartError
-from offload.registry import catalog
 from offload.suites import Case
 
 READY = 30.0  # s until the task is imported
-GRACE = 2.0  # s to end
 PATIENCE = 60.0  # s beyond the expected time of one measurement
 ALONE_S, POINT_S = 1.5, 0.8  # s of calls of one worker, and of several
 SLOWEST = 5.0  # s of one call, above which the probe would take too long
@@ -35,7 +30,6 @@ MOST_THREADS = 64
 FIRST, ALONE, THREADS, PROCESSES, LOOP = "first", "alone", "threads", "processes", "loop"
 CACHES_MIB = 4.0  # of growth during the probe; a guess
 CROWDING = "crowding"
-MIB = 1024 * 1024
 
 
 @dataclass(frozen=True)
@@ -117,18 +111,26 @@ def measure(case: Case, environment: Mapping[str, str], users: int) -> Probe:
     Raise RunError for a call of more than SLOWEST seconds.
     """
     python_s = machine_speed.measure().python_s
-    with _started(case, environment) as (child, facts):
-        first = child.call(FIRST, 1, 0.0)
+    with calling_process.start(
+        "offload.serving.task_probe",
+        case.task,
+        python=case.python,
+        path=case.path,
+        environment=environment,
+        ready_s=READY,
+    ) as child:
+        facts = child.facts
+        first = _call(child, FIRST, 1, 0.0)
         before_mib = _memory_mib(child.pid)
         with GilSampler(facts) as sampler:
             began = time.monotonic()
-            alone = child.call(ALONE, 1, ALONE_S)
+            alone = _call(child, ALONE, 1, ALONE_S)
             ended = time.monotonic()
         _check(case, alone)
         after_mib = _memory_mib(child.pid)
         times = alone["times"]
         wall_s = alone["wall_s"]
-        crowding = float(child.call(CROWDING, cores.available(), 0.0)["crowding"])
+        crowding = float(_call(child, CROWDING, cores.available(), 0.0)["crowding"])
         points = tuple(_points(child, alone, bool(facts["is_coroutine"]), users))
         enabled = bool(alone["gil_enabled"])
     return Probe(
@@ -157,80 +159,13 @@ def measure(case: Case, environment: Mapping[str, str], users: int) -> Probe:
     )
 
 
-class _Child:
-    """The process that runs `task_probe`."""
-
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
-        self._process = process
-        self.pid = process.pid
-
-    def call(self, kind: str, count: int, seconds: float, longest: float = PATIENCE) -> Any:
-        """Measure calls of one kind; raise StartError if the process ends or a pool fails."""
-        assert self._process.stdin is not None
-        command = {"kind": kind, "count": count, "seconds": seconds}
-        with suppress(BrokenPipeError):  # `line` reports the end
-            self._process.stdin.write(json.dumps(command).encode() + b"\n")
-            self._process.stdin.flush()
-        found = self.line(seconds + longest)
-        if "error" in found and "rate" not in found:
-            raise StartError(str(found["error"]))
-        return found
-
-    def line(self, seconds: float) -> dict[str, Any]:
-        """Read one line of JSON; raise StartError after a timeout of `seconds`."""
-        assert self._process.stdout is not None
-        try:
-            for line in read_lines(self._process.stdout.fileno(), time.monotonic() + seconds):
-                return line
-        except TimeoutError:
-            raise StartError(f"the probe did not respond within {seconds:.0f} s") from None
-        raise StartError("the task ended the process that called it")
-
-
-@contextmanager
-def _started(
-    case: Case, environment: Mapping[str, str]
-) -> Iterator[tuple[_Child, Mapping[str, Any]]]:
-    program = sys.executable if case.python is None else interpreters.find(case.python)
-    own = {**packages.environment(program), **interpreters.environment(case.python)}
-    added = {**environment, **own}
-    if case.path is not None:
-        added["TASK_PATH"] = case.path
-    task = catalog.find_task(case.task).name
-    with tempfile.TemporaryFile() as log:
-        process = subprocess.Popen(
-            [program, "-P", "-m", "offload.serving.task_probe", task],
-            env={**os.environ, **added},
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=log,
-            start_new_session=True,
-        )
-        try:
-            child = _Child(process)
-            yield child, _ready(child, log)
-        finally:
-            _end(process)
-
-
-def _ready(child: _Child, log: IO[bytes]) -> Mapping[str, Any]:
-    try:
-        return child.line(READY)
-    except StartError as error:
-        log.seek(0)
-        lines = log.read().decode(errors="replace").strip().splitlines()
-        errors = [line for line in lines if line.startswith("error: ")]
-        last = (errors or lines or [str(error)])[-1]
-        raise StartError(last.removeprefix("error: ")) from None
-
-
-def _end(process: subprocess.Popen[bytes]) -> None:
-    """Close the process's input, so that it ends with its workers; kill it after GRACE."""
-    try:
-        process.communicate(timeout=GRACE)
-    except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
+def _call(child: CallingProcess, kind: str, count: int, seconds: float) -> Any:
+    """Measure calls of one kind; raise StartError if the process ends or a pool fails."""
+    command = json.dumps({"kind": kind, "count": count, "seconds": seconds})
+    found = child.request(command, seconds + PATIENCE)
+    if "error" in found and "rate" not in found:
+        raise StartError(str(found["error"]))
+    return found
 
 
 def _check(case: Case, alone: Mapping[str, Any]) -> None:
@@ -243,7 +178,7 @@ def _check(case: Case, alone: Mapping[str, Any]) -> None:
 
 
 def _points(
-    child: _Child, alone: Mapping[str, Any], is_coroutine: bool, users: int
+    child: CallingProcess, alone: Mapping[str, Any], is_coroutine: bool, users: int
 ) -> Iterator[Point]:
     """Measure as many workers as there are cores, and as many as could be useful."""
     available = cores.available()
@@ -266,13 +201,13 @@ def useful_workers(wait_s: float, cpu_s: float, available: int, users: int) -> i
     return max(2, min(users, math.ceil(2 * available * wall_s / max(cpu_s, wall_s / users))))
 
 
-def _point(child: _Child, kind: str, count: int) -> Point:
+def _point(child: CallingProcess, kind: str, count: int) -> Point:
     idle = {p.pid for p in _tree(child.pid)}
-    found = child.call(kind, count, POINT_S)
+    found = _call(child, kind, count, POINT_S)
     worker_mib = None
     if kind == PROCESSES:
         added = [p for p in _tree(child.pid) if p.pid not in idle]
-        known = [mib for p in added if (mib := _pss_mib(p)) is not None]
+        known = [mib for p in added if (mib := pss_mib(p)) is not None]
         worker_mib = sum(known) / count if known else None
     return Point(
         kind,
@@ -295,15 +230,8 @@ def _tree(pid: int) -> list[psutil.Process]:
 
 
 def _memory_mib(pid: int) -> float | None:
-    known = [_pss_mib(process) for process in _tree(pid)[:1]]
+    known = [pss_mib(process) for process in _tree(pid)[:1]]
     return known[0] if known else None
-
-
-def _pss_mib(process: psutil.Process) -> float | None:
-    try:
-        return float(process.memory_full_info().pss) / MIB
-    except (psutil.Error, AttributeError):  # ended, not permitted, or no Linux
-        return None
 
 
 def _growth(before: float | None, after: float | None, calls: int) -> float | None:

@@ -88,6 +88,12 @@ class ProcessTree:
             return False
 
 
+def pss_mib(process: psutil.Process) -> float | None:
+    """Return the PSS of one process in MiB; None if it has ended or belongs to another user."""
+    pss = getattr(_memory(process), "pss", None)
+    return None if pss is None else float(pss) / MIB
+
+
 def _queued_s(process: psutil.Process) -> float | None:
     found = [_second_word(path) for path in Path(f"/proc/{process.pid}/task").glob("*/schedstat")]
     return sum(found) / 1e9 if found else None

@@ -71,8 +71,8 @@ def ask(facts: Facts, began: float, ended: float, with_each: bool = False) -> li
         pids = [process.pid for process in ProcessTree(int(str(facts["pid"]))).members]
     except StartError:
         return []
-    question = json.dumps({"from": began, "to": ended, "each": with_each}).encode()
-    found = [_ask(pid, question) for pid in pids]
+    request = json.dumps({"from": began, "to": ended, "each": with_each}).encode()
+    found = [_report_of(pid, request) for pid in pids]
     return [report for report in found if report is not None]
 
 
@@ -117,13 +117,13 @@ def merge(reports: Sequence[Facts]) -> Facts:
     }
 
 
-def _ask(pid: int, question: bytes) -> Facts | None:
-    """Ask one process; None if it does not serve the application, or ends."""
-    with suppress(OSError, ValueError, psutil.Error), socket.socket(socket.AF_UNIX) as asking:
-        asking.settimeout(TIMEOUT)
-        asking.connect(ADDRESS.format(pid=pid))
-        asking.sendall(question)
-        parts = iter(lambda: asking.recv(1 << 16), b"")
+def _report_of(pid: int, request: bytes) -> Facts | None:
+    """Request the report of one process; None if it does not serve the application, or ends."""
+    with suppress(OSError, ValueError, psutil.Error), socket.socket(socket.AF_UNIX) as connection:
+        connection.settimeout(TIMEOUT)
+        connection.connect(ADDRESS.format(pid=pid))
+        connection.sendall(request)
+        parts = iter(lambda: connection.recv(1 << 16), b"")
         report: Facts = json.loads(b"".join(parts))
         return report
     return None

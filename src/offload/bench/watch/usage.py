@@ -10,7 +10,8 @@ from pathlib import Path
 
 import psutil
 
-MIB = 1024 * 1024
+from offload.bench.telemetry.process_tree import pss_mib
+
 SHARE = 0.005  # of the time that a slow reading may take: memory, or the list of processes
 
 
@@ -102,7 +103,7 @@ class TreeUse:
         is_due = self._memory.is_due()
         for process in processes:
             if is_due or process.pid not in self._pss:
-                self._pss[process.pid] = _pss_mib(process)
+                self._pss[process.pid] = pss_mib(process)
         if is_due:
             self._memory.finish()
 
@@ -200,10 +201,3 @@ def _name(process: psutil.Process) -> str:
         return str(process.name())
     except psutil.Error:
         return "?"
-
-
-def _pss_mib(process: psutil.Process) -> float | None:
-    try:
-        return float(process.memory_full_info().pss) / MIB
-    except (psutil.Error, AttributeError):  # another user's process, or another system
-        return None
