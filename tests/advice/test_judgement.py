@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.advice import answer, check, judgement, truth
-from offload.bench.advice.judgement import GivenAnswer, Requirement
+from offload.bench.advice.judgement import RecordedAnswer, Requirement
 from offload.bench.advice.truth import Size, Truth
 from offload.bench.records.record import WINDOW
 from offload.errors import StorageError
@@ -38,7 +38,7 @@ def truth_of(rates: Mapping[Size, float], task: str = TASK) -> Truth:
     return found
 
 
-def given(strategy: str, workers: int, **changed: object) -> GivenAnswer:
+def given(strategy: str, workers: int, **changed: object) -> RecordedAnswer:
     values: dict[str, object] = {
         "task": TASK,
         "strategy": strategy,
@@ -50,10 +50,10 @@ def given(strategy: str, workers: int, **changed: object) -> GivenAnswer:
         "sure": answer.SURE,
         "seconds": 100.0,
     }
-    return GivenAnswer(**{**values, **changed})  # type: ignore[arg-type]
+    return RecordedAnswer(**{**values, **changed})  # type: ignore[arg-type]
 
 
-def failed(answers: list[GivenAnswer], rates: Mapping[Size, float] = RATES) -> set[str]:
+def failed(answers: list[RecordedAnswer], rates: Mapping[Size, float] = RATES) -> set[str]:
     found = judgement.requirements({TASK: truth_of(rates)}, answers)
     return {each.name for each in found if not each.passed}
 

@@ -55,7 +55,7 @@ def advise(
     best ones as servers under load. Ctrl-C ends it with what is known. The exit code is 5 if the
     function fails, and 7 if other processes disturbed the measurement.
     """
-    from offload.bench.advice import ask
+    from offload.bench.advice import steps
     from offload.bench.records import journal
     from offload.reports.advice import answer_json, answer_text, handlers
 
@@ -67,7 +67,7 @@ def advise(
     _use_cpus(cpus)
     folder = journal.new_run("advise")
     try:
-        result = ask.advise(case, folder, budget_s, _report, *limits)
+        result = steps.advise(case, folder, budget_s, _report, *limits)
     except UserError:
         _remove_if_empty(folder)
         raise
@@ -105,13 +105,13 @@ def predict(
     format   text (default) or json
     code     also print a program that serves it so: a framework, such as fastapi or tornado
     """
-    from offload.bench.advice import answer, ask
+    from offload.bench.advice import answer, steps
     from offload.reports.advice import answer_json, answer_text, handlers
 
     arguments.one_of("format", format, "text", "json")
     handlers.check(code)
     case = _case("predict", task, users, python, path, args, inputs, code)
-    found = answer.predicted(ask.question(case, _report), case)
+    found = answer.predicted(steps.prepare(case, _report), case)
     handler = handlers.for_answer(code, found)
     if format == "json":
         print(answer_json.as_json(found, handler))

@@ -35,7 +35,7 @@ def check_advice(
     budget     seconds until each answer; default: 120
     format     text (default) or rst
 
-    It measures every strategy at every size for each function, then asks for advice on it, and
+    It measures every strategy at every size for each function, then finds the advice on it, and
     compares the answers with the truth. It can be interrupted and given again: what is in
     results/advice-FOLD is not repeated. The exit code is 1 if a requirement is missed.
     """
@@ -59,7 +59,7 @@ def check_advice(
     records = continue_run(planned, folder)
     truths = {found.task: found for found in truth.of_records(planned, records)}
     try:
-        answers = [*check.give_missing(tasks, folder, USERS, budget_s, _report)]
+        answers = [*check.complete_answers(tasks, folder, USERS, budget_s, _report)]
     except KeyboardInterrupt:
         raise Exit(f"interrupted: fab check_advice:{fold} goes on", code=130) from None
     models = {task: answer.load(check.own_folder(folder, task)).model for task in truths}

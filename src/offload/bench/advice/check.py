@@ -1,4 +1,4 @@
-"""Check the advice: ask for it on each function of a set, and keep every answer on disk."""
+"""Check the advice: answer for each function of a set, and keep every answer on disk."""
 
 from __future__ import annotations
 
@@ -8,10 +8,10 @@ from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 from pathlib import Path
 
-from offload.bench.advice import ask
+from offload.bench.advice import steps
 from offload.bench.advice.answer import Answer
-from offload.bench.advice.ask import Report
-from offload.bench.advice.judgement import GivenAnswer
+from offload.bench.advice.judgement import RecordedAnswer
+from offload.bench.advice.steps import Report
 from offload.bench.records import lines
 from offload.errors import StorageError, UserError
 from offload.suites import Case
@@ -19,9 +19,9 @@ from offload.suites import Case
 FILE = "answers.jsonl"
 
 
-def give_missing(
+def complete_answers(
     tasks: Sequence[str], folder: Path, users: int, budget_s: float, report: Report
-) -> Iterator[GivenAnswer]:
+) -> Iterator[RecordedAnswer]:
     """Yield an answer on each task, those from `folder` first; a failure is reported and left out.
 
     An interrupt keeps the answers until then.
@@ -35,13 +35,13 @@ def give_missing(
         started = time.monotonic()
         case = Case("threads", task, users=users)
         try:
-            found = ask.advise(case, own_folder(folder, task), budget_s, report)
+            found = steps.advise(case, own_folder(folder, task), budget_s, report)
         except UserError as error:
             report(f"{task}: {error}")
             continue
         if found.is_interrupted:
             raise KeyboardInterrupt
-        given = _given(task, found, time.monotonic() - started)
+        given = _recorded(task, found, time.monotonic() - started)
         append(folder, given)
         yield given
 
@@ -51,21 +51,23 @@ def own_folder(folder: Path, task: str) -> Path:
     return folder / "answers" / task.rpartition(".")[2].replace(":", "-")
 
 
-def read(folder: Path) -> list[GivenAnswer]:
+def read(folder: Path) -> list[RecordedAnswer]:
     """Read the answers that are kept; raise StorageError if the file is damaged."""
     path = folder / FILE
     try:
         text = path.read_text()
-        return [lines.built(GivenAnswer, json.loads(line), "answer") for line in text.splitlines()]
+        return [
+            lines.built(RecordedAnswer, json.loads(line), "answer") for line in text.splitlines()
+        ]
     except FileNotFoundError:
         return []
     except (OSError, ValueError, TypeError) as error:
         raise StorageError(f"{path} cannot be read: {error}", "remove its damaged line") from error
 
 
-def _given(task: str, found: Answer, seconds: float) -> GivenAnswer:
+def _recorded(task: str, found: Answer, seconds: float) -> RecordedAnswer:
     chosen = found.chosen
-    return GivenAnswer(
+    return RecordedAnswer(
         task,
         chosen.strategy,
         chosen.workers,
@@ -78,7 +80,7 @@ def _given(task: str, found: Answer, seconds: float) -> GivenAnswer:
     )
 
 
-def append(folder: Path, given: GivenAnswer) -> None:
+def append(folder: Path, given: RecordedAnswer) -> None:
     """Keep an answer; raise StorageError."""
     try:
         with (folder / FILE).open("a") as file:

@@ -21,7 +21,7 @@ LONGEST_S = 120.0
 
 
 @dataclass(frozen=True)
-class GivenAnswer:
+class RecordedAnswer:
     """An answer to one function, as the check keeps it: rates in requests/s, times in s.
 
     `sure` is one of `answer.SURE` and so on.
@@ -80,7 +80,9 @@ def choice(truth: Truth, size: Size) -> Choice | None:
     return Choice(truth.task, nearest, best, rates[nearest] / rates[best], is_best)
 
 
-def requirements(truths: Mapping[str, Truth], answers: Sequence[GivenAnswer]) -> list[Requirement]:
+def requirements(
+    truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]
+) -> list[Requirement]:
     """Return every requirement on the answers of one fold."""
     choices = [c for a in answers if a.task in truths if (c := choice(truths[a.task], a.size))]
     return [
@@ -158,7 +160,7 @@ def _regret(choices: Sequence[Choice]) -> list[Requirement]:
     ]
 
 
-def _predictions(answers: Sequence[GivenAnswer]) -> list[Requirement]:
+def _predictions(answers: Sequence[RecordedAnswer]) -> list[Requirement]:
     errors = [abs(each.predicted_rate / each.rate - 1) for each in answers if each.rate]
     if not errors:
         return [Requirement("predicted rate", "unknown", "within 10%", None)]
@@ -175,13 +177,13 @@ def _predictions(answers: Sequence[GivenAnswer]) -> list[Requirement]:
     ]
 
 
-def _unknown(answers: Sequence[GivenAnswer]) -> Requirement:
+def _unknown(answers: Sequence[RecordedAnswer]) -> Requirement:
     unknown = sum(each.sure in (DISTURBED, PREDICTED) for each in answers)
     passed = unknown <= UNKNOWN_SHARE * len(answers)
     return Requirement("not known", f"{unknown} of {len(answers)}", "at most 10%", passed)
 
 
-def _wrong(choices: Sequence[Choice], answers: Sequence[GivenAnswer]) -> Requirement:
+def _wrong(choices: Sequence[Choice], answers: Sequence[RecordedAnswer]) -> Requirement:
     sure = {each.task for each in answers if each.sure == SURE}
     wrong = [_short(each.task) for each in choices if not each.is_best and each.task in sure]
     share = len(wrong) / len(answers) if answers else 0.0
@@ -194,7 +196,7 @@ def _short(task: str) -> str:
     return task.rpartition(".")[2]
 
 
-def _time(answers: Sequence[GivenAnswer]) -> Requirement:
+def _time(answers: Sequence[RecordedAnswer]) -> Requirement:
     longest = max((each.seconds for each in answers), default=0.0)
     passed = longest <= LONGEST_S if answers else None
     return Requirement("longest answer", f"{longest:.0f} s", "120 s", passed)

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from offload.bench.advice import judgement
-from offload.bench.advice.judgement import Choice, GivenAnswer, Requirement
+from offload.bench.advice.judgement import Choice, RecordedAnswer, Requirement
 from offload.bench.advice.model import Model
 from offload.bench.advice.truth import Truth
 from offload.reports.advice import reasons
@@ -18,7 +18,7 @@ PASSED = {True: "ok", False: "MISSED", None: "unknown"}
 
 def text(
     truths: Mapping[str, Truth],
-    answers: Sequence[GivenAnswer],
+    answers: Sequence[RecordedAnswer],
     models: Mapping[str, Model],
     style: str = "simple",
 ) -> str:
@@ -32,7 +32,7 @@ def text(
     return "\n\n".join(parts)
 
 
-def _choice(truths: Mapping[str, Truth], given: GivenAnswer) -> Choice | None:
+def _choice(truths: Mapping[str, Truth], given: RecordedAnswer) -> Choice | None:
     return judgement.choice(truths[given.task], given.size)
 
 
@@ -41,7 +41,7 @@ def _required(found: Sequence[Requirement], style: str) -> str:
     return text_table.render(("Requirement", "Measured", "Required", ""), lines, style)
 
 
-def _choices(found: Sequence[Choice], answers: Sequence[GivenAnswer], style: str) -> str:
+def _choices(found: Sequence[Choice], answers: Sequence[RecordedAnswer], style: str) -> str:
     given = {each.task: each for each in answers}
     lines = []
     for each in found:

@@ -1,4 +1,4 @@
-"""Find the advice: probe the function, then measure the candidates within a time budget."""
+"""The steps of advice: probe the function, measure the candidates in a time budget, answer."""
 
 from __future__ import annotations
 
@@ -38,17 +38,17 @@ def advise(
     Raise UserError if the task cannot be called, or if no strategy can meet the constraints.
     """
     started = time.monotonic()
-    asked = question(case, report, memory_mib, p99_s)
+    question = prepare(case, report, memory_mib, p99_s)
     left_s = max(SHORTEST_S, budget_s - (time.monotonic() - started) - LATENCY_S)
-    found = candidates.candidates(asked.model, left_s)
-    planned = candidates.plan(asked.model, case, found, left_s)
+    found = candidates.candidates(question.model, left_s)
+    planned = candidates.plan(question.model, case, found, left_s)
     folder.mkdir(parents=True, exist_ok=True)
     plans.save(planned, folder)
-    answer.save(asked, folder)
-    return measure(asked, planned, folder, report)
+    answer.save(question, folder)
+    return measure(question, planned, folder, report)
 
 
-def question(
+def prepare(
     case: Case, report: Report, memory_mib: float | None = None, p99_s: float | None = None
 ) -> Question:
     """Probe the task of a case; raise UserError if it cannot be called.
@@ -63,24 +63,26 @@ def question(
     report("calls of the function alone and in workers: 10 s")
     with hold_for(case) as upstream:
         found = probe.measure(case, _environment(upstream), case.users)
-    asked = Question(found, overheads, case.users, memory_mib, p99_s)
-    _check_constraints(asked)
-    return asked
+    question = Question(found, overheads, case.users, memory_mib, p99_s)
+    _check_constraints(question)
+    return question
 
 
-def _check_constraints(asked: Question) -> None:
-    wall_s, model = asked.probe.wall_s, asked.model
-    if asked.p99_s is not None and wall_s > asked.p99_s:
-        limit, alone = (f"{1000 * seconds:.3g} ms" for seconds in (asked.p99_s, wall_s))
+def _check_constraints(question: Question) -> None:
+    wall_s, model = question.probe.wall_s, question.model
+    if question.p99_s is not None and wall_s > question.p99_s:
+        limit, alone = (f"{1000 * seconds:.3g} ms" for seconds in (question.p99_s, wall_s))
         what = f"no strategy reaches a p99 of {limit}: the function alone takes {alone}"
         raise RunError(what, "make it faster, or allow more")
     if not model.ranking():
         least = replace(model, memory_mib=None).predict("loop", 1).memory_mib
-        what = f"no strategy fits into {asked.memory_mib:.0f} MiB: one loop needs {least:.0f} MiB"
+        what = (
+            f"no strategy fits into {question.memory_mib:.0f} MiB: one loop needs {least:.0f} MiB"
+        )
         raise RunError(what, "allow more memory")
 
 
-def measure(asked: Question, planned: Plan, folder: Path, report: Report) -> Answer:
+def measure(question: Question, planned: Plan, folder: Path, report: Report) -> Answer:
     """Measure the candidates, then the latency of the chosen one; an interrupt ends it early.
 
     What was measured until then is in the answer, whose `is_interrupted` is True.
@@ -89,13 +91,13 @@ def measure(asked: Question, planned: Plan, folder: Path, report: Report) -> Ans
     try:
         for _ in run(planned, folder):
             pass
-        found = answer.evaluate(asked, planned, _records(folder))
+        found = answer.evaluate(question, planned, _records(folder))
         if found.chosen.rate.value is not None and not _has_latency(found):
             report("response times of the best one below its capacity: 20 s")
             _measure_latency(found, planned, folder)
     except KeyboardInterrupt:
         is_interrupted = True
-    found = answer.evaluate(asked, planned, _records(folder))
+    found = answer.evaluate(question, planned, _records(folder))
     return replace(found, is_interrupted=is_interrupted)
 
 
