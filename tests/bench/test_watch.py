@@ -22,7 +22,7 @@ from offload.bench.watch.gil_meter import OFF, ON, UNREADABLE, GilMeter, GilUse
 from offload.bench.watch.python_runtime import Runtime
 from offload.bench.watch.remote_memory import Unreadable
 from offload.bench.watch.response_time import Requester
-from offload.bench.watch.watch import Watch
+from offload.bench.watch.watch import Reading, Watch
 from offload.errors import MachineError, UsageError
 from tests.waiting import read_line, wait_until
 from tests.watched import (
@@ -334,22 +334,33 @@ def test_the_context_switches_are_those_of_all_threads() -> None:
 
 
 def test_children_are_watched_as_they_come_and_go() -> None:
+    """A busy machine lists the processes less often than once a second."""
     with running(PARENT) as process, Watch(process.pid) as watch:
         first, second = map(int, process.first_line.split())  # type: ignore[attr-defined]
-        found = []
-        for reading in watch.readings(3):
-            found.append({each.use.pid: each for each in reading.processes})
-            print(file=process.stdin, flush=True)
-            if len(found) < 3:
-                line = read_line(process.stdout)
-        third = int(line)
+        readings = watch.readings(30)
+
+        def read_until(*expected: int) -> Reading:
+            pids: set[int] = set()
+            for reading in readings:
+                pids = {each.use.pid for each in reading.processes}
+                if pids == {process.pid, *expected}:
+                    return reading
+            pytest.fail(f"the last reading has {pids}, not {process.pid} with {expected}")
+
+        begun = read_until(first, second)
+        print(file=process.stdin, flush=True)  # it ends its first child
+        read_line(process.stdout)
+        lone = read_until(second)
+        print(file=process.stdin, flush=True)  # it starts a third
+        third = int(read_line(process.stdout))
+        read_until(second, third)
+        print(file=process.stdin, flush=True)
         assert process.wait(20) == 0  # it ends its children
-    pids = [{*each} for each in found]
-    assert pids[:2] == [{process.pid, first, second}, {process.pid, second}]
-    assert pids[2] == {process.pid, second, third}
-    assert found[1][second].gil.rho == pytest.approx(0, abs=0.1)
-    assert found[0][second].use.cpu == pytest.approx(0, abs=0.1)
-    assert all(each.use.pss_mib or 0 > 1 for each in found[1].values())
+    [kept] = [each for each in begun.processes if each.use.pid == second]
+    assert kept.use.cpu == pytest.approx(0, abs=0.1)
+    [kept] = [each for each in lone.processes if each.use.pid == second]
+    assert kept.gil.rho == pytest.approx(0, abs=0.1)
+    assert all((each.use.pss_mib or 0) > 1 for each in lone.processes)
 
 
 def test_the_cpu_of_children_that_ended_counts() -> None:

@@ -10,8 +10,19 @@ FILE = "/proc/thread-self/schedstat"  # ns on a CPU, ns waiting for one, time sl
 ENABLED = "SERVER_QUEUE_CLOCK" in os.environ  # two readings per task take 3 us
 
 
+class _File:
+    """The open FILE of a thread, which is closed when the thread ends."""
+
+    def __init__(self) -> None:
+        self.descriptor = os.open(FILE, os.O_RDONLY | os.O_CLOEXEC)
+
+    def __del__(self) -> None:
+        if hasattr(self, "descriptor"):
+            os.close(self.descriptor)
+
+
 class _Thread(threading.local):
-    file: int | None = None
+    file: _File | None = None
 
 
 _thread = _Thread()
@@ -23,8 +34,9 @@ def wait_time() -> float:
         return math.nan
     try:
         if _thread.file is None:
-            _thread.file = os.open(FILE, os.O_RDONLY | os.O_CLOEXEC)  # stays open for this thread
-        ran, queued, _ = os.pread(_thread.file, 64, 0).split()
+            _thread.file = _File()
+        _ran, queued, slices = os.pread(_thread.file.descriptor, 64, 0).split()
     except (OSError, ValueError):
         return math.nan
-    return int(queued) / 1e9 if int(ran) else math.nan  # all are 0 if the kernel does not count
+    # All are 0 if the kernel does not count. A new thread has a slice before it has a time.
+    return int(queued) / 1e9 if int(slices) else math.nan
