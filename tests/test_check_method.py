@@ -130,7 +130,7 @@ def test_disturbed_blocks_count_neither_way_and_none_is_unknown() -> None:
     calm = windows(0, 1.0, 0.01, rng)
     loud = [changed(r, others_cpu=0.5) for r in windows(1, 1.5, 0.01, rng)]
     [same, known] = method_check.check_blocks(PLAN, [*calm, *loud])
-    assert (same.measured, same.passed) == ("0 of 1 (0.0% to 97.5%), 1 disturbed", True)
+    assert (same.measured, same.passed) == ("0 of 1 (0.0 % to 97.5 %), 1 disturbed", True)
     assert (known.measured, known.passed) == ("unknown", None)
     [same, _] = method_check.check_blocks(PLAN, loud)
     assert (same.measured, same.passed) == ("unknown, 1 disturbed", None)

@@ -12,12 +12,13 @@ from offload.registry import catalog, places
 from tests import ROOT
 
 PACKAGE = places.PACKAGE
-BASE = {"cores", "errors", "files", "flags", "prctl", "registry"}
+BASE = {"cores", "errors", "files", "flags", "prctl", "registry", "units"}
 MAY_IMPORT = {
     "cores": set(),
     "flags": set(),
     "errors": {"flags"},
     "files": set(),
+    "units": set(),
     "prctl": set(),
     "registry": {"errors"},
     "upstream": BASE,

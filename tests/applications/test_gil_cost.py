@@ -72,7 +72,7 @@ def test_the_figures_of_direct_calls_are_left_out() -> None:
         ("wsgi", FASTER, {}, "4 processes have 2.00 times the rate of one process with threads."),
         ("asgi", FASTER, {}, "4 processes have 2.00 times the rate of one process."),
         ("wsgi", FASTER, {"gil_utilisation": 0.97}, "The GIL is the limit of one process"),
-        ("wsgi", FASTER, {"gil_utilisation": 0.4}, "The GIL is held for 40% of the time, so"),
+        ("wsgi", FASTER, {"gil_utilisation": 0.4}, "The GIL is held for 40 % of the time, so"),
         ("asgi", FASTER, {"gil_utilisation": 0.1}, "the event loop waits in calls that block it"),
         (
             "asgi",

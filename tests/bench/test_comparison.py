@@ -117,11 +117,11 @@ def test_quick_has_its_own_level_and_smallest_difference() -> None:
     ("one", "other", "message"),
     [
         ({"others_cpu": MAX_OTHERS + 0.01}, {"others_cpu": MAX_OTHERS + 0.01}, "other processes"),
-        ({"steal": MAX_STEAL + 0.01}, {"steal": MAX_STEAL + 0.01}, "the hypervisor kept 6%"),
+        ({"steal": MAX_STEAL + 0.01}, {"steal": MAX_STEAL + 0.01}, "the hypervisor kept 6 %"),
         (
             {"others_cpu": 0.0},
             {"others_cpu": MAX_DIFFERENCE + 0.01},
-            "0% of .* during one case, 11%",
+            "0 % of .* during one case, 11 %",
         ),
     ],
 )

@@ -87,4 +87,4 @@ def test_a_disturbed_run_prints_the_word_and_ends_with_0(measured: list[Record])
     measured[:] = [changed(record, others_cpu=0.5) for record in RUN]
     completed = fab_here("quick")
     assert completed.returncode == 0
-    assert "disturbed: other processes used 50% of the machine's CPU" in completed.stdout
+    assert "disturbed: other processes used 50 % of the machine's CPU" in completed.stdout

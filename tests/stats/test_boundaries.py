@@ -107,7 +107,7 @@ def test_a_model_is_refused_beyond_a_tenth() -> None:
     refused = bent(0.12)
     assert refused.fit is None
     assert refused.reason is not None
-    assert refused.reason.endswith("at one point, more than 10%")
+    assert refused.reason.endswith("at one point, more than 10 %")
 
 
 def test_six_different_counts_are_enough_for_a_model() -> None:

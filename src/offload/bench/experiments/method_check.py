@@ -26,6 +26,7 @@ from offload.bench.stats.resampling import MAX_FALSE_POSITIVES, MIN_POWER, Resam
 from offload.bench.trial import builder
 from offload.errors import RunError
 from offload.suites import Case
+from offload.units import percent
 
 SUITE = "check_method"
 ACCURATE = Case("threads", "sleep_short_sync")  # the server's clocks show the true rate
@@ -106,7 +107,7 @@ def _check_outcomes(name: str, outcomes: Sequence[str], hits: Sequence[str]) -> 
     is_power = SLOWER not in hits
     required = "an interval that contains 5 % or less"
     if is_power:
-        required = f"{MIN_POWER:.0%} of differences of 20 % found"
+        required = f"{percent(MIN_POWER)} of differences of 20 % found"
     counted = [outcome for outcome in outcomes if outcome != DISTURBED]
     disturbed = len(outcomes) - len(counted)
     words = f", {disturbed} disturbed" if disturbed else ""
@@ -115,7 +116,7 @@ def _check_outcomes(name: str, outcomes: Sequence[str], hits: Sequence[str]) -> 
     found = sum(outcome in hits for outcome in counted)
     low, high = student_t.binomial_interval(found, len(counted))
     passed = found >= MIN_POWER * len(counted) if is_power else low <= MAX_FALSE_POSITIVES
-    measured = f"{found} of {len(counted)} ({low:.1%} to {high:.1%}){words}"
+    measured = f"{found} of {len(counted)} ({percent(low, 1)} to {percent(high, 1)}){words}"
     return CheckResult(name, measured, required, passed)
 
 
@@ -158,16 +159,16 @@ def _exists(folder: Path) -> bool:
 def _accuracy(records: Sequence[Record]) -> CheckResult:
     found = rate.of_windows(records)
     known = [true for r in records if (true := truth(r)) is not None]
-    required = f"within {MAX_ERROR:.0%} of slots / mean slot time in the server"
+    required = f"within {percent(MAX_ERROR)} of slots / mean slot time in the server"
     if found.value is None or not known:
         return CheckResult("accuracy", "unknown", required, None)
     true = sum(known) / len(known)
     error = found.value / true - 1
-    measured = f"{found.value:.3f}/s, truth {true:.3f}/s: {error:+.2%}"
+    measured = f"{found.value:.3f}/s, truth {true:.3f}/s: {percent(error, 2, '+')}"
     return CheckResult("accuracy", measured, required, abs(error) <= MAX_ERROR)
 
 
 def _check_hits(name: str, found: ResamplingResult, required: str) -> CheckResult:
-    interval = f"{found.low:.1%} to {found.high:.1%}"
+    interval = f"{percent(found.low, 1)} to {percent(found.high, 1)}"
     measured = f"{found.hits} of {found.trials} ({interval})"
     return CheckResult(name, measured, required, found.passed)
