@@ -69,7 +69,7 @@ def prepare(
 
 
 def _check_constraints(question: Question) -> None:
-    wall_s, model = question.probe.wall_s, question.model
+    wall_s, model = question.probe.call.wall_s, question.model
     if question.p99_s is not None and wall_s > question.p99_s:
         limit, alone = (f"{1000 * seconds:.3g} ms" for seconds in (question.p99_s, wall_s))
         what = f"no strategy reaches a p99 of {limit}: the function alone takes {alone}"
