@@ -43,6 +43,7 @@ CLAIMS = ("claims/verdicts", "claims/sentences", "method_verdicts")
 REPORTS = "tests/reports/test_[!c]*.py"
 AREAS = {  # files to mutate: their tests, the fastest first
     "src/offload/bench/stats/[a-z]*.py": ("tests/stats/test_*.py",),
+    "src/offload/bench/stats/models/[a-z]*.py": ("tests/stats/test_*.py",),
     "src/offload/bench/records/record.py": (
         "tests/bench/test_journal*.py",
         "tests/bench/test_record*.py",

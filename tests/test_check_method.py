@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from offload.bench.experiments import method_check
+from offload.bench.planning import plan as plans
+from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
-from offload.bench.records import plan as plans
-from offload.bench.records.plan import Plan
 from offload.bench.records.record import WINDOW, Record
 from offload.errors import DisturbedError, GateError, RunError
 from tests import ROOT

@@ -32,6 +32,13 @@ MAY_IMPORT = {
     "cli": BASE | {"suites", "loads", "bench", "reports", "corpus"},
 }
 
+STEPS: dict[str, set[str]] = {  # of a measurement, from numbers to rounds: folders of bench
+    "stats": set(),
+    "records": set(),
+    "analysis": {"stats", "records"},
+    "planning": {"stats", "records", "analysis"},
+}
+
 
 def files(part: str) -> list[Path]:
     return sorted((PACKAGE / part).rglob("*.py")) or [PACKAGE / f"{part}.py"]
@@ -63,6 +70,13 @@ def parts_of(path: Path) -> set[str]:
 def test_a_part_imports_only_what_stands_to_its_right(part: str) -> None:
     ours = {name for path in files(part) for name in parts_of(path)}
     assert ours - {part} <= MAY_IMPORT[part]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_of_a_measurement_uses_only_earlier_ones(step: str) -> None:
+    names = {name for path in files(f"bench/{step}") for name in modules(path)}
+    ours = {name.split(".")[2] for name in names if name.startswith("offload.bench.")}
+    assert ours - {step} <= STEPS[step]
 
 
 def test_every_python_file_belongs_to_a_part() -> None:

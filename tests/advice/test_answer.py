@@ -10,7 +10,7 @@ import pytest
 
 from offload.bench.advice import answer, candidates, latency
 from offload.bench.advice.answer import Answer, Question
-from offload.bench.records.plan import Plan
+from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.errors import StorageError
 from offload.reports.advice import answer_json, answer_text, reasons

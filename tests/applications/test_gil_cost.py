@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from offload.bench.analysis import gil
+from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments import gil_cost
 from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.records import gil
 from offload.bench.records.application import Application
-from offload.bench.records.comparison import Comparison
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
 from offload.reports.gil import cost as report

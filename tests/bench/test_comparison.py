@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from offload.bench.records import rate
-from offload.bench.records.comparison import (
+from offload.bench.analysis import rate
+from offload.bench.analysis.comparison import (
     MAX_DIFFERENCE,
     MAX_OTHERS,
     MAX_STEAL,

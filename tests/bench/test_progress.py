@@ -9,10 +9,10 @@ import pytest
 
 from offload.bench.experiments import progress as module
 from offload.bench.experiments.progress import Progress, expected_s
-from offload.bench.records.blocks import Block
-from offload.bench.records.plan import Plan
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.planning.time_budget import AROUND, GUESS
 from offload.bench.records.record import LONG, WINDOW, Record
-from offload.bench.records.time_budget import AROUND, GUESS
 from offload.suites import Case
 from tests.records import changed, new_record
 

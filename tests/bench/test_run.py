@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from offload.bench.experiments import run as running
-from offload.bench.records import journal, time_budget
-from offload.bench.records import plan as plans
-from offload.bench.records.blocks import Block
-from offload.bench.records.plan import Plan
+from offload.bench.planning import plan as plans
+from offload.bench.planning import time_budget
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW, Record, Trial
 from offload.errors import RunError, StorageError
 from offload.suites import Case

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from offload.bench.records.plan import Plan
+from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
-from offload.cli import benchmark, start
+from offload.cli.commands import benchmark, start
 from offload.registry import catalog
 from offload.reports import results_json
 from offload.suites import _module

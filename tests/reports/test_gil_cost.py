@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from offload.bench.analysis import gil
+from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.experiments.paired import ComparedCases
 from offload.bench.experiments.speed_up import SpeedUp
-from offload.bench.records import gil
-from offload.bench.records.comparison import Comparison
 from offload.bench.records.record import WINDOW
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict

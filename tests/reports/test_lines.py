@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from offload.bench.analysis.comparison import Comparison
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments import sweep
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.records.comparison import Comparison
 from offload.bench.records.record import LONG, TEST, WINDOW
 from offload.bench.stats import paired_test
 from offload.reports import comparison, json_rows, warnings

@@ -7,17 +7,9 @@ import random
 
 import pytest
 
-from offload.bench.stats import (
-    autocorrelation,
-    nnls,
-    operational_laws,
-    paired_test,
-    ratio,
-    scaling,
-    sequential,
-    student_t,
-)
+from offload.bench.stats import autocorrelation, paired_test, ratio, sequential, student_t
 from offload.bench.stats.estimate import estimate, target_half_width
+from offload.bench.stats.models import nnls, operational_laws, scaling
 from offload.bench.stats.replication import (
     DOES_NOT,
     HOLDS,

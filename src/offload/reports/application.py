@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from offload.bench.records import application_signs
-from offload.bench.records.application_signs import Signs
+from offload.bench.analysis import application_signs
+from offload.bench.analysis.application_signs import Signs
 from offload.bench.records.record import Record
 
 

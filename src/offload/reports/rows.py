@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from offload.bench.records import capacity, rate
+from offload.bench.analysis import capacity, rate
 from offload.bench.records.record import TEST, WINDOW, Record
 from offload.bench.records.run_records import RunRecords
-from offload.bench.stats import operational_laws
 from offload.bench.stats.estimate import Estimate
-from offload.bench.stats.operational_laws import Ceiling
+from offload.bench.stats.models import operational_laws
+from offload.bench.stats.models.operational_laws import Ceiling
 from offload.flags import Problem
-from offload.loads.engine import histogram
+from offload.loads.engine.results import histogram
 from offload.reports import provenance
 
 COMPARE = "compare"  # the suite of runs that may compare a case with itself

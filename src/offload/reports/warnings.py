@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offload.bench.records import capacity
-from offload.bench.records.comparison import rate_of
+from offload.bench.analysis import capacity
+from offload.bench.analysis.comparison import rate_of
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round
 from offload.bench.stats import outliers, sequential

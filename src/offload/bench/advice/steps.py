@@ -10,9 +10,9 @@ from pathlib import Path
 from offload.bench.advice import answer, candidates, latency, overhead, probe
 from offload.bench.advice.answer import Answer, Question
 from offload.bench.experiments.run import run
+from offload.bench.planning import plan as plans
+from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
-from offload.bench.records import plan as plans
-from offload.bench.records.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder

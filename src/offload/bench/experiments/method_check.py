@@ -11,11 +11,13 @@ from itertools import cycle, islice
 from pathlib import Path
 
 from offload import prctl
+from offload.bench.analysis import comparison, rate
 from offload.bench.experiments.block import measure_round
 from offload.bench.experiments.progress import duration
-from offload.bench.records import comparison, journal, plan, rate
-from offload.bench.records.blocks import Block
-from offload.bench.records.plan import Plan
+from offload.bench.planning import plan
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.records import journal
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import resampling, sequential, student_t

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offload.bench.records import comparison
+from offload.bench.analysis import comparison
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.bench.trial import workload
 from offload.flags import Flag

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from offload.bench.analysis.application_signs import SATURATED
 from offload.bench.experiments.gil_cost import GilCost
-from offload.bench.records.application_signs import SATURATED
 from offload.bench.records.record import Record
 from offload.bench.stats import paired_test
 

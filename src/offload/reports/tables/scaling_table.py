@@ -7,7 +7,7 @@ import json
 from tabulate import tabulate
 
 from offload.bench.experiments.sweep import Sweep
-from offload.bench.stats import scaling
+from offload.bench.stats.models import scaling
 
 
 def text(sweep: Sweep) -> str:

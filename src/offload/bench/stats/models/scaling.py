@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from offload.bench.stats import nnls
+from offload.bench.stats.models import nnls
 
 KNEE, USL = "knee", "usl"
 MIN_POINTS = 6  # distinct N: AICc needs 2 more than its parameters (USL: 3 and the noise)
