@@ -18,6 +18,7 @@ from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import SLOW
 from offload.bench.stats.paired_test import DISTURBED, UNRESOLVED
+from offload.flags import TOO_SLOW
 
 ENOUGH = 60.0  # s of load of one case after which its block ends, even if unresolved
 ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests/s
@@ -117,7 +118,9 @@ def _are_resolved(all_windows: Iterable[Sequence[Record]]) -> bool:
 
 
 def _is_hopeless(windows: Sequence[Record]) -> bool:
-    """Whether a case had no rate in each of its last HOPELESS rounds."""
+    """Whether a case had no rate in each of its last HOPELESS rounds, or is too slow."""
+    if any(record.problem and record.problem.kind == TOO_SLOW for record in windows):
+        return True
     rounds: dict[int | None, bool] = {}
     for record in windows:
         known = rounds.get(record.trial.round, False)
