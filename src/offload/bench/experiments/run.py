@@ -93,7 +93,10 @@ class ActiveRun:
         places = schedule.places_of(self.plan, each.block, self.records)
         cases = {place: self.plan.cases[place] for place in places}
         self.progress.begin(f"round {each.number}", self.plan.title(each.block))
-        trial = self._trial(WINDOW, block=each.block, round=each.number, attempt=attempt)
+        is_apart = self.plan.blocks[each.block].apart
+        trial = self._trial(
+            WINDOW, block=each.block, round=each.number, attempt=attempt, apart=is_apart
+        )
         found = self._round(cases, trial)
         reasons: dict[str, str] = {}
         for record in found:
@@ -111,8 +114,7 @@ class ActiveRun:
         return time.monotonic() + times[each.block] + others <= ends
 
     def _round(self, cases: Mapping[int, Case], trial: Trial) -> list[Record]:
-        is_apart = trial.block is not None and self.plan.blocks[trial.block].apart
-        parts = [{place: case} for place, case in cases.items()] if is_apart else [cases]
+        parts = [{place: case} for place, case in cases.items()] if trial.apart else [cases]
         with_gil = trial.round == 1
         return [
             record

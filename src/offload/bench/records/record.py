@@ -25,7 +25,8 @@ class Trial:
     Its `kind` is "window": one of several short loads by builtin in a `round` of a `block`, in an
     `order` that `seed` determines; "long": one contiguous run of the published tool; or "test": a
     load of a server that a user started. `place` is the index of the case in the plan. `attempt` 2
-    is the retry of a flagged round: only the last attempt counts. `quick` and `target` are those of
+    is the retry of a flagged round: only the last attempt counts. `apart`: the other servers of its
+    block did not run at the same time. `quick` and `target` are those of
     the plan. `phases` are durations in seconds. `machine` is the name of the machine in run.json.
     """
 
@@ -39,6 +40,7 @@ class Trial:
     order: int | None = None
     seed: int | None = None
     attempt: int = 1
+    apart: bool = False
     quick: bool = False
     target: float | None = None
     phases: Mapping[str, float] = field(default_factory=dict)
