@@ -181,7 +181,8 @@ class HostUse:
 class Resources:
     """The resources that a server's process tree used in the window, and their peaks.
 
-    `cpu_s` is user and system time, `queued_s` the time that its threads waited for a CPU.
+    `cpu_s` is user and system time, `queued_s` the time that its threads waited for a CPU. Context
+    switches are of all threads, except of those that started and ended within 0.1 s.
     `connections` are the numbers of kept connections of each accepting process, in descending
     order. `listen_overflows` is the number of connections that the server's listen queue dropped,
     or if that is unknown, that all listen queues of the machine dropped.
