@@ -110,7 +110,7 @@ class Row:
             for record in self._of_rate
             if record.result.response.histogram
         ]
-        return histogram.quantile(histogram.merge(known), share)
+        return histogram.quantile(histogram.merge(known), share, self.at_least_s)
 
     @property
     def at_least_s(self) -> float | None:

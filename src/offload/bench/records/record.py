@@ -279,13 +279,16 @@ class Record:
         return self.case.key
 
     def figure(self, name: str) -> float | None:
-        """Return a figure that claims may be about, by its name in `suites.Claim`."""
+        """Return a figure that claims may be about, by its name in `suites.Claim`.
+
+        A percentile that is only a lower bound is unknown.
+        """
         response = self.result.response
         return {
             "rate": self.result.rate,
             "response_mean_s": response.mean_s,
-            "response_p50_s": response.p50_s,
-            "response_p99_s": response.p99_s,
+            "response_p50_s": None if response.is_bound(response.p50_s) else response.p50_s,
+            "response_p99_s": None if response.is_bound(response.p99_s) else response.p99_s,
             "memory_pss_mib": self.resources.memory.pss_mib,
         }[name]
 
