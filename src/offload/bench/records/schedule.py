@@ -48,7 +48,7 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
             for block in blocks
         }
         if any(numbers.values()):
-            return _in_order(numbers, f"{plan.seed}-{count}")
+            return _in_order(numbers, plan.seed)
     return []
 
 
@@ -136,8 +136,14 @@ def _has_enough(windows: Sequence[Record]) -> bool:
     return loaded_s >= (ENOUGH_SLOW if found is not None and found < SLOW else ENOUGH)
 
 
-def _in_order(numbers: Mapping[int, Sequence[int]], seed: str) -> list[Round]:
-    """Order the rounds of blocks by their number, and those of one number at random."""
-    rounds = [Round(block, number) for block, own in numbers.items() for number in own]
-    random.Random(seed).shuffle(rounds)  # noqa: S311 - no secret
-    return sorted(rounds, key=lambda each: each.number)
+def _in_order(numbers: Mapping[int, Sequence[int]], seed: int) -> list[Round]:
+    """Order the rounds of blocks by their number, and those of one number at random.
+
+    The order of two rounds does not depend on the others, so that a resumed run continues in it.
+    """
+
+    def key(each: Round) -> tuple[int, float]:
+        rng = random.Random(f"{seed}-{each.block}-{each.number}")  # noqa: S311 - no secret
+        return each.number, rng.random()
+
+    return sorted((Round(block, n) for block, own in numbers.items() for n in own), key=key)
