@@ -13,9 +13,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offload.bench.planning import plan as plans
+from offload.bench.planning.blocks import Block
 from offload.bench.records import journal
-from offload.bench.records import plan as plans
-from offload.bench.records.blocks import Block
 from offload.suites import Case
 from tests.bench.test_run import Measured
 from tests.commands import fab_here

@@ -16,7 +16,7 @@ def test_overheads_of_another_time_are_measured_again(
     age_s: float, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overhead, "_file", lambda: tmp_path / "overheads.json")
-    overhead._keep({name: OVERHEADS["threads"] for name in overhead.STRATEGIES})
+    overhead._keep(dict.fromkeys(overhead.STRATEGIES, OVERHEADS["threads"]))
     values = json.loads((tmp_path / "overheads.json").read_text())
     (tmp_path / "overheads.json").write_text(json.dumps({**values, "utc": values["utc"] - age_s}))
     assert (overhead.known() is not None) is is_used

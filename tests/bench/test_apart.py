@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
+from offload.bench.analysis import comparison, rate
 from offload.bench.experiments import run as running
-from offload.bench.records import comparison, rate
-from offload.bench.records.blocks import Block
-from offload.bench.records.plan import Plan
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
 from offload.bench.records.record import WINDOW, Record
 from offload.reports import json_rows
 from offload.reports.rows import rows

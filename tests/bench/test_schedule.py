@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from offload.bench.records import plan as plans
-from offload.bench.records import time_budget
-from offload.bench.records.blocks import Block
-from offload.bench.records.plan import Plan
+from offload.bench.planning import plan as plans
+from offload.bench.planning import time_budget
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.planning.schedule import Round, due, is_finished, long_runs_due, places_of
 from offload.bench.records.record import LONG, WINDOW, Record
-from offload.bench.records.schedule import Round, due, is_finished, long_runs_due, places_of
 from offload.errors import StorageError
 from offload.suites import Case
 from tests.records import changed, new_record
@@ -105,6 +105,24 @@ def test_a_verdict_needs_the_ratio_and_not_the_rates() -> None:
     found = by_rates({0: WILD, 1: twice, 2: WILD})
     assert rounds(run(PLAN, found)) == {0: 3, 1: 7}
     assert rounds(run(replace(PLAN, target=0.01), found)) == {0: 7, 1: 7}
+
+
+def test_a_wide_ratio_has_more_rounds_if_time_remains() -> None:
+    """Its verdict comes first, and rounds of undecided blocks come before."""
+    cases = (*CASES[:2], Case("threads", "noop_sync"), Case("processes", "noop_sync"))
+    blocks = (Block((0, 1), ((0, 1),)), Block((2, 3), ((2, 3),)))
+    plan = replace(PLAN, cases=cases, blocks=blocks, budget_s=1000.0)
+    far = [2.0 * rate for rate in (14, 17, 14)] * 14
+    wide = {0: CALM, 1: far, 2: CALM, 3: CALM}  # 1.5x to 3.0x at the first analysis
+    assert rounds(run(plan, by_rates(wide))) == {0: 7, 1: 3}
+    assert rounds(run(replace(plan, budget_s=None), by_rates(wide))) == {0: 3, 1: 3}
+    undecided = {**wide, 3: WILD}
+    order = [
+        (record.trial.block, record.trial.round)
+        for record in run(plan, by_rates(undecided))
+        if (record.trial.round or 0) > 3 and record.trial.place in (0, 2)
+    ]
+    assert order == [(1, 4), (1, 5), (1, 6), (1, 7), (0, 4), (0, 5), (0, 6), (0, 7)]
 
 
 def test_without_quick_up_to_forty_rounds_are_analysed_at_four_counts() -> None:

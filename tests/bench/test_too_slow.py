@@ -9,10 +9,10 @@ from typing import Any, cast
 import pytest
 
 from offload.bench.experiments.block import PrimedServer, StartedServer
-from offload.bench.records.blocks import Block
-from offload.bench.records.plan import Plan
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.planning.schedule import due, is_finished, places_of
 from offload.bench.records.record import WINDOW, Baseline, CaseFacts, Result
-from offload.bench.records.schedule import due, is_finished, places_of
 from offload.bench.trial import flags, workload
 from offload.bench.trial.load_phase import LoadOutcome
 from offload.errors import RunError, TooSlowError

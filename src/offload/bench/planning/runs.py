@@ -7,8 +7,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from offload.bench.records import journal, plan, time_budget
-from offload.bench.records.plan import Plan
+from offload.bench.planning import plan, time_budget
+from offload.bench.planning.plan import Plan
+from offload.bench.records import journal
 from offload.bench.records.record import Record
 from offload.errors import StorageError
 

@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from offload import files
+from offload.bench.planning.blocks import Block
 from offload.bench.records import lines, machines
-from offload.bench.records.blocks import Block
 from offload.bench.stats import sequential
 from offload.errors import StorageError, UsageError
 from offload.registry import catalog
@@ -26,12 +26,12 @@ class Plan:
     """The `cases` of a run in the order of the table, and how they are measured.
 
     Each of `blocks` is measured with `builtin` in rounds, whose order `seed` determines. A block
-    with pairs ends when all ratios have verdicts. A block without pairs ends when the half-widths
-    of all rates are within `target`, a share (None: 2 %; 5 % with `quick` and for slow cases). With
-    `rounds` every block has exactly this number of rounds. A round that would exceed `budget_s`
-    seconds of measuring is not started (None: unlimited). Then each case has one long run with
-    `driver`, unless that is None. `missing` is the reason why `driver` is not the published tool;
-    None if it is, or if the user chose it.
+    with pairs ends when all ratios have verdicts; wide ones have more rounds if `budget_s` has time
+    left. A block without pairs ends when the half-widths of all rates are within `target`, a share
+    (None: 2 %; 5 % with `quick` and for slow cases). With `rounds` every block has exactly this
+    number of rounds. A round that would exceed `budget_s` seconds of measuring is not started
+    (None: unlimited). Then each case has one long run with `driver`, unless that is None. `missing`
+    is the reason why `driver` is not the published tool; None if it is, or if the user chose it.
     """
 
     suite: str

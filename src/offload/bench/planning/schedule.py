@@ -1,19 +1,21 @@
 """The schedule: which rounds are due, derived from a plan and the records so far.
 
 Blocks have their first rounds in random order, then their second ones in another. So changes of the
-machine affect all blocks alike, and all have as many rounds when time runs out. When all blocks are
+machine affect all blocks alike, and all have as many rounds when time runs out. If time remains
+when every ratio has a verdict, the ratios with wide intervals have more rounds. When all blocks are
 finished, every case has its long run.
 """
 
 from __future__ import annotations
 
+import math
 import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from offload.bench.records import comparison, rate
-from offload.bench.records.comparison import Comparison
-from offload.bench.records.plan import Plan
+from offload.bench.analysis import comparison, rate
+from offload.bench.analysis.comparison import Comparison
+from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import SLOW
@@ -22,6 +24,7 @@ from offload.flags import TOO_SLOW
 
 ENOUGH = 60.0  # s of load of one case after which its block ends, even if unresolved
 ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests/s
+WIDE = 0.10  # half-width of a ratio's interval, above which a verdict is worth more rounds
 HOPELESS = 2  # rounds without a rate after which a case is not measured again
 
 
@@ -42,14 +45,24 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     excluded = {(record.trial.block, record.trial.round) for record in records}
     excluded |= {(each.block, each.number) for each in left_out}
     blocks = [n for n in range(len(plan.blocks)) if not is_finished(plan, n, records)]
-    for count in plan.counts:
-        numbers = {
-            block: [n for n in range(1, count + 1) if (block, n) not in excluded]
-            for block in blocks
-        }
-        if any(numbers.values()):
-            return _in_order(numbers, plan.seed)
+    undecided = [n for n in blocks if not is_decided(plan, n, _until_analysis(plan, n, records))]
+    for candidates in (undecided, blocks):
+        for count in plan.counts:
+            numbers = {
+                block: [n for n in range(1, count + 1) if (block, n) not in excluded]
+                for block in candidates
+            }
+            if any(numbers.values()):
+                return _in_order(numbers, plan.seed)
     return []
+
+
+def _until_analysis(plan: Plan, number: int, records: Sequence[Record]) -> list[Record]:
+    """Return the records of a block until its last analysis: a resumed run may be beyond it."""
+    own = [record for record in records if record.trial.block == number]
+    rounds = len({record.trial.round for record in own})
+    last = max((count for count in plan.counts if count <= rounds), default=0)
+    return [record for record in own if (record.trial.round or 0) <= last]
 
 
 def long_runs_due(plan: Plan, records: Sequence[Record]) -> list[int]:
@@ -67,27 +80,35 @@ def long_runs_due(plan: Plan, records: Sequence[Record]) -> list[int]:
 
 
 def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
-    """Whether a block needs no further round, by its records so far.
+    """Whether a block needs no further round.
 
-    At an analysis (after one of `plan.counts`) a block is finished if more rounds would change no
-    verdict of its pairs or, without pairs, if every rate is known to the target. Several cases
-    without pairs continue instead until the budget is used up. One case that was loaded for ENOUGH
-    seconds ends its block.
+    It is decided, and if the run has a time budget, then none of its ratios is wide.
     """
     own = [record for record in records if record.trial.block == number]
-    block = plan.blocks[number]
-    windows = {place: RunRecords(own).at(place).windows() for place in block.cases}
-    known = {place: found for place, found in windows.items() if not _is_hopeless(found)}
-    pairs = [pair for pair in block.pairs if known.keys() >= {*pair}]
-    if not known or (block.pairs and not pairs):
+    if not is_decided(plan, number, own):
+        return False
+    if plan.budget_s is None or _is_measured(plan, number, own):
+        return True
+    return not any(map(_is_wide, _comparisons(plan, number, own)))
+
+
+def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
+    """Whether more rounds would change no verdict of a block, by its records so far.
+
+    At an analysis (after one of `plan.counts`) that is so if its pairs have verdicts or, without
+    pairs, if every rate is known to the target. Several cases without pairs continue instead until
+    the budget is used up. One case that was loaded for ENOUGH seconds ends its block.
+    """
+    own = [record for record in records if record.trial.block == number]
+    block, known = plan.blocks[number], _known(plan, number, own)
+    if not known or (block.pairs and not any(known.keys() >= {*pair} for pair in block.pairs)):
         return True
     count = len({record.trial.round for record in own})
     if count not in plan.counts:
         return False
-    if plan.rounds is not None or block.apart or any(map(_has_enough, known.values())):
+    if _is_measured(plan, number, own):
         return True
-    if pairs:
-        found = [comparison.compare(known[one], known[other]) for one, other in pairs]
+    if found := _comparisons(plan, number, own):
         is_first = count == plan.counts[0]
         has_verdicts = all(_is_final(each, is_first) for each in found)
         return has_verdicts and (plan.target is None or _are_resolved(known.values()))
@@ -95,11 +116,38 @@ def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     return not fills_budget and _are_resolved(known.values())
 
 
+def _known(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[Record]]:
+    """Return the windows of each case of a block, except hopeless ones."""
+    windows = {place: RunRecords(own).at(place).windows() for place in plan.blocks[number].cases}
+    return {place: found for place, found in windows.items() if not _is_hopeless(found)}
+
+
+def _is_measured(plan: Plan, number: int, own: Sequence[Record]) -> bool:
+    """Whether a block ends whatever its figures are, at its next analysis."""
+    if plan.rounds is not None or plan.blocks[number].apart:
+        return True
+    return any(map(_has_enough, _known(plan, number, own).values()))
+
+
+def _comparisons(plan: Plan, number: int, own: Sequence[Record]) -> list[Comparison]:
+    """Compare the pairs of a block whose cases are both known."""
+    known = _known(plan, number, own)
+    pairs = [pair for pair in plan.blocks[number].pairs if known.keys() >= {*pair}]
+    return [comparison.compare(known[one], known[other]) for one, other in pairs]
+
+
+def _is_wide(found: Comparison) -> bool:
+    """Whether more rounds would narrow a ratio that matters."""
+    low, high = found.verdict.low, found.verdict.high
+    if found.is_client_bound or found.disturbed or not low or not high:
+        return False
+    return math.sqrt(high / low) > 1 + WIDE
+
+
 def places_of(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
     """Return the places of the cases of a block, except hopeless ones."""
-    own = RunRecords([record for record in records if record.trial.block == number])
-    cases = plan.blocks[number].cases
-    return [place for place in cases if not _is_hopeless(own.at(place).windows())]
+    own = [record for record in records if record.trial.block == number]
+    return [*_known(plan, number, own)]
 
 
 def _is_final(found: Comparison, is_first: bool) -> bool:
