@@ -201,15 +201,27 @@ def test_a_resumed_run_continues_with_its_time_budget(measured: Measured, tmp_pa
     assert len(measured.rounds) == count
 
 
+@pytest.mark.parametrize("is_wide", [False, True])
 @pytest.mark.parametrize("overhead_s", [0.0, 0.5])
 @pytest.mark.parametrize("budget_s", [None, 40.0, 47.0, 60.0])
 def test_a_run_has_the_same_rounds_wherever_it_was_interrupted_and_no_more_when_it_is_resumed(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, budget_s: float | None, overhead_s: float
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    budget_s: float | None,
+    overhead_s: float,
+    is_wide: bool,
 ) -> None:
     plan = replace(PLAN, budget_s=budget_s, target=0.001)
+    if is_wide:  # both blocks are decided at the first analysis, and continue
+        plan = replace(PLAN, budget_s=budget_s, blocks=(BLOCKS[0], Block((0, 2), ((0, 2),))))
+
+    def found(trial: Trial, place: int) -> dict[str, Any]:
+        number = trial.round or 0
+        return {"rate": 9.0 * 3**place + (number % 3 * (1 + place) if is_wide else number)}
+
     whole: list[tuple[int | None, int | None, int]] | None = None
     for steps in (None, *range(1, 12)):
-        measured = Measured(monkeypatch, lambda t, place: {"rate": 9.0 + place + (t.round or 0)})
+        measured = Measured(monkeypatch, found)
         measured.overhead_s = overhead_s
         folder = tmp_path / f"{steps}"
         folder.mkdir()
