@@ -14,7 +14,7 @@ from offload.bench.advice.answer import Answer, Question
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.errors import StorageError
-from offload.loads.engine.results.histogram import histogram
+from offload.loads.engine.figures.histogram import histogram
 from offload.reports.advice import answer_json, answer_text, reasons
 from offload.suites import Case
 from tests.advice.probes import OVERHEADS, point, probe

@@ -16,7 +16,14 @@ from offload.bench.planning import plan as plans
 from offload.bench.planning import time_budget
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
-from offload.bench.planning.schedule import Round, due, is_finished, long_runs_due, places_of
+from offload.bench.planning.schedule import (
+    Round,
+    due,
+    is_finished,
+    is_steady,
+    long_runs_due,
+    places_of,
+)
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.errors import StorageError
 from offload.suites import Case
@@ -114,7 +121,9 @@ def test_a_wide_ratio_has_more_rounds_if_time_remains() -> None:
     plan = replace(PLAN, cases=cases, blocks=blocks, budget_s=1000.0)
     far = [2.0 * rate for rate in (14, 17, 14)] * 14
     wide = {0: CALM, 1: far, 2: CALM, 3: CALM}  # 1.5x to 3.0x at the first analysis
-    assert rounds(run(plan, by_rates(wide))) == {0: 7, 1: 3}
+    assert rounds(run(plan, by_rates(wide))) == {0: 9, 1: 3}
+    wider = {**wide, 1: [rate * (1.5 if n % 2 else 1) for n, rate in enumerate(far)]}
+    assert rounds(run(plan, by_rates(wider))) == {0: 10, 1: 3}
     assert rounds(run(replace(plan, budget_s=None), by_rates(wide))) == {0: 3, 1: 3}
     undecided = {**wide, 3: WILD}
     order = [
@@ -122,7 +131,23 @@ def test_a_wide_ratio_has_more_rounds_if_time_remains() -> None:
         for record in run(plan, by_rates(undecided))
         if (record.trial.round or 0) > 3 and record.trial.place in (0, 2)
     ]
-    assert order == [(1, 4), (1, 5), (1, 6), (1, 7), (0, 4), (0, 5), (0, 6), (0, 7)]
+    assert order == [*((1, n) for n in range(4, 8)), *((0, n) for n in range(4, 10))]
+
+
+def test_one_window_of_a_case_suffices_if_both_have_the_same_rate_in_every_round() -> None:
+    def measured(number: int, *changes: float) -> list[Record]:
+        return [
+            changed(record, rate=14.0 * change)
+            for change in changes
+            for record in windows(PLAN, Round(0, number), [])
+        ]
+
+    assert not is_steady(PLAN, 0, [])
+    assert not is_steady(PLAN, 0, measured(1, 1.0))  # it has one window
+    assert is_steady(PLAN, 0, measured(1, 1.0, 1.01))
+    assert is_steady(PLAN, 0, [*measured(1, 1.0, 1.01), *measured(2, 1.5)])
+    assert not is_steady(PLAN, 0, measured(1, 1.0, 1.03))
+    assert not is_steady(PLAN, 0, [*measured(1, 1.0, 1.01), *measured(2, 1.0, 1.03)])
 
 
 def test_without_quick_up_to_forty_rounds_are_analysed_at_four_counts() -> None:

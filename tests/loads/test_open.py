@@ -168,7 +168,8 @@ def by_each_model(period: float, stall: float) -> tuple[LoadRun, LoadRun]:
     with stalling(period, stall) as url:
         load = replace(LOAD, url=url, users=200, seconds=2 * period)
         opened = loads.run(load, "builtin")
-        closed = loads.run(replace(load, users=1, arrivals=None, seconds=period), "builtin")
+        whole = 1.5 * period  # it has one stall from its start to its end
+        closed = loads.run(replace(load, users=1, arrivals=None, seconds=whole), "builtin")
     assert (opened.model, closed.model) == ("open", "closed")
     return opened, closed
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offload.bench.records.record import WINDOW
-from offload.loads.engine.results.histogram import histogram
+from offload.loads.engine.figures.histogram import histogram
 from offload.reports import json_rows
 from offload.reports.rows import rows
 from offload.suites import Case

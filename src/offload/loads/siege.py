@@ -12,7 +12,7 @@ from offload.loads._figures import is_figure
 from offload.loads._siege_config import config
 from offload.loads._validation import CLOSED_LOOP_ONLY
 from offload.loads.engine.connections.body import content_type
-from offload.loads.engine.results.rates import quantum_of_count
+from offload.loads.engine.figures.rates import quantum_of_count
 
 TOOL = "siege"
 INSTALL = "sudo apt install siege"

@@ -14,7 +14,7 @@ from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.models import operational_laws
 from offload.bench.stats.models.operational_laws import Ceiling
 from offload.flags import Problem
-from offload.loads.engine.results import histogram
+from offload.loads.engine.figures import histogram
 from offload.reports import provenance
 
 COMPARE = "compare"  # the suite of runs that may compare a case with itself

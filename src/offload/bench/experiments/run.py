@@ -131,11 +131,12 @@ class ActiveRun:
     def _round(self, cases: Mapping[int, Case], trial: Trial) -> list[Record]:
         parts = [{place: case} for place, case in cases.items()] if trial.apart else [cases]
         with_gil = trial.round == 1
-        return [
-            record
-            for part in parts
-            for record in measure_round(part, trial, self.upstream, self.progress.phase, with_gil)
-        ]
+        is_steady = schedule.is_steady(self.plan, trial.block or 0, self.records)
+        found: list[Record] = []
+        for part in parts:
+            report = self.progress.phase
+            found += measure_round(part, trial, self.upstream, report, with_gil, is_steady)
+        return found
 
     def _keep(self, found: Sequence[Record]) -> None:
         kept = []

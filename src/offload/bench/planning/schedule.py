@@ -25,6 +25,8 @@ from offload.flags import TOO_SLOW
 ENOUGH = 60.0  # s of load of one case after which its block ends, even if unresolved
 ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests/s
 WIDE = 0.10  # half-width of a ratio's interval, above which a verdict is worth more rounds
+NARROWING = 10  # rounds that a wide ratio may have, if its design has fewer
+STEADY = 0.02  # largest difference of a case's two windows in a round, so that one suffices
 HOPELESS = 2  # rounds without a rate after which a case is not measured again
 
 
@@ -46,8 +48,9 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     excluded |= {(each.block, each.number) for each in left_out}
     blocks = [n for n in range(len(plan.blocks)) if not is_finished(plan, n, records)]
     undecided = [n for n in blocks if not is_decided(plan, n, _until_analysis(plan, n, records))]
-    for candidates in (undecided, blocks):
-        for count in plan.counts:
+    wide = [n for n in blocks if n not in undecided]
+    for candidates, counts in ((undecided, plan.counts), (wide, (*plan.counts, NARROWING))):
+        for count in counts:
             numbers = {
                 block: [n for n in range(1, count + 1) if (block, n) not in excluded]
                 for block in candidates
@@ -85,7 +88,8 @@ def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     It is decided, and if the run has a time budget, then none of its ratios is wide.
     """
     own = [record for record in records if record.trial.block == number]
-    if not is_decided(plan, number, own):
+    analysed = _until_analysis(plan, number, own)
+    if not (is_decided(plan, number, own) or is_decided(plan, number, analysed)):
         return False
     if plan.budget_s is None or _is_measured(plan, number, own):
         return True
@@ -148,6 +152,25 @@ def places_of(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
     """Return the places of the cases of a block, except hopeless ones."""
     own = [record for record in records if record.trial.block == number]
     return [*_known(plan, number, own)]
+
+
+def is_steady(plan: Plan, number: int, records: Sequence[Record]) -> bool:
+    """Whether a case has the same rate whenever it is loaded within a round, as tasks that sleep.
+
+    Then one window of each case in a round suffices. False before the first round.
+    """
+    own = [record for record in records if record.trial.block == number]
+    windows = [record for found in _known(plan, number, own).values() for record in found]
+    rates: dict[tuple[int | None, int | None], list[float | None]] = {}
+    for record in windows:
+        rates.setdefault((record.trial.round, record.trial.place), []).append(record.result.rate)
+    both = [found for found in rates.values() if len(found) > 1]
+    return bool(both) and all(_agree(found) for found in both)
+
+
+def _agree(rates: Sequence[float | None]) -> bool:
+    known = [rate for rate in rates if rate]
+    return len(known) == len(rates) and max(known) <= (1 + STEADY) * min(known)
 
 
 def _is_final(found: Comparison, is_first: bool) -> bool:

@@ -19,7 +19,7 @@ TINY = 1e-9  # s
 WARM = 0.5  # s of load before a window
 WINDOW = 1.5  # s: more restarts narrow the interval more than longer windows do
 CYCLES = 2.0  # responses per user in a window
-SHORT_WARM, SHORT_WINDOW = 0.3, 0.5  # s, for several cases in a block, whose ratio matters
+SHORT_WARM, SHORT_WINDOW = 0.15, 0.5  # s, for several cases in a block, whose ratio matters
 MANY, FEW = 20, 5  # responses in a window; FEW for several cases, or below SLOW requests/s
 
 
