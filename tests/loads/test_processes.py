@@ -10,9 +10,9 @@ import pytest
 from offload import loads
 from offload.loads import Load, Window
 from offload.loads.engine import processes
-from offload.loads.engine.processes import divide
 from offload.loads.engine.figures.samples import Samples
 from offload.loads.engine.figures.summary import CountedTime, summary
+from offload.loads.engine.processes import divide
 from offload.loads.engine.shared_state import SharedState
 from tests.loads.conftest import Server
 
