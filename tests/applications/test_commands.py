@@ -33,11 +33,11 @@ PATH = f"path={APPS}"
         ("run_server:hypercorn,noop_sync,app=shop:app", "app= and a task exclude each other"),
         ("run_server:hypercorn,app=1:app:2", "'1:app:2' does not name an application"),
         ("measure:app=shop:app", "which server serves the application?: use one of granian_asgi"),
-        ("measure:hypercorn/noop_sync,app=shop:app", "names its work, and app= another"),
+        ("measure:hypercorn/noop_sync,app=shop:app", "has a task, and app= replaces the task"),
         ("measure:threads,app=shop:app", "threads runs tasks, not an application"),
         ("measure:threads/app=shop:app", "threads runs tasks, not an application"),
         ("measure:hypercorn,app=shop/no.py:app", "no file"),
-        ("measure:hypercorn,app=shop:app,request=quote", "request='quote' is no path"),
+        ("measure:hypercorn,app=shop:app,request=quote", "request='quote' is not a path"),
         ("measure:hypercorn,app=shop:app,request=/a b", "encode them as %20"),
         ("measure:hypercorn,app=shop:app,method=FETCH", "method='FETCH'"),
         ("measure:hypercorn,app=shop:app,body=@no.json", "body=@no.json: No such file"),
@@ -46,7 +46,7 @@ PATH = f"path={APPS}"
         ("measure:hypercornx4,app=shop:app", "hypercorn has no workers"),
         ("scale:hypercorn,app=shop:app,workers=1+2", "hypercorn has no workers"),
         ("gil:noop_sync,app=shop:app", "a task and app= exclude each other"),
-        ("gil:noop_sync,request=/a", "request=, method=, body= and header= are for app="),
+        ("gil:noop_sync,request=/a", "request=, method=, body= and header= need app="),
     ],
 )
 def test_a_wrong_word_is_one_line_and_exit_code_2(words: str, message: str) -> None:
