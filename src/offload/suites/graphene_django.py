@@ -64,7 +64,7 @@ GROUPS = {
 HEADLINE, LISTED, MORE = 83.194 / 16.547, 24.465 / 13.670, 23.384 / 13.411
 CONDITIONS = "sqlite, ab -n 1000, -c 10 in its command but -c 100 in its output, Django 5.0"
 NEW = "a new row: another package with an async view"
-BODIES = "async returned 10 rows by one join, 974 bytes; sync 500 rows with a query for each, 47489 bytes"
+BODIES = "async: 10 rows by one join, 974 bytes; sync: 500 rows by a query each, 47489 bytes"
 
 
 def _published(name: str, workers: int, ratio: float) -> Claim:
