@@ -38,7 +38,7 @@ PATH = f"path={APPS}"
         ("measure:threads/app=shop:app", "threads runs tasks, not an application"),
         ("measure:hypercorn,app=shop/no.py:app", "no file"),
         ("measure:hypercorn,app=shop:app,request=quote", "request='quote' is not a path"),
-        ("measure:hypercorn,app=shop:app,request=/a b", "encode them as %20"),
+        ("measure:hypercorn,app=shop:app,request=/a b", "encode them: a space is %20"),
         ("measure:hypercorn,app=shop:app,method=FETCH", "method='FETCH'"),
         ("measure:hypercorn,app=shop:app,body=@no.json", "body=@no.json: No such file"),
         ("measure:hypercorn,app=shop:app,header=secret", "a header in header= has no name"),

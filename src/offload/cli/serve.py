@@ -46,8 +46,8 @@ def run_server(
                   threads; 1000 for gevent
     backlog       length of the listen queue; default: 5 for sync, 1024 for the others
     start_method  start method of processes: forkserver (default), spawn or fork
-    idempotent    for processes, pipes and pebble: whether to retry a task after its worker died, yes
-                  or no; default: yes for our tasks, no for your own
+    idempotent    for processes, pipes and pebble: whether to retry a task after its worker died,
+                  yes or no; default: yes for our tasks, no for your own
     python        interpreter of the server: a path, a name on PATH or a name from fab pythons such
                   as 3.14; 3.13t-gil and 3.13t-nogil set the GIL of 3.13t; default: this one
     path          a folder from which your own task or application imports
