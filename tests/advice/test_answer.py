@@ -85,7 +85,7 @@ def test_a_disturbed_measurement_has_no_verdict() -> None:
     found = asked(40.0, 20.0, others_cpu=0.5)
     assert found.disturbed is not None
     assert found.sure == answer.DISTURBED
-    assert "How sure: not known: other processes used 50% " in answer_text.text(found)
+    assert "How sure: unknown; other processes used 50% " in answer_text.text(found)
 
 
 def test_without_any_figure_the_prediction_answers() -> None:

@@ -23,11 +23,11 @@ from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 
 HOW_SURE = {
-    SURE: "sure: every other candidate is slower beyond doubt, or not faster",
-    LIKELY: "likely: not every difference is certain",
-    TIE: "a tie: {tie} do not differ for certain; this is the simplest of them",
+    SURE: "sure; every other candidate is certainly slower, or not faster",
+    LIKELY: "likely; some differences are not certain",
+    TIE: "a tie; the differences of {tie} are not certain, and this is the simplest of them",
     PREDICTED: "a prediction from the calls alone; nothing was measured over HTTP",
-    DISTURBED: "not known: {disturbed}",
+    DISTURBED: "unknown; {disturbed}",
 }
 
 
@@ -142,5 +142,7 @@ def _prediction(answer: Answer) -> Iterator[str]:
     doubt = ""
     if abs(error) > reasons.FAR:
         doubt = "; the model does not explain this function, so sizes not measured are uncertain"
-    off = f"{reasons.percent(error, '+')} against the measurement{doubt}"
-    yield f"{predicted:.4g}/s from the calls alone, {off}."
+    difference = (
+        f"{reasons.percent(abs(error))} {'above' if error > 0 else 'below'} the measurement"
+    )
+    yield f"{predicted:.4g}/s from the calls alone, {difference}{doubt}."

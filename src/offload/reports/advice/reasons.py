@@ -64,7 +64,7 @@ def changes(answer: Answer) -> Iterator[str]:
     if probe.gil_enabled and threads is not None and threads.limit == model.GIL:
         yield "On a free-threaded Python, threads would not wait for the GIL: see fab pythons."
     if answer.chosen.prediction.limit == model.CPU:
-        yield "All cores are busy: only more cores or less work per call give more."
+        yield "All cores are busy: only more cores or less work per call increase the rate."
     if not probe.is_coroutine and probe.wait_s > WAITING * probe.wall_s:
         yield (
             "Most of a call is waiting: the same work as a coroutine that awaits needs one event "
@@ -87,14 +87,14 @@ def response_times(answer: Answer) -> Iterator[str]:
         first = answer.percentiles[0].p99_s
         known = "unknown" if first is None else seconds(first)
         yield (
-            f"{seconds(required_s)} is not kept: {known} at {percent(latency.LOADS[0])} load; "
-            "less load, or more machines, may keep it."
+            f"{seconds(required_s)} is exceeded: it is {known} at {percent(latency.LOADS[0])} "
+            "load. Reduce the load per machine."
         )
     else:
         share, p99_s = kept
         yield (
-            f"{seconds(required_s)} is kept up to {percent(share)} load, {share * rate:.3g}/s: it "
-            f"is {seconds(p99_s)} there."
+            f"{seconds(required_s)} is not exceeded up to {percent(share)} load, "
+            f"{share * rate:.3g}/s: it is {seconds(p99_s)} there."
         )
 
 
@@ -117,9 +117,9 @@ def _is_open(option: Option) -> bool:
     return option.compared is not None and option.compared.verdict.outcome != SLOWER
 
 
-def percent(share: float, sign: str = "") -> str:
+def percent(share: float) -> str:
     """Render a share: 6 %."""
-    return f"{100 * share:{sign}.0f} %"
+    return f"{100 * share:.0f} %"
 
 
 def seconds(value: float) -> str:
@@ -146,10 +146,10 @@ def _limit(chosen: Option, probe: Probe) -> str:
     cores = f"{probe.cores} core{'s' if probe.cores > 1 else ''}"
     return {
         model.USERS: f"With {name}, no request waits for another one.",
-        model.WORKERS: f"With {name}, the number of workers is the limit.",
-        model.CPU: f"With {name}, the CPU of {cores} is the limit, and nothing else.",
-        model.GIL: f"With {name}, the GIL is the limit, but other strategies cost more.",
-        model.SERVER: f"With {name}, the server's event loop is the limit.",
+        model.WORKERS: f"With {name}, the limit is the number of workers.",
+        model.CPU: f"With {name}, the limit is the CPU of {cores}.",
+        model.GIL: f"With {name}, the limit is the GIL, but other strategies cost more.",
+        model.SERVER: f"With {name}, the limit is the server's event loop.",
         model.TASK: f"With {name}, calls run one after the other, without any hand-off.",
         model.EXTERNAL: f"With {name}, the limit is outside this process: a lock or a service.",
     }[chosen.prediction.limit]
@@ -169,7 +169,7 @@ def _rivals(answer: Answer) -> Iterator[str]:
             model.GIL: "the threads wait for the one GIL",
             model.SERVER: "the hand-off between event loop and workers costs more than the call",
             model.TASK: "each call blocks the event loop, so that all others wait",
-            model.CPU: "the hand-off needs CPU that the calls need",
+            model.CPU: "the hand-off uses CPU that the calls need",
         }.get(prediction.limit)
         if reason:
             yield f"{prediction.strategy.capitalize()}: {reason}."
