@@ -10,8 +10,8 @@ WHO, WHERE = "emmett-framework/granian", "benchmarks/README.md of granian 0.1.0,
 CONDITIONS = (
     "2 CPUs shared with the load tool, wrk for 15 s after a warm-up, the best of 16 to 128 users"
 )
-NEW = "nobody", "a new row: newer Pythons than the published ones", "a newer Python is faster"
-NOBODY = "none: nobody published a figure"
+NEW = "this project", "a new row: newer Pythons than the published ones", "a newer Python is faster"
+NOBODY = "no published figure"
 IN = {"3.10": "", "3.11": ", 3.11"}  # the Pythons, and what marks the names of claims in each
 
 # Name, sentence, two cases, and the ratio of their published rates in Python 3.10 and in 3.11.

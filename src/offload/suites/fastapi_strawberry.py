@@ -75,6 +75,6 @@ CLAIMS = (
         None,
         P50,
         alike=True,
-        conditions="none: a sentence without figures",
+        conditions="no published figure",
     ),
 )

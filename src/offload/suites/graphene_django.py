@@ -84,8 +84,8 @@ def _strawberry(count: int) -> Claim:
     says = "async wins on equal work with strawberry-django's own async view, too"
     one, other = EQUAL[WSGI, count, 1], OTHER[count]
     name = f"async by strawberry, {count} rows"
-    none = "none: nobody published a figure"
-    return Claim(name, "nobody", NEW, says, one, other, None, conditions=none)
+    none = "no published figure"
+    return Claim(name, "this project", NEW, says, one, other, None, conditions=none)
 
 
 CLAIMS = (
