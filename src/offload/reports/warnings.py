@@ -75,7 +75,7 @@ def _derived(row: Row) -> Iterator[str]:
         yield f"outlier: round {number} has {rate:.2f}/s, far from the others"
     if row.long is not None and (apart := tool_difference(row)) is not None:
         yield (
-            f"tools: the rate of {row.long.load.driver} differs by {apart:+.1%} from the rounds "
+            f"tools: {row.long.load.driver}'s rate differs by {apart:+.1%} from the rounds "
             "by builtin: see its output"
         )
     if (above := above_ceiling(row)) is not None:
