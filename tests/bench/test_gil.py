@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from offload.bench.analysis import gil
 from offload.bench.experiments import ad_hoc_load
-from offload.bench.records import gil
 from offload.bench.records.record import Record
 from offload.bench.target import server
 from offload.bench.telemetry import gil_reader, gil_sampler
@@ -37,7 +37,7 @@ def measured_record(
     name: str, task: str, users: int, with_meter: bool = True, **settings: int
 ) -> Record:
     case = Case(name, f"{TASKS}:{task}", users=users, settings=settings)
-    record = measure_window(case, with_gil=with_meter)
+    record = measure_window(case, with_gil=with_meter, at_least_s=0.5)
     assert record.problem is None
     return record
 
