@@ -77,7 +77,7 @@ def changes(answer: Answer) -> Iterator[str]:
 
 
 def response_times(answer: Answer) -> Iterator[str]:
-    """Yield whether the required 99th percentile is kept, if there is one."""
+    """Yield whether the required 99th percentile is met, if there is one."""
     required_s, rate = answer.question.p99_s, answer.chosen.rate.value
     if required_s is None or rate is None or not answer.percentiles:
         return
@@ -91,14 +91,14 @@ def response_times(answer: Answer) -> Iterator[str]:
         first = answer.percentiles[0]
         known = "unknown" if first.p99_s is None else percentile(first, first.p99_s)
         yield (
-            f"{seconds(required_s)} is exceeded: it is {known} at {percent(latency.LOADS[0])} "
-            "load. Reduce the load per machine."
+            f"the limit of {seconds(required_s)} is not met: {known} at "
+            f"{percent(latency.LOADS[0])} load. Reduce the load per machine."
         )
     else:
         share, p99_s = kept
         yield (
-            f"{seconds(required_s)} is not exceeded up to {percent(share)} load, "
-            f"{share * rate:.3g}/s: it is {seconds(p99_s)} there."
+            f"the limit of {seconds(required_s)} is met up to {percent(share)} load "
+            f"({share * rate:.3g}/s): {seconds(p99_s)}."
         )
 
 
