@@ -27,14 +27,14 @@ REQUIREMENTS = requirements.txt requirements.lock pyproject.toml pipepool/pyproj
 	suites corpus tools lock clean help
 
 help:
-	@echo "make setup   set up alone: .venv and siege"
+	@echo "make setup   set up .venv and siege only"
 	@echo "make demo    set up, then measure the 14 rows of the main benchmark (5 minutes)"
-	@echo "make suites  set up for every suite: their servers, load tools and nginx, too"
-	@echo "make corpus  set up for the functions on which the advice is judged"
-	@echo "make test    set up, then run the tests (4 minutes); test-quick: those without servers"
+	@echo "make suites  set up for every suite: also servers, load tools and nginx"
+	@echo "make corpus  set up for the functions that advice is checked on"
+	@echo "make test    set up, then run the tests (4 minutes); test-quick: only tests without servers"
 	@echo "make test-all  set up for every suite, then run the slow tests, too"
 	@echo "make test-peers  run the tests of CPython, loky, pebble and anyio on pipepool (10 minutes)"
-	@echo "make coverage  run the tests and print which branches they do not reach"
+	@echo "make coverage  run the tests and print the branches that they do not reach"
 	@echo "make mutants   check that the tests notice 300 small changes of the code (1 hour)"
 	@echo "make readme  write the generated parts of README and docs/ from the committed records"
 	@echo "make check   set up, then check format, lint, types, README and docs/"

@@ -124,10 +124,11 @@ def _lines() -> Iterator[str]:
     for place in sorted({f"{one['utc'][:10]} on {one['machine']}" for one in found}):
         yield f"Measured {place}, {WORKERS} workers."
     shared = [f"``{one['task']}``" for one in found if one["task"] in committed]
-    yield f"C of {', '.join(shared)} is by the ratios of the README, from ``results/{RUN}``."
+    source = f"the ratios of the README (``results/{RUN}``)"
+    yield f"C of {', '.join(shared)} is calculated from {source}."
     for kind in ("interpreters", "free_threaded"):
         for name in sorted({one[kind]["python"] for one in found if "python" in one[kind]}):
-            yield f"The column of {kind.replace('_', '-')} is of Python {name}."
+            yield f"Column {kind.replace('_', '-')}: Python {name}."
     for one in found:
         for kind in ("interpreters", "free_threaded"):
             if "python" in one[kind] and (why := one[kind].get("why")):

@@ -120,18 +120,18 @@ def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -
     _require(short.verdict.outcome == paired_test.SLOWER, SHORT)
     known = [row.memory_pss_mib for row in (sleep.threads, sleep.processes)]
     memory = (
-        "" if None in known else ", but take {1} instead of {0}".format(*map(summary.memory, known))
+        "" if None in known else ", but use {1} instead of {0}".format(*map(summary.memory, known))
     )
     return text_table.listing(
         [
-            "It awaits: ``loop``. One thread serves all users, at "
-            f"{awaited.here:.1f} times the rate of a loop that a task blocks.",
-            "It waits in blocking calls: ``threads``. Processes have the same rate "
+            "The task awaits: ``loop``. One thread serves all users, at "
+            f"{awaited.here:.1f} times the rate of a blocked loop.",
+            "The task waits in blocking calls: ``threads``. Processes have the same rate "
             f"({sleep.ratio:.2f}x){memory}.",
-            "It computes in Python: ``processes``. Threads share one GIL, each process has "
+            "The task computes in Python: ``processes``. Threads share one GIL, each process has "
             f"its own ({parse.ratio:.2f}x).",
-            "It takes microseconds: ``loop`` or ``threads``. Passing the task to a process "
-            f"takes longer than the task ({short.ratio:.2f}x).",
+            "The task takes microseconds: ``loop`` or ``threads``. Passing it to a process takes "
+            f"longer than the task itself ({short.ratio:.2f}x).",
         ]
     )
 

@@ -59,7 +59,7 @@ def test_it_fails_where_rates_are_off_by_5_percent_and_there_alone(factor: float
     assert found["coverage"] == found["power"] == "passed"
     if factor != 1:
         assert said.returncode == GateError.exit_code
-        assert said.stderr.startswith("error: the method does not hold here: accuracy")
+        assert said.stderr.startswith("error: checks failed: accuracy")
 
 
 def test_rounds_of_which_few_are_far_away_fail_it() -> None:

@@ -72,7 +72,7 @@ def test_a_row_without_its_published_tool_says_so(tmp_path: Path) -> None:
     with closing(run(plan, tmp_path)) as running:
         [record] = next(running)
     assert (record.trial.kind, record.result.completed) == (LONG, 10)
-    assert f"tool: {AB}; builtin in its place" in map(str, record.flags)
+    assert f"tool: {AB}; builtin is used instead" in map(str, record.flags)
 
 
 def test_a_row_that_was_not_measured_had_nothing_in_the_place_of_its_tool() -> None:

@@ -104,7 +104,7 @@ def test_the_question_for_the_version_is_answered_by_this_python(run: Run, tmp_p
 def test_where_no_environment_can_be_made_the_package_is_named(run: Run, tmp_path: Path) -> None:
     without = '#!/bin/sh\n[ "$1" = -c ] && exit 0\nmkdir .venv\nexit 1\n'
     said = run("venv", program(tmp_path / "bin" / "without", without))
-    line = "no virtual environment can be made: sudo apt install python3-venv\n"
+    line = "no virtual environment can be created: sudo apt install python3-venv\n"
     assert (said.returncode, said.stdout, said.stderr) == (3, "", line)
     assert list((tmp_path / "empty").iterdir()) == []  # the half one is removed
 
@@ -153,7 +153,7 @@ def test_tools_that_cannot_be_installed_are_one_line_and_no_error(run: Run) -> N
     assert (said.returncode, said.stdout, said.stderr.count("\n")) == (0, "", 1)
     packages = " apache2-utils nghttp2-client wrk"
     assert said.stderr.startswith(f"not installed: sudo apt install{packages}")
-    assert said.stderr.endswith("; what is built in is used instead\n")
+    assert said.stderr.endswith("; the built-in driver and upstream are used instead\n")
 
 
 def test_tools_that_are_here_are_not_installed(run: Run, bin_: Path) -> None:
@@ -168,10 +168,10 @@ def test_tools_that_are_here_are_not_installed(run: Run, bin_: Path) -> None:
 @pytest.mark.parametrize(
     ("name", "words"),
     [
-        ("python_from_debian", "apt-get is not here: take uv python install 3.14"),
+        ("python_from_debian", "apt-get is not installed: use uv python install 3.14"),
         (
             "python_free_threaded",
-            "apt-get is not here: sudo apt install build-essential dpkg-dev",
+            "apt-get is not installed: sudo apt install build-essential dpkg-dev",
         ),
     ],
 )

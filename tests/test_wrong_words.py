@@ -56,7 +56,7 @@ WRONG = {
     "gil": (2, "no task given: use fab gil:TASK"),
     "gil:noop_sync,python=3.99": (2, "no Python at '3.99'"),
     "gil:uvicorn_h11,noop_sync": (2, "'uvicorn_h11' is a server, but a task is expected"),
-    "report": (6, "make one by fab quick"),
+    "report": (6, "start one by fab quick"),
     "report:nosuch": (6, "no run 'nosuch'"),
 }
 # Each ends in another place: while words are read, in the command, in a server that was started.

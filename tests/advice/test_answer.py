@@ -145,7 +145,7 @@ def test_a_percentile_that_is_a_lower_bound_is_marked_and_keeps_no_limit() -> No
     found = answer.evaluate(replace(QUESTION, p99_s=3.0), plan, records)
     text = " ".join(answer_text.text(found).split())
     assert ">= 2 s, >= 2 s" in text
-    assert "p99: 3 s is not kept: >= 2 s at 50 % load" in text
+    assert "p99: the limit of 3 s is not met: >= 2 s at 50 % load" in text
     [first, _] = json.loads(answer_json.as_json(found))["p95_s"]
     assert first["at_least_s"] == 2.0 <= first["low"]
     assert latency.Percentile(1.0, None, None, 2.0).is_bound(2.0) is False

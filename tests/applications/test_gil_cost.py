@@ -84,7 +84,7 @@ def test_the_figures_of_direct_calls_are_left_out() -> None:
             "wsgi",
             replace(FASTER, outcome=paired_test.SAME),
             {},
-            "4 processes and one process with threads differ by less than matters",
+            "4 processes and one process with threads differ too little to matter",
         ),
         ("asgi", replace(FASTER, outcome=paired_test.SLOWER), {}, "slower than one process"),
         ("asgi", replace(FASTER, outcome=paired_test.UNRESOLVED), {}, "is unresolved"),

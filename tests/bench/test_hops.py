@@ -55,7 +55,7 @@ def test_what_dirty_workers_add_is_beyond_gunicorn_without_them() -> None:
         None,
     )
     words = report.text([*found.values()], {}, "a machine", "simple")
-    assert "the direct answer of loop; gunicorn_dirty: to gunicorn_gthread." in words
+    assert "that of loop, for gunicorn_dirty minus that of gunicorn_gthread." in words
     assert "gunicorn" not in report.text(hops.summarize(RECORDS), {}, "a machine", "simple")
 
 
@@ -76,7 +76,7 @@ def test_all_servers_are_one_block_of_the_same_task() -> None:
 def test_the_table_says_what_is_missing_and_which_rate_is_the_load_tools() -> None:
     missing = {"pebble": "pebble needs pebble: make suites"}
     words = report.text(hops.summarize(RECORDS), missing, "a machine", "simple")
-    assert "The load tool was the limit, or near it: granian_wsgi." in words
+    assert "The load tool limited the rate, or nearly did: granian_wsgi." in words
     assert words.endswith("Left out: pebble needs pebble: make suites.")
     values = json.loads(json.dumps(report.as_dict(hops.summarize(RECORDS), missing, "a machine")))
     again = [hops.Hop(**each) for each in values["servers"]]

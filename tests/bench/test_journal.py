@@ -58,7 +58,7 @@ def test_an_invalid_record_is_a_value_error(line: str) -> None:
 
 
 def test_a_phase_that_is_no_number_is_a_value_error() -> None:
-    with pytest.raises(ValueError, match=r"phases\.load='long' is no float"):
+    with pytest.raises(ValueError, match=r"phases\.load='long' is not of type float"):
         from_line(to_line(changed(RECORD, phases={"load": "long"})))
 
 
@@ -70,7 +70,7 @@ def test_a_torn_last_line_is_skipped_and_the_next_record_is_on_a_new_line(
         file.write('{"schema": 3, "trial": "to')
     journal.append(tmp_path, changed(RECORD, order=2))
     assert [record.trial.order for record in journal.read(tmp_path)] == [None, 2]
-    assert "records.jsonl:2 is no record" in capsys.readouterr().err
+    assert "records.jsonl:2 is not a record" in capsys.readouterr().err
 
 
 def test_eight_concurrent_writers_lose_nothing(tmp_path: Path) -> None:
@@ -103,7 +103,7 @@ def test_an_unknown_run_is_one_line(name: str) -> None:
 def test_an_unreadable_run_says_what_to_do(tmp_path: Path) -> None:
     journal.append(tmp_path, RECORD)
     (tmp_path / journal.FILE).chmod(0)
-    with pytest.raises(StorageError, match="fix its rights"):
+    with pytest.raises(StorageError, match="check permissions and disk space"):
         journal.read(tmp_path)
 
 

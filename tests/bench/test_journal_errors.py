@@ -12,7 +12,7 @@ from offload.errors import StorageError
 from tests.bench.test_journal import RECORD
 from tests.records import changed
 
-WHAT_TO_DO = "fix its rights or space, or set RESULTS=folder"
+WHAT_TO_DO = "check permissions and disk space, or set RESULTS=folder"
 
 
 def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
@@ -79,7 +79,9 @@ def test_the_hundredth_run_of_one_second_is_rejected(monkeypatch: pytest.MonkeyP
         "20260101-000000-x-2",
         "20260101-000000-x-99",
     ]
-    with pytest.raises(StorageError, match="has 99 runs of this second: wait for the next"):
+    with pytest.raises(
+        StorageError, match="has 99 runs that started in this second: retry in a second"
+    ):
         journal.new_run("x")
 
 

@@ -195,7 +195,7 @@ def test_what_a_crash_left_of_a_line_costs_that_line_alone_and_one_warning(
     assert journal.read(tmp_path) == [before, after]
     warnings = capsys.readouterr().err
     assert warnings.count("\n") == warnings.count("warning: ") == 1
-    assert f"{journal.FILE}:2 is no record" in warnings
+    assert f"{journal.FILE}:2 is not a record" in warnings
 
 
 @examples(40)

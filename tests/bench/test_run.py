@@ -270,7 +270,9 @@ def test_a_full_disk_is_reported_in_one_line(
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
 
     monkeypatch.setattr(os, "write", fails)
-    with pytest.raises(StorageError, match="No space left on device: fix its rights or space"):
+    with pytest.raises(
+        StorageError, match="No space left on device: check permissions and disk space"
+    ):
         run(PLAN, tmp_path)
 
 

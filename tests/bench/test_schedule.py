@@ -272,15 +272,15 @@ def test_what_is_no_plan_is_reported_in_one_line(tmp_path: Path, text: str) -> N
 
 
 BROKEN: dict[str, dict[str, Any]] = {
-    "it has no blocks: another version made it": {"blocks": None},
-    "it has users: another version made it": {"users": 25},
+    "it has no blocks: another version wrote it": {"blocks": None},
+    "it has users: another version wrote it": {"users": 25},
     "a block has cases (0, 3), of 3": {"blocks": [{"cases": [0, 3]}]},
     "has pairs ((0, 2),)": {"blocks": [{"cases": [0, 1], "pairs": [[0, 2]]}]},
     "has pairs ((0,),)": {"blocks": [{"cases": [0, 1], "pairs": [[0]]}]},
-    "plan.budget_s='long' is no float": {"budget_s": "long"},
-    "plan.rounds='1.5' is no int": {"rounds": 1.5},
+    "plan.budget_s='long' is not of type float": {"budget_s": "long"},
+    "plan.rounds='1.5' is not of type int": {"rounds": 1.5},
     "it has no rounds": {"rounds": 0},
-    "plan.cases='ab' is no tuple": {"cases": "ab"},
+    "plan.cases='ab' is not of type tuple": {"cases": "ab"},
 }
 
 

@@ -102,7 +102,7 @@ def test_a_page_has_each_claim_below_its_source_with_its_cases_and_reason() -> N
     audit = Audit("rows", "me/it", "a.rst", "2 workers", (), users=25)
     page = by_source.rst({"a_suite": [(claim, replace(VERDICT, run="a-run")), (audit, AUDIT)]})
     assert page.startswith("2 claims and audits: holds 1, does not hold 1.\n\na_suite\n-------\n")
-    assert "By the committed run ``results/a-run``." in page
+    assert "The figures are from the committed run ``results/a-run``." in page
     shown = docutils.core.publish_doctree(page)
     rows = [
         [cell.astext() for cell in row.findall(docutils.nodes.entry)]

@@ -100,7 +100,7 @@ def test_the_advice_follows_from_the_figures(changes: dict[str, Any], words: str
         (paired_test.SLOWER, 0.9, "A hop to a process costs more than the GIL"),
         (paired_test.FASTER, 0.0, "Threads lose: use processes"),
         (paired_test.FASTER, None, "Threads lose: use processes"),
-        (paired_test.TINY, 0.9, "Threads and processes differ by less than matters"),
+        (paired_test.TINY, 0.9, "Threads and processes differ too little to matter"),
     ],
 )
 def test_pairs_that_are_resolved_decide_and_not_h(
@@ -151,11 +151,11 @@ def test_a_hold_that_no_thread_requested_to_end_is_no_call_into_c(alone: dict[st
     [
         (
             paired_test.SAME,
-            "differ by less than matters, but the task keeps the event loop waiting: ",
+            "differ too little to matter, but the task keeps the event loop waiting: ",
         ),
         (
             paired_test.TINY,
-            "differ by less than matters, but the task keeps the event loop waiting: ",
+            "differ too little to matter, but the task keeps the event loop waiting: ",
         ),
         (
             paired_test.SLOWER,

@@ -185,7 +185,7 @@ def test_json_has_each_figure_under_its_name() -> None:
         (19.9936, 20.0224), abs=1e-4
     )
     assert found.pop("reached") == pytest.approx(1.0004)
-    assert found.pop("flags")[0].startswith("tools: siege's one run is -50.0 %")
+    assert found.pop("flags")[0].startswith("tools: siege's rate differs by -50.0 %")
     assert found == {
         **{"server": "threads", "task": "xml", "command": "fab run_server:3,xml", "request": None},
         **{"users": 25, "workers": 4, "driver": "builtin", "model": None, "rounds": 5},

@@ -35,7 +35,7 @@ def test_the_machines_speed_is_reported_once_by_its_p90_over_p10() -> None:
     times = [0.030 + 0.0001 * n for n in range(101)]
     assert notes.speed_moved(with_speed(times, [0.03] * 101)) == pytest.approx(0.039 / 0.031 - 1)
     [own] = [note for note in noted(*with_speed(times, [0.03] * 101)) if "speed" in note]
-    assert own == "this machine's speed moved by 26 % during the run"
+    assert own == "this machine's speed changed by 26 % during the run"
 
 
 def test_one_slow_moment_among_many_does_not_move_the_machines_speed() -> None:

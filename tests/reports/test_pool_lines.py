@@ -65,7 +65,7 @@ def test_start_times_and_missing_pools_are_below_the_tables() -> None:
 def test_a_hop_has_its_figures_and_what_was_left_out(missing: dict[str, str]) -> None:
     direct = Hop("loop", 3, 9999.6, 99.5, None, None, (2.345, 2.2, 2.5), True)
     lines = hops.text([direct, HOP], missing, "a machine", "simple").splitlines()
-    assert lines[2].startswith("noop_sync, 64 users on kept connections; added to the direct")
+    assert lines[2].startswith("noop_sync, 64 users with keep-alive connections. Added is")
     assert cells(lines[4]) == [
         *("Server", "Requests/s", "x processes", "CPU a request", "Added", "x threads")
     ]
@@ -73,5 +73,5 @@ def test_a_hop_has_its_figures_and_what_was_left_out(missing: dict[str, str]) ->
     assert cells(lines[7]) == [
         *("pipes", "1234", "-", "321 us", "120 us", "110 to 130", "1.20", "1.10 to 1.30")
     ]
-    assert lines[9] == "The load tool was the limit, or near it: loop."
+    assert lines[9] == "The load tool limited the rate, or nearly did: loop."
     assert lines[10:] == (["", "Left out: pebble is not installed."] if missing else [])

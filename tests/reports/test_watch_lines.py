@@ -89,7 +89,7 @@ def test_two_seconds_are_too_few_for_a_sentence() -> None:
 
 def test_the_sentence_of_each_finding_is_plain() -> None:
     saturated = report.sentence(Finding(summaries.SATURATED_GIL, 123, 0.97, 1.0, 4))
-    assert saturated.startswith("The GIL of pid 123 is held 97 % of the time: threads gain nothing")
+    assert saturated.startswith("The GIL of pid 123 is held 97 % of the time: more threads gain")
     none = summed(process(9, 3.2, GilUse(OFF, "3.14.0"))).finding(4)
     assert none is not None
     assert report.sentence(none) == "Pid 9 has no GIL: its threads use several cores, now 3.20."

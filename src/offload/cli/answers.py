@@ -67,7 +67,7 @@ def _gil_cost(plan: Plan, folder: Path, records: Sequence[Record], style: str) -
     paired.evaluate(threads, processes, records, folder)  # raises without rates
     direct = None
     if not is_application(threads.task):
-        print("direct calls, one thread, all threads, all processes: some 10 s", file=sys.stderr)
+        print("direct calls in one thread, threads and processes: about 10 s", file=sys.stderr)
         with plan_run.start_errors_as_run_errors():
             direct = gil_cost.measure_direct(threads, int(str(threads.settings["workers"])))
     found = gil_cost.evaluate(threads, processes, records, folder, direct)
@@ -107,7 +107,8 @@ def _checks(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> 
     if alone := method_check.alone(records):
         results += method_check.check_alone(alone)
     if not results:
-        raise RunError(f"{folder} has no records: fab check_method:run={folder.name} makes them")
+        command = f"fab check_method:run={folder.name}"
+        raise RunError(f"{folder} has no records", f"measure them by {command}")
     print(method_verdicts.text(results))
     print(f"records: {folder}")
     failed = [result for result in results if result.passed is not True]
@@ -115,6 +116,4 @@ def _checks(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> 
         names = ", ".join(result.name for result in failed)
         raise DisturbedError(f"no verdict on {names}", "end the other processes and repeat it")
     if failed:
-        raise GateError(
-            f"the method does not hold here: {', '.join(result.name for result in failed)}"
-        )
+        raise GateError(f"checks failed: {', '.join(result.name for result in failed)}")

@@ -23,7 +23,7 @@ def case(text: str, app: str, which: str = "which case") -> Case:
         known = ", ".join(catalog.servers_of())
         raise UsageError("which server serves the application?", f"use one of {known}")
     if "/" in text:
-        what = f"{text!r} names its work, and app= another"
+        what = f"{text!r} has a task, and app= replaces the task"
         raise UsageError(what, "write the server alone before app=")
     return _case_syntax.case(f"{text}/{work(app)}", which)
 
@@ -47,10 +47,11 @@ def request_of(request: str, method: str, body: str, header: str) -> Request | N
         return None
     if request and not request.startswith("/"):
         raise UsageError(
-            f"request={request[:100]!r} is no path", "begin it with /, as request=/quote"
+            f"request={request[:100]!r} is not a path", "start it with /, such as request=/quote"
         )
     if not request.isascii() or not request.isprintable() or " " in request:
-        raise UsageError(f"request={request[:100]!r} has other characters", "encode them as %20")
+        what = f"request={request[:100]!r} has characters that are not allowed in a URL"
+        raise UsageError(what, "encode them: a space is %20")
     content = arguments.body("body", body)
     verb = method.upper() or ("GET" if content is None else "POST")
     found = Request(request or "/", verb, content, header or None)

@@ -69,9 +69,7 @@ def _check_headers(message: Message) -> None:
         if name.lower() in names:
             raise UsageError(f"header {name}: set twice", "set it once")
         if not (value.isascii() and value.isprintable()):
-            raise UsageError(
-                f"header {name}: its value has other characters", "use printable ASCII"
-            )
+            raise UsageError(f"header {name}: its value is not printable ASCII", "encode its value")
         names.add(name.lower())
 
 

@@ -159,7 +159,8 @@ def find_task(word: str, folder: str | None = None) -> Entry:
 def _with_inputs(task: Entry, given: str) -> Entry:
     """Return a task that is called with arguments; its results vary with inputs that do."""
     if ":" not in task.name:
-        raise UsageError(f"{task.name} takes no arguments", "only your own function can have some")
+        what = f"{task.name} takes no arguments"
+        raise UsageError(what, "only your own functions can have arguments")
     constants = task.constants if inputs.is_file(given) else {**task.constants, "STABLE": False}
     return replace(task, name=inputs.join(task.name, given), constants=constants)
 

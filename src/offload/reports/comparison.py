@@ -21,7 +21,7 @@ SENTENCES = {
     paired_test.FASTER: "{other} is faster than {one}",
     paired_test.SLOWER: "{other} is slower than {one}",
     paired_test.SAME: "{other} is the same as {one}",
-    paired_test.TINY: "{other} differs from {one} by less than matters",
+    paired_test.TINY: "{other} differs from {one} too little to matter",
     paired_test.UNRESOLVED: "no clear difference between {one} and {other}",
     paired_test.DISTURBED: "no verdict: {disturbance}",
 }

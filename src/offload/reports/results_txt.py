@@ -36,7 +36,7 @@ def tables(records: Sequence[Record], style: str = "simple", is_wide: bool = Fal
     if not groups:
         return "no records\n"
     parts = [part for group in groups for part in _table(group, style, is_wide)]
-    several = "Of several machines, Pythons or upstreams, each with a table of its own."
+    several = "The records are of several machines, Pythons or upstreams; each has its own table."
     compared = comparison.of_run(records, style)
     parts = [
         compared,

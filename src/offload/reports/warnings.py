@@ -76,8 +76,8 @@ def _derived(row: Row) -> Iterator[str]:
         yield f"outlier: round {number} has {rate:.2f}/s, far from the others"
     if row.long is not None and (apart := tool_difference(row)) is not None:
         yield (
-            f"tools: {row.long.load.driver}'s one run is {percent(apart, 1, '+')} from the rounds "
-            "by builtin: see its own output"
+            f"tools: {row.long.load.driver}'s rate differs by {percent(apart, 1, '+')} from the "
+            "rounds by builtin: see its output"
         )
     if (above := above_ceiling(row)) is not None:
         yield above

@@ -35,16 +35,16 @@ LATE = "~"  # before a rho of which many samples were late
 
 SENTENCES = {
     SATURATED_GIL: (
-        "The GIL of pid {pid} is held {rho} of the time: threads gain nothing more; use "
+        "The GIL of pid {pid} is held {rho} of the time: more threads gain nothing; use "
         "processes, or a Python without a GIL."
     ),
     NO_CORE_FREE: (
         "The GIL of pid {pid} is held {rho} of the time, and the processes use {cpu:.1f} of "
-        "{cores} cores: neither threads nor processes gain more here."
+        "{cores} cores: more threads or processes gain nothing here."
     ),
     HELD_WITHOUT_CPU: (
-        "The GIL of pid {pid} is held {rho} of the time, but the process runs on {cpu:.2f} "
-        "cores only: it waits for a core, or in C code that keeps the GIL."
+        "The GIL of pid {pid} is held {rho} of the time, but the process uses only {cpu:.2f} "
+        "cores: it waits for a core, or in C code that holds the GIL."
     ),
     NO_GIL: "Pid {pid} has no GIL: its threads use several cores, now {cpu:.2f}.",
     RELEASES: (

@@ -8,47 +8,47 @@ from offload.suites import Audit, Case, Claim, Figure
 
 WHO, WHERE = "emmett-framework/granian", "benchmarks/README.md of granian 0.1.0, Python"
 CONDITIONS = (
-    "2 CPUs with the load on them, wrk for 15 s after a warm-up, the best of 16 to 128 users"
+    "2 CPUs shared with the load tool, wrk for 15 s after a warm-up, the best of 16 to 128 users"
 )
-NEW = "nobody", "a new row: newer Pythons than were compared", "a newer Python serves more"
-NOBODY = "none: nobody published a figure"
+NEW = "this project", "a new row: newer Pythons than the published ones", "a newer Python is faster"
+NOBODY = "no published figure"
 IN = {"3.10": "", "3.11": ", 3.11"}  # the Pythons, and what marks the names of claims in each
 
 # Name, sentence, two cases, and the ratio of their published rates in Python 3.10 and in 3.11.
 PUBLISHED = (
     (
         "RSGI : ASGI, bytes",
-        "RSGI serves twice what ASGI does",
+        "RSGI has twice the rate of ASGI",
         ("ASGI bytes", "RSGI bytes"),
         (41222 / 21071, 32178 / 20896),
     ),
     (
         "RSGI : ASGI, str",
-        "RSGI serves twice what ASGI does",
+        "RSGI has twice the rate of ASGI",
         ("ASGI str", "RSGI str"),
         (45975 / 22005, 32492 / 21368),
     ),
     (
         "str : bytes, 80 kB",
-        "a large str is answered 18 times as fast as bytes",
+        "a large str response is 18 times as fast as a large bytes response",
         ("RSGI bytes big", "RSGI str big"),
         (13073 / 700, 16162 / 933),
     ),
     (
         "granian : uvicorn h11",
-        "more than uvicorn in pure Python; here one process each",
+        "granian is faster than uvicorn in pure Python; here one process each",
         ("h11", "ASGI one"),
         (22048 / 6934, 21456 / 12935),
     ),
     (
         "granian : httptools",
-        "less than uvicorn with httptools; here one process each",
+        "granian is slower than uvicorn with httptools; here one process each",
         ("httptools", "ASGI one"),
         (22048 / 27260, 21456 / 47019),
     ),
     (
         "realistic : none",
-        "two processes of two threads serve two to three times one of one",
+        "2 processes with 2 threads have 2 to 3 times the rate of 1 process with 1 thread",
         ("RSGI none", "RSGI bytes"),
         (40520 / 13852, 31501 / 15897),
     ),
@@ -60,7 +60,7 @@ PUBLISHED = (
     ),
     (
         "max : none",
-        "two processes of three threads serve two and a half times one of one",
+        "2 processes with 3 threads have 2.5 times the rate of 1 process with 1 thread",
         ("RSGI none", "RSGI max"),
         (34122 / 13852, 39845 / 15897),
     ),
@@ -68,10 +68,10 @@ PUBLISHED = (
 
 # The same server in another Python, and the ratio of what was published in each.
 PYTHONS = (
-    ("3.11 : 3.10, RSGI", "Python 3.11 serves less than 3.10 by RSGI", "RSGI", 32083 / 40331),
+    ("3.11 : 3.10, RSGI", "Python 3.11 is slower than 3.10 with RSGI", "RSGI", 32083 / 40331),
     (
         "3.11 : 3.10, uvicorn h11",
-        "and nearly twice as much by uvicorn in pure Python",
+        "Python 3.11 is nearly twice as fast as 3.10 with uvicorn in pure Python",
         "h11",
         12935 / 6934,
     ),
@@ -83,7 +83,7 @@ AUDITS = (
         "rows of 128 users",
         WHO,
         f"{WHERE} 3.10",
-        "rates of 128 users, with the mean response times that stand beside them",
+        "rates of 128 users, with the mean response times that are published with them",
         (
             Figure("RSGI bytes", 41222, mean_s=2.902e-3),
             Figure("RSGI str", 45975, mean_s=2.56e-3),

@@ -25,7 +25,7 @@ AUDITS = (
         "rows of the network",
         WHO,
         WHERE,
-        "25 users, with the mean response times that stand beside the rates",
+        "25 users, with the mean response times that are published with the rates",
         (
             Figure("threads, internet", 3.29, mean_s=7.09),
             Figure("processes, internet", 3.16, mean_s=7.42),

@@ -19,7 +19,7 @@ PUBLISHED = (
         LATER,
         "loop network_https_cpu_bound_async",
         0.9765,
-        "the task fetched over plain HTTP then, over HTTPS here",
+        "the published task fetched over HTTP, and the task here over HTTPS",
     ),
 )
 

@@ -11,36 +11,42 @@ from offload.suites._tornado_later import NO_HELP, Row
 
 WHO, WHERE = "pioneer/httpd-background-tasks", "README.rst of 2017-04-06, fea83d2"
 CONDITIONS = "a laptop's i7-5500U with 2 cores, siege -b, 25 users, 60 s, 4 workers"
-BARE_READ = "published was a bare read of 69 bytes; here the file is written with fsync, too"
-PLAIN_HTTP = "the awaited twin fetched over plain HTTP, the blocking task over HTTPS"
+BARE_READ = "the published task only read 69 bytes; here the task also writes the file with fsync"
+PLAIN_HTTP = "the published async task fetched over HTTP, and the blocking task over HTTPS"
 
 # Name, sentence, two cases as server and task, the ratio of their published rates.
 DIFFERENT: tuple[Row, ...] = (
-    ("threads, sleep", "four serve four", "loop sleep_sync", "threads sleep_sync", 14.20 / 3.54),
+    (
+        "threads, sleep",
+        "4 threads have 4 times the rate of a blocked loop",
+        "loop sleep_sync",
+        "threads sleep_sync",
+        14.20 / 3.54,
+    ),
     (
         "processes, HTTP",
-        "more on local HTTP",
+        "processes are faster on local HTTP",
         "threads network_sync_local",
         "processes network_sync_local",
         274.92 / 164.64,
     ),
     (
         "processes, HTTPS",
-        "more on HTTPS",
+        "processes are faster on HTTPS",
         "threads network_https_sync",
         "processes network_https_sync",
         5.07 / 4.60,
     ),
     (
         "processes, HTTPS + CPU",
-        "more on a feed parsed in Python",
+        "processes are faster if a feed is parsed in Python",
         "threads network_https_cpu_bound_sync",
         "processes network_https_cpu_bound_sync",
         1.15 / 0.45,
     ),
     (
         "the same with lxml",
-        "as much more were the feed parsed in C",
+        "the same ratio, if the feed were parsed in C",
         "threads network_https_cpu_bound_lxml_sync",
         "processes network_https_cpu_bound_lxml_sync",
         1.15 / 0.45,
@@ -49,7 +55,7 @@ DIFFERENT: tuple[Row, ...] = (
 ALIKE: tuple[Row, ...] = (
     (
         "loop = sync",
-        "a blocked loop is a plain server",
+        "a blocked loop is as fast as a plain server",
         "sync sleep_sync",
         "loop sleep_sync",
         0.997,
@@ -67,13 +73,25 @@ ALIKE: tuple[Row, ...] = (
 )
 # About a task that then read only 69 bytes; the later table has the current task.
 FILE: tuple[Row, ...] = (
-    ("processes, file", "less on a file", "threads file_sync", "processes file_sync", 569 / 647.2),
+    (
+        "processes, file",
+        "processes are slower on a file",
+        "threads file_sync",
+        "processes file_sync",
+        569 / 647.2,
+    ),
 )
 NO_HELP_FILE: tuple[Row, ...] = (
     ("no help: file", NO_HELP, "threads file_sync", "processes file_sync", None),
 )
 MEMORY_OF: tuple[Row, ...] = (
-    ("memory", "processes take most", "threads sleep_sync", "processes sleep_sync", None),
+    (
+        "memory",
+        "processes use the most memory",
+        "threads sleep_sync",
+        "processes sleep_sync",
+        None,
+    ),
 )
 
 

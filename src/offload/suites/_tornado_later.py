@@ -1,4 +1,4 @@
-"""The tornado benchmark's later table: awaited twins, tasks of microseconds, many users."""
+"""The tornado benchmark's later table: async tasks, tasks of microseconds, many users."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ WHERE = "README.rst of 2017-04-20, 5ef06d5"
 CONDITIONS = "siege -b, 25 users unless named, 300 s, as many workers as CPUs"
 DEFAULT = "one loop of async code is the best in most tests, and can be the default"
 GOOD = "processes are good at CPU work and files"
-SMALL = "processes serve less of what takes microseconds"
+SMALL = "processes are slower for tasks that take microseconds"
 NO_HELP = "network and I/O run outside the GIL, so processes help little over threads"
 
 Row = tuple[str, str, str, str, float | None]
@@ -43,7 +43,13 @@ LOOP: tuple[Row, ...] = (
         "loop network_https_async",
         22.7 / 9.1,
     ),
-    ("loop, file", "threads write more", "threads file_sync", "loop file_async", 27.0 / 46.3),
+    (
+        "loop, file",
+        "threads are faster on a file",
+        "threads file_sync",
+        "loop file_async",
+        27.0 / 46.3,
+    ),
     (
         "loop : processes, file",
         GOOD,
@@ -117,7 +123,7 @@ CPU: tuple[Row, ...] = (
 PROCESSES: tuple[Row, ...] = (
     (
         "processes, HTTP, later",
-        "more on local HTTP",
+        "processes are faster on local HTTP",
         "threads network_sync_local",
         "processes network_sync_local",
         504 / 301,

@@ -46,7 +46,7 @@ CASES = (*PUBLISHED, REST)
 GROUPS = {"published": PUBLISHED}
 
 WHO, WHERE = "Chris927/fastapi-and-graphql-concurrency-testing", "README.md"
-CONDITIONS = "one process, ab -c 10 -n 100, 1 s of sleep; of the medians"
+CONDITIONS = "one process, ab -c 10 -n 100, 1 s of sleep; ratios of medians"
 DOCUMENTED = "fastapi/fastapi", "docs/en/docs/async.md, on routes in plain def"
 
 
@@ -58,14 +58,14 @@ def _claim(name: str, says: str, other: Case, ratio: float, alike: bool = True) 
 CLAIMS = (
     _claim(
         "naive GraphQL blocks",
-        "a sync resolver holds the event loop: ten users wait for each other",
+        "a sync resolver blocks the event loop: ten users wait for each other",
         NAIVE,
         10068 / 1009,
         alike=False,
     ),
     _claim("async resolver", "a resolver that awaits keeps concurrency", ASYNC, 1012 / 1009),
-    _claim("thread pool", "a sync function in the thread pool keeps it", POOL, 1018 / 1009),
-    _claim("make_async", "so does a wrapper around the sync resolver", WRAPPED, 1021 / 1009),
+    _claim("thread pool", "a sync function in a thread pool keeps concurrency", POOL, 1018 / 1009),
+    _claim("make_async", "a wrapped sync resolver keeps concurrency", WRAPPED, 1021 / 1009),
     Claim(
         "def route",
         *DOCUMENTED,
@@ -75,6 +75,6 @@ CLAIMS = (
         None,
         P50,
         alike=True,
-        conditions="none: a sentence without figures",
+        conditions="no published figure",
     ),
 )

@@ -62,9 +62,9 @@ GROUPS = {
 
 # Seconds for 1000 requests, sync / async: the headline, the first listing, "more tests".
 HEADLINE, LISTED, MORE = 83.194 / 16.547, 24.465 / 13.670, 23.384 / 13.411
-CONDITIONS = "sqlite, ab -n 1000 -c 10 as written and -c 100 as it answered, Django 5.0"
+CONDITIONS = "sqlite, ab -n 1000, -c 10 in its command but -c 100 in its output, Django 5.0"
 NEW = "a new row: another package with an async view"
-BODIES = "async answered 10 joined rows, 974 bytes; sync 500 with a query each, 47489 bytes"
+BODIES = "async: 10 rows by one join, 974 bytes; sync: 500 rows by a query each, 47489 bytes"
 
 
 def _published(name: str, workers: int, ratio: float) -> Claim:
@@ -81,11 +81,11 @@ def _equal(count: int, processes: int) -> Claim:
 
 
 def _strawberry(count: int) -> Claim:
-    says = "async wins on equal work by strawberry-django's own async view, too"
+    says = "async wins on equal work with strawberry-django's own async view, too"
     one, other = EQUAL[WSGI, count, 1], OTHER[count]
     name = f"async by strawberry, {count} rows"
-    none = "none: nobody published a figure"
-    return Claim(name, "nobody", NEW, says, one, other, None, conditions=none)
+    none = "no published figure"
+    return Claim(name, "this project", NEW, says, one, other, None, conditions=none)
 
 
 CLAIMS = (
@@ -116,7 +116,7 @@ AUDITS = (
         "10 users",
         WHO,
         WHERE,
-        "ten requests at a time, as the command was written",
+        "ten requests at a time, as in the published command",
         FIGURES,
         WRITTEN,
     ),
@@ -124,7 +124,7 @@ AUDITS = (
         "100 users, one query",
         WHO,
         WHERE,
-        "a hundred, as ab says, and both views answer the same",
+        "100 requests at a time, as in the output of ab, and equal responses of both views",
         FIGURES,
         USERS,
     ),

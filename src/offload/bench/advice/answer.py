@@ -125,9 +125,10 @@ def load(folder: Path) -> Question:
         limits = (values.get(name) for name in ("memory_mib", "p99_s"))
         return Question(probe, found, int(values["users"]), *limits)
     except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}", "repeat the advice") from error
+        raise StorageError(f"{path}: {error.strerror}", "repeat fab advise") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StorageError(f"{path} is not of this version: {error}", "repeat it") from error
+        what = f"{path} is not readable by this version: {error}"
+        raise StorageError(what, "repeat fab advise") from error
 
 
 def predicted(question: Question, case: Case) -> Answer:

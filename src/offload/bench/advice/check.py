@@ -86,4 +86,5 @@ def append(folder: Path, given: RecordedAnswer) -> None:
         with (folder / FILE).open("a") as file:
             file.write(json.dumps(asdict(given)) + "\n")
     except OSError as error:
-        raise StorageError(f"{folder / FILE}: {error.strerror}", "fix its rights") from error
+        what = f"{folder / FILE}: {error.strerror}"
+        raise StorageError(what, "check permissions and disk space") from error

@@ -192,7 +192,7 @@ def _call(child: CallingProcess, kind: str, count: int, seconds: float) -> Any:
 
 def _check(case: Case, alone: Mapping[str, Any]) -> None:
     if alone["failed"] == alone["done"]:
-        raise RunError(f"every call failed: {alone['error']}", "make the function work first")
+        raise RunError(f"every call failed: {alone['error']}", "fix the function first")
     if alone["wall_s"] > SLOWEST:
         seconds = f"{alone['wall_s']:.1f} s"
         fix = f"compare strategies yourself: fab compare:3/{case.task},4/{case.task},quick=yes"

@@ -73,13 +73,13 @@ def _check_constraints(question: Question) -> None:
     if question.p99_s is not None and wall_s > question.p99_s:
         limit, alone = (f"{1000 * seconds:.3g} ms" for seconds in (question.p99_s, wall_s))
         what = f"no strategy reaches a p99 of {limit}: the function alone takes {alone}"
-        raise RunError(what, "make it faster, or allow more")
+        raise RunError(what, "make it faster, or increase p99=")
     if not model.ranking():
         least = replace(model, memory_mib=None).predict("loop", 1).memory_mib
         what = (
             f"no strategy fits into {question.memory_mib:.0f} MiB: one loop needs {least:.0f} MiB"
         )
-        raise RunError(what, "allow more memory")
+        raise RunError(what, "increase memory=")
 
 
 def measure(question: Question, planned: Plan, folder: Path, report: Report) -> Answer:

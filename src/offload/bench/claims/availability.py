@@ -53,7 +53,7 @@ def _verdict(
     if one.work is not None:
         return NOT_COMPARABLE, one.work
     if low is None or high is None:
-        absent = "only a run without quick is long enough to tell"
+        absent = "only a run without quick is long enough"
         return UNRESOLVED, "not measured here yet" if records is None else absent
     if high == 1:  # none failed
         too_few = low <= one.share

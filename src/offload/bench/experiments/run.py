@@ -172,7 +172,7 @@ def _lock(folder: Path) -> Iterator[None]:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             busy = f"{folder.name} is being measured by another process"
-            raise RunError(f"{busy}: wait for its end, or start a new run") from None
+            raise RunError(f"{busy}: wait until it ends, or start a new run") from None
         yield
     finally:
         os.close(descriptor)

@@ -60,7 +60,7 @@ def fit(records: Sequence[Record], over: str) -> Sweep:
     points = tuple((number, rate.of_windows(windows)) for number, windows in sorted(found.items()))
     known = [(float(number), e.value) for number, e in points if e.value is not None]
     if not known:
-        raise RunError("no window of the sweep has a rate", "fab report says why")
+        raise RunError("no window of the sweep has a rate", "fab report prints the reasons")
     return Sweep(over, points, scaling.choose(known), tuple(records))
 
 

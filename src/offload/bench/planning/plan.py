@@ -72,7 +72,8 @@ def save(plan: Plan, folder: Path) -> None:
             saved["request"] = None if case.request is None else dict(case.request.masked)
         files.replace(path, json.dumps(values, indent=1).encode() + b"\n")
     except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}", "fix its rights or space") from error
+        what = f"{path}: {error.strerror}"
+        raise StorageError(what, "check permissions and disk space") from error
 
 
 def exists(folder: Path) -> bool:
@@ -94,7 +95,7 @@ def load(folder: Path) -> Plan:
         values.pop(machines.KEY, None)
         return _checked(values)
     except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}: this run cannot go on") from error
+        raise StorageError(f"{path}: {error.strerror}: this run cannot be continued") from error
     except (ValueError, TypeError, AttributeError, RecursionError, UsageError) as error:
         raise StorageError(f"{path} is not a plan of a run by this version: {error}") from error
 
@@ -102,7 +103,7 @@ def load(folder: Path) -> Plan:
 def _checked(values: dict[str, Any]) -> Plan:
     """Return the plan of the values of a file; raise ValueError for one that cannot be run."""
     if "blocks" not in values:
-        raise ValueError("it has no blocks: another version made it")
+        raise ValueError("it has no blocks: another version wrote it")
     plan: Plan = lines.built(Plan, values, "plan")
     _check_names(Plan, values)
     for case in values["cases"]:
@@ -148,7 +149,7 @@ def _check_count(name: str, count: int | None, most: int) -> None:
 def _check_names(cls: type, values: dict[str, Any]) -> None:
     """Raise ValueError for a field that is unknown: it may change what is measured."""
     if unknown := values.keys() - {each.name for each in fields(cls)}:
-        raise ValueError(f"it has {', '.join(sorted(unknown))}: another version made it")
+        raise ValueError(f"it has {', '.join(sorted(unknown))}: another version wrote it")
 
 
 def new_seed() -> int:

@@ -32,7 +32,7 @@ def new_run(name: str) -> Path:
         except OSError as error:
             raise _unusable(folder, error) from error
         return folder
-    raise StorageError(f"{RESULTS} has 99 runs of this second", "wait for the next")
+    raise StorageError(f"{RESULTS} has 99 runs that started in this second", "retry in a second")
 
 
 def lasting_run() -> Path:
@@ -95,7 +95,7 @@ def read(folder: Path) -> list[Record]:
                 f"{path}:{number}: {error}", "measure again, or use the version that wrote it"
             ) from None
         except ValueError as error:
-            print(f"warning: {path}:{number} is no record, passed over: {error}", file=sys.stderr)
+            print(f"warning: {path}:{number} is not a record, skipped: {error}", file=sys.stderr)
     return records
 
 
@@ -110,7 +110,7 @@ def newest() -> Path:
         runs = [path for path in RESULTS.glob(f"*/{FILE}") if not is_example(path.parent)]
         return max(runs, key=lambda path: path.stat().st_mtime).parent
     except ValueError:
-        raise StorageError(f"no run in {RESULTS}", "make one by fab quick") from None
+        raise StorageError(f"no run in {RESULTS}", "start one by fab quick") from None
     except OSError as error:
         raise _unusable(RESULTS, error) from error
 
@@ -157,5 +157,5 @@ def _write(descriptor: int, path: Path, data: bytes) -> None:
 
 def _unusable(path: Path, error: OSError) -> StorageError:
     return StorageError(
-        f"{path}: {error.strerror}", "fix its rights or space, or set RESULTS=folder"
+        f"{path}: {error.strerror}", "check permissions and disk space, or set RESULTS=folder"
     )

@@ -37,7 +37,7 @@ def from_line(line: str) -> Record:
     except RecursionError:
         raise ValueError("it is nested too deeply") from None
     if not isinstance(values, dict):
-        raise ValueError("it is no JSON object")
+        raise ValueError("it is not a JSON object")
     schema = values.pop("schema", None)
     if schema != SCHEMA:
         raise SchemaError(f"it has schema {schema!r}, and this version reads {SCHEMA}")
@@ -48,7 +48,7 @@ def from_line(line: str) -> Record:
 def built(cls: type, values: Any, name: str) -> Any:
     """Return a dataclass of nested values; fields that it does not have are ignored."""
     if not isinstance(values, dict):
-        raise ValueError(f"{name} is no JSON object")
+        raise ValueError(f"{name} is not a JSON object")
     types = _types(cls)
     known = {
         key: _value(types[key], value, f"{name}.{key}")
@@ -81,7 +81,8 @@ def _value(kind: Any, value: Any, name: str) -> Any:
     plain: tuple[type, ...] = PLAIN.get(origin, ())
     is_right = isinstance(value, plain) and isinstance(value, bool) == (origin is bool)
     if not is_right or value in (math.inf, -math.inf):
-        raise ValueError(f"{name}={str(value)[:40]!r} is no {getattr(kind, '__name__', kind)}")
+        wanted = getattr(kind, "__name__", kind)
+        raise ValueError(f"{name}={str(value)[:40]!r} is not of type {wanted}")
     return value
 
 
@@ -92,4 +93,4 @@ def _types(cls: type) -> dict[str, Any]:
 
 
 def _refuse(word: str) -> float:
-    raise ValueError(f"{word} is no number of a record")
+    raise ValueError(f"{word} is not a valid number in a record")

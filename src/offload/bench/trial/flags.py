@@ -59,7 +59,7 @@ def of_tool(record: Record, missing: str | None) -> tuple[Flag, ...]:
     driver = record.load.driver
     if missing is None or record.trial.kind != LONG or driver is None:  # nothing ran
         return ()
-    return (Flag("tool", f"{missing}; {driver} in its place"),)
+    return (Flag("tool", f"{missing}; {driver} is used instead"),)
 
 
 def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[Flag, ...]:
@@ -94,18 +94,16 @@ def _detect(record: Record) -> Iterator[Flag]:
         yield Flag("steal", kept, "measure at a quieter time")
     if record.resources.listen_overflows:
         dropped = f"the listen queue dropped {record.resources.listen_overflows} connections"
-        remedy = (
-            "users waited to connect again, unseen by the response time (backlog= is its length)"
-        )
+        remedy = "response times exclude the time to reconnect (backlog= sets the queue length)"
         yield Flag("overflows", dropped, remedy)
     if record.result.failures:
         yield Flag("failures", f"{record.result.failures} requests failed")
     if changed := record.result.failed.get("body"):
-        remedy = "set STABLE = False in the task's file if they should"
+        remedy = "if this is intended, set STABLE = False in the task's file"
         seen = f"{changed} responses under load had another body than the first one"
         yield Flag("bodies", seen, remedy)
     if None not in (record.baseline.kept_s, record.baseline.alone_s) and _stall_s(record) >= STALL:
-        more = f"{_stall_s(record) * 1000:.0f} ms more a request on a kept connection"
+        more = f"a request takes {_stall_s(record) * 1000:.0f} ms longer on a kept connection"
         remedy = "set TCP_NODELAY in the server; for uvicorn with workers, name its loop"
         yield Flag("stall", more, remedy)
     if _is_uneven(record.resources.connections or ()):

@@ -132,7 +132,7 @@ def measure_baseline(
     kept_s = stall.kept_s(url, first.alone_s, request) if needs_kept else None
     baseline_flags: tuple[Flag, ...] = ()
     if not first.stable and catalog.has_constant_bodies(case.task, case.path):
-        remedy = "set STABLE = False in the task's file if they should"
+        remedy = "if this is intended, set STABLE = False in the task's file"
         baseline_flags = (Flag("bodies", "responses change", remedy),)
     found = Baseline(
         alone_s=round(first.alone_s, 6),

@@ -1,4 +1,4 @@
-"""Advise: which strategy to use for a function, how many workers, and what they give."""
+"""Advise: which strategy to use for a function, with how many workers, and at which rate."""
 
 from __future__ import annotations
 
@@ -39,21 +39,21 @@ def advise(
     """Find the strategy and its size for a function: fab advise:shop.pricing:quote.
 
     task     a task name, package.module:function or path/to/file.py:function
-    args     its arguments, as @file.json: a list, or an object of named ones
+    args     its arguments, as @file.json: a list, or an object of named arguments
     inputs   module:function that yields the arguments of successive calls
     users    concurrent users; default: 25
     cpus     number of CPUs that everything may use, the load tool too; default: all
-    memory   most memory of the server, such as 512M; default: unlimited
-    p99      longest 99th percentile of response times, such as 50ms; default: unlimited
+    memory   maximum memory of the server, such as 512M; default: unlimited
+    p99      maximum 99th percentile of response times, such as 50ms; default: unlimited
     budget   seconds until the answer; default: 120
     python   interpreter by its name from fab pythons; default: this one
     path     a folder from which your own task imports
     format   text (default) or json
-    code     also print a program that serves it so: a framework, such as fastapi or tornado
+    code     a framework, such as fastapi or tornado: also print a program that uses the strategy
 
     It calls the function alone and in workers, predicts the rate of each strategy, and measures the
-    best ones as servers under load. Ctrl-C ends it with what is known. The exit code is 5 if the
-    function fails, and 7 if other processes disturbed the measurement.
+    best ones as servers under load. After Ctrl-C it answers from what it has measured. The exit
+    code is 5 if the function fails, and 7 if other processes disturbed the measurement.
     """
     from offload.bench.advice import steps
     from offload.bench.records import journal
@@ -97,13 +97,13 @@ def predict(
     """Predict the best strategy for a function in 20 s, without a server: fab predict:TASK.
 
     task     a task name, package.module:function or path/to/file.py:function
-    args     its arguments, as @file.json: a list, or an object of named ones
+    args     its arguments, as @file.json: a list, or an object of named arguments
     inputs   module:function that yields the arguments of successive calls
     users    concurrent users; default: 25
     python   interpreter by its name from fab pythons; default: this one
     path     a folder from which your own task imports
     format   text (default) or json
-    code     also print a program that serves it so: a framework, such as fastapi or tornado
+    code     a framework, such as fastapi or tornado: also print a program that uses the strategy
     """
     from offload.bench.advice import answer, steps
     from offload.reports.advice import answer_json, answer_text, handlers

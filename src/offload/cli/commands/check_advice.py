@@ -30,14 +30,14 @@ def check_advice(
 ) -> None:
     """Check the advice on a fold of functions, in two hours: fab check_advice:1.
 
-    fold       1, 2 or 3, or tuning for the functions that the model may be tuned with
-    functions  at most so many of them; default: all
+    fold       1, 2 or 3; or tuning: the functions that the model may be tuned with
+    functions  maximum number of functions; default: all
     budget     seconds until each answer; default: 120
     format     text (default) or rst
 
-    It measures every strategy at every size for each function, then finds the advice on it, and
-    compares the answers with the truth. It can be interrupted and given again: what is in
-    results/advice-FOLD is not repeated. The exit code is 1 if a requirement is missed.
+    It measures every strategy at every size for each function, then runs advise on it, and compares
+    both results. After an interruption, run the same command again: it continues the measurements
+    in results/advice-FOLD. The exit code is 1 if a requirement is not met.
     """
     from offload.bench.advice import answer, check, judgement, truth
     from offload.bench.planning import plan as plans
@@ -61,13 +61,13 @@ def check_advice(
     try:
         answers = [*check.complete_answers(tasks, folder, USERS, budget_s, _report)]
     except KeyboardInterrupt:
-        raise Exit(f"interrupted: fab check_advice:{fold} goes on", code=130) from None
+        raise Exit(f"interrupted: continue with fab check_advice:{fold}", code=130) from None
     models = {task: answer.load(check.own_folder(folder, task)).model for task in truths}
     style = "rst" if format == "rst" else "simple"
     print(judgement_text.text(truths, answers, models, style))
     missed = [r.name for r in judgement.requirements(truths, answers) if r.passed is False]
     if missed:
-        raise GateError(f"missed: {', '.join(missed)}")
+        raise GateError(f"requirements not met: {', '.join(missed)}")
 
 
 def _tasks(fold: str) -> list[str]:
@@ -83,8 +83,8 @@ def _tasks(fold: str) -> list[str]:
 def _check_same(planned: Plan, tasks: list[str], folder: Path) -> None:
     """Raise UsageError if the run was planned for other functions."""
     if {case.task for case in planned.cases} != {*tasks}:
-        what = f"{folder} has the truth about other functions"
-        raise UsageError(what, "give the same functions=, or move that folder away")
+        what = f"{folder} has measurements of other functions"
+        raise UsageError(what, "use the same functions=, or move that folder away")
 
 
 def _report(text: str) -> None:

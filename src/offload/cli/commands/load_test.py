@@ -49,7 +49,7 @@ def run_load_test(
     processes   number of load processes of builtin; default: 1
     header      'Name: value' to send, several as 'A: 1; B: 2'; with a comma --header='A: 1, 2';
                 a URL may have user:password@; records show the values of harmless headers only
-    request     the path to request from the server, as /quote/7?size=2; default: /
+    request     the path to request from the server, such as /quote/7?size=2; default: /
     method      the request's method; default: GET, with body POST
     body        the request's body, or with @FILE the content of a file
     format      text (default) or json

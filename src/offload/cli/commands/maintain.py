@@ -43,13 +43,14 @@ def pythons(context: Context) -> None:
 def check_method(context: Context, blocks: str = "60", rounds: str = "", run: str = "") -> None:
     """Check this tool's own statistics against known truth, in an hour and a half.
 
-    blocks  comparisons of a case with itself, each to its verdict, and half as many of two tasks
-            that differ by 20 %; default: 60, which a reliable check needs (an hour)
-    rounds  rounds of one server, to be resampled; default: 300 (20 minutes)
-    run     continue this run in results/, and check its records; it keeps its number of blocks,
-            and has no rounds of one server added unless rounds= is given
+    blocks  number of comparisons of a case with itself, each measured until it has a verdict; half
+            as many compare two tasks that differ by 20 %; default: 60 (an hour), the minimum for a
+            reliable check
+    rounds  number of rounds of a single server, which are resampled; default: 300 (20 minutes)
+    run     continue this run in results/, and check its records; its number of blocks stays the
+            same, and rounds of a single server are added only with rounds=
 
-    An interrupted check is continued by run=, or fab resume.
+    To continue an interrupted check, use run= or fab resume.
     """
     from offload.bench.experiments import method_check
     from offload.bench.planning import plan, runs
@@ -85,7 +86,8 @@ def bench_executors(
 
     quick    2 minutes, with shorter slices and without 64 concurrent tasks of 10 MB
     workers  workers of each pool; default: 2
-    http     instead, measure what each adds to an HTTP request, beside other servers (6 minutes)
+    http     yes: instead, measure the CPU that each pool adds to an HTTP request, and that of other
+             servers (6 minutes)
     format   text (default), json or rst
     """
     arguments.one_of("format", format, "text", "json", "rst")
@@ -143,7 +145,7 @@ def check_executors(context: Context, quick: bool = False) -> None:
         details = [
             f"{result.name}: {result.measured}, required {result.required}" for result in failed
         ]
-        raise GateError(f"not confirmed here: {'; '.join(details)}", "repeat without other load")
+        raise GateError(f"promises not met: {'; '.join(details)}", "repeat without other load")
 
 
 def _print_progress(message: str) -> None:

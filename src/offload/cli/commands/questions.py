@@ -43,7 +43,7 @@ def measure(
                 package.module:name, its factory as package.module:create_app(), or the settings
                 module of Django
     path        a folder from which your own task or application imports
-    request     the path to request, as /quote/7?size=2; default: /
+    request     the path to request, such as /quote/7?size=2; default: /
     method      the request's method; default: GET, with body POST
     body        the request's body, or with @FILE the content of a file
     header      'Name: value' to send, several as 'A: 1; B: 2'
@@ -94,7 +94,7 @@ def compare(
                 package.module:name, its factory as package.module:create_app(), or the settings
                 module of Django
     path        a folder from which your own task or application imports
-    request     the path to request, as /quote/7?size=2; default: /
+    request     the path to request, such as /quote/7?size=2; default: /
     method      the request's method; default: GET, with body POST
     body        the request's body, or with @FILE the content of a file
     header      'Name: value' to send, several as 'A: 1; B: 2'
@@ -144,7 +144,7 @@ def scale(
                 package.module:name, its factory as package.module:create_app(), or the settings
                 module of Django
     path        a folder from which your own task or application imports
-    request     the path to request, as /quote/7?size=2; default: /
+    request     the path to request, such as /quote/7?size=2; default: /
     method      the request's method; default: GET, with body POST
     body        the request's body, or with @FILE the content of a file
     header      'Name: value' to send, several as 'A: 1; B: 2'

@@ -37,16 +37,17 @@ def run_server(
 
     Your own application: fab run_server:uvicorn_httptools,app=shop.web:app.
 
-    server        number or name of the server (2_group: the loop with an async, split task)
+    server        number or name of the server (2_group: the loop with sleep_async_split)
     task          a task name, package.module:function or path/to/file.py:function; default:
                   sleep_sync, for 2_group sleep_async_split
     port          port on 127.0.0.1; default: 8000
-    workers       tasks at once: workers of the pool, or its threads, children or greenlets;
-                  default: 4; 40 for those per request and anyio's, 1000 for gevent's
+    workers       maximum number of concurrent tasks: workers of the pool, threads, child processes
+                  or greenlets; default: 4; 40 for a thread or process per request and for anyio's
+                  threads; 1000 for gevent
     backlog       length of the listen queue; default: 5 for sync, 1024 for the others
     start_method  start method of processes: forkserver (default), spawn or fork
-    idempotent    of processes, pipes and pebble: yes if a task may run again after its worker died,
-                  no if not; default: yes for our tasks, no for your own
+    idempotent    for processes, pipes and pebble: whether to retry a task after its worker died,
+                  yes or no; default: yes for our tasks, no for your own
     python        interpreter of the server: a path, a name on PATH or a name from fab pythons such
                   as 3.14; 3.13t-gil and 3.13t-nogil set the GIL of 3.13t; default: this one
     path          a folder from which your own task or application imports

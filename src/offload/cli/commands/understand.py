@@ -57,8 +57,8 @@ def gil(
 ) -> None:
     """Measure the cost of the GIL for a task, with advice: fab gil:xml_feedparser_sync.
 
-    Your own application: fab gil:app=shop.web:app,request=/quote/7. The comparison is one process
-    (of a WSGI application with threads) with several, under gunicorn.
+    Your own application: fab gil:app=shop.web:app,request=/quote/7. It runs under gunicorn: one
+    process (with threads, if it is a WSGI application) is compared with several processes.
 
     task     a task name, package.module:function or path/to/file.py:function
     workers  number of threads, and of processes; default: 4
@@ -84,7 +84,7 @@ def gil(
     work = case_options.work(app) if app else catalog.find_task(task).name
     sent = case_options.request_of(request, method, body, header)
     if sent is not None and not app:
-        raise UsageError("request=, method=, body= and header= are for app=", "leave them out")
+        raise UsageError("request=, method=, body= and header= need app=", "leave them out")
     count = arguments.whole_number("workers", workers, 1, 256)
     one = Case(
         "threads",
@@ -160,17 +160,17 @@ def watch(
 ) -> None:
     """Watch a running process and its children from outside, once a second: fab watch:PID.
 
-    pid          of a gunicorn, uvicorn, granian or any Python, with its children; default: the
-                 process that listens on the port of url, or the server of fab run_server
+    pid          pid of a gunicorn, uvicorn, granian or any Python, whose children are watched, too;
+                 default: the process that listens on the port of url, or that of fab run_server
     url          also send one request a second to it, and print its response time
     seconds      end after this time (30, 2m); default: end with Ctrl-C
-    without_gil  yes: watch the rest if no GIL can be read, such as of another program
+    without_gil  yes: watch the other figures if no GIL can be read, as in a program without Python
     format       text (default) or json: one object a line
 
     The process is neither stopped nor changed. Each line has the CPU in cores, the memory (PSS),
     threads, voluntary and involuntary context switches per second, and rho, the share of the time
-    in which the GIL is held: the largest of all processes. The exit code is 2 if the pid is not of
-    a running Python, 3 if its memory may not be read, and 5 if it ends while it is watched.
+    in which the GIL is held: the largest of all processes. The exit code is 2 if the pid is not a
+    running Python, 3 if its memory may not be read, and 5 if it ends while it is watched.
     """
     from offload.bench.target import running_servers
     from offload.bench.watch import response_time

@@ -146,5 +146,5 @@ def _prediction(answer: Answer) -> Iterator[str]:
     doubt = ""
     if abs(error) > reasons.FAR:
         doubt = "; the model does not explain this function, so sizes not measured are uncertain"
-    off = f"{percent(error, sign='+')} against the measurement{doubt}"
-    yield f"{predicted:.4g}/s from the calls alone, {off}."
+    difference = f"{percent(abs(error))} {'above' if error > 0 else 'below'} the measurement"
+    yield f"{predicted:.4g}/s from the calls alone, {difference}{doubt}."

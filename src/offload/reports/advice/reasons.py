@@ -66,7 +66,7 @@ def changes(answer: Answer) -> Iterator[str]:
     if probe.gil_enabled and threads is not None and threads.limit == model.GIL:
         yield "On a free-threaded Python, threads would not wait for the GIL: see fab pythons."
     if answer.chosen.prediction.limit == model.CPU:
-        yield "All cores are busy: only more cores or less work per call give more."
+        yield "All cores are busy: only more cores or less work per call increase the rate."
     if not probe.is_coroutine and probe.call.wait_s > WAITING * probe.call.wall_s:
         yield (
             "Most of a call is waiting: the same work as a coroutine that awaits needs one event "
@@ -77,7 +77,7 @@ def changes(answer: Answer) -> Iterator[str]:
 
 
 def response_times(answer: Answer) -> Iterator[str]:
-    """Yield whether the required 99th percentile is kept, if there is one."""
+    """Yield whether the required 99th percentile is met, if there is one."""
     required_s, rate = answer.question.p99_s, answer.chosen.rate.value
     if required_s is None or rate is None or not answer.percentiles:
         return
@@ -91,14 +91,14 @@ def response_times(answer: Answer) -> Iterator[str]:
         first = answer.percentiles[0]
         known = "unknown" if first.p99_s is None else percentile(first, first.p99_s)
         yield (
-            f"{seconds(required_s)} is not kept: {known} at {percent(latency.LOADS[0])} load; "
-            "less load, or more machines, may keep it."
+            f"the limit of {seconds(required_s)} is not met: {known} at "
+            f"{percent(latency.LOADS[0])} load. Reduce the load per machine."
         )
     else:
         share, p99_s = kept
         yield (
-            f"{seconds(required_s)} is kept up to {percent(share)} load, {share * rate:.3g}/s: it "
-            f"is {seconds(p99_s)} there."
+            f"the limit of {seconds(required_s)} is met up to {percent(share)} load "
+            f"({share * rate:.3g}/s): {seconds(p99_s)}."
         )
 
 
@@ -160,10 +160,10 @@ def _limit(chosen: Option, probe: Probe) -> str:
     cores = f"{probe.cores} core{'s' if probe.cores > 1 else ''}"
     return {
         model.USERS: f"With {name}, no request waits for another one.",
-        model.WORKERS: f"With {name}, the number of workers is the limit.",
-        model.CPU: f"With {name}, the CPU of {cores} is the limit, and nothing else.",
-        model.GIL: f"With {name}, the GIL is the limit, but other strategies cost more.",
-        model.SERVER: f"With {name}, the server's event loop is the limit.",
+        model.WORKERS: f"With {name}, the limit is the number of workers.",
+        model.CPU: f"With {name}, the limit is the CPU of {cores}.",
+        model.GIL: f"With {name}, the limit is the GIL, but other strategies cost more.",
+        model.SERVER: f"With {name}, the limit is the server's event loop.",
         model.TASK: f"With {name}, calls run one after the other, without any hand-off.",
         model.EXTERNAL: f"With {name}, the limit is outside this process: a lock or a service.",
     }[chosen.prediction.limit]
@@ -183,7 +183,7 @@ def _rivals(answer: Answer) -> Iterator[str]:
             model.GIL: "the threads wait for the one GIL",
             model.SERVER: "the hand-off between event loop and workers costs more than the call",
             model.TASK: "each call blocks the event loop, so that all others wait",
-            model.CPU: "the hand-off needs CPU that the calls need",
+            model.CPU: "the hand-off uses CPU that the calls need",
         }.get(prediction.limit)
         if reason:
             yield f"{prediction.strategy.capitalize()}: {reason}."

@@ -27,7 +27,7 @@ def rst(found: Mapping[str, Sequence[Evaluated]]) -> str:
     for suite, pairs in found.items():
         parts.append(f"{suite}\n{'-' * len(suite)}")
         if run := next((verdict.run for _, verdict in pairs if verdict.run), None):
-            parts.append(f"By the committed run ``results/{run}``.")
+            parts.append(f"The figures are from the committed run ``results/{run}``.")
         sources: dict[str, list[Evaluated]] = {}
         for claim, verdict in pairs:
             sources.setdefault(_source(claim), []).append((claim, verdict))

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from offload.suites import Audit, Availability, Claim
 
-TITLE = "What was claimed"
+TITLE = "Claims and sources"
 
 
 def rst(claims: Sequence[tuple[str, Claim | Availability | Audit]]) -> str:

@@ -30,9 +30,9 @@ def rst(verdicts: Sequence[ClaimVerdict], sources: Sequence[str], *more: str) ->
     title = "Claims and verdicts"
     listed = "\n".join(f"* {source}" for source in sources)
     explanation = (
-        "Ratios are of the second case over the first, of rates unless time or memory is named,\n"
-        "with 95 % intervals. For audits, which are arithmetic on published figures, Here is the\n"
-        "highest rate that arithmetic allows. Shares are of requests that were completed."
+        "A ratio is the rate of the second case divided by that of the first (or the time, or the\n"
+        'memory, if named), with its 95 % interval. For audits, "Here" is the highest rate that\n'
+        "arithmetic allows. A share is that of the completed requests."
     )
     parts = [f"{title}\n{'=' * len(title)}", explanation, text(verdicts, "rst"), listed, *more]
     return "\n\n".join(part for part in parts if part) + "\n"

@@ -20,8 +20,8 @@ MANY_SWITCHES = 50.0  # context switches per call above which more threads may b
 HIGH_INFLATION = 2.0  # kappa above which more threads may be slower
 REASONS_FOR_THREADS = {  # by the outcome of the pairs
     paired_test.SLOWER: "A hop to a process costs more than the GIL, so threads are faster",
-    paired_test.SAME: "Threads and processes differ by less than matters",
-    paired_test.TINY: "Threads and processes differ by less than matters",
+    paired_test.SAME: "Threads and processes differ too little to matter",
+    paired_test.TINY: "Threads and processes differ too little to matter",
 }
 
 

@@ -28,7 +28,7 @@ def sentences(result: GilCost) -> Iterator[str]:
         yield f"{many} have {verdict.ratio:.2f} times the rate of {one}."
         yield _cause(window)
     elif verdict.outcome in (paired_test.SAME, paired_test.TINY):
-        yield f"{many} and {one} differ by less than matters: use one process."
+        yield f"{many} and {one} differ too little to matter: use one process."
     elif verdict.outcome == paired_test.SLOWER:
         yield f"{many} are slower than {one}: use one process."
     else:

@@ -21,8 +21,8 @@ from offload.reports.tables.text_table import Line
 AT_CEILING = 0.95  # a share of the ceiling: above it the pool is the limit
 HEAD = ("Task", "GIL held", "Threads", "Processes", "Processes : threads")
 DEFINITIONS = (
-    "GIL held: the share of its time for which a task, run alone, holds the GIL.",
-    "Threads, Processes: requests completed a second, with the same number of workers.",
+    "GIL held: the share of the run time of a single task in which it holds the GIL.",
+    "Threads, Processes: completed requests per second, with the same number of workers.",
     "Processes : threads: the ratio of both rates in the same rounds, with its 95 % interval.",
 )
 

@@ -16,10 +16,10 @@ from offload.reports.tables.text_table import Line
 
 HEAD = ("Server, task", "Workers", "GIL on", "GIL off", "off : on", "Memory")
 DEFINITIONS = (
-    "Workers: threads of one process, or with prefork processes of one thread each.",
-    "GIL on, GIL off: requests completed a second by the same build, with PYTHON_GIL=1 and =0.",
+    "Workers: threads of one process; with prefork, processes with one thread each.",
+    "GIL on, GIL off: completed requests per second of the same build, with PYTHON_GIL=1 and =0.",
     "off : on: the ratio of both rates in the same rounds, with its 95 % interval.",
-    "Memory: the most memory of all processes with the GIL on, and off, in MiB (PSS).",
+    "Memory: the peak memory of all processes with the GIL on, and off, in MiB (PSS).",
 )
 WORDS = {
     paired_test.FASTER: "Faster without its GIL",

@@ -36,18 +36,18 @@ def text(hops: Sequence[Hop], missing: Mapping[str, str], environment: str, form
     aligned = ["left", *["right"] * (len(HEAD) - 1)]
     rows = [_row(hop) for hop in hops]
     others = [
-        f"; {hop.server}: to {WITHOUT_POOL[hop.server]}"
+        f", for {hop.server} minus that of {WITHOUT_POOL[hop.server]}"
         for hop in hops
         if hop.server in WITHOUT_POOL
     ]
-    added = f"added to the direct answer of {DIRECT}{''.join(others)}"
+    added = f"Added is the CPU minus that of {DIRECT}{''.join(others)}"
     parts = [
         environment,
-        f"{TASK}, {USERS} users on kept connections; {added}.",
+        f"{TASK}, {USERS} users with keep-alive connections. {added}.",
         tabulate(rows, HEAD, form, disable_numparse=True, colalign=aligned),
     ]
     if bound := [hop.server for hop in hops if hop.client_bound]:
-        parts.append(f"The load tool was the limit, or near it: {', '.join(bound)}.")
+        parts.append(f"The load tool limited the rate, or nearly did: {', '.join(bound)}.")
     if missing:
         parts.append("\n".join(f"Left out: {why}." for why in missing.values()))
     return "\n\n".join(parts)

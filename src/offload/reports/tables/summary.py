@@ -20,10 +20,10 @@ COMMAND = "fab run_server:"
 DEFINITIONS = {
     LABEL: "the case; write it after fab run_server: to start its server",
     "Users": "each sends its next request as soon as it has its answer",
-    "Rate": "requests completed a second, with the 95 % interval over rounds of fresh servers",
-    "Response": "the mean time of a request, including its wait for those of other users",
-    "Memory": "the most memory of all processes of the server (PSS: shared pages count once)",
-    "GIL held": "the share of its time for which a task, run alone, holds the GIL",
+    "Rate": "completed requests per second, with the 95 % interval over rounds of fresh servers",
+    "Response": "the mean time of a request, including its wait for other requests",
+    "Memory": "the peak memory of all processes of the server (PSS: shared pages count once)",
+    "GIL held": "the share of the run time of a single task in which it holds the GIL",
 }
 MIN_HALF_WIDTH = 0.001  # narrower ones are shown as this
 MS = 0.01  # s: shorter times are shown with a resolution of 10 us

@@ -138,7 +138,7 @@ def _find_difference(address: int) -> str | None:
     ended.acquire()
     grown = _values(address, holding_gil=True)[1] - switches
     if on and not 2 <= grown < 1000:
-        return f"the switch count grew by {grown} when two threads took turns"
+        return f"the switch count grew by {grown} while two threads alternated"
     return None
 
 

@@ -8,7 +8,7 @@ from offload.reports.advice.handlers._program import Plan
 PACKAGES = (_django.PACKAGE, *_asgi.SERVER)
 NOTE = (
     "Django's ASGI handler itself needs about 1 ms of CPU per request, which it passes through "
-    "several threads; the rates above are Tornado's. Calls of less than 5 ms reach much less."
+    "several threads; the rates above are Tornado's. With calls below 5 ms the rate is much lower."
 )
 IMPORTS = (*_django.IMPORTS, "from django.core.asgi import get_asgi_application")
 POOL_IMPORTS = {
