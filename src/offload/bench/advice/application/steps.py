@@ -1,0 +1,312 @@
+"""The steps of advice for an application: probe, compare servers, then sizes, then latency."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from offload import cores, prctl
+from offload.bench.advice import latency
+from offload.bench.advice.application import answer, causes, sizes
+from offload.bench.advice.application.answer import PROBE_BLOCK, ApplicationAnswer, Question
+from offload.bench.advice.application.causes import Cause, Kind
+from offload.bench.advice.application.sizes import Size
+from offload.bench.experiments.block import measure_round
+from offload.bench.records import comparison, journal
+from offload.bench.records import plan as plans
+from offload.bench.records.plan import Plan
+from offload.bench.records.record import LONG, WINDOW, Record
+from offload.bench.records.run_records import RunRecords
+from offload.bench.stats import sequential
+from offload.bench.stats.paired_test import UNRESOLVED
+from offload.bench.target import application_kind
+from offload.bench.trial import builder
+from offload.errors import RunError
+from offload.registry import catalog
+from offload.suites import Case
+
+SUITE = "advise"
+SERVERS_SHARE = 0.45  # of the time for comparing servers; the rest is for sizes
+AROUND_S, WINDOW_S = 3.0, 1.0  # s of a round, and of a window beside the responses that it awaits
+START_S = 0.5  # s of CPU to start a process, until it was measured
+MOST_ROUNDS = sequential.QUICK.last
+GROWS = 1.1  # times the rate: a size at the end of its range that gains so much is not the last one
+PROBES = 3  # servers that are tried for the probe, in case one does not start
+
+Report = Callable[[str], object]
+
+
+@dataclass
+class _Run:
+    """A run while it is measured: its cases, its records, and when it has to end."""
+
+    question: Question
+    case: Case
+    folder: Path
+    report: Report
+    ends: float
+    seed: int = field(default_factory=plans.new_seed)
+    cases: list[Case] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    blocks: int = 0
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of what was measured so far; it has no blocks that could be resumed."""
+        return Plan(SUITE, tuple(self.cases), self.seed, None, True)
+
+    @property
+    def left_s(self) -> float:
+        """The time left in s, without that for the latency of the chosen one."""
+        return self.ends - time.monotonic()
+
+    def place(self, case: Case) -> int:
+        """Return the place of a case in the plan, where it is added if it is new."""
+        if case not in self.cases:
+            self.cases.append(case)
+            plans.save(self.plan, self.folder)
+        return self.cases.index(case)
+
+    def keep(self, found: Sequence[Record]) -> None:
+        """Save records, and add them to those of the run."""
+        journal.append(self.folder, *found)
+        self.records.extend(found)
+
+    def evaluate(self) -> ApplicationAnswer:
+        """Return the answer by what is known."""
+        return answer.evaluate(self.question, self.plan, self.records)
+
+
+def question_of(
+    case: Case, memory_mib: float | None = None, p99_s: float | None = None
+) -> Question:
+    """Return the question about the application of a case; raise the error of its import."""
+    found = application_kind.find(case.task, case.python, case.path)
+    return Question(
+        case.task, found.kinds, case.users, cores.available(), memory_mib, p99_s, found.name
+    )
+
+
+def advise(
+    case: Case, question: Question, folder: Path, budget_s: float, report: Report
+) -> ApplicationAnswer:
+    """Answer within `budget_s` how to serve the application of a case; `folder` has its records.
+
+    An interrupt ends it with what is known. Raise MachineError if no server here can serve it, and
+    RunError if it does not answer, or if nothing can meet the constraints.
+    """
+    prctl.adopt_orphans()
+    started = time.monotonic()
+    names = sizes.servers(question.kinds, case.python)
+    folder.mkdir(parents=True, exist_ok=True)
+    answer.save(question, folder)
+    run = _Run(question, case, folder, report, started + budget_s)
+    try:
+        _measure(run, names)
+    except KeyboardInterrupt:
+        if not run.records:
+            raise
+        return replace(run.evaluate(), is_interrupted=True)
+    return run.evaluate()
+
+
+def _measure(run: _Run, names: Sequence[str]) -> None:
+    probed = _probe(run, names)
+    knee, found = _knee(run.question, probed), _causes(run, probed)
+    load_s = 2 * latency.LONGEST if (probed.result.rate or 1.0) < 2 * latency.RESPONSES else 10.0
+    run.ends -= load_s + 3 * AROUND_S  # latency, and memory with preload
+    first = [
+        sizes.with_size(run.case, name, size)
+        for name, size in sizes.first_sizes(names, run.question.cores, knee)
+    ]
+    if len(first) > 1:
+        whole_s = run.left_s
+        first = _affordable(run, first, probed, SERVERS_SHARE * whole_s)
+        run.report(f"{len(first)} servers: {_seconds(SERVERS_SHARE * whole_s)}")
+        _block(run, first, time.monotonic() + SERVERS_SHARE * whole_s, most_rounds=3)
+    _compare_sizes(run, first, probed, knee, found)
+    _measure_latency(run)
+
+
+def _probe(run: _Run, names: Sequence[str]) -> Record:
+    """Measure one server with one process under all users, alone; raise RunError without a rate."""
+    first: Record | None = None
+    for name in names[:PROBES]:
+        case = sizes.with_size(run.case, name, sizes.probe_size(name, run.question.users))
+        run.report(f"one process of {name} alone: 5 s")
+        [record] = _round(run, [case], PROBE_BLOCK, 1, with_gil=True)
+        if record.problem is None and record.result.rate:
+            _check_response_time(run.question, record)
+            return record
+        first = first or record
+        if not record.is_unavailable:
+            break
+    problem = first.problem if first is not None else None
+    if problem is None:
+        raise RunError("no request had a response", "send another one by request=")
+    raise RunError(problem.message, problem.remedy)
+
+
+def _check_response_time(question: Question, probed: Record) -> None:
+    alone_s = probed.baseline.alone_s
+    if question.p99_s is not None and alone_s is not None and alone_s > question.p99_s:
+        limit, alone = (f"{1000 * seconds:.3g} ms" for seconds in (question.p99_s, alone_s))
+        what = f"no server reaches a p99 of {limit}: a single request takes {alone}"
+        raise RunError(what, "make it faster, or allow more")
+
+
+def _knee(question: Question, probed: Record) -> int:
+    """Return how many requests at once use all cores: cores x (1 + wait / CPU), at most the users.
+
+    The response time of a single request is its wait and its CPU time.
+    """
+    alone_s, cpu_ms = probed.baseline.alone_s, probed.resources.cpu_ms_per_request
+    if not alone_s or not cpu_ms:
+        return question.users
+    return min(
+        question.users, max(question.cores, math.ceil(question.cores * alone_s * 1000 / cpu_ms))
+    )
+
+
+def _causes(run: _Run, probed: Record) -> list[Cause]:
+    found = causes.figures([probed], 1, run.question.cores)
+    return [] if found is None else causes.find(found)
+
+
+def _compare_sizes(
+    run: _Run, first: Sequence[Case], probed: Record, knee: int, found: Sequence[Cause]
+) -> None:
+    """Compare sizes of the best server, beside the best other one; go on while they gain."""
+    if RunRecords(run.records).at(run.place(first[0])).windows() and len(first) > 1:
+        known = run.evaluate()
+        best = known.chosen
+        rivals = [o.case for o in known.others if o.case.server != best.case.server][:1]
+        case, size = best.case, best.size
+    else:
+        case, rivals = first[0], []
+        size = sizes.size_of(case)
+    is_serial = any(cause.kind is Kind.LOOP_BLOCKED for cause in found)
+    is_serial = is_serial or catalog.find_server(case.server).workers_are == "processes"
+    around = sizes.sizes_around(case.server, size, knee, is_serial)
+    others = [sizes.with_size(run.case, case.server, each) for each in around]
+    cases = _affordable(run, [case, *others[:1], *rivals, *others[1:]], probed, run.left_s)
+    if len(cases) > 1:
+        run.report(f"{len(cases) - len(rivals)} sizes of {case.server}: {_seconds(run.left_s)}")
+        _block(run, cases, run.ends, most_rounds=MOST_ROUNDS)
+    while run.records and (more := _next_size(run)) is not None:
+        pair = [run.evaluate().chosen.case, sizes.with_size(run.case, case.server, more)]
+        if _round_s(run, pair, probed) > run.left_s:
+            return
+        _block(run, pair, run.ends, most_rounds=3)
+
+
+def _next_size(run: _Run) -> Size | None:
+    """Return a larger size if the chosen one is the largest, and gained on the one before."""
+    found = run.evaluate()
+    if not found.largest:
+        return None
+    same = [o for o in found.others if o.case.server == found.chosen.case.server]
+    if any(o.share is not None and GROWS * o.share > 1 for o in same):
+        return None
+    return sizes.larger(found.chosen.case.server, found.chosen.size)
+
+
+def _block(run: _Run, cases: Sequence[Case], ends: float, most_rounds: int) -> None:
+    """Measure rounds of cases until all ratios to the first have verdicts, or the time is used."""
+    run.blocks += 1
+    block, took = run.blocks, 0.0
+    for number in range(1, most_rounds + 1):
+        if number > 1 and time.monotonic() + took > ends:
+            return
+        started = time.monotonic()
+        _round(run, cases, block, number, with_gil=False)
+        took = time.monotonic() - started
+        if sequential.QUICK.is_analysis(number) and _has_verdicts(run, cases, block):
+            return
+        left = max(0.0, run.left_s)
+        run.report(f"round {number}: {_rates(run, cases, block)}; {_seconds(left)} left")
+
+
+def _round(
+    run: _Run, cases: Sequence[Case], block: int, number: int, with_gil: bool
+) -> list[Record]:
+    at = {run.place(case): case for case in cases}
+    trial = builder.new_trial(
+        run.folder.name,
+        kind=WINDOW,
+        suite=SUITE,
+        block=block,
+        round=number,
+        seed=run.seed,
+        quick=True,
+    )
+    found = measure_round(at, trial, None, lambda *_: None, with_gil)
+    run.keep(found)
+    return found
+
+
+def _has_verdicts(run: _Run, cases: Sequence[Case], block: int) -> bool:
+    windows = [_windows(run, case, block) for case in cases]
+    found = [comparison.compare(windows[0], other) for other in windows[1:]]
+    return all(each.verdict.outcome != UNRESOLVED for each in found)
+
+
+def _rates(run: _Run, cases: Sequence[Case], block: int) -> str:
+    """Return the rates of the last round in a few words."""
+    shown = []
+    for case in cases:
+        last = _windows(run, case, block)[-1:]
+        rate = last[0].result.rate if last else None
+        shown.append(f"{_name(case)} {'no rate' if rate is None else f'{rate:.4g}/s'}")
+    return ", ".join(shown)
+
+
+def _windows(run: _Run, case: Case, block: int) -> list[Record]:
+    found = RunRecords(run.records).at(run.place(case)).windows()
+    return [record for record in found if record.trial.block == block]
+
+
+def _name(case: Case) -> str:
+    size = sizes.size_of(case)
+    return f"{case.server} {size.processes}{'' if size.threads is None else f'x{size.threads}'}"
+
+
+def _affordable(run: _Run, cases: Sequence[Case], probed: Record, left_s: float) -> list[Case]:
+    """Return the first of the cases of which two rounds fit into the time; at least two."""
+    kept = [*{case.key: case for case in cases}.values()][: sizes.MOST_SERVERS]
+    while len(kept) > 2 and 2 * _round_s(run, kept, probed) > left_s:
+        kept.pop()
+    return kept
+
+
+def _round_s(run: _Run, cases: Sequence[Case], probed: Record) -> float:
+    """Return the expected time of a round in s."""
+    processes = sum(sizes.size_of(case).processes for case in cases)
+    users, rate = run.question.users, probed.result.rate or 1.0
+    window_s = WINDOW_S + 2 * users / rate  # the other servers are as fast as the probe, or faster
+    return AROUND_S + START_S * processes / run.question.cores + 2 * len(cases) * window_s
+
+
+def _measure_latency(run: _Run) -> None:
+    """Measure the response times of the chosen one below its capacity, and its memory."""
+    chosen = run.evaluate().chosen
+    rate = chosen.rate.value or 0.0
+    run.report(f"response times of {_name(chosen.case)} below its capacity: 20 s")
+    _load(run, chosen.case, rate, latency.LOADS)
+    if catalog.find_server(chosen.case.server).can_preload:
+        run.report("its memory with the application imported before the fork: 6 s")
+        preload = replace(chosen.case, settings={**chosen.case.settings, "preload": "yes"})
+        _load(run, preload, rate, latency.LOADS[:1])
+
+
+def _load(run: _Run, case: Case, rate: float, shares: Sequence[float]) -> None:
+    known: Mapping[str, object] = {"kind": LONG, "suite": SUITE, "seed": run.seed, "quick": True}
+    trial = builder.new_trial(run.folder.name, place=run.place(case), **known)
+    run.keep(latency.measure(case, rate, trial, None, shares))
+
+
+def _seconds(value: float) -> str:
+    return f"{max(0.0, value):.0f} s"
