@@ -2,9 +2,7 @@
 
 NEEDS = ("gunicorn", "uvloop")
 SERVES = "asgi"
-DEPLOY = (
-    "gunicorn --workers {processes} --worker-class asgi --asgi-loop uvloop{preload} {app}"
-)
+DEPLOY = "gunicorn --workers {processes} --worker-class asgi --asgi-loop uvloop{preload} {app}"
 FACTORY = "'{app}()'"
 EXTERNAL_WORKERS = "gunicorn"
 
@@ -19,5 +17,10 @@ def serve(
     from offload.serving.applications import asgi
     from offload.serving.frameworks import gunicorn_server
 
-    settings = {"workers": processes, "worker_class": "asgi", "asgi_loop": "uvloop", "preload_app": preload == "yes"}
+    settings = {
+        "workers": processes,
+        "worker_class": "asgi",
+        "asgi_loop": "uvloop",
+        "preload_app": preload == "yes",
+    }
     gunicorn_server.serve(task, port, backlog, asgi.application, **settings)

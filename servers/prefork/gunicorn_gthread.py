@@ -4,15 +4,19 @@ from typing import Any
 
 NEEDS = ("gunicorn",)
 SERVES = "wsgi"
-DEPLOY = (
-    "gunicorn --workers {processes} --threads {threads} --worker-class gthread{preload} {app}"
-)
+DEPLOY = "gunicorn --workers {processes} --threads {threads} --worker-class gthread{preload} {app}"
 FACTORY = "'{app}()'"
 EXTERNAL_WORKERS = "gunicorn"
 
 
 def serve(
-    task: str, port: int, *, workers: int = 4, processes: int = 1, backlog: int = 1024, preload: str = "no"
+    task: str,
+    port: int,
+    *,
+    workers: int = 4,
+    processes: int = 1,
+    backlog: int = 1024,
+    preload: str = "no",
 ) -> None:
     """Run the task in one of `workers` threads of each of `processes`.
 
@@ -20,5 +24,10 @@ def serve(
     """
     from offload.serving.frameworks import gunicorn_server
 
-    settings: dict[str, Any] = {"worker_class": "gthread", "workers": processes, "threads": workers, "preload_app": preload == "yes"}
+    settings: dict[str, Any] = {
+        "worker_class": "gthread",
+        "workers": processes,
+        "threads": workers,
+        "preload_app": preload == "yes",
+    }
     gunicorn_server.serve(task, port, backlog, **settings)

@@ -19,5 +19,9 @@ def serve(
     """
     from offload.serving.frameworks import gunicorn_server
 
-    settings: dict[str, Any] = {"workers": workers, "worker_class": "sync", "preload_app": preload == "yes"}
+    settings: dict[str, Any] = {
+        "workers": workers,
+        "worker_class": "sync",
+        "preload_app": preload == "yes",
+    }
     gunicorn_server.serve(task, port, backlog, **settings)

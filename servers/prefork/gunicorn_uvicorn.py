@@ -2,9 +2,7 @@
 
 NEEDS = ("gunicorn", "uvicorn_worker", "httptools", "uvloop")
 SERVES = "asgi"
-DEPLOY = (
-    "gunicorn --workers {processes} --worker-class uvicorn_worker.UvicornWorker{preload} {app}"
-)
+DEPLOY = "gunicorn --workers {processes} --worker-class uvicorn_worker.UvicornWorker{preload} {app}"
 FACTORY = "'{app}()'"
 EXTERNAL_WORKERS = "gunicorn"
 UVICORN = {"loop": "uvloop", "http": "httptools"}

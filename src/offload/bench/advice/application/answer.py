@@ -266,9 +266,7 @@ def _is_tie(
     share = shares[place] / shares[fastest]
     found = comparison.compare(windows[fastest], windows[place]).verdict
     if found.pairs:
-        if found.outcome in (FASTER, DISTURBED):
-            return True
-        return found.outcome != SLOWER and share >= 1 - WORSE
+        return found.outcome == FASTER or (found.outcome != SLOWER and share >= 1 - WORSE)
     return share >= 1 - WORSE
 
 

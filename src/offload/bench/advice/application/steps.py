@@ -36,6 +36,9 @@ MOST_ROUNDS = sequential.QUICK.last
 GROWS = 1.1  # times the rate: a size at the end of its range that gains so much is not the last one
 PROBES = 3  # servers that are tried for the probe, in case one does not start
 
+# Limits that each process has of its own: more processes than cores may gain.
+PER_PROCESS = (Kind.LOOP_BLOCKED, Kind.THREAD_LIMIT, Kind.WAITS_ELSEWHERE)
+
 Report = Callable[[str], object]
 
 
@@ -124,7 +127,7 @@ def _measure(run: _Run, names: Sequence[str]) -> None:
     ]
     if len(first) > 1:
         whole_s = run.left_s
-        first = _affordable(run, first, probed, SERVERS_SHARE * whole_s)
+        first = _affordable(run, first, probed, SERVERS_SHARE * whole_s, rounds=1)
         run.report(f"{len(first)} servers: {_seconds(SERVERS_SHARE * whole_s)}")
         _block(run, first, time.monotonic() + SERVERS_SHARE * whole_s, most_rounds=3)
     _compare_sizes(run, first, probed, knee, found)
@@ -188,13 +191,15 @@ def _compare_sizes(
     else:
         case, rivals = first[0], []
         size = sizes.size_of(case)
-    is_serial = any(cause.kind is Kind.LOOP_BLOCKED for cause in found)
+    is_serial = any(cause.kind in PER_PROCESS for cause in found)
     is_serial = is_serial or catalog.find_server(case.server).workers_are == "processes"
     around = sizes.sizes_around(case.server, size, knee, is_serial)
     others = [sizes.with_size(run.case, case.server, each) for each in around]
-    cases = _affordable(run, [case, *others[:1], *rivals, *others[1:]], probed, run.left_s)
+    cases = _affordable(
+        run, [case, *others[:1], *rivals, *others[1:]], probed, run.left_s, rounds=2
+    )
     if len(cases) > 1:
-        run.report(f"{len(cases) - len(rivals)} sizes of {case.server}: {_seconds(run.left_s)}")
+        run.report(f"{case.server} and other sizes of it: {_seconds(run.left_s)}")
         _block(run, cases, run.ends, most_rounds=MOST_ROUNDS)
     while run.records and (more := _next_size(run)) is not None:
         pair = [run.evaluate().chosen.case, sizes.with_size(run.case, case.server, more)]
@@ -274,20 +279,24 @@ def _name(case: Case) -> str:
     return f"{case.server} {size.processes}{'' if size.threads is None else f'x{size.threads}'}"
 
 
-def _affordable(run: _Run, cases: Sequence[Case], probed: Record, left_s: float) -> list[Case]:
-    """Return the first of the cases of which two rounds fit into the time; at least two."""
+def _affordable(
+    run: _Run, cases: Sequence[Case], probed: Record, left_s: float, rounds: int
+) -> list[Case]:
+    """Return the first of the cases of which `rounds` fit into the time; at least two."""
     kept = [*{case.key: case for case in cases}.values()][: sizes.MOST_SERVERS]
-    while len(kept) > 2 and 2 * _round_s(run, kept, probed) > left_s:
+    while len(kept) > 2 and rounds * _round_s(run, kept, probed) > left_s:
         kept.pop()
     return kept
 
 
 def _round_s(run: _Run, cases: Sequence[Case], probed: Record) -> float:
     """Return the expected time of a round in s."""
-    processes = sum(sizes.size_of(case).processes for case in cases)
-    users, rate = run.question.users, probed.result.rate or 1.0
-    window_s = WINDOW_S + 2 * users / rate  # the other servers are as fast as the probe, or faster
-    return AROUND_S + START_S * processes / run.question.cores + 2 * len(cases) * window_s
+    counts = [sizes.size_of(case).processes for case in cases]
+    users, rate, most = run.question.users, probed.result.rate or 1.0, run.question.cores
+    # The other servers are as fast as the probe, or faster; each ends with as many responses as
+    # there are users.
+    windows_s = sum(2 * (WINDOW_S + 2 * users / (rate * min(count, most))) for count in counts)
+    return AROUND_S + START_S * sum(counts) / most + windows_s
 
 
 def _measure_latency(run: _Run) -> None:
