@@ -56,8 +56,9 @@ class Cause:
 class Figures:
     """The figures of one configuration under load that the rules need; None is unknown.
 
-    `rate` is in requests/s, `alone_s` the response time of a single request, `cores_used` and
-    `threads_used` (of anyio, the most) those of all its processes.
+    `rate` is in requests/s, `alone_s` the response time of a single request. `cores_used` is the
+    CPU time of all processes in each second, and `busy_cores` that and their wait for a CPU: a
+    machine that others use makes no process idle. `threads_used` are the most of anyio's threads.
     """
 
     signs: Signs
@@ -65,6 +66,7 @@ class Figures:
     rate: float | None
     alone_s: float | None
     cores_used: float | None
+    busy_cores: float | None
     threads_used: int | None
     gil_enabled: bool | None
     is_asgi: bool
@@ -74,6 +76,11 @@ class Figures:
     def cores_each(self) -> float | None:
         """The cores that each process uses."""
         return None if self.cores_used is None else self.cores_used / self.processes
+
+    @property
+    def busy_each(self) -> float | None:
+        """The cores that each process uses, or waits for."""
+        return None if self.busy_cores is None else self.busy_cores / self.processes
 
     @property
     def gil_s(self) -> float | None:
@@ -99,6 +106,7 @@ def figures(records: Sequence[Record], processes: int, cores: int) -> Figures | 
         last.result.rate,
         last.baseline.alone_s,
         last.resources.cores_used,
+        _busy_cores(last),
         last.application.limiter.used,
         None if enabled is None else bool(enabled),
         last.application.kind == "asgi",
@@ -106,10 +114,23 @@ def figures(records: Sequence[Record], processes: int, cores: int) -> Figures | 
     )
 
 
+def _busy_cores(record: Record) -> float | None:
+    used, elapsed_s = record.resources, record.result.elapsed_s
+    if used.cores_used is None or not elapsed_s:
+        return None
+    return used.cores_used + (used.queued_s or 0.0) / elapsed_s
+
+
 def find(of: Figures) -> list[Cause]:
-    """Return the causes, the first one to mend first; [Cause(NOTHING)] if there is none."""
+    """Return the causes, the first one to mend first; [Cause(NOTHING)] if there is none.
+
+    Empty if none is found, and figures that would show one are unknown.
+    """
     rules = (_gil_import, _loop_blocked, _gil_saturated, _thread_limit, _waits_elsewhere)
     found = [cause for rule in rules if (cause := rule(of)) is not None]
+    known = of.rate, of.alone_s, of.busy_cores, of.signs.wait_share
+    if not found and (None in known or _is_gil_unknown(of)):
+        return []
     return found or [Cause(Kind.NOTHING)]
 
 
@@ -154,6 +175,14 @@ def _gil_saturated(of: Figures) -> Cause | None:
     return _gil(of, share, low) if is_one_core else None
 
 
+def _is_gil_unknown(of: Figures) -> bool:
+    """Whether the GIL may be the limit of a process that had not the CPU to show it."""
+    if of.gil_enabled is False or of.signs.gil_utilisation is not None or of.busy_each is None:
+        return False
+    low = ONE_CORE[0]
+    return (of.gil_s or 0.0) >= GIL_HELD_S and of.busy_each >= low > (of.cores_each or 0.0)
+
+
 def _gil(of: Figures, value: float | None, threshold: float) -> Cause:
     return Cause(Kind.GIL_SATURATED, value, threshold, gil_s=of.gil_s)
 
@@ -178,11 +207,11 @@ def _waits_elsewhere(of: Figures) -> Cause | None:
     Little's law with the time of a single request is how many requests are served at once.
     """
     signs = of.signs
-    known = signs.wait_share, signs.stretch, of.cores_each, of.rate, of.alone_s
+    known = signs.wait_share, signs.stretch, of.busy_each, of.rate, of.alone_s
     if None in known or _loop_blocked(of) is not None or _thread_limit(of) is not None:
         return None
-    wait_share, stretch, cores_each, rate, alone_s = (float(str(value)) for value in known)
-    is_idle = cores_each < IDLE and (signs.gil_utilisation or 0.0) < SATURATED
+    wait_share, stretch, busy_each, rate, alone_s = (float(str(value)) for value in known)
+    is_idle = busy_each < IDLE and (signs.gil_utilisation or 0.0) < SATURATED
     if not is_idle or wait_share < WAITS or stretch < STRETCHED:
         return None
     at_once = max(1, round(rate * alone_s))

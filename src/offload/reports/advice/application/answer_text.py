@@ -88,16 +88,16 @@ def _rival(answer: ApplicationAnswer) -> Option | None:
 
 
 def _headers() -> list[str]:
-    shares = ", ".join(percent(share) for share in latency.LOADS)
-    return ["Server", "Size", "Rate (95 %)", "To the first", f"p95 at {shares} load", "Memory"]
+    shares = ", ".join(f"{100 * share:.0f}" for share in latency.LOADS)
+    return ["Server", "Size", "Rate/s (95 %)", "To the first", f"p95 at {shares} %", "MiB"]
 
 
 def _rows(answer: ApplicationAnswer) -> Iterator[list[str]]:
     for option in (answer.chosen, *_shown(answer)):
         is_chosen = option is answer.chosen
-        memory = "" if option.memory_mib is None else f"~{option.memory_mib:.0f} MiB"
+        memory = "" if option.memory_mib is None else f"~{option.memory_mib:.0f}"
         if is_chosen and answer.memory_mib is not None:
-            memory = f"{answer.memory_mib:.0f} MiB"
+            memory = f"{answer.memory_mib:.0f}"
         size = option.size
         yield [
             option.case.server,
@@ -121,8 +121,12 @@ def _shown(answer: ApplicationAnswer) -> list[Option]:
 def _rate(option: Option) -> str:
     found = option.rate
     if found.low is None or found.high is None:
-        return f"{found.value:.4g}/s"
-    return f"{found.value:.4g}/s ({found.low:.4g} to {found.high:.4g})"
+        return _number(found.value or 0.0)
+    return f"{_number(found.value or 0.0)} ({_number(found.low)} to {_number(found.high)})"
+
+
+def _number(rate: float) -> str:
+    return f"{rate:.0f}" if rate >= 1000 else f"{rate:.4g}"
 
 
 def _ratio(option: Option) -> str:
@@ -144,7 +148,7 @@ def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
     """Return the sentences of an answer by their title."""
     causes = causes_text.sentences(answer.causes, answer.remaining, answer.question.users)
     return {
-        "Cause" if len(causes) < 2 else "Causes": _capital(causes) or ["unknown."],
+        _title(answer): _capital(causes) or ["unknown: figures that would show one are missing."],
         "Size": [_size(answer)],
         "Memory": [*_memory(answer)],
         "p99": [*_response_times(answer)],
@@ -152,6 +156,11 @@ def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
         "Not measured": list(dict.fromkeys(f"{each.text}." for each in answer.problems[:2])),
         "Next": [next_step(answer)],
     }
+
+
+def _title(answer: ApplicationAnswer) -> str:
+    title = "Cause" if len(answer.causes) < 2 else "Causes"
+    return title if answer.disturbed is None else f"{title}, doubtful"
 
 
 def _capital(found: list[str]) -> list[str]:
