@@ -1,4 +1,4 @@
-"""Causes are decided from figures: each rule, its threshold, and what it must not be mistaken for."""
+"""Causes are decided from figures: each rule, its threshold, and what it is not mistaken for."""
 
 from __future__ import annotations
 
