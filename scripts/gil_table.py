@@ -22,7 +22,7 @@ from offload import upstream
 from offload.bench.experiments import gil_cost, paired
 from offload.bench.experiments.direct_calls import direct
 from offload.bench.experiments.speed_up import speed_ups
-from offload.bench.stats.gil import cost
+from offload.bench.stats.models.gil import cost
 from offload.bench.stats.paired_test import Verdict
 from offload.bench.target import interpreters
 from offload.bench.telemetry import host

@@ -27,6 +27,8 @@ from pathlib import Path
 
 import psutil
 
+from offload.units import percent
+
 try:
     from cosmic_ray import plugins
     from cosmic_ray.ast import ast_nodes, get_ast
@@ -43,6 +45,7 @@ CLAIMS = ("claims/verdicts", "claims/sentences", "method_verdicts")
 REPORTS = "tests/reports/test_[!c]*.py"
 AREAS = {  # files to mutate: their tests, the fastest first
     "src/offload/bench/stats/[a-z]*.py": ("tests/stats/test_*.py",),
+    "src/offload/bench/stats/models/[a-z]*.py": ("tests/stats/test_*.py",),
     "src/offload/bench/records/record.py": (
         "tests/bench/test_journal*.py",
         "tests/bench/test_record*.py",
@@ -241,7 +244,7 @@ def report(mutants: list[Mutant]) -> None:
         print(f"{folder}: {count[True]} of {count.total()} killed")
     killed = sum(count[True] for count in counts.values())
     total = sum(count.total() for count in counts.values())
-    print(f"score: {killed} of {total} = {killed / max(1, total):.0%}")
+    print(f"score: {killed} of {total} = {percent(killed / max(1, total))}")
 
 
 def read(results: Path) -> list[Mutant]:

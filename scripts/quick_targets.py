@@ -26,6 +26,7 @@ from offload.cli.plan_run import start_run, suite_plan
 from offload.errors import StorageError
 from offload.reports.gil.effects import Effect, effects
 from offload.reports.rows import rows
+from offload.units import percent
 
 LONGEST = 300.0  # s of fab quick to its table
 BEYOND = 1.15  # factor: effects beyond it must be told
@@ -133,7 +134,12 @@ def judge(runs: Sequence[Outcome], tasks: set[str]) -> list[tuple[str, str, str,
             "all in all runs",
             complete == len(runs),
         ),
-        ("half-width of the ratios", f"{width:.1%}", f"median at most {WIDTH:.0%}", width <= WIDTH),
+        (
+            "half-width of the ratios",
+            percent(width, 1),
+            f"median at most {percent(WIDTH)}",
+            width <= WIDTH,
+        ),
     ]
 
 

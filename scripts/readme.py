@@ -18,7 +18,8 @@ from _table import between
 
 from offload.bench.advice import answer
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.records import journal, plan
+from offload.bench.planning import plan
+from offload.bench.records import journal
 from offload.bench.stats import paired_test
 from offload.cli import suite_claims
 from offload.errors import GateError

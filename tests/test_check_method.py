@@ -13,9 +13,9 @@ from pathlib import Path
 import pytest
 
 from offload.bench.experiments import method_check
+from offload.bench.planning import plan as plans
+from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
-from offload.bench.records import plan as plans
-from offload.bench.records.plan import Plan
 from offload.bench.records.record import WINDOW, Record
 from offload.errors import DisturbedError, GateError, RunError
 from tests import ROOT
@@ -130,7 +130,7 @@ def test_disturbed_blocks_count_neither_way_and_none_is_unknown() -> None:
     calm = windows(0, 1.0, 0.01, rng)
     loud = [changed(r, others_cpu=0.5) for r in windows(1, 1.5, 0.01, rng)]
     [same, known] = method_check.check_blocks(PLAN, [*calm, *loud])
-    assert (same.measured, same.passed) == ("0 of 1 (0.0% to 97.5%), 1 disturbed", True)
+    assert (same.measured, same.passed) == ("0 of 1 (0.0 % to 97.5 %), 1 disturbed", True)
     assert (known.measured, known.passed) == ("unknown", None)
     [same, _] = method_check.check_blocks(PLAN, loud)
     assert (same.measured, same.passed) == ("unknown, 1 disturbed", None)

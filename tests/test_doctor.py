@@ -50,8 +50,8 @@ def test_a_quiet_machine_is_no_error_and_all_is_printed() -> None:
 @pytest.mark.parametrize(
     ("changes", "name", "words"),
     [
-        ({"others_cpu": 0.5}, "CPU of others", "50.0%, more than 10%: end the other processes"),
-        ({"steal": 0.2}, "CPU stolen", "20.0%, more than 1%: measure when the host is quieter"),
+        ({"others_cpu": 0.5}, "CPU of others", "50.0 %, more than 10 %: end the other processes"),
+        ({"steal": 0.2}, "CPU stolen", "20.0 %, more than 1 %: measure when the host is quieter"),
     ],
 )
 def test_a_noisy_machine_is_an_error_with_its_remedy(

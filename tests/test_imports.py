@@ -12,12 +12,13 @@ from offload.registry import catalog, places
 from tests import ROOT
 
 PACKAGE = places.PACKAGE
-BASE = {"cores", "errors", "files", "flags", "prctl", "registry"}
+BASE = {"cores", "errors", "files", "flags", "prctl", "registry", "units"}
 MAY_IMPORT = {
     "cores": set(),
     "flags": set(),
     "errors": {"flags"},
     "files": set(),
+    "units": set(),
     "prctl": set(),
     "registry": {"errors"},
     "upstream": BASE,
@@ -30,6 +31,13 @@ MAY_IMPORT = {
     "bench": BASE | {"suites", "loads", "upstream", "corpus"},
     "reports": BASE | {"suites", "loads", "bench", "corpus"},
     "cli": BASE | {"suites", "loads", "bench", "reports", "corpus"},
+}
+
+STEPS: dict[str, set[str]] = {  # of a measurement, from numbers to rounds: folders of bench
+    "stats": set(),
+    "records": set(),
+    "analysis": {"stats", "records"},
+    "planning": {"stats", "records", "analysis"},
 }
 
 
@@ -63,6 +71,13 @@ def parts_of(path: Path) -> set[str]:
 def test_a_part_imports_only_what_stands_to_its_right(part: str) -> None:
     ours = {name for path in files(part) for name in parts_of(path)}
     assert ours - {part} <= MAY_IMPORT[part]
+
+
+@pytest.mark.parametrize("step", STEPS)
+def test_a_step_of_a_measurement_uses_only_earlier_ones(step: str) -> None:
+    names = {name for path in files(f"bench/{step}") for name in modules(path)}
+    ours = {name.split(".")[2] for name in names if name.startswith("offload.bench.")}
+    assert ours - {step} <= STEPS[step]
 
 
 def test_every_python_file_belongs_to_a_part() -> None:

@@ -13,7 +13,7 @@ import pytest
 
 from offload import loads
 from offload.bench.experiments.run import run
-from offload.bench.records.plan import Plan
+from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.trial import builder, flags
 from offload.cli import plan_run

@@ -14,8 +14,8 @@ import docutils.nodes
 import pytest
 
 from offload import errors
+from offload.bench.analysis.application_signs import Signs
 from offload.bench.records import journal
-from offload.bench.records.application_signs import Signs
 from offload.cli.syntax import parameter_defaults, rewrite
 from offload.errors import UsageError
 from offload.registry import catalog

@@ -11,10 +11,11 @@ from typing import Any
 import pytest
 
 from offload.bench.experiments import run as running
-from offload.bench.records import journal, runs
-from offload.bench.records import plan as plans
-from offload.bench.records.blocks import Block
-from offload.bench.records.plan import Plan
+from offload.bench.planning import plan as plans
+from offload.bench.planning import runs
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.records import journal
 from offload.bench.records.record import WINDOW, Record
 from offload.cli import plan_run
 from offload.errors import DisturbedError, StorageError, UsageError

@@ -9,11 +9,11 @@ import subprocess
 import pytest
 
 from offload.bench.experiments import sweep
-from offload.bench.records import blocks
-from offload.bench.records.blocks import Block
-from offload.bench.records.plan import Plan
-from offload.bench.stats import scaling
-from offload.cli import questions
+from offload.bench.planning import blocks
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.stats.models import scaling
+from offload.cli.commands import questions
 from offload.errors import RunError
 from tests import ROOT
 from tests.commands import FAB, fab, fab_here

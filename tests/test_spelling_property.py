@@ -9,16 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from invoke import Collection, ParseError, Parser
 
-from offload.cli import (
-    COMMANDS,
-    benchmark,
-    load_test,
-    maintain,
-    questions,
-    serve,
-    start,
-    understand,
-)
+from offload.cli import COMMANDS
+from offload.cli.commands import benchmark, load_test, maintain, questions, serve, start, understand
 from offload.cli.syntax import NO, YES, parameter_defaults, rewrite
 from offload.errors import UsageError
 from tests.properties import examples

@@ -25,7 +25,7 @@ WIDER = {
 def commands() -> list[str]:
     """Name the commands, as their files decorate them."""
     found = []
-    for path in sorted((ROOT / "src" / "offload" / "cli").glob("*.py")):
+    for path in sorted((ROOT / "src" / "offload" / "cli").glob("**/*.py")):
         for node in ast.parse(path.read_text()).body:
             if isinstance(node, ast.FunctionDef) and node.decorator_list:
                 call = node.decorator_list[0]

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from dataclasses import fields
+from typing import Any
+
 from offload.bench.advice.model import Model
 from offload.bench.advice.overhead import Overhead
-from offload.bench.advice.probe import LOOP, PROCESSES, THREADS, Point, Probe
+from offload.bench.advice.probe import LOOP, PROCESSES, THREADS, CallCost, Point, Probe, ProcessCost
 
 CORES = 2
 OVERHEADS = {
@@ -50,7 +53,14 @@ def probe(wait_s: float, cpu_s: float, hold: float = 0.0, **changed: object) -> 
         "python_s": 0.03,
         "points": tuple(points),
     }
-    return Probe(**{**values, **changed})  # type: ignore[arg-type]
+    values |= changed
+    nested = {"call": _taken(CallCost, values), "process": _taken(ProcessCost, values)}
+    return Probe(**values, **nested)  # type: ignore[arg-type]
+
+
+def _taken(cls: type, values: dict[str, object]) -> Any:
+    """Take the values of the fields of a dataclass out of `values`, and return one of them."""
+    return cls(**{field.name: values.pop(field.name) for field in fields(cls)})
 
 
 def point(kind: str, count: int, rate: float, cpu_s: float, **changed: object) -> Point:

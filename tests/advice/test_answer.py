@@ -10,7 +10,7 @@ import pytest
 
 from offload.bench.advice import answer, candidates, latency
 from offload.bench.advice.answer import Answer, Question
-from offload.bench.records.plan import Plan
+from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.errors import StorageError
 from offload.reports.advice import answer_json, answer_text, reasons
@@ -67,6 +67,9 @@ def test_of_equal_candidates_the_simplest_is_chosen() -> None:
     found = asked(40.0, 39.8, 20.0)
     assert (found.chosen.strategy, set(found.tie)) == ("pipes", {"prefork", "pipes"})
     assert found.sure == answer.TIE
+    assert "shows no difference between prefork and pipes; pipes is the simplest." in " ".join(
+        answer_text.text(found).split()
+    )
     sizes = asked(40.0, 39.9, strategies=(("pipes", 4), ("pipes", 2)))
     assert (sizes.chosen.workers, sizes.tie) == (2, ("pipes",))
     assert sizes.sure == answer.SURE
@@ -79,13 +82,15 @@ def test_a_difference_that_is_not_certain_is_not_ignored() -> None:
     found = answer.evaluate(QUESTION, plan, measured(plan, rates))
     assert (found.chosen.strategy, found.tie) == ("prefork", ("prefork",))
     assert found.sure == answer.LIKELY
+    assert "Certainty: likely. pipes x2 may be as fast" in answer_text.text(found)
 
 
 def test_a_disturbed_measurement_has_no_verdict() -> None:
     found = asked(40.0, 20.0, others_cpu=0.5)
     assert found.disturbed is not None
     assert found.sure == answer.DISTURBED
-    assert "How sure: not known: other processes used 50% " in answer_text.text(found)
+    text = " ".join(answer_text.text(found).split())
+    assert "Certainty: unknown. The measurement was disturbed: other processes used 50 % " in text
 
 
 def test_without_any_figure_the_prediction_answers() -> None:

@@ -100,7 +100,7 @@ def test_each_requirement_can_be_missed() -> None:
     assert "wrong without a warning" in wrong
     assert "wrong without a warning" not in failed([given("threads", 2, sure=answer.LIKELY)])
     far = failed([given("pipes", 2, predicted_rate=60.0)])
-    assert far == {"predicted rate within 10%", "median error of it"}
+    assert far == {"predicted rate within 10 %", "median error of it"}
     assert failed([given("pipes", 2, sure=answer.PREDICTED)]) == {"not known"}
     assert failed([given("pipes", 2, seconds=121.0)]) == {"longest answer"}
     several = [given("threads", 2, sure=answer.LIKELY)] * 4 + [given("pipes", 2)] * 6
@@ -127,7 +127,7 @@ def test_the_report_names_choice_best_and_baselines() -> None:
     text = judgement_text.text(
         {TASK: truth_of(RATES)}, [given("threads", 2)], {TASK: model(probe(0.0, 0.05))}
     )
-    for part in ("MISSED", "text:markdown_page", "threads x2", "pipes x2", "45%", "40 threads"):
+    for part in ("MISSED", "text:markdown_page", "threads x2", "pipes x2", "45 %", "40 threads"):
         assert part in text
     assert max(map(len, text.splitlines())) <= 100
 

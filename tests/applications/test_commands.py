@@ -9,8 +9,9 @@ from pathlib import Path
 import pytest
 
 from offload.bench.experiments import sweep
-from offload.bench.records import journal, plan
-from offload.bench.records.blocks import Block
+from offload.bench.planning import plan
+from offload.bench.planning.blocks import Block
+from offload.bench.records import journal
 from offload.bench.records.record import WINDOW
 from offload.bench.target import application_kind
 from offload.bench.trial import builder

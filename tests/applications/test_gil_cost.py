@@ -9,12 +9,12 @@ from typing import Any
 
 import pytest
 
+from offload.bench.analysis import gil
+from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments import gil_cost
 from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.records import gil
 from offload.bench.records.application import Application
-from offload.bench.records.comparison import Comparison
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
 from offload.reports.gil import cost as report
@@ -72,7 +72,7 @@ def test_the_figures_of_direct_calls_are_left_out() -> None:
         ("wsgi", FASTER, {}, "4 processes have 2.00 times the rate of one process with threads."),
         ("asgi", FASTER, {}, "4 processes have 2.00 times the rate of one process."),
         ("wsgi", FASTER, {"gil_utilisation": 0.97}, "The GIL is the limit of one process"),
-        ("wsgi", FASTER, {"gil_utilisation": 0.4}, "The GIL is held for 40% of the time, so"),
+        ("wsgi", FASTER, {"gil_utilisation": 0.4}, "The GIL is held for 40 % of the time, so"),
         ("asgi", FASTER, {"gil_utilisation": 0.1}, "the event loop waits in calls that block it"),
         (
             "asgi",

@@ -7,9 +7,10 @@ from typing import Any
 
 import pytest
 
-from offload.bench.records import application_signs, journal
+from offload.bench.analysis import application_signs
+from offload.bench.analysis.application_signs import Signs, signs
+from offload.bench.records import journal
 from offload.bench.records.application import Application, Route, ThreadLimit
-from offload.bench.records.application_signs import Signs, signs
 from offload.bench.records.lines import from_line, to_line
 from offload.bench.records.record import Record
 from offload.registry import catalog

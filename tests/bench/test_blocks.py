@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from offload.bench.records.blocks import MOST, Block, form
+from offload.bench.planning.blocks import MOST, Block, form
 from offload.suites import Case, Request
 
 SLEEPS = [Case(server, "sleep_short_sync") for server in ("sync", "threads", "processes")]

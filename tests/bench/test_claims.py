@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from offload.bench.analysis.capacity import ABOVE
 from offload.bench.claims import audit, evaluate
-from offload.bench.records.capacity import ABOVE
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.bench.stats.paired_test import DISTURBED
 from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
@@ -122,7 +122,7 @@ def test_a_rate_above_its_ceiling_is_reported() -> None:
 
 def test_a_rate_limited_by_the_load_tool_is_unresolved() -> None:
     bound = windows(
-        OTHER, 14.0, 14.1, 14.0, driver="builtin", flags=("client-bound: 90%: use driver=h2load",)
+        OTHER, 14.0, 14.1, 14.0, driver="builtin", flags=("client-bound: 90 %: use driver=h2load",)
     )
     found = verdict_on(windows(ONE, 3.5, 3.5, 3.5), bound)
     assert (found.verdict, found.reason) == (
@@ -135,7 +135,7 @@ def test_a_disturbed_machine_has_no_verdict() -> None:
     busy = windows(OTHER, 14.0, 14.1, 14.0, others_cpu=0.6)
     found = verdict_on(windows(ONE, 3.5, 3.5, 3.5, others_cpu=0.6), busy)
     assert found.verdict == DISTURBED
-    used = "other processes used 60% of the machine's CPU"
+    used = "other processes used 60 % of the machine's CPU"
     assert found.reason == f"{used}: end the other processes, or measure at a quieter time"
     assert verdict_on(busy).reason == "2/sleep_sync: not in this run"
 

@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
-from offload.bench.records import rate
-from offload.bench.records.comparison import (
+from offload.bench.analysis import rate
+from offload.bench.analysis.comparison import (
     MAX_DIFFERENCE,
     MAX_OTHERS,
     MAX_STEAL,
@@ -117,11 +117,11 @@ def test_quick_has_its_own_level_and_smallest_difference() -> None:
     ("one", "other", "message"),
     [
         ({"others_cpu": MAX_OTHERS + 0.01}, {"others_cpu": MAX_OTHERS + 0.01}, "other processes"),
-        ({"steal": MAX_STEAL + 0.01}, {"steal": MAX_STEAL + 0.01}, "the hypervisor kept 6%"),
+        ({"steal": MAX_STEAL + 0.01}, {"steal": MAX_STEAL + 0.01}, "the hypervisor kept 6 %"),
         (
             {"others_cpu": 0.0},
             {"others_cpu": MAX_DIFFERENCE + 0.01},
-            "0% of .* during one case, 11%",
+            "0 % of .* during one case, 11 %",
         ),
     ],
 )

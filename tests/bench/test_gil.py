@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
+from offload.bench.analysis import gil
 from offload.bench.experiments import ad_hoc_load
-from offload.bench.records import gil
 from offload.bench.records.record import Record
 from offload.bench.target import server
 from offload.bench.telemetry import gil_reader, gil_sampler

@@ -7,7 +7,7 @@ import importlib.util
 import psutil
 import pytest
 
-from offload.bench.pools.contender_process import ContenderProcess
+from offload.bench.pools.contenders.process import ContenderProcess
 from tests.waiting import wait_until
 
 pytestmark = [

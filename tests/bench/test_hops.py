@@ -7,7 +7,7 @@ import json
 import pytest
 
 from offload.bench.experiments import hops
-from offload.bench.records.blocks import Block
+from offload.bench.planning.blocks import Block
 from offload.bench.records.record import WINDOW, Record
 from offload.reports.tables import hops as report
 from tests.records import changed, record_of

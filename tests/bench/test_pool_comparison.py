@@ -16,9 +16,9 @@ from typing import Any
 import psutil
 import pytest
 
-from offload.bench.pools import contender_process
-from offload.bench.pools.contender_main import CLOSE_TIMEOUT
-from offload.bench.pools.contender_process import ContenderProcess
+from offload.bench.pools.contenders import process as contender_process
+from offload.bench.pools.contenders.main import CLOSE_TIMEOUT
+from offload.bench.pools.contenders.process import ContenderProcess
 from offload.bench.pools.slices import children
 from tests import ROOT
 from tests.waiting import read_line, wait_until

@@ -9,10 +9,10 @@ import pytest
 
 from offload.bench.experiments import progress as module
 from offload.bench.experiments.progress import Progress, expected_s
-from offload.bench.records.blocks import Block
-from offload.bench.records.plan import Plan
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.planning.time_budget import AROUND, GUESS
 from offload.bench.records.record import LONG, WINDOW, Record
-from offload.bench.records.time_budget import AROUND, GUESS
 from offload.suites import Case
 from tests.records import changed, new_record
 
@@ -63,13 +63,13 @@ def test_a_round_that_is_retried_shows_why(capsys: pytest.CaptureFixture[str]) -
     progress = Progress(PLAN, [])
     progress.begin("round 1", PLAN.title(1))
     progress.done([window(2, 7.0)])
-    progress.retry(["31% of the machine's CPU went to other processes"])
+    progress.retry(["31 % of the machine's CPU went to other processes"])
     progress.done([window(2, 8.0, attempt=2)])
     progress.done([window(2, 8.0, number=2)])
     lines = capsys.readouterr().err.splitlines()[1:]
     assert ["again" in line for line in lines] == [False, True, False]
     assert lines[1].endswith(
-        "8.00/s, measured again: 31% of the machine's CPU went to other processes"
+        "8.00/s, measured again: 31 % of the machine's CPU went to other processes"
     )
 
 

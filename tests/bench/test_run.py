@@ -14,10 +14,11 @@ from typing import Any
 import pytest
 
 from offload.bench.experiments import run as running
-from offload.bench.records import journal, time_budget
-from offload.bench.records import plan as plans
-from offload.bench.records.blocks import Block
-from offload.bench.records.plan import Plan
+from offload.bench.planning import plan as plans
+from offload.bench.planning import time_budget
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW, Record, Trial
 from offload.errors import RunError, StorageError
 from offload.suites import Case
@@ -27,7 +28,7 @@ CASES = (Case("threads", "noop_sync"), Case("processes", "noop_sync"), Case("loo
 BLOCKS = (Block((0, 1), ((0, 1),)), Block((2,)))
 PLAN = Plan("measure", CASES, seed=7, driver=None, quick=True, blocks=BLOCKS)
 LONG_RUNS = replace(PLAN, driver="builtin")
-OTHERS = ("others: 40% of the machine's CPU went to other processes: end them",)
+OTHERS = ("others: 40 % of the machine's CPU went to other processes: end them",)
 Change = Callable[[Trial, int], Mapping[str, Any]]
 
 
@@ -138,7 +139,7 @@ def test_a_flagged_round_is_retried_once_and_the_retry_counts(
     assert [r for r in measured.rounds if r[2] == 2] == [(0, 1, 2)]
     assert sum(record.trial.attempt == 2 for record in records) == 2
     line = next(line for line in capsys.readouterr().err.splitlines() if "again" in line)
-    assert "measured again: 40% of the machine's CPU went to other processes" in line
+    assert "measured again: 40 % of the machine's CPU went to other processes" in line
 
 
 def test_a_flag_that_a_retry_raised_too_is_the_cases_own(

@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.records import journal, plan, runs
-from offload.bench.records.blocks import Block
+from offload.bench.planning import plan, runs
+from offload.bench.planning.blocks import Block
+from offload.bench.records import journal
 from offload.errors import StorageError
 from offload.suites import Case
 from tests.records import changed, new_record

@@ -12,12 +12,12 @@ from typing import Any
 
 import pytest
 
-from offload.bench.records import plan as plans
-from offload.bench.records import time_budget
-from offload.bench.records.blocks import Block
-from offload.bench.records.plan import Plan
+from offload.bench.planning import plan as plans
+from offload.bench.planning import time_budget
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.planning.schedule import Round, due, is_finished, long_runs_due, places_of
 from offload.bench.records.record import LONG, WINDOW, Record
-from offload.bench.records.schedule import Round, due, is_finished, long_runs_due, places_of
 from offload.errors import StorageError
 from offload.suites import Case
 from tests.records import changed, new_record

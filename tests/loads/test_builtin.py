@@ -15,8 +15,8 @@ import trustme
 from offload.loads import Load
 from offload.loads.builtin import parse
 from offload.loads.engine.closed_loop import ClosedLoop
-from offload.loads.engine.samples import Samples
-from offload.loads.engine.summary import CountedTime, quantile, summary
+from offload.loads.engine.results.samples import Samples
+from offload.loads.engine.results.summary import CountedTime, quantile, summary
 from tests.loads.conftest import SLOT_S, Server, run_here
 from tests.waiting import wait_until
 

@@ -9,8 +9,8 @@ from itertools import chain
 import pytest
 from hdrh.histogram import HdrHistogram  # type: ignore[import-untyped]
 
-from offload.loads.engine.histogram import ERROR, histogram, merge, quantile
-from offload.loads.engine.summary import quantile as exact
+from offload.loads.engine.results.histogram import ERROR, histogram, merge, quantile
+from offload.loads.engine.results.summary import quantile as exact
 
 SHARES = (0.001, 0.5, 0.9, 0.99, 0.999, 1.0)
 

@@ -11,9 +11,9 @@ from offload import loads
 from offload.loads import Load, Window
 from offload.loads.engine import processes
 from offload.loads.engine.processes import divide
-from offload.loads.engine.samples import Samples
+from offload.loads.engine.results.samples import Samples
+from offload.loads.engine.results.summary import CountedTime, summary
 from offload.loads.engine.shared_state import SharedState
-from offload.loads.engine.summary import CountedTime, summary
 from tests.loads.conftest import Server
 
 pytestmark = pytest.mark.server

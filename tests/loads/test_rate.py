@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from offload.loads.engine.rates import (
+from offload.loads.engine.results.rates import (
     between_completions,
     in_flight,
     quantum,

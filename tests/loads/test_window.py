@@ -11,7 +11,7 @@ import pytest
 from offload import loads
 from offload.loads import Load, LoadResult, Window
 from offload.loads.engine.closed_loop import ClosedLoop
-from offload.loads.engine.histogram import quantile
+from offload.loads.engine.results.histogram import quantile
 from tests.loads.conftest import SLOT_S, Server, run_here
 
 pytestmark = pytest.mark.server

@@ -6,9 +6,9 @@ import json
 
 import pytest
 
-from offload.bench.records.plan import Plan
+from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
-from offload.cli import benchmark, start
+from offload.cli.commands import benchmark, start
 from offload.registry import catalog
 from offload.reports import results_json
 from offload.suites import _module
@@ -87,4 +87,4 @@ def test_a_disturbed_run_prints_the_word_and_ends_with_0(measured: list[Record])
     measured[:] = [changed(record, others_cpu=0.5) for record in RUN]
     completed = fab_here("quick")
     assert completed.returncode == 0
-    assert "disturbed: other processes used 50% of the machine's CPU" in completed.stdout
+    assert "disturbed: other processes used 50 % of the machine's CPU" in completed.stdout

@@ -73,5 +73,5 @@ def test_json_of_a_disturbed_comparison_has_the_word_and_the_reason() -> None:
     jsonschema.validate(found, SCHEMA)
     [effect] = found["effects"]
     assert effect["verdict"] == "disturbed"
-    assert effect["flags"][0].startswith("disturbed: other processes used 45%")
+    assert effect["flags"][0].startswith("disturbed: other processes used 45 %")
     assert found["flags"][0] == "other processes used up to 45 % of the CPU in 10 of 10 windows"

@@ -29,7 +29,7 @@ def lines(*records: Record) -> list[capacity_checks.Line]:
 def test_a_ceiling_is_of_processes_slots_and_the_time_alone() -> None:
     known = {"alone_s": 0.3, "settings": {"processes": 2}, "response_mean_s": 15.0, "completed": 9}
     [line] = lines(*windows(ONE, **known))
-    assert line[3:] == ("pool 6.67", "98%", "100", "97.5")
+    assert line[3:] == ("pool 6.67", "98 %", "100", "97.5")
 
 
 def test_the_row_of_a_run_has_the_same_ceiling() -> None:

@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
+from offload.bench.analysis import gil
+from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.experiments.paired import ComparedCases
 from offload.bench.experiments.speed_up import SpeedUp
-from offload.bench.records import gil
-from offload.bench.records.comparison import Comparison
 from offload.bench.records.record import WINDOW
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
@@ -183,7 +183,7 @@ def test_threads_are_not_advised_where_they_keep_the_loop_waiting(word: str, exp
         (
             1.06,
             0.02,
-            "The rate in threads is 6% lower than in processes, but not because of the GIL",
+            "The rate in threads is 6 % lower than in processes, but not because of the GIL",
         ),
         (1.06, 0.2, "Threads lose: use processes"),
         (1.2, 0.02, "Threads lose: use processes"),
@@ -221,7 +221,7 @@ HAS_NONE = (
         (
             CLEAR,
             0.0,
-            ["The rate in threads is 75% lower than in processes, but not because of the GIL."],
+            ["The rate in threads is 75 % lower than in processes, but not because of the GIL."],
         ),
     ],
 )
@@ -242,7 +242,7 @@ def test_advice_that_does_not_follow_is_omitted() -> None:
 
 def test_a_disturbed_measurement_has_no_advice() -> None:
     found = cost(verdict=replace(CLEAR, outcome=paired_test.DISTURBED))
-    flag = Flag("disturbed", "other processes used 50% of the CPU", "end the other processes")
+    flag = Flag("disturbed", "other processes used 50 % of the CPU", "end the other processes")
     cases = replace(found.cases, comparison=replace(found.cases.comparison, disturbed=flag))
     assert [*advice.sentences(replace(found, cases=cases))] == [f"No verdict: {flag}."]
 
@@ -254,9 +254,9 @@ def test_an_import_that_turned_the_gil_on_is_reported() -> None:
 
 
 def test_flags_are_reported_once_with_the_number_of_records() -> None:
-    found = cost(flags=("others: 31% of the CPU: end them",))
+    found = cost(flags=("others: 31 % of the CPU: end them",))
     quiet = changed(RECORD, flags=())
     found = replace(found, cases=replace(found.cases, records=(found.window, quiet)))
-    expected = "others: 31% of the CPU: end them (1 of 2 records)"
+    expected = "others: 31 % of the CPU: end them (1 of 2 records)"
     assert gil_cost.text(found).splitlines()[-2] == expected
     assert json.loads(gil_cost.as_json(found))["flags"] == [expected]

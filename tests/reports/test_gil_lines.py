@@ -168,11 +168,11 @@ def test_results_are_kept_with_their_run_and_as_the_newest() -> None:
 
 
 def test_one_load_test_has_its_row_its_times_and_its_warnings() -> None:
-    flagged = changed(RECORD, kind=TEST, flags=("others: 20%: end them",))
+    flagged = changed(RECORD, kind=TEST, flags=("others: 20 %: end them",))
     head, _, line, load, _, outcome, _, note = row(flagged).splitlines()
     assert head.split()[:2] == ["Server,task", "Users"]
     assert (line.split()[0], load) == ("threads,xml", "  siege")
-    assert outcome == "300 completed, failed: 3 timeout, 7 unfinished; availability 99.00%"
-    assert note == "* others: 20%: end them"
+    assert outcome == "300 completed, failed: 3 timeout, 7 unfinished; availability 99.00 %"
+    assert note == "* others: 20 %: end them"
     asked = changed(RECORD, request={"path": "/a", "method": "POST", "body": "b=1"})
     assert summary.label(asked, "``") == "``fab run_server:3,xml``  ``POST /a b=1``"

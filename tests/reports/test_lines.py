@@ -10,10 +10,10 @@ from typing import Any
 
 import pytest
 
+from offload.bench.analysis.comparison import Comparison
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.experiments import sweep
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.records.comparison import Comparison
 from offload.bench.records.record import LONG, TEST, WINDOW
 from offload.bench.stats import paired_test
 from offload.reports import comparison, json_rows, warnings
@@ -66,7 +66,7 @@ def test_a_row_of_the_summary_has_each_figure_in_its_column() -> None:
     assert cells(head) == [*wide.HEAD[:3], "siege", *wide.HEAD[4:]]
     assert cells(line) == [
         *("fab run_server:3,xml", "25", "20.01 +-0.1 %", "10.00", "99.00 %", "2.50 s"),
-        *("40.2 MiB", "3 timeout", "24", "1.3 ms", "46 %", "pool 20.00 100%"),
+        *("40.2 MiB", "3 timeout", "24", "1.3 ms", "46 %", "pool 20.00 100 %"),
     ]
 
 
@@ -185,7 +185,7 @@ def test_json_has_each_figure_under_its_name() -> None:
         (19.9936, 20.0224), abs=1e-4
     )
     assert found.pop("reached") == pytest.approx(1.0004)
-    assert found.pop("flags")[0].startswith("tools: siege's one run is -50.0%")
+    assert found.pop("flags")[0].startswith("tools: siege's one run is -50.0 %")
     assert found == {
         **{"server": "threads", "task": "xml", "command": "fab run_server:3,xml", "request": None},
         **{"users": 25, "workers": 4, "driver": "builtin", "model": None, "rounds": 5},
@@ -237,13 +237,13 @@ def test_a_comparison_without_pairs_has_no_ratio_and_no_rates() -> None:
 
 
 def test_an_unresolved_comparison_reports_how_many_rounds_are_needed() -> None:
-    found = compared_by((10.0, 10.2), (10.2, 10.0), (10.0, 10.6), flags=("others: 9%", "x: y"))
+    found = compared_by((10.0, 10.2), (10.2, 10.0), (10.0, 10.6), flags=("others: 9 %", "x: y"))
     more = found.comparison.verdict.more_pairs
     assert more
     lines = comparison.text(found).splitlines()
     assert lines[4:] == [
         f"about {more} more rounds are needed for a verdict at this noise",
-        "others: 9% (6 of 6 windows)",
+        "others: 9 % (6 of 6 windows)",
         "x: y (6 of 6 windows)",
         "records: /a",
     ]
@@ -284,10 +284,10 @@ def test_an_outlier_is_reported_with_its_round() -> None:
 def test_a_knee_reports_where_more_workers_stop_helping() -> None:
     text = scaling_table.text(swept(*((n, min(n / 0.05, 160)) for n in WORKERS))).splitlines()
     assert cells(text[0]) == ["workers", "Rate", "Interval", "knee"]
-    assert cells(text[5]) == ["8", "160.00/s", "+-3.6%", "160.00/s"]
-    assert text[-1] == "knee: more than 8.0 workers do not raise the rate; largest residual 0.0%"
+    assert cells(text[5]) == ["8", "160.00/s", "+-3.6 %", "160.00/s"]
+    assert text[-1] == "knee: more than 8.0 workers do not raise the rate; largest residual 0.0 %"
     line = scaling_table.text(swept(*((n, n * 10) for n in WORKERS)))
-    assert line.endswith("\nknee: none within the measured workers; largest residual 0.0%")
+    assert line.endswith("\nknee: none within the measured workers; largest residual 0.0 %")
 
 
 def test_a_usl_reports_contention_coherency_and_peak() -> None:
@@ -296,7 +296,7 @@ def test_a_usl_reports_contention_coherency_and_peak() -> None:
 
     curve = swept(*((n, rate(n, 0.003)) for n in WORKERS))
     assert scaling_table.text(curve).splitlines()[-1] == (
-        "USL: contention 0.0400, coherency 0.003000, peak at 17.9 workers; largest residual 0.0%"
+        "USL: contention 0.0400, coherency 0.003000, peak at 17.9 workers; largest residual 0.0 %"
     )
     flat = scaling_table.text(swept(*((n, rate(n, 0.0001)) for n in WORKERS))).splitlines()[-1]
     assert "coherency 0.000100, no peak within the measured workers" in flat
@@ -316,7 +316,7 @@ def test_too_few_points_have_no_model_and_say_so() -> None:
         "Interval",
         "Model",
     ]
-    assert cells(scaling_table.text(few).splitlines()[2]) == ["1", "10.00/s", "+-3.6%", "-"]
+    assert cells(scaling_table.text(few).splitlines()[2]) == ["1", "10.00/s", "+-3.6 %", "-"]
     reason = "4 different N: a model needs 6 or more"
     assert scaling_table.text(few).splitlines()[-1] == f"no model: {reason}"
     values = json.loads(scaling_table.as_json(few))
@@ -324,14 +324,14 @@ def test_too_few_points_have_no_model_and_say_so() -> None:
 
 
 def test_the_table_of_ceilings_has_its_title_and_keeps_figures_as_they_are() -> None:
-    line = ("suite", "case", "6.50 once", "pool 6.67", "98%", "100", "97.50")
+    line = ("suite", "case", "6.50 once", "pool 6.67", "98 %", "100", "97.50")
     assert capacity_checks.table([line]).splitlines() == [
         capacity_checks.TITLE,
         "-" * len(capacity_checks.TITLE),
         "",
         "Suite    Case      Rate /s    Ceiling /s    Reached    Users    Rate x mean",
         "-------  ------  ---------  ------------  ---------  -------  -------------",
-        "suite    case    6.50 once     pool 6.67        98%      100          97.50",
+        "suite    case    6.50 once     pool 6.67       98 %      100          97.50",
     ]
 
 

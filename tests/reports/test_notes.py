@@ -83,7 +83,7 @@ def test_a_disturbed_effect_has_no_verdict_and_its_remedy_is_reported_once() -> 
     pair = [*windows(RECORD, *STEADY), *windows(PROCESSES, *FASTER)]
     disturbed = [changed(record, others_cpu=0.45) for record in pair]
     [effect] = effects(*disturbed)
-    assert effect.reading == "disturbed: other processes used 45% of the machine's CPU"
+    assert effect.reading == "disturbed: other processes used 45 % of the machine's CPU"
     text = tables(disturbed)
     assert "as fast" not in text
     assert text.count("disturbed, no verdict: end the other processes") == 1
@@ -91,7 +91,7 @@ def test_a_disturbed_effect_has_no_verdict_and_its_remedy_is_reported_once() -> 
 
 def test_a_client_bound_rate_is_a_lower_limit() -> None:
     bound = [
-        changed(record, flags=("client-bound: builtin used 90%: use driver=h2load",))
+        changed(record, flags=("client-bound: builtin used 90 %: use driver=h2load",))
         for record in windows(PROCESSES, *FASTER)
     ]
     [effect] = effects(*windows(RECORD, *STEADY), *bound)

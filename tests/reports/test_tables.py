@@ -111,9 +111,9 @@ def test_the_additional_round_of_users_of_ab_is_no_difference(rate: float, doubt
 
 
 def test_flags_of_a_kind_are_counted_and_reported_once() -> None:
-    flagged = windows(RECORD, 10.0, 10.0, flags=("others: 20%: end them",))
+    flagged = windows(RECORD, 10.0, 10.0, flags=("others: 20 %: end them",))
     [row] = rows(flagged)
-    assert "others: 20%: end them (in 2 of 2 runs)" in warnings.row_warnings(row)
+    assert "others: 20 %: end them (in 2 of 2 runs)" in warnings.row_warnings(row)
 
 
 def test_a_row_that_was_cut_short_says_how_to_go_on() -> None:

@@ -7,17 +7,9 @@ import random
 
 import pytest
 
-from offload.bench.stats import (
-    autocorrelation,
-    nnls,
-    operational_laws,
-    paired_test,
-    ratio,
-    scaling,
-    sequential,
-    student_t,
-)
+from offload.bench.stats import autocorrelation, paired_test, ratio, sequential, student_t
 from offload.bench.stats.estimate import estimate, target_half_width
+from offload.bench.stats.models import nnls, operational_laws, scaling
 from offload.bench.stats.replication import (
     DOES_NOT,
     HOLDS,
@@ -115,7 +107,7 @@ def test_a_model_is_refused_beyond_a_tenth() -> None:
     refused = bent(0.12)
     assert refused.fit is None
     assert refused.reason is not None
-    assert refused.reason.endswith("at one point, more than 10%")
+    assert refused.reason.endswith("at one point, more than 10 %")
 
 
 def test_six_different_counts_are_enough_for_a_model() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from offload.bench.stats import gil
+from offload.bench.stats.models import gil
 
 
 def test_what_is_neither_cpu_nor_queue_alone_is_blocked() -> None:

@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from scipy import optimize
 
-from offload.bench.stats.nnls import positive_fit, positive_log_fit
+from offload.bench.stats.models.nnls import positive_fit, positive_log_fit
 
 NS = [1, 2, 4, 8, 12, 16, 24, 32]
 ROWS = [(1.0, n - 1.0, n * (n - 1.0)) for n in NS]

@@ -20,6 +20,7 @@ from offload.bench.telemetry.host import environment
 from offload.bench.trial import flags
 from offload.errors import UserError
 from offload.registry import catalog
+from offload.units import percent
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 PORTS = {8000: "run_server", 8081: "run_upstream"}
@@ -141,8 +142,8 @@ def _share(name: str, share: float | None, limit: float, fix: str) -> Finding:
     if share is None:
         return Finding(name, OK, "not available on this machine")
     if share > limit:
-        return Finding(name, WRONG, f"{share:.1%}, more than {limit:.0%}: {fix}")
-    return Finding(name, OK, f"{share:.1%}")
+        return Finding(name, WRONG, f"{percent(share, 1)}, more than {percent(limit)}: {fix}")
+    return Finding(name, OK, percent(share, 1))
 
 
 def _read_words(path: str) -> list[str]:

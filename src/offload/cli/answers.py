@@ -16,7 +16,7 @@ from offload.errors import DisturbedError, GateError, RunError
 from offload.registry.application import is_application
 
 if TYPE_CHECKING:
-    from offload.bench.records.plan import Plan
+    from offload.bench.planning.plan import Plan
     from offload.bench.records.record import Record
 
 

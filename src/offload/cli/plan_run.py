@@ -17,12 +17,12 @@ from offload.registry import catalog
 from offload.suites._claim import MEMORY
 
 if TYPE_CHECKING:
-    from offload.bench.records.blocks import Block
-    from offload.bench.records.plan import Plan
+    from offload.bench.planning.blocks import Block
+    from offload.bench.planning.plan import Plan
     from offload.bench.records.record import Record
     from offload.suites import Case, Claim
 
-BUDGET_A_ROW = {True: 18.0, False: 80.0}  # s per row; by quick
+BUDGET_A_ROW = {True: 17.5, False: 80.0}  # s per row; by quick
 
 
 def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float | None) -> Plan:
@@ -30,7 +30,7 @@ def suite_plan(suite: str, rows: str, driver: str, is_quick: bool, target: float
 
     By default the group is `all`, or with quick the rows that its claims use.
     """
-    from offload.bench.records import plan
+    from offload.bench.planning import plan
     from offload.suites import _module
 
     module = _module.load(suite)
@@ -64,7 +64,7 @@ def with_pythons(plan: Plan, pythons: Sequence[str]) -> Plan:
 
 
 def _blocks(cases: Sequence[Case], claims: Sequence[Claim], is_quick: bool) -> tuple[Block, ...]:
-    from offload.bench.records import blocks
+    from offload.bench.planning import blocks
 
     def pairs_of(by_memory: bool) -> list[tuple[Case, Case]]:
         found = [claim for claim in claims if (claim.figure == MEMORY) == by_memory]
@@ -77,8 +77,8 @@ def _blocks(cases: Sequence[Case], claims: Sequence[Claim], is_quick: bool) -> t
 def start_run(plan: Plan) -> tuple[Path, list[Record]]:
     """Run a new plan in a new folder; return the folder and all records."""
     from offload.bench.experiments.progress import duration, expected_s
+    from offload.bench.planning import plan as plans
     from offload.bench.records import journal
-    from offload.bench.records import plan as plans
 
     check(plan)
     folder = journal.new_run(plan.suite)

@@ -8,9 +8,8 @@ from fabric.main import Fab
 from invoke import Collection, Program
 
 from offload import __version__
-from offload.cli import (
-    COMMANDS,
-    GROUPS,
+from offload.cli import COMMANDS, GROUPS, syntax
+from offload.cli.commands import (
     advise,
     benchmark,
     check_advice,
@@ -19,7 +18,6 @@ from offload.cli import (
     questions,
     serve,
     start,
-    syntax,
     understand,
 )
 

@@ -11,8 +11,8 @@ from offload.registry import catalog
 
 if TYPE_CHECKING:
     from offload.bench.claims.evaluate import ClaimVerdict
+    from offload.bench.planning.runs import Run
     from offload.bench.records.record import Record
-    from offload.bench.records.runs import Run
     from offload.reports.claims import capacity_checks
 
 KINDS = ("CLAIMS", "AVAILABILITIES", "AUDITS")
@@ -86,7 +86,8 @@ def measured_suites(records: Sequence[Record]) -> list[str]:
 
 def _select_run(suite: str, run: str) -> tuple[Run | None, str]:
     """Return the run for a suite, the named or newest one or None, and its description."""
-    from offload.bench.records import journal, runs
+    from offload.bench.planning import runs
+    from offload.bench.records import journal
 
     found: Run | None
     missing: list[str] = []

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field, replace
 from urllib.parse import unquote, urlsplit
 
 from offload.errors import UsageError
-from offload.loads.engine import body as bodies
+from offload.loads.engine.connections import body as bodies
 
 NEXT_HEADER = re.compile(r";\s*(?=[!#$%&'*+.^_`|~0-9A-Za-z-]+:)")
 MASK = "***"

@@ -10,8 +10,8 @@ from offload.flags import Flag
 from offload.loads import Command, Figures, Load, LoadResult, Response
 from offload.loads._figures import COUNT, NUMBER
 from offload.loads._validation import CLOSED_LOOP_ONLY
-from offload.loads.engine.body import content_type
-from offload.loads.engine.rates import quantum_of_count
+from offload.loads.engine.connections.body import content_type
+from offload.loads.engine.results.rates import quantum_of_count
 
 TOOL = "ab"
 INSTALL = "sudo apt install apache2-utils"

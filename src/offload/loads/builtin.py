@@ -13,8 +13,8 @@ from typing import Any
 
 from offload.flags import Flag
 from offload.loads import Arrivals, Command, Figures, Load, LoadResult, Message, Response, Window
+from offload.loads.engine.results.summary import counted_time, summary
 from offload.loads.engine.shared_state import SharedState
-from offload.loads.engine.summary import counted_time, summary
 from offload.loads.engine.worker import work
 
 TOOL = None

@@ -8,7 +8,7 @@ import re
 from offload.flags import Flag
 from offload.loads import Command, Figures, Load, LoadResult, Response
 from offload.loads._figures import COUNT, NUMBER
-from offload.loads.engine.rates import quantum_of_count
+from offload.loads.engine.results.rates import quantum_of_count
 
 TOOL = "h2load"
 INSTALL = "sudo apt install nghttp2-client"

@@ -13,7 +13,7 @@ from offload.flags import Flag
 from offload.loads import Command, Figures, Load, LoadResult, Response
 from offload.loads._figures import is_figure
 from offload.loads._validation import CLOSED_LOOP_ONLY
-from offload.loads.engine.rates import quantum_of_count
+from offload.loads.engine.results.rates import quantum_of_count
 
 TOOL = None
 PACKAGE = "locust"

@@ -11,8 +11,8 @@ from offload.loads import Command, Figures, Load, LoadResult, Response
 from offload.loads._figures import is_figure
 from offload.loads._siege_config import config
 from offload.loads._validation import CLOSED_LOOP_ONLY
-from offload.loads.engine.body import content_type
-from offload.loads.engine.rates import quantum_of_count
+from offload.loads.engine.connections.body import content_type
+from offload.loads.engine.results.rates import quantum_of_count
 
 TOOL = "siege"
 INSTALL = "sudo apt install siege"

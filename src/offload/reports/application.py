@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import asdict
 
-from offload.bench.records import application_signs
-from offload.bench.records.application_signs import Signs
+from offload.bench.analysis import application_signs
+from offload.bench.analysis.application_signs import Signs
 from offload.bench.records.record import Record
+from offload.units import percent
 
 
 def as_dict(records: Sequence[Record]) -> dict[str, object] | None:
@@ -39,15 +40,15 @@ def _sentences(found: Signs) -> Iterator[str]:
         yield f"the event loop is blocked for {blocked_ms:.0f} ms at a time{by}"
     if found.is_limiter_full:
         total = f"all {found.limiter_total} threads of anyio"
-        yield f"{total} are in use for {found.limiter_full:.0%} of the time"
+        yield f"{total} are in use for {percent(found.limiter_full or 0.0)} of the time"
     if found.is_gil_saturated:
-        yield f"the GIL is held for {found.gil_utilisation:.0%} of the time"
+        yield f"the GIL is held for {percent(found.gil_utilisation or 0.0)} of the time"
     if found.is_cpu_saturated:
-        yield f"the server uses {found.cpu_utilisation:.0%} of the machine's CPU"
+        yield f"the server uses {percent(found.cpu_utilisation or 0.0)} of the machine's CPU"
     if found.waits_elsewhere:
         longer = f", {found.stretch:.1f} times as long as one alone" if found.stretch else ""
         limit = longer if found.is_limited_elsewhere else ""
         yield (
-            f"requests wait for {found.wait_share:.0%} of their time{limit}, and not for the event "
-            "loop, a thread, the GIL or a CPU"
+            f"requests wait for {percent(found.wait_share or 0.0)} of their time{limit}, and not "
+            "for the event loop, a thread, the GIL or a CPU"
         )

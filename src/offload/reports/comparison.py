@@ -6,9 +6,9 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from offload.bench.analysis import comparison, rate
+from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.records import comparison, rate
-from offload.bench.records.comparison import Comparison
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import paired_test

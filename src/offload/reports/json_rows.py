@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 
-from offload.bench.records.comparison import rate_of
+from offload.bench.analysis.comparison import rate_of
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round
 from offload.reports import application, warnings

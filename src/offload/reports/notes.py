@@ -11,6 +11,7 @@ from offload.flags import Flag
 from offload.reports import application, provenance, warnings
 from offload.reports.rows import Row
 from offload.reports.tables import summary
+from offload.units import percent
 
 MIN_WINDOWS = 5  # fewer do not show how the machine's speed moved
 OTHERS = 0.1  # share of the CPU above which there is a note; records/comparison has the limits
@@ -88,7 +89,7 @@ def _rows(rows: Sequence[Row]) -> Iterator[str]:
         driver = tools[-1][0].long
         name = (driver and driver.load.driver) or "the published tool"
         low, high = (end(by for _, by in tools) for end in (min, max))
-        span = f"{low * 100:+.0f} %" + (f" to {high * 100:+.0f} %" if len(tools) > 1 else "")
+        span = percent(low, sign="+") + (f" to {percent(high, sign='+')}" if len(tools) > 1 else "")
         apart = f"the long run of {name} differs from the rounds by {span}"
         names = _names([row for row, _ in tools])
         yield f"{apart} in {names}: fab report:wide=yes prints both rates"

@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
-from offload.bench.records.comparison import Comparison
+from offload.bench.analysis.comparison import Comparison
 from offload.bench.records.record import Record
 from offload.reports import comparison, json_rows, notes, provenance, variables, warnings
 from offload.reports.gil import effects

@@ -7,14 +7,14 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 
-from offload.bench.records import capacity, rate
+from offload.bench.analysis import capacity, rate
 from offload.bench.records.record import TEST, WINDOW, Record
 from offload.bench.records.run_records import RunRecords
-from offload.bench.stats import operational_laws
 from offload.bench.stats.estimate import Estimate
-from offload.bench.stats.operational_laws import Ceiling
+from offload.bench.stats.models import operational_laws
+from offload.bench.stats.models.operational_laws import Ceiling
 from offload.flags import Problem
-from offload.loads.engine import histogram
+from offload.loads.engine.results import histogram
 from offload.reports import provenance
 
 COMPARE = "compare"  # the suite of runs that may compare a case with itself
@@ -70,12 +70,7 @@ class Row:
     @property
     def completed(self) -> int | None:
         """The number of completed requests in all records."""
-        known = [
-            record.result.completed
-            for record in self.records
-            if record.result.completed is not None
-        ]
-        return sum(known) if known else None
+        return self._sum(lambda record: record.result.completed)
 
     @property
     def failed(self) -> Mapping[str, int]:
@@ -126,12 +121,7 @@ class Row:
     @property
     def listen_overflows(self) -> int | None:
         """The number of connections that the listen queue dropped, in all records."""
-        known = [
-            r.resources.listen_overflows
-            for r in self.records
-            if r.resources.listen_overflows is not None
-        ]
-        return sum(known) if known else None
+        return self._sum(lambda record: record.resources.listen_overflows)
 
     @property
     def loop_lag_p99_ms(self) -> float | None:
@@ -153,6 +143,11 @@ class Row:
     def reached(self) -> float | None:
         """The rate as a share of the ceiling."""
         return operational_laws.share_of_ceiling(self.rate, [self.ceiling] if self.ceiling else [])
+
+    def _sum(self, value_of: Callable[[Record], int | None]) -> int | None:
+        """Return the sum of the known values; None if none is known."""
+        known = [value for record in self.records if (value := value_of(record)) is not None]
+        return sum(known) if known else None
 
     def _maximum(self, value_of: Callable[[Record], float | None]) -> float | None:
         return max((v for r in self.records if (v := value_of(r)) is not None), default=None)

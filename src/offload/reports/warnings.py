@@ -4,14 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offload.bench.records import capacity
-from offload.bench.records.comparison import rate_of
+from offload.bench.analysis import capacity
+from offload.bench.analysis.comparison import rate_of
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round
 from offload.bench.stats import outliers, sequential
 from offload.flags import Flag
 from offload.reports import provenance
 from offload.reports.rows import Row
+from offload.units import percent
 
 TOOL_DIFFERENCE = 0.03  # relative, between the rates of the published tool and of builtin
 
@@ -75,8 +76,8 @@ def _derived(row: Row) -> Iterator[str]:
         yield f"outlier: round {number} has {rate:.2f}/s, far from the others"
     if row.long is not None and (apart := tool_difference(row)) is not None:
         yield (
-            f"tools: {row.long.load.driver}'s one run is {apart:+.1%} from the rounds by "
-            "builtin: see its own output"
+            f"tools: {row.long.load.driver}'s one run is {percent(apart, 1, '+')} from the rounds "
+            "by builtin: see its own output"
         )
     if (above := above_ceiling(row)) is not None:
         yield above

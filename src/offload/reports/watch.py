@@ -23,6 +23,7 @@ from offload.bench.watch.summary import (
 from offload.bench.watch.watch import ProcessReading, Reading, Watch
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
+from offload.units import percent
 
 UNKNOWN = "-"
 NO_RHO = "no GIL"
@@ -262,7 +263,7 @@ def _ms(seconds: float | None) -> str:
 
 
 def _percent(share: float | None) -> str:
-    return UNKNOWN if share is None else f"{100 * share:.0f} %"
+    return UNKNOWN if share is None else percent(share)
 
 
 def _number(value: float | None, places: int) -> str:

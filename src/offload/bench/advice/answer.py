@@ -13,9 +13,10 @@ from offload.bench.advice.latency import Percentile
 from offload.bench.advice.model import Model, Prediction
 from offload.bench.advice.overhead import Overhead
 from offload.bench.advice.probe import Probe
-from offload.bench.records import comparison, lines, rate
-from offload.bench.records.comparison import Comparison
-from offload.bench.records.plan import Plan
+from offload.bench.analysis import comparison, rate
+from offload.bench.analysis.comparison import Comparison
+from offload.bench.planning.plan import Plan
+from offload.bench.records import lines
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import Estimate

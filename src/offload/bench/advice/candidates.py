@@ -6,9 +6,9 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from offload.bench.advice.model import Model, Prediction
-from offload.bench.records import plan as plans
-from offload.bench.records.blocks import Block
-from offload.bench.records.plan import Plan
+from offload.bench.planning import plan as plans
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
 from offload.suites import Case
 
 NEAR = 0.85  # of the best predicted rate: the model may be wrong by this much

@@ -12,6 +12,7 @@ from offload.bench.advice.model import Model
 from offload.bench.advice.truth import Size, Truth
 from offload.bench.stats import student_t
 from offload.bench.stats.paired_test import DISTURBED, SLOWER
+from offload.units import percent
 
 BEST = 0.95  # share of choices that must be the best, or not distinguishable from it
 REGRET_MEAN, REGRET_WORST = 0.98, 0.90  # of the best rate
@@ -104,7 +105,7 @@ def baselines(truth: Truth, model: Model) -> dict[str, Size]:
     three numbers of threads (Gunther 2007).
     """
     probe = model.probe
-    ratio = probe.wait_s / probe.cpu_s if probe.cpu_s else 1000.0
+    ratio = probe.call.wait_s / probe.call.cpu_s if probe.call.cpu_s else 1000.0
     found = {
         "2n + 1 processes": ("prefork", 2 * probe.cores + 1),
         "40 threads": ("threads", 40),
@@ -135,26 +136,26 @@ def _usl_peak(truth: Truth) -> int | None:
 
 def _best(choices: Sequence[Choice]) -> Requirement:
     found = sum(each.is_best for each in choices)
-    required = "90%, interval with 95%"
+    required = "90 %, interval with 95 %"
     if not choices:
         return Requirement("best choice, or tied", "unknown", required, None)
     low, high = student_t.binomial_interval(found, len(choices))
-    measured = f"{found} of {len(choices)} ({low:.0%} to {high:.0%})"
+    measured = f"{found} of {len(choices)} ({percent(low)} to {percent(high)})"
     passed = found >= 0.9 * len(choices) and high >= BEST
     return Requirement("best choice, or tied", measured, required, passed)
 
 
 def _regret(choices: Sequence[Choice]) -> list[Requirement]:
     if not choices:
-        return [Requirement("rate of the choice", "unknown", "98% of the best", None)]
+        return [Requirement("rate of the choice", "unknown", "98 % of the best", None)]
     mean = statistics.fmean(each.share for each in choices)
     worst = min(choices, key=lambda each: each.share)
     return [
-        Requirement("mean rate, of the best", f"{mean:.1%}", "98%", mean >= REGRET_MEAN),
+        Requirement("mean rate, of the best", percent(mean, 1), "98 %", mean >= REGRET_MEAN),
         Requirement(
             "worst rate, of the best",
-            f"{worst.share:.1%} ({_short(worst.task)})",
-            "90%",
+            f"{percent(worst.share, 1)} ({_short(worst.task)})",
+            "90 %",
             worst.share >= REGRET_WORST,
         ),
     ]
@@ -163,24 +164,24 @@ def _regret(choices: Sequence[Choice]) -> list[Requirement]:
 def _predictions(answers: Sequence[RecordedAnswer]) -> list[Requirement]:
     errors = [abs(each.predicted_rate / each.rate - 1) for each in answers if each.rate]
     if not errors:
-        return [Requirement("predicted rate", "unknown", "within 10%", None)]
+        return [Requirement("predicted rate", "unknown", "within 10 %", None)]
     near = sum(error <= NEAR_RATE for error in errors)
     median = statistics.median(errors)
     return [
         Requirement(
-            "predicted rate within 10%",
+            "predicted rate within 10 %",
             f"{near} of {len(errors)}",
-            "80%",
+            "80 %",
             near >= NEAR_SHARE * len(errors),
         ),
-        Requirement("median error of it", f"{median:.1%}", "5%", median <= MEDIAN_ERROR),
+        Requirement("median error of it", percent(median, 1), "5 %", median <= MEDIAN_ERROR),
     ]
 
 
 def _unknown(answers: Sequence[RecordedAnswer]) -> Requirement:
     unknown = sum(each.sure in (DISTURBED, PREDICTED) for each in answers)
     passed = unknown <= UNKNOWN_SHARE * len(answers)
-    return Requirement("not known", f"{unknown} of {len(answers)}", "at most 10%", passed)
+    return Requirement("not known", f"{unknown} of {len(answers)}", "at most 10 %", passed)
 
 
 def _wrong(choices: Sequence[Choice], answers: Sequence[RecordedAnswer]) -> Requirement:
@@ -189,7 +190,7 @@ def _wrong(choices: Sequence[Choice], answers: Sequence[RecordedAnswer]) -> Requ
     share = len(wrong) / len(answers) if answers else 0.0
     names = f" ({', '.join(wrong)})" if wrong else ""
     measured = f"{len(wrong)} of {len(answers)}{names}"
-    return Requirement("wrong without a warning", measured, "at most 1%", share <= WRONG_SHARE)
+    return Requirement("wrong without a warning", measured, "at most 1 %", share <= WRONG_SHARE)
 
 
 def _short(task: str) -> str:

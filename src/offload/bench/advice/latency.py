@@ -13,7 +13,7 @@ from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.trial import build_record, measure_baseline
 from offload.errors import UserError
 from offload.loads import Arrivals
-from offload.loads.engine import histogram
+from offload.loads.engine.results import histogram
 from offload.suites import Case, Request
 from offload.upstream import Upstream
 

@@ -120,7 +120,7 @@ class Model:
         """Return the capacity of each resource in requests/s."""
         probe, overhead = self.probe, self.overheads[strategy]
         cpu_s = self._loaded_cpu_s()
-        wait_s = probe.wait_s + overhead.serial_s
+        wait_s = probe.call.wait_s + overhead.serial_s
         if strategy == "loop":
             capacities = {TASK: 1 / (self._on_loop_s() + overhead.serial_s)}
         elif strategy == "prefork" and probe.is_coroutine:
@@ -129,7 +129,7 @@ class Model:
             busy = min(workers, self.users)
             name = USERS if workers >= self.users else WORKERS
             capacities = {name: shared_rate(busy, probe.cores, wait_s, cpu_s)}
-        capacities.setdefault(USERS, self.users / (wait_s + probe.cpu_s))
+        capacities.setdefault(USERS, self.users / (wait_s + probe.call.cpu_s))
         capacities[CPU] = probe.cores / (cpu_s + overhead.cpu_s)
         if strategy not in ("loop", "prefork"):
             capacities[SERVER] = 1 / overhead.serial_s
@@ -143,16 +143,16 @@ class Model:
 
     def _on_loop_s(self) -> float:
         """The time for which a task occupies an event loop; a coroutine frees it by waiting."""
-        alone_s = self.probe.wait_s + self.probe.cpu_s
+        alone_s = self.probe.call.wait_s + self.probe.call.cpu_s
         points = self.probe.of_kind(LOOP)
         if not points:
             return alone_s
-        return max(self.probe.cpu_s, 1 / points[-1].rate - alone_s / points[-1].count)
+        return max(self.probe.call.cpu_s, 1 / points[-1].rate - alone_s / points[-1].count)
 
     def _has_idle_workers(self, workers: int) -> bool:
         """Whether the cores limit the rate of so many workers, rather than their number."""
         cpu_s = self._loaded_cpu_s()
-        return workers * cpu_s > self.probe.cores * (self.probe.wait_s + cpu_s)
+        return workers * cpu_s > self.probe.cores * (self.probe.call.wait_s + cpu_s)
 
     def _loaded_cpu_s(self) -> float:
         """The CPU time of a call while all cores are busy.
@@ -161,12 +161,12 @@ class Model:
         """
         points = self.probe.of_kind(PROCESSES)
         busy = [p for p in points if p.rate * p.cpu_s >= SATURATED * self.probe.cores]
-        crowded_s = busy[0].cpu_s if busy else self.probe.cpu_s * self.probe.crowding
-        return max(self.probe.cpu_s, crowded_s)
+        crowded_s = busy[0].cpu_s if busy else self.probe.call.cpu_s * self.probe.crowding
+        return max(self.probe.call.cpu_s, crowded_s)
 
     def _serial_of_threads(self) -> tuple[str, float]:
         """The time for which a call excludes the other threads, and the reason."""
-        held_s = (self.probe.hold or 0.0) * self.probe.wall_s
+        held_s = (self.probe.call.hold or 0.0) * self.probe.call.wall_s
         if (limit := self._saturated(THREADS)) is None:
             return GIL, held_s
         serial_s = 1 / limit.rate
@@ -181,15 +181,15 @@ class Model:
         if best.queued_s > CROWDED * best.wall_s:
             return None
         most = points[-1]
-        allowed = min(most.count / self.probe.wall_s, self.probe.cores / self._loaded_cpu_s())
+        allowed = min(most.count / self.probe.call.wall_s, self.probe.cores / self._loaded_cpu_s())
         return best if best.rate < SATURATED * allowed else None
 
     def _memory_mib(self, strategy: str, workers: int) -> float | None:
         probe = self.probe
         added = [p.worker_mib for p in probe.of_kind(PROCESSES) if p.worker_mib is not None]
-        if probe.base_mib is None or not added:
+        if probe.process.base_mib is None or not added:
             return None
-        base_mib = probe.base_mib + SERVER_MIB
+        base_mib = probe.process.base_mib + SERVER_MIB
         each_mib = min(added)
         return {
             "loop": base_mib,

@@ -52,26 +52,15 @@ class Point:
 
 
 @dataclass(frozen=True)
-class Probe:
-    """What one call costs: times in s, memory in MiB, shares from 0 to 1; None is unknown.
+class CallCost:
+    """What one call costs: times in s, shares from 0 to 1; None is unknown.
 
     `wall_s`, `cpu_s` and `queued_s` are means of a call alone: its wall time, its CPU time and its
-    wait for a CPU. `variation` is the standard deviation of its wall time over its mean. `first_s`
-    is the first call of a process, `import_s` the import of its module. `hold` is the share of the
-    call in which the GIL is locked. `failed` is the share of calls that raised, and `error` the
-    first message. `base_mib` is the memory of one process with the task imported, `leak_mib` its
-    growth per call. `threads` is how many threads the calls left running. `python_s` is the
-    machine's speed (see `machine_speed`), and `crowding` by how much longer fixed work takes in CPU
-    time while all cores are busy, which share caches, power or execution units.
+    wait for a CPU. `variation` is the standard deviation of its wall time over its mean. `hold` is
+    the share of the call in which the GIL is locked. `results` is the number of different results.
+    `failed` is the share of calls that raised, and `error` the first message.
     """
 
-    task: str
-    python: str
-    gil_enabled: bool
-    is_coroutine: bool
-    cores: int
-    import_s: float
-    first_s: float
     wall_s: float
     cpu_s: float
     queued_s: float
@@ -81,24 +70,54 @@ class Probe:
     results: int
     failed: float
     error: str | None
-    base_mib: float | None
-    leak_mib: float | None
-    threads: int
-    python_s: float | None
-    points: tuple[Point, ...] = ()
-    crowding: float = 1.0
 
     @property
     def wait_s(self) -> float:
         """The time of a call in which it neither uses nor waits for a CPU, in s."""
         return max(0.0, self.wall_s - self.cpu_s - self.queued_s)
 
+
+@dataclass(frozen=True)
+class ProcessCost:
+    """What a process that calls the task costs: times in s, memory in MiB; None is unknown.
+
+    `import_s` is the import of the task's module, `first_s` the first call of a process. `base_mib`
+    is the memory of one process with the task imported, `leak_mib` its growth per call. `threads`
+    is how many threads the calls left running.
+    """
+
+    import_s: float
+    first_s: float
+    base_mib: float | None
+    leak_mib: float | None
+    threads: int
+
+
+@dataclass(frozen=True)
+class Probe:
+    """Calls of a task without a server: alone (`call`, `process`) and concurrently (`points`).
+
+    `python_s` is the machine's speed (see `machine_speed`), and `crowding` by how much longer fixed
+    work takes in CPU time while all cores are busy, which share caches, power or execution units.
+    """
+
+    task: str
+    python: str
+    gil_enabled: bool
+    is_coroutine: bool
+    cores: int
+    call: CallCost
+    process: ProcessCost
+    python_s: float | None
+    points: tuple[Point, ...] = ()
+    crowding: float = 1.0
+
     @property
     def is_unsafe_in_threads(self) -> bool:
         """Whether results differ in threads, although they are the same alone and in processes."""
         threads = max((point.results for point in self.of_kind(THREADS)), default=0)
         processes = max((point.results for point in self.of_kind(PROCESSES)), default=0)
-        return threads > 1 and self.results == 1 and processes == 1
+        return threads > 1 and self.call.results == 1 and processes == 1
 
     def of_kind(self, kind: str) -> list[Point]:
         """Return the points of one kind, by ascending number of workers."""
@@ -129,7 +148,6 @@ def measure(case: Case, environment: Mapping[str, str], users: int) -> Probe:
         _check(case, alone)
         after_mib = _memory_mib(child.pid)
         times = alone["times"]
-        wall_s = alone["wall_s"]
         crowding = float(_call(child, CROWDING, cores.available(), 0.0)["crowding"])
         points = tuple(_points(child, alone, bool(facts["is_coroutine"]), users))
         enabled = bool(alone["gil_enabled"])
@@ -139,20 +157,24 @@ def measure(case: Case, environment: Mapping[str, str], users: int) -> Probe:
         gil_enabled=enabled,
         is_coroutine=bool(facts["is_coroutine"]),
         cores=cores.available(),
-        import_s=float(facts["import_s"]),
-        first_s=float(first["wall_s"]),
-        wall_s=wall_s,
-        cpu_s=alone["cpu_s"],
-        queued_s=alone["queued_s"],
-        variation=statistics.pstdev(times) / statistics.fmean(times),
-        hold=sampler.between(began, ended).share if enabled else 0.0,
-        body_bytes=int(alone["body_bytes"]),
-        results=len(alone["checksums"]),
-        failed=alone["failed"] / alone["done"],
-        error=alone["error"],
-        base_mib=after_mib,
-        leak_mib=_growth(before_mib, after_mib, alone["done"]),
-        threads=int(alone["threads"]) - 1,
+        call=CallCost(
+            wall_s=alone["wall_s"],
+            cpu_s=alone["cpu_s"],
+            queued_s=alone["queued_s"],
+            variation=statistics.pstdev(times) / statistics.fmean(times),
+            hold=sampler.between(began, ended).share if enabled else 0.0,
+            body_bytes=int(alone["body_bytes"]),
+            results=len(alone["checksums"]),
+            failed=alone["failed"] / alone["done"],
+            error=alone["error"],
+        ),
+        process=ProcessCost(
+            import_s=float(facts["import_s"]),
+            first_s=float(first["wall_s"]),
+            base_mib=after_mib,
+            leak_mib=_growth(before_mib, after_mib, alone["done"]),
+            threads=int(alone["threads"]) - 1,
+        ),
         python_s=python_s,
         points=points,
         crowding=max(1.0, crowding),

@@ -10,9 +10,9 @@ from pathlib import Path
 from offload.bench.advice import answer, candidates, latency, overhead, probe
 from offload.bench.advice.answer import Answer, Question
 from offload.bench.experiments.run import run
+from offload.bench.planning import plan as plans
+from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
-from offload.bench.records import plan as plans
-from offload.bench.records.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder
@@ -69,7 +69,7 @@ def prepare(
 
 
 def _check_constraints(question: Question) -> None:
-    wall_s, model = question.probe.wall_s, question.model
+    wall_s, model = question.probe.call.wall_s, question.model
     if question.p99_s is not None and wall_s > question.p99_s:
         limit, alone = (f"{1000 * seconds:.3g} ms" for seconds in (question.p99_s, wall_s))
         what = f"no strategy reaches a p99 of {limit}: the function alone takes {alone}"

@@ -6,11 +6,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.advice.overhead import STRATEGIES
-from offload.bench.records import comparison, rate
-from offload.bench.records import plan as plans
-from offload.bench.records.blocks import MOST, Block
-from offload.bench.records.comparison import Comparison
-from offload.bench.records.plan import Plan
+from offload.bench.analysis import comparison, rate
+from offload.bench.analysis.comparison import Comparison
+from offload.bench.planning import plan as plans
+from offload.bench.planning.blocks import MOST, Block
+from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.registry import catalog

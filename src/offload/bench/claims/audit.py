@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from offload.bench.analysis.capacity import ABOVE
 from offload.bench.claims.evaluate import ClaimVerdict
-from offload.bench.records.capacity import ABOVE
-from offload.bench.stats import operational_laws
+from offload.bench.stats.models import operational_laws
 from offload.bench.stats.replication import DOES_NOT, HOLDS, IN_PART, NOT_COMPARABLE, UNRESOLVED
 from offload.suites import Audit, Figure
 

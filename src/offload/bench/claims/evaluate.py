@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from offload.bench.analysis import comparison
+from offload.bench.analysis.comparison import Comparison
 from offload.bench.claims import validity
-from offload.bench.records import comparison
-from offload.bench.records.comparison import Comparison
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import paired_test, replication

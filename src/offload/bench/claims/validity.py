@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offload.bench.records import capacity
+from offload.bench.analysis import capacity
 from offload.bench.records.record import WINDOW, Record
 
 MAX_OTHERS_CPU = 0.25  # share of the machine's CPU, in most windows; a guess

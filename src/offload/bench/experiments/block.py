@@ -15,7 +15,7 @@ from collections.abc import Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, replace
 
-from offload.bench.records import blocks
+from offload.bench.planning import blocks
 from offload.bench.records.record import (
     Baseline,
     CaseFacts,

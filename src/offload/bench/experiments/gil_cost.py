@@ -7,15 +7,15 @@ from contextlib import ExitStack
 from dataclasses import dataclass, replace
 from pathlib import Path
 
+from offload.bench.analysis import gil
+from offload.bench.analysis.gil import Gil
 from offload.bench.experiments import paired
 from offload.bench.experiments.direct_calls import direct
 from offload.bench.experiments.paired import ComparedCases
 from offload.bench.experiments.speed_up import SpeedUp, speed_ups
-from offload.bench.records import gil
-from offload.bench.records.gil import Gil
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
-from offload.bench.stats.gil import cost
+from offload.bench.stats.models.gil import cost
 from offload.bench.target import application_kind
 from offload.bench.target.needed_upstream import hold_for
 from offload.errors import RunError

@@ -6,10 +6,10 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from offload.bench.records import plan
-from offload.bench.records.blocks import Block
-from offload.bench.records.comparison import rate_of
-from offload.bench.records.plan import Plan
+from offload.bench.analysis.comparison import rate_of
+from offload.bench.planning import plan
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import Round, by_round
 from offload.bench.stats import ratio, student_t

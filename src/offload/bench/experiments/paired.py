@@ -6,10 +6,11 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from offload.bench.records import comparison, plan, rate
-from offload.bench.records.blocks import Block
-from offload.bench.records.comparison import Comparison
-from offload.bench.records.plan import Plan
+from offload.bench.analysis import comparison, rate
+from offload.bench.analysis.comparison import Comparison
+from offload.bench.planning import plan
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
 from offload.errors import RunError

@@ -11,9 +11,9 @@ from rich.console import Console
 from rich.live import Live
 from rich.text import Text
 
-from offload.bench.records import schedule, time_budget
-from offload.bench.records.comparison import rate_of
-from offload.bench.records.plan import Plan
+from offload.bench.analysis.comparison import rate_of
+from offload.bench.planning import schedule, time_budget
+from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round
 

@@ -13,10 +13,11 @@ from pathlib import Path
 from offload import prctl
 from offload.bench.experiments.block import measure_round
 from offload.bench.experiments.progress import Progress
-from offload.bench.records import journal, schedule, time_budget
-from offload.bench.records.plan import Plan
+from offload.bench.planning import schedule, time_budget
+from offload.bench.planning.plan import Plan
+from offload.bench.planning.schedule import Round
+from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW, Record, Trial
-from offload.bench.records.schedule import Round
 from offload.bench.target.needed_upstream import hold_for, needs_upstream
 from offload.bench.trial import builder, flags
 from offload.bench.trial.trial import long_run

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from offload.bench.records import rate
+from offload.bench.analysis import rate
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords
-from offload.bench.stats import scaling
 from offload.bench.stats.estimate import Estimate
-from offload.bench.stats.scaling import Choice
+from offload.bench.stats.models import scaling
+from offload.bench.stats.models.scaling import Choice
 from offload.errors import RunError, UsageError
 from offload.registry import catalog
 from offload.suites import Case

@@ -29,8 +29,8 @@ from dataclasses import asdict
 from typing import Any
 
 from offload.bench.pools import chaos
-from offload.bench.pools.contender_process import ContenderLost, ContenderProcess
-from offload.bench.pools.contenders import CONTENDERS
+from offload.bench.pools.contenders.adapters import CONTENDERS
+from offload.bench.pools.contenders.process import ContenderLost, ContenderProcess
 from offload.bench.pools.limits import LIMITS
 from offload.bench.pools.payloads import (
     ARGUMENT_VIEW_SIZES,

@@ -14,6 +14,7 @@ from offload import prctl
 from offload.bench.stats import autocorrelation, hold_times
 from offload.bench.telemetry import gil_reader, thread_scheduling
 from offload.bench.telemetry.gil_reader import Reader, Unavailable
+from offload.units import percent
 
 EVERY = 0.001  # s between two samples
 LATE_S = 0.0002  # s after its due time, from which a sample is late: 0.02 to 0.1 ms are usual
@@ -111,7 +112,7 @@ class GilSampler:
         share, low, high = autocorrelation.share_interval(values)
         late = late_count / max(len(values), expected)
         if late > LATE:
-            return Utilisation(why=f"{late:.0%} {TOO_LATE}")
+            return Utilisation(why=f"{percent(late)} {TOO_LATE}")
         low, high = max(0.0, low - late), min(1.0, high + late)
         share, low, high, late = (round(value, 4) for value in (share, low, high, late))
         return Utilisation(share, low, high, len(values), late, switches, hold_s)

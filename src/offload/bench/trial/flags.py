@@ -8,11 +8,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offload.bench.records import comparison
+from offload.bench.analysis import comparison
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.bench.trial import workload
 from offload.flags import Flag
 from offload.registry import catalog
+from offload.units import percent
 
 CLIENT_BOUND = 0.7  # share of its usable CPU above which the load tool may limit the rate
 LITTLE = 0.02  # maximum difference of rate x mean / users from 1
@@ -77,7 +78,7 @@ def of_bodies(record: Record, earlier: Sequence[Record]) -> tuple[Flag, ...]:
 def _detect(record: Record) -> Iterator[Flag]:
     busy = record.load.busy
     if busy is not None and busy > CLIENT_BOUND:
-        used = f"{record.load.driver} used {busy:.0%} of the CPU it can use"
+        used = f"{record.load.driver} used {percent(busy)} of the CPU it can use"
         yield Flag("client-bound", used, "use driver=h2load")
     if _breaks_littles_law(record):
         ratio = record.result.little_ratio
@@ -86,10 +87,10 @@ def _detect(record: Record) -> Iterator[Flag]:
     is_window = record.trial.kind == WINDOW
     most_others = comparison.MAX_OTHERS if is_window else OTHERS
     if host.others_cpu is not None and host.others_cpu > most_others:
-        share = f"{host.others_cpu:.0%} of the machine's CPU went to other processes"
+        share = f"{percent(host.others_cpu)} of the machine's CPU went to other processes"
         yield Flag("others", share, "end them and measure again")
     if host.steal is not None and host.steal > (comparison.MAX_STEAL if is_window else STEAL):
-        kept = f"the hypervisor kept {host.steal:.1%} of the CPU"
+        kept = f"the hypervisor kept {percent(host.steal, 1)} of the CPU"
         yield Flag("steal", kept, "measure at a quieter time")
     if record.resources.listen_overflows:
         dropped = f"the listen queue dropped {record.resources.listen_overflows} connections"

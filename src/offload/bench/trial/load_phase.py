@@ -21,7 +21,7 @@ from offload.bench.records.record import (
     Share,
     Tasks,
 )
-from offload.bench.stats import operational_laws
+from offload.bench.stats.models import operational_laws
 from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import ResourceSampler

@@ -9,7 +9,7 @@ from dataclasses import dataclass, replace
 
 from offload import loads
 from offload.bench.records.record import Baseline
-from offload.bench.stats import gil
+from offload.bench.stats.models import gil
 from offload.bench.telemetry.gil_sampler import NO_SAMPLE, GilSampler, Utilisation
 from offload.bench.trial import server_report
 from offload.loads import Load

@@ -7,8 +7,8 @@ import random
 from time import monotonic
 
 from offload.loads import Load
-from offload.loads.engine.clients import Clients
-from offload.loads.engine.connection import Connection
+from offload.loads.engine.connections.clients import Clients
+from offload.loads.engine.connections.connection import Connection
 
 
 class ClosedLoop(Clients):

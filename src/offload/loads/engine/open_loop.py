@@ -9,8 +9,8 @@ from collections.abc import Iterator
 from time import monotonic
 
 from offload.loads import Load
-from offload.loads.engine.clients import Clients
-from offload.loads.engine.connection import Connection
+from offload.loads.engine.connections.clients import Clients
+from offload.loads.engine.connections.connection import Connection
 from offload.loads.engine.timer import Timer
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 from time import process_time
 
 from offload.loads import Load
-from offload.loads.engine.clients import Clients
+from offload.loads.engine.connections.clients import Clients
 from offload.loads.engine.shared_state import (
     COMPLETED,
     LOAD_END,

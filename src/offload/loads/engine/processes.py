@@ -10,7 +10,7 @@ from time import monotonic
 
 from offload import prctl
 from offload.loads import Load
-from offload.loads.engine.samples import Samples
+from offload.loads.engine.results.samples import Samples
 from offload.loads.engine.shared_state import LOAD_END, SharedState
 from offload.loads.engine.worker import work
 

@@ -7,11 +7,11 @@ import contextlib
 from time import monotonic
 
 from offload.loads import Load
-from offload.loads.engine.clients import Clients
 from offload.loads.engine.closed_loop import ClosedLoop
+from offload.loads.engine.connections.clients import Clients
 from offload.loads.engine.open_loop import OpenLoop
 from offload.loads.engine.phases import LoadPhases
-from offload.loads.engine.samples import Samples
+from offload.loads.engine.results.samples import Samples
 from offload.loads.engine.shared_state import LOAD_END, LOAD_START, READY, SharedState
 
 TICK = 0.005  # s between two updates of the phases

@@ -21,13 +21,14 @@ from offload.reports.advice import reasons
 from offload.reports.advice.handlers import Handler
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
+from offload.units import percent
 
-HOW_SURE = {
-    SURE: "sure: every other candidate is slower beyond doubt, or not faster",
-    LIKELY: "likely: not every difference is certain",
-    TIE: "a tie: {tie} do not differ for certain; this is the simplest of them",
-    PREDICTED: "a prediction from the calls alone; nothing was measured over HTTP",
-    DISTURBED: "not known: {disturbed}",
+CERTAINTY = {  # by `Answer.sure`
+    SURE: "sure. The measurement shows that no other candidate is faster",
+    LIKELY: "likely. {open} may be as fast, as far as this measurement shows",
+    TIE: "a tie. The measurement shows no difference between {tie}; {chosen} is the simplest",
+    PREDICTED: "predicted from calls of the function alone. No server was measured",
+    DISTURBED: "unknown. The measurement was disturbed: {disturbed}",
 }
 
 
@@ -56,12 +57,15 @@ def text(
 
 def _parts(answer: Answer) -> dict[str, list[str]]:
     """Return the sentences of an answer by their title."""
-    names = " and ".join(answer.tie)
-    disturbed = answer.disturbed.message if answer.disturbed else ""
-    how_sure = HOW_SURE[answer.sure].format(tie=names, disturbed=disturbed)
+    values = {
+        "open": reasons.listed(reasons.open_rivals(answer)),
+        "tie": reasons.listed(answer.tie),
+        "chosen": answer.chosen.strategy,
+        "disturbed": answer.disturbed.message if answer.disturbed else "",
+    }
     return {
         "Why": [*reasons.sentences(answer)],
-        "How sure": [f"{how_sure}."],
+        "Certainty": [f"{CERTAINTY[answer.sure].format(**values)}."],
         "p99": [*reasons.response_times(answer)],
         "Prediction": [*_prediction(answer)],
         "Would change it": [*reasons.changes(answer)],
@@ -87,7 +91,7 @@ def _what(option: Option) -> str:
 def _headers(answer: Answer) -> list[str]:
     if not answer.is_measured:
         return ["Strategy", "Predicted rate", "Memory"]
-    shares = ", ".join(f"{reasons.percent(share)}" for share in latency.LOADS)
+    shares = ", ".join(percent(share) for share in latency.LOADS)
     return ["Strategy", "Rate (95 %)", "To the first", f"p95 at {shares} load", "Memory"]
 
 
@@ -142,5 +146,5 @@ def _prediction(answer: Answer) -> Iterator[str]:
     doubt = ""
     if abs(error) > reasons.FAR:
         doubt = "; the model does not explain this function, so sizes not measured are uncertain"
-    off = f"{reasons.percent(error, '+')} against the measurement{doubt}"
+    off = f"{percent(error, sign='+')} against the measurement{doubt}"
     yield f"{predicted:.4g}/s from the calls alone, {off}."

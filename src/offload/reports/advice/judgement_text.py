@@ -12,6 +12,7 @@ from offload.bench.advice.truth import Truth
 from offload.reports.advice import reasons
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
+from offload.units import percent
 
 PASSED = {True: "ok", False: "MISSED", None: "unknown"}
 
@@ -46,12 +47,12 @@ def _choices(found: Sequence[Choice], answers: Sequence[RecordedAnswer], style: 
     lines = []
     for each in found:
         own = given[each.task]
-        error = "" if not own.rate else f"{own.predicted_rate / own.rate - 1:+.0%}"
+        error = "" if not own.rate else percent(own.predicted_rate / own.rate - 1, sign="+")
         cells = (
             each.task.rpartition(".")[2],
             reasons.option_name(own.strategy, own.workers),
             reasons.option_name(*each.best),
-            f"{each.share:.0%}",
+            percent(each.share),
             "yes" if each.is_best else "no",
             error,
             own.sure,
@@ -83,6 +84,6 @@ def _baseline(name: str, own: Sequence[Choice]) -> tuple[str, str, str, str]:
     return (
         name,
         f"{best} of {len(own)}",
-        f"{statistics.fmean(shares):.0%}",
-        f"{min(shares):.0%}",
+        percent(statistics.fmean(shares)),
+        percent(min(shares)),
     )

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from offload.bench.advice import latency, model
 from offload.bench.advice.answer import LIKELY, PREDICTED, TIE, Answer, Option
 from offload.bench.advice.probe import Probe
 from offload.bench.stats.paired_test import DISTURBED, SLOWER
 from offload.registry import places
+from offload.units import percent
 
 FAILS = 0.001  # of the calls: from this share on, failures are reported
 LEAKS_MIB = 0.01  # per call: 1 GiB after 100,000 requests; a guess
@@ -36,24 +37,24 @@ def warnings(answer: Answer) -> Iterator[str]:
             "The function returned different results in threads than alone: it is not safe in "
             "threads, so threads are not considered."
         )
-    if probe.failed >= FAILS:
-        yield f"{percent(probe.failed)} of the calls failed: {probe.error}."
-    if probe.leak_mib is not None and probe.leak_mib > LEAKS_MIB:
+    if probe.call.failed >= FAILS:
+        yield f"{percent(probe.call.failed)} of the calls failed: {probe.call.error}."
+    if probe.process.leak_mib is not None and probe.process.leak_mib > LEAKS_MIB:
         yield (
-            f"The process grew by {probe.leak_mib * 1000:.0f} MiB per 1,000 calls: it may leak; "
-            "restart workers after a number of calls."
+            f"The process grew by {probe.process.leak_mib * 1000:.0f} MiB per 1,000 calls: it may "
+            "leak; restart workers after a number of calls."
         )
-    if probe.import_s + probe.first_s > SLOW_START_S + probe.wall_s:
-        start_s = probe.import_s + probe.first_s - probe.wall_s
+    if probe.process.import_s + probe.process.first_s > SLOW_START_S + probe.call.wall_s:
+        start_s = probe.process.import_s + probe.process.first_s - probe.call.wall_s
         yield f"Each new process needs {seconds(start_s)} to import and prepare the function."
-    if probe.threads:
-        yield f"The calls left {probe.threads} threads of their own running."
-    if probe.is_coroutine and probe.wait_s < WAITING * probe.wall_s:
+    if probe.process.threads:
+        yield f"The calls left {probe.process.threads} threads of their own running."
+    if probe.is_coroutine and probe.call.wait_s < WAITING * probe.call.wall_s:
         yield "The coroutine blocks its event loop: it hardly awaits."
-    if probe.variation > VARIES:
+    if probe.call.variation > VARIES:
         yield (
-            f"The times of single calls vary by {probe.variation:.1f} times their mean, so response"
-            " times vary, too."
+            f"The times of single calls vary by {probe.call.variation:.1f} times their mean, so "
+            "response times vary, too."
         )
 
 
@@ -65,7 +66,7 @@ def changes(answer: Answer) -> Iterator[str]:
         yield "On a free-threaded Python, threads would not wait for the GIL: see fab pythons."
     if answer.chosen.prediction.limit == model.CPU:
         yield "All cores are busy: only more cores or less work per call give more."
-    if not probe.is_coroutine and probe.wait_s > WAITING * probe.wall_s:
+    if not probe.is_coroutine and probe.call.wait_s > WAITING * probe.call.wall_s:
         yield (
             "Most of a call is waiting: the same work as a coroutine that awaits needs one event "
             "loop and no workers."
@@ -112,14 +113,19 @@ def next_step(answer: Answer) -> str:
     return f"Serve it: {answer.chosen.case.command}"
 
 
+def open_rivals(answer: Answer) -> list[str]:
+    """Return the names of the candidates that may be as fast as the chosen one."""
+    return [option_name(o.strategy, o.workers) for o in answer.others if _is_open(o)]
+
+
+def listed(names: Sequence[str]) -> str:
+    """Render names as `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
 def _is_open(option: Option) -> bool:
     """Whether an option may be as fast as the chosen one."""
     return option.compared is not None and option.compared.verdict.outcome != SLOWER
-
-
-def percent(share: float, sign: str = "") -> str:
-    """Render a share: 6 %."""
-    return f"{100 * share:{sign}.0f} %"
 
 
 def seconds(value: float) -> str:
@@ -131,14 +137,14 @@ def seconds(value: float) -> str:
 
 
 def _call(probe: Probe) -> str:
-    cpu_s, wait_s = seconds(probe.cpu_s), seconds(probe.wait_s)
+    cpu_s, wait_s = seconds(probe.call.cpu_s), seconds(probe.call.wait_s)
     parts = f"{cpu_s} of CPU and {wait_s} of waiting"
     hold = ""
     if not probe.gil_enabled:
         hold = "; this Python has no GIL"
-    elif probe.hold is not None:
-        hold = f"; it holds the GIL for {percent(probe.hold)} of that time"
-    return f"A call takes {seconds(probe.wall_s)} alone: {parts}{hold}."
+    elif probe.call.hold is not None:
+        hold = f"; it holds the GIL for {percent(probe.call.hold)} of that time"
+    return f"A call takes {seconds(probe.call.wall_s)} alone: {parts}{hold}."
 
 
 def _limit(chosen: Option, probe: Probe) -> str:

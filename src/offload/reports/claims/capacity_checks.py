@@ -10,6 +10,7 @@ from offload.bench.records.record import Record
 from offload.reports.rows import Row, rows
 from offload.reports.tables.summary import label, rate
 from offload.suites import Claim
+from offload.units import percent
 
 HEAD = ("Suite", "Case", "Rate /s", "Ceiling /s", "Reached", "Users", "Rate x mean")
 ALIGN = ("left", "left", *("right",) * 5)
@@ -46,7 +47,7 @@ def _lines(suite: str, own: Sequence[Record]) -> Iterator[Line]:
             label(row.first),
             rate(row),
             "-" if ceiling is None else f"{ceiling.kind} {ceiling.rate:.2f}",
-            "-" if row.reached is None else f"{row.reached:.0%}",
+            "-" if row.reached is None else percent(row.reached),
             str(row.first.case.users),
             _users_by_little(row),
         )

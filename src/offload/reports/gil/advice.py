@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.records.record import Record
 from offload.bench.stats import paired_test
+from offload.units import percent
 
 LOW_HOLD = 0.1  # h below which threads are as fast as processes
 LOW_COST = 0.1  # C below which a task with a low h does not lose to the GIL
@@ -69,7 +70,8 @@ def _free_threaded_advice(result: GilCost) -> Iterator[str]:
 
 def _slower_without_gil(result: GilCost) -> str:
     share = result.cost[0] or 0.0
-    return f"The rate in threads is {share:.0%} lower than in processes, but not because of the GIL"
+    lower = f"The rate in threads is {percent(share)} lower than in processes"
+    return f"{lower}, but not because of the GIL"
 
 
 def _loop_delay(window: Record) -> str | None:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
+from offload.bench.analysis.application_signs import SATURATED
 from offload.bench.experiments.gil_cost import GilCost
-from offload.bench.records.application_signs import SATURATED
 from offload.bench.records.record import Record
 from offload.bench.stats import paired_test
+from offload.units import percent
 
 WSGI = "wsgi"
 
@@ -44,8 +45,9 @@ def _cause(window: Record) -> str:
     if rho >= SATURATED:
         return "The GIL is the limit of one process: use several, or a free-threaded build."
     if window.application.kind == WSGI:
-        return f"The GIL is held for {rho:.0%} of the time, so it is part of the cause at most."
+        held = f"The GIL is held for {percent(rho)} of the time"
+        return f"{held}, so it is part of the cause at most."
     return (
-        f"The GIL is held for {rho:.0%} of the time: the event loop waits in calls that block it, "
-        "which threads would also fix."
+        f"The GIL is held for {percent(rho)} of the time: the event loop waits in calls that block "
+        "it, which threads would also fix."
     )

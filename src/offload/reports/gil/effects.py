@@ -6,8 +6,8 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offload.bench.records import capacity, comparison
-from offload.bench.records.comparison import Comparison
+from offload.bench.analysis import capacity, comparison
+from offload.bench.analysis.comparison import Comparison
 from offload.bench.records.record import TEST, Record
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict

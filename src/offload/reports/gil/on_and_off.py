@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from offload.bench.records import comparison
-from offload.bench.records.comparison import Comparison
+from offload.bench.analysis import comparison
+from offload.bench.analysis.comparison import Comparison
 from offload.bench.records.record import Record
 from offload.bench.stats import paired_test
 from offload.reports import provenance

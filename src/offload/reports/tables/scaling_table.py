@@ -7,7 +7,8 @@ import json
 from tabulate import tabulate
 
 from offload.bench.experiments.sweep import Sweep
-from offload.bench.stats import scaling
+from offload.bench.stats.models import scaling
+from offload.units import percent
 
 
 def text(sweep: Sweep) -> str:
@@ -18,7 +19,7 @@ def text(sweep: Sweep) -> str:
         (
             str(number),
             "-" if e.value is None else f"{e.value:.2f}/s",
-            "-" if e.half_width is None else f"+-{e.half_width:.1%}",
+            "-" if e.half_width is None else f"+-{percent(e.half_width, 1)}",
             "-" if model is None else f"{model:.2f}/s",
         )
         for (number, e), model in zip(sweep.points, predicted, strict=False)
@@ -52,7 +53,7 @@ def _fit_text(sweep: Sweep) -> str:
     fit, over = sweep.choice.fit, sweep.over
     if fit is None:
         return f"no model: {sweep.choice.reason}"
-    residual = f"largest residual {fit.residual:.1%}"
+    residual = f"largest residual {percent(fit.residual, 1)}"
     if fit.model == scaling.KNEE:
         if fit.peak is None:
             return f"knee: none within the measured {over}; {residual}"

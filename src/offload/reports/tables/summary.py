@@ -14,6 +14,7 @@ from offload.reports.rows import Row
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 from offload.suites import Request
+from offload.units import percent
 
 LABEL = "Server,task"
 COMMAND = "fab run_server:"
@@ -139,7 +140,9 @@ def outcome(record: Record) -> str:
     if result.completed is None:
         return ""
     failed = [f"{count} {kind}" for kind, count in result.failed.items() if count]
-    share_text = "" if result.availability is None else f"; availability {result.availability:.2%}"
+    share_text = ""
+    if result.availability is not None:
+        share_text = f"; availability {percent(result.availability, 2)}"
     return f"{result.completed} completed, failed: {', '.join(failed) or 'none'}{share_text}"
 
 
@@ -186,7 +189,7 @@ def memory(mib: float | None) -> str:
 
 def share(value: float | None, digits: int = 0) -> str:
     """Format a share in percent."""
-    return "-" if value is None else f"{value * 100:.{digits}f} %"
+    return "-" if value is None else percent(value, digits)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ from tabulate import tabulate
 from offload.reports import warnings
 from offload.reports.rows import Row
 from offload.reports.tables import summary
+from offload.units import percent
 
 HEAD = (
     "Case",
@@ -75,5 +76,5 @@ def _line(row: Row, literal: str) -> list[str]:
         summary.share(row.gil_hold),
         "-"
         if ceiling is None
-        else f"{ceiling.kind} {summary.number(ceiling.rate)} {row.reached or 0:.0%}",
+        else f"{ceiling.kind} {summary.number(ceiling.rate)} {percent(row.reached or 0)}",
     ]

@@ -12,6 +12,7 @@ from typing import Any
 from pipepool import PipeExecutor, PipePool
 
 Call = Callable[..., Any]
+GUNICORN_DIRTY = "offload.bench.pools.contenders.gunicorn_dirty"  # needs gunicorn
 
 
 class Standard:
@@ -142,5 +143,5 @@ CONTENDERS: dict[str, Callable[[], Any]] = {
     "loky": lambda: _standard("loky.process_executor", "ProcessPoolExecutor"),
     "multiprocessing.Pool": Multiprocessing,
     "pebble": Pebble,
-    "gunicorn dirty": lambda: importlib.import_module("offload.bench.pools.gunicorn_dirty").Pool(),
+    "gunicorn dirty": lambda: importlib.import_module(GUNICORN_DIRTY).Pool(),
 }

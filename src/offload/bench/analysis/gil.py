@@ -1,11 +1,11 @@
-"""GIL figures of a record: the formulas of `stats.gil`, applied to its clocks and samples."""
+"""GIL figures of a record: the formulas of `models.gil`, applied to its clocks and samples."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 
 from offload.bench.records.record import Record
-from offload.bench.stats import gil
+from offload.bench.stats.models import gil
 
 
 @dataclass(frozen=True)

@@ -9,10 +9,10 @@ from typing import TYPE_CHECKING, cast
 
 import httptools
 
-from offload.loads.engine.body import ends_by_close
+from offload.loads.engine.connections.body import ends_by_close
 
 if TYPE_CHECKING:
-    from offload.loads.engine.clients import Clients
+    from offload.loads.engine.connections.clients import Clients
 
 KINDS = (
     (ConnectionRefusedError, "refused"),

@@ -51,7 +51,7 @@ def measure(
 
     The exit code is 5 if a server does not start or a task fails.
     """
-    from offload.bench.records import blocks, plan
+    from offload.bench.planning import blocks, plan
 
     arguments.one_of("format", format, "text", "json")
     share = arguments.number("target", target, 0.1, 50.0) / 100 if target else None
@@ -151,8 +151,8 @@ def scale(
     format      text (default) or json
     """
     from offload.bench.experiments import sweep
-    from offload.bench.records import blocks, plan
-    from offload.bench.stats import scaling
+    from offload.bench.planning import blocks, plan
+    from offload.bench.stats.models import scaling
 
     arguments.one_of("format", format, "text", "json")
     if not workers and not users:

@@ -13,9 +13,9 @@ from typing import Any
 
 from offload.flags import Flag
 from offload.loads import Figures, Load, LoadResult, Response
-from offload.loads.engine import rates
-from offload.loads.engine.histogram import histogram
-from offload.loads.engine.samples import Samples
+from offload.loads.engine.results import rates
+from offload.loads.engine.results.histogram import histogram
+from offload.loads.engine.results.samples import Samples
 from offload.loads.engine.shared_state import LOAD_START, WINDOW_END, WINDOW_START, SharedState
 
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999, "max": 1.0}

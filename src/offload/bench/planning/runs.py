@@ -7,7 +7,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from offload.bench.records import journal, plan, time_budget
+from offload.bench.planning import plan, time_budget
+from offload.bench.records import journal
 from offload.bench.records.record import Record
 from offload.errors import StorageError
 

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from offload.bench.records import schedule
-from offload.bench.records.plan import Plan
+from offload.bench.planning import schedule
+from offload.bench.planning.plan import Plan
+from offload.bench.planning.schedule import Round
 from offload.bench.records.record import WINDOW, Record
-from offload.bench.records.schedule import Round
 
 AROUND = 2.0  # s of a long run in addition to its load, on average: start, warm-up, stop
 GUESS = 4.0  # s per case of a round, until one round of its block was measured

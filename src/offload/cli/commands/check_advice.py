@@ -14,7 +14,7 @@ from offload.cli.plan_run import continue_run
 from offload.errors import GateError, UsageError
 
 if TYPE_CHECKING:
-    from offload.bench.records.plan import Plan
+    from offload.bench.planning.plan import Plan
 
 USERS = 25
 TUNING = "tuning"
@@ -40,8 +40,8 @@ def check_advice(
     results/advice-FOLD is not repeated. The exit code is 1 if a requirement is missed.
     """
     from offload.bench.advice import answer, check, judgement, truth
+    from offload.bench.planning import plan as plans
     from offload.bench.records import journal
-    from offload.bench.records import plan as plans
     from offload.reports.advice import judgement_text
 
     arguments.one_of("format", format, "text", "rst")

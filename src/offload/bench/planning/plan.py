@@ -10,8 +10,8 @@ from pathlib import Path
 from typing import Any
 
 from offload import files
+from offload.bench.planning.blocks import Block
 from offload.bench.records import lines, machines
-from offload.bench.records.blocks import Block
 from offload.bench.stats import sequential
 from offload.errors import StorageError
 from offload.suites import Case

@@ -22,7 +22,7 @@ from offload.errors import RunError, UsageError
 from offload.registry import catalog
 
 if TYPE_CHECKING:
-    from offload.bench.records.plan import Plan
+    from offload.bench.planning.plan import Plan
 
 
 @command("Measure")
@@ -113,7 +113,7 @@ def resume(context: Context, run: str = "", format: str = "text") -> None:  # no
     run     its folder in results/; default: the newest
     format  text (default) or json
     """
-    from offload.bench.records import plan, runs
+    from offload.bench.planning import plan, runs
 
     arguments.one_of("format", format, "text", "json")
     folder = runs.planned(run) if run else runs.newest_unfinished()

@@ -52,7 +52,8 @@ def check_method(context: Context, blocks: str = "60", rounds: str = "", run: st
     An interrupted check is continued by run=, or fab resume.
     """
     from offload.bench.experiments import method_check
-    from offload.bench.records import journal, plan, runs
+    from offload.bench.planning import plan, runs
+    from offload.bench.records import journal
 
     count = arguments.whole_number("blocks", blocks, 0, 10_000)
     wanted = rounds or ("0" if run else "300")

@@ -12,7 +12,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from statistics import fmean
 
-from offload.bench.stats import nnls
+from offload.bench.stats.models import nnls
+from offload.units import percent
 
 KNEE, USL = "knee", "usl"
 MIN_POINTS = 6  # distinct N: AICc needs 2 more than its parameters (USL: 3 and the noise)
@@ -59,8 +60,8 @@ def choose(points: Points) -> Choice:
         return Choice(None, few)
     best = min(knee(points), usl(points), key=lambda fit: fit.aicc)
     if best.residual > MAX_RESIDUAL:
-        off = f"the better model, {best.model}, is off by {best.residual:.0%}"
-        return Choice(None, f"{off} at one point, more than {MAX_RESIDUAL:.0%}")
+        off = f"the better model, {best.model}, is off by {percent(best.residual)}"
+        return Choice(None, f"{off} at one point, more than {percent(MAX_RESIDUAL)}")
     return Choice(best)
 
 

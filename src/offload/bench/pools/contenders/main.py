@@ -18,7 +18,7 @@ from multiprocessing.connection import Connection
 from typing import Any
 
 from offload.bench.pools import mixture
-from offload.bench.pools.contenders import CONTENDERS
+from offload.bench.pools.contenders.adapters import CONTENDERS
 from offload.bench.pools.limits import LIMITS
 from offload.bench.pools.payloads import call, nap
 from offload.bench.pools.slices import children, measure_slice, memory

@@ -11,7 +11,7 @@ import sys
 from typing import Any
 
 # Without a main module, which workers would import.
-START = "from offload.bench.pools.contender_main import main; main()"
+START = "from offload.bench.pools.contenders.main import main; main()"
 ANSWER_TIMEOUT = 60.0  # s for an answer, beyond the measured time; a guess: none needs 20 s
 CLOSE_TIMEOUT = 10.0  # s for a contender to stop its pool and exit
 

@@ -13,9 +13,9 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from offload.bench.records import comparison, rate
-from offload.bench.records.comparison import Comparison
-from offload.bench.records.plan import Plan
+from offload.bench.analysis import comparison, rate
+from offload.bench.analysis.comparison import Comparison
+from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import SLOW

@@ -8,10 +8,10 @@ import resource
 from time import monotonic
 
 from offload.loads import Load
-from offload.loads.engine.checked_connection import CheckedConnection, ExpectedBody
-from offload.loads.engine.connection import Connection
-from offload.loads.engine.samples import Samples
-from offload.loads.engine.target import Target, target
+from offload.loads.engine.connections.checked_connection import CheckedConnection, ExpectedBody
+from offload.loads.engine.connections.connection import Connection
+from offload.loads.engine.connections.target import Target, target
+from offload.loads.engine.results.samples import Samples
 
 # A load stops after so many consecutive failures within so many seconds: the server is gone.
 CONSECUTIVE_FAILURES = 1000

@@ -11,8 +11,8 @@ import statistics
 from collections.abc import Callable, Mapping, Sequence
 
 from offload.bench.records.record import Record
-from offload.bench.stats import operational_laws
-from offload.bench.stats.operational_laws import Ceiling
+from offload.bench.stats.models import operational_laws
+from offload.bench.stats.models.operational_laws import Ceiling
 from offload.registry import catalog
 from offload.suites import _module
 

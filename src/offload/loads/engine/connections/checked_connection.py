@@ -6,10 +6,10 @@ import asyncio
 import hashlib
 from typing import TYPE_CHECKING
 
-from offload.loads.engine.connection import WRONG_BODY, Connection
+from offload.loads.engine.connections.connection import WRONG_BODY, Connection
 
 if TYPE_CHECKING:
-    from offload.loads.engine.clients import Clients
+    from offload.loads.engine.connections.clients import Clients
 
 
 class ExpectedBody:

@@ -19,6 +19,7 @@ from offload.bench.stats.paired_test import (
     Verdict,
 )
 from offload.flags import Flag
+from offload.units import percent
 
 EFFECT, ROUGH = paired_test.EFFECT, 0.05  # the smallest difference that matters; ROUGH with quick
 MAX_OTHERS = 1 / 3  # share of the machine's CPU, in half of the windows
@@ -76,10 +77,10 @@ def disturbance(one: Sequence[Record], other: Sequence[Record]) -> Flag | None:
     remedy = "end the other processes, or measure at a quieter time"
     others, steal = _known(windows, "others_cpu"), _known(windows, "steal")
     if _in_half(others, MAX_OTHERS):
-        used = f"other processes used {statistics.median(others):.0%} of the machine's CPU"
+        used = f"other processes used {percent(statistics.median(others))} of the machine's CPU"
         return Flag("disturbed", used, remedy)
     if _in_half(steal, MAX_STEAL):
-        kept = f"the hypervisor kept {statistics.median(steal):.0%} of the machine's CPU"
+        kept = f"the hypervisor kept {percent(statistics.median(steal))} of the machine's CPU"
         return Flag("disturbed", kept, "measure at a quieter time")
     first, second = _known(one, "others_cpu"), _known(other, "others_cpu")
     if not first or not second:
@@ -87,7 +88,8 @@ def disturbance(one: Sequence[Record], other: Sequence[Record]) -> Flag | None:
     means = statistics.fmean(first), statistics.fmean(second)
     if abs(means[0] - means[1]) > MAX_DIFFERENCE:
         shares = (
-            f"{means[0]:.0%} of the machine's CPU during one case, {means[1]:.0%} during the other"
+            f"{percent(means[0])} of the machine's CPU during one case, "
+            f"{percent(means[1])} during the other"
         )
         return Flag("disturbed", f"other processes used {shares}", remedy)
     return None

@@ -1,0 +1,1 @@
+"""Analysis: rates, comparisons, ceilings and GIL costs, computed from the records of a run."""

@@ -1,0 +1,1 @@
+"""Contenders: the pools that are compared, each in its own process."""

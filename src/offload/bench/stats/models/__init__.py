@@ -1,0 +1,1 @@
+"""Models of a server: scaling curves, operational laws and the cost of the GIL."""

@@ -1,0 +1,1 @@
+"""The commands, one file per group or question; each function with `@command` is one."""

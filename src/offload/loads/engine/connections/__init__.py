@@ -1,0 +1,1 @@
+"""Connections: HTTP requests and responses on the sockets of one load process."""
