@@ -13,8 +13,8 @@ import pytest
 from offload.bench.advice.application import answer, sizes
 from offload.bench.advice.application.answer import ApplicationAnswer, Option, Question
 from offload.bench.advice.application.sizes import Size
+from offload.bench.planning.plan import Plan
 from offload.bench.records.application import Application, Route
-from offload.bench.records.plan import Plan
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.bench.stats.estimate import Estimate
 from offload.errors import MachineError, RunError, StorageError

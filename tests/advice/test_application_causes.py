@@ -9,7 +9,7 @@ import pytest
 
 from offload.bench.advice.application import causes
 from offload.bench.advice.application.causes import Cause, Figures, Kind
-from offload.bench.records.application_signs import Signs
+from offload.bench.analysis.application_signs import Signs
 from offload.reports.advice.application import causes_text
 from offload.suites import Case, Request
 from tests.applications.seeded import ADVISED, FOLDER, Seeded

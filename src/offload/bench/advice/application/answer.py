@@ -16,9 +16,10 @@ from offload.bench.advice.application import causes, sizes
 from offload.bench.advice.application.causes import Cause
 from offload.bench.advice.application.sizes import Size
 from offload.bench.advice.latency import Percentile
-from offload.bench.records import comparison, lines, rate
-from offload.bench.records.comparison import Comparison
-from offload.bench.records.plan import Plan
+from offload.bench.analysis import comparison, rate
+from offload.bench.analysis.comparison import Comparison
+from offload.bench.planning.plan import Plan
+from offload.bench.records import lines
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import Round, RunRecords, by_round
 from offload.bench.stats.estimate import Estimate

@@ -10,8 +10,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from offload.bench.records import application_signs
-from offload.bench.records.application_signs import FULL, SATURATED, STRETCHED, WAITS, Signs
+from offload.bench.analysis import application_signs
+from offload.bench.analysis.application_signs import FULL, SATURATED, STRETCHED, WAITS, Signs
 from offload.bench.records.record import Record
 
 BLOCKED_S = 0.02  # s that a request runs on the event loop without a pause

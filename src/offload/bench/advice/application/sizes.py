@@ -129,7 +129,12 @@ def sizes_around(server: str, best: Size, knee: int, needs_processes: bool) -> l
     }
     if best.threads is not None and best.processes > 1 and best.total <= MOST_THREADS:
         found.add(Size(1, best.total))
-    return sorted(found - {best}, key=lambda size: (abs(math.log(size.total / best.total)), size))
+    return sorted(found - {best}, key=lambda size: (_steps(size, best), -size.total))
+
+
+def _steps(size: Size, best: Size) -> float:
+    """Return how far a size is from another one, in doublings."""
+    return abs(math.log2(size.total / best.total))
 
 
 def larger(server: str, size: Size) -> Size | None:

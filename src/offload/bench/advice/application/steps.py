@@ -14,10 +14,11 @@ from offload.bench.advice.application import answer, causes, sizes
 from offload.bench.advice.application.answer import PROBE_BLOCK, ApplicationAnswer, Question
 from offload.bench.advice.application.causes import Cause, Kind
 from offload.bench.advice.application.sizes import Size
+from offload.bench.analysis import comparison
 from offload.bench.experiments.block import measure_round
-from offload.bench.records import comparison, journal
-from offload.bench.records import plan as plans
-from offload.bench.records.plan import Plan
+from offload.bench.planning import plan as plans
+from offload.bench.planning.plan import Plan
+from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import sequential
@@ -34,6 +35,8 @@ AROUND_S, WINDOW_S = 3.0, 1.0  # s of a round, and of a window beside the respon
 START_S = 0.5  # s of CPU to start a process, until it was measured
 MOST_ROUNDS = sequential.QUICK.last
 GROWS = 1.1  # times the rate: a size at the end of its range that gains so much is not the last one
+NEAR = 0.85  # of the rate of the choice: others may be as good, as candidates.NEAR
+ROUNDS_OF_SIZES = 2  # before a larger size is tried
 PROBES = 3  # servers that are tried for the probe, in case one does not start
 
 # Limits that each process has of its own: more processes than cores may gain.
@@ -55,6 +58,7 @@ class _Run:
     cases: list[Case] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     blocks: int = 0
+    parallel: int = 1  # processes that are expected to gain
 
     @property
     def plan(self) -> Plan:
@@ -129,7 +133,7 @@ def _measure(run: _Run, names: Sequence[str]) -> None:
         whole_s = run.left_s
         first = _affordable(run, first, probed, SERVERS_SHARE * whole_s, rounds=1)
         run.report(f"{len(first)} servers: {_seconds(SERVERS_SHARE * whole_s)}")
-        _block(run, first, time.monotonic() + SERVERS_SHARE * whole_s, most_rounds=3)
+        _block(run, first, time.monotonic() + SERVERS_SHARE * whole_s, most_rounds=ROUNDS_OF_SIZES)
     _compare_sizes(run, first, probed, knee, found)
     _measure_latency(run)
 
@@ -193,19 +197,31 @@ def _compare_sizes(
         size = sizes.size_of(case)
     is_serial = any(cause.kind in PER_PROCESS for cause in found)
     is_serial = is_serial or catalog.find_server(case.server).workers_are == "processes"
+    run.parallel = sizes.MOST_PROCESSES if is_serial else run.question.cores
     around = sizes.sizes_around(case.server, size, knee, is_serial)
     others = [sizes.with_size(run.case, case.server, each) for each in around]
-    cases = _affordable(
-        run, [case, *others[:1], *rivals, *others[1:]], probed, run.left_s, rounds=2
-    )
+    cases = [case, *others[:1], *rivals, *others[1:]]
+    cases = _affordable(run, cases, probed, run.left_s, rounds=ROUNDS_OF_SIZES)
     if len(cases) > 1:
         run.report(f"{case.server} and other sizes of it: {_seconds(run.left_s)}")
-        _block(run, cases, run.ends, most_rounds=MOST_ROUNDS)
-    while run.records and (more := _next_size(run)) is not None:
+        _block(run, cases, run.ends, ROUNDS_OF_SIZES)
+    while (more := _next_size(run)) is not None:
         pair = [run.evaluate().chosen.case, sizes.with_size(run.case, case.server, more)]
-        if _round_s(run, pair, probed) > run.left_s:
-            return
-        _block(run, pair, run.ends, most_rounds=3)
+        if ROUNDS_OF_SIZES * _round_s(run, pair, probed) > run.left_s:
+            break
+        run.report(f"a larger size, which may gain, too: {_seconds(run.left_s)}")
+        _block(run, pair, run.ends, ROUNDS_OF_SIZES)
+    _confirm(run, probed)
+
+
+def _confirm(run: _Run, probed: Record) -> None:
+    """Measure the choice beside the next best ones for as long as there is time."""
+    found = run.evaluate()
+    rivals = [o.case for o in found.others if (o.share or 0.0) >= NEAR][: sizes.MOST_SERVERS // 2]
+    cases = [found.chosen.case, *rivals]
+    if len(cases) > 1 and _round_s(run, cases, probed) <= run.left_s:
+        run.report(f"the choice beside the next best: {_seconds(run.left_s)}")
+        _block(run, cases, run.ends, MOST_ROUNDS)
 
 
 def _next_size(run: _Run) -> Size | None:
@@ -292,11 +308,12 @@ def _affordable(
 def _round_s(run: _Run, cases: Sequence[Case], probed: Record) -> float:
     """Return the expected time of a round in s."""
     counts = [sizes.size_of(case).processes for case in cases]
-    users, rate, most = run.question.users, probed.result.rate or 1.0, run.question.cores
+    users, rate = run.question.users, probed.result.rate or 1.0
+    most = max(run.parallel, run.question.cores)
     # The other servers are as fast as the probe, or faster; each ends with as many responses as
     # there are users.
     windows_s = sum(2 * (WINDOW_S + 2 * users / (rate * min(count, most))) for count in counts)
-    return AROUND_S + START_S * sum(counts) / most + windows_s
+    return AROUND_S + START_S * sum(counts) / run.question.cores + windows_s
 
 
 def _measure_latency(run: _Run) -> None:

@@ -6,18 +6,19 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from offload.bench.advice import latency
-from offload.bench.advice.answer import LIKELY, SURE, TIE
+from offload.bench.advice.answer import LIKELY, SURE, TIE, WORSE
 from offload.bench.advice.application.answer import ApplicationAnswer, Option, WorkerMemory
 from offload.bench.advice.application.causes import Kind
-from offload.bench.stats.paired_test import DISTURBED, SLOWER
+from offload.bench.stats.paired_test import DISTURBED, SAME, SLOWER, TINY
 from offload.registry import places
 from offload.reports.advice.application import causes_text, deployment
-from offload.reports.advice.reasons import percent, seconds
+from offload.reports.advice.reasons import listed, seconds
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
+from offload.units import percent
 
 MOST_OTHERS = 6  # rows of the table: the next best server, then the others
-NEEDED_MEMORY_GAIN = 0.9  # of the memory of a worker: preload that saves less is not advised
+MEMORY_GAIN = 0.9  # of the memory of a worker: preload that saves less is not advised
 
 
 def text(
@@ -62,13 +63,11 @@ def next_step(answer: ApplicationAnswer) -> str:
     """Return what to do next."""
     if answer.disturbed is not None:
         return "End the other processes, and repeat it."
-    if answer.sure in (LIKELY, TIE) and (rival := _rival(answer)) is not None:
-        app = answer.question.work.removeprefix("app=")
-        pair = f"{_spelling(answer.chosen)},{_spelling(rival)}"
-        return f"If the difference matters, measure longer: fab compare:{pair},app={app},..."
     kinds = {cause.kind for cause in answer.causes} - {Kind.NOTHING}
     if kinds:
         return "Mend the cause first, and repeat it: the advice will change."
+    if answer.sure in (LIKELY, TIE) and _rival(answer) is not None:
+        return "If a small difference matters, repeat it with a longer budget=300."
     return "Serve it by the command below."
 
 
@@ -76,15 +75,16 @@ def _threads(count: int) -> str:
     return f"{count} thread{'' if count == 1 else 's'}"
 
 
-def _spelling(option: Option) -> str:
-    size = option.size
-    return f"{option.case.server}x{size.threads or size.processes}"
-
-
 def _rival(answer: ApplicationAnswer) -> Option | None:
     """Return the next best candidate that may be as fast as the chosen one."""
-    open_ = (o for o in answer.others if o.compared is None or o.compared.verdict.outcome != SLOWER)
-    return next(open_, None)
+    return next((option for option in answer.others if _is_open(option)), None)
+
+
+def _is_open(option: Option) -> bool:
+    """Whether an option may be as fast as the chosen one, as far as the measurement shows."""
+    if option.compared is None:
+        return (option.share or 0.0) >= 1 - WORSE
+    return option.compared.verdict.outcome not in (SLOWER, SAME, TINY)
 
 
 def _headers() -> list[str]:
@@ -152,7 +152,7 @@ def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
         "Size": [_size(answer)],
         "Memory": [*_memory(answer)],
         "p99": [*_response_times(answer)],
-        "How sure": [_how_sure(answer)],
+        "Certainty": [_certainty(answer)],
         "Not measured": list(dict.fromkeys(f"{each.text}." for each in answer.problems[:2])),
         "Next": [next_step(answer)],
     }
@@ -167,15 +167,17 @@ def _capital(found: list[str]) -> list[str]:
     return [*found[:1], *(f"{each[0].upper()}{each[1:]}" for each in found[1:])]
 
 
-def _how_sure(answer: ApplicationAnswer) -> str:
-    disturbed = answer.disturbed.message if answer.disturbed else ""
-    return {
-        SURE: "sure: every other candidate is slower beyond doubt, or not faster.",
-        LIKELY: "likely: not every difference is certain.",
-        TIE: f"a tie: {' and '.join(answer.tie)} do not differ for certain; this is the one with "
-        "the fewest processes, or the most usual one.",
-        DISTURBED: f"not known: {disturbed}.",
-    }[answer.sure]
+def _certainty(answer: ApplicationAnswer) -> str:
+    rivals = listed([name(option) for option in answer.others if _is_open(option)][:3])
+    shown = {
+        SURE: "sure. The measurement shows that no other candidate is faster",
+        LIKELY: f"likely. {rivals or 'Others'} may be as fast, as far as this measurement shows",
+        TIE: f"a tie. The measurement shows no difference between {listed(answer.tie)}; "
+        f"{answer.chosen.case.server} has the fewest processes, or is the most usual one",
+        DISTURBED: "unknown. The measurement was disturbed: "
+        f"{answer.disturbed.message if answer.disturbed else ''}",
+    }
+    return f"{shown[answer.sure]}."
 
 
 def _size(answer: ApplicationAnswer) -> str:
@@ -209,7 +211,7 @@ def _gains_by_preload(answer: ApplicationAnswer) -> bool:
     one, other = answer.worker, answer.preloaded
     if one is None or other is None or one.pss_mib is None or other.pss_mib is None:
         return False
-    return answer.chosen.size.processes > 1 and other.pss_mib < NEEDED_MEMORY_GAIN * one.pss_mib
+    return answer.chosen.size.processes > 1 and other.pss_mib < MEMORY_GAIN * one.pss_mib
 
 
 def _response_times(answer: ApplicationAnswer) -> Iterator[str]:

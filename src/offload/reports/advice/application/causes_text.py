@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 
 from offload.bench.advice.application.causes import Cause, Kind
-from offload.reports.advice.reasons import percent, seconds
+from offload.reports.advice.reasons import seconds
+from offload.units import percent
 
 
 def sentences(causes: Sequence[Cause], remaining: Sequence[Cause], users: int) -> list[str]:
