@@ -226,6 +226,10 @@ def test_sizes_around_the_best_one_halve_and_double_and_use_one_process() -> Non
     assert {*sizes.sizes_around("uvicorn_workers", Size(2), 25, False)} == {Size(1), Size(4)}
     assert Size(8) in sizes.sizes_around("uvicorn_workers", Size(2), 25, True)
     assert sizes.sizes_around("hypercorn", Size(1), 25, True) == []
+    assert dict(sizes.first_sizes(["uvicorn_workers", "waitress"], 2, 16, most=1)) == {
+        "uvicorn_workers": Size(1),
+        "waitress": Size(1, 16),
+    }
     assert sizes.larger("uvicorn_workers", Size(16)) is None
     assert sizes.larger("waitress", Size(1, 8)) == Size(1, 16)
 

@@ -93,14 +93,20 @@ def probe_size(server: str, users: int) -> Size:
     return Size(1, _threads(catalog.find_server(server), min(users, MOST_THREADS)))
 
 
-def first_sizes(found: Sequence[str], cores: int, knee: int) -> list[tuple[str, Size]]:
-    """Return one size of each server: a process for each core, and threads up to the knee."""
+def first_sizes(
+    found: Sequence[str], cores: int, knee: int, most: int = MOST_PROCESSES
+) -> list[tuple[str, Size]]:
+    """Return one size of each server: a process for each core, and threads up to the knee.
+
+    None has more than `most` processes.
+    """
     sizes = []
     for name in found:
         entry = catalog.find_server(name)
         processes = cores if has_processes(entry) else 1
         if entry.workers_are == "processes":
             processes = min(MOST_PROCESSES, max(cores, knee))
+        processes = min(processes, most)
         sizes.append((name, Size(processes, _threads(entry, math.ceil(knee / processes)))))
     return sizes[:MOST_SERVERS]
 

@@ -59,6 +59,7 @@ class _Run:
     records: list[Record] = field(default_factory=list)
     blocks: int = 0
     parallel: int = 1  # processes that are expected to gain
+    most: int = sizes.MOST_PROCESSES  # processes that fit into the memory
 
     @property
     def plan(self) -> Plan:
@@ -123,11 +124,12 @@ def advise(
 def _measure(run: _Run, names: Sequence[str]) -> None:
     probed = _probe(run, names)
     knee, found = _knee(run.question, probed), _causes(run, probed)
+    run.most = _most_processes(run.question, probed)
     load_s = 2 * latency.LONGEST if (probed.result.rate or 1.0) < 2 * latency.RESPONSES else 10.0
     run.ends -= load_s + 3 * AROUND_S  # latency, and memory with preload
     first = [
         sizes.with_size(run.case, name, size)
-        for name, size in sizes.first_sizes(names, run.question.cores, knee)
+        for name, size in sizes.first_sizes(names, run.question.cores, knee, run.most)
     ]
     if len(first) > 1:
         whole_s = run.left_s
@@ -165,6 +167,17 @@ def _check_response_time(question: Question, probed: Record) -> None:
         raise RunError(what, "make it faster, or allow more")
 
 
+def _most_processes(question: Question, probed: Record) -> int:
+    """Return how many processes fit into the memory; raise RunError if not even one does."""
+    each_mib = probed.application.worker_pss_mib
+    if question.memory_mib is None or not each_mib:
+        return sizes.MOST_PROCESSES
+    if each_mib > question.memory_mib:
+        what = f"no server fits into {question.memory_mib:.0f} MiB"
+        raise RunError(f"{what}: one process needs {each_mib:.0f} MiB", "allow more memory")
+    return int(question.memory_mib / each_mib)
+
+
 def _knee(question: Question, probed: Record) -> int:
     """Return how many requests at once use all cores: cores x (1 + wait / CPU), at most the users.
 
@@ -199,14 +212,18 @@ def _compare_sizes(
     is_serial = is_serial or catalog.find_server(case.server).workers_are == "processes"
     run.parallel = sizes.MOST_PROCESSES if is_serial else run.question.cores
     around = sizes.sizes_around(case.server, size, knee, is_serial)
-    others = [sizes.with_size(run.case, case.server, each) for each in around]
+    fitting = [each for each in around if each.processes <= run.most]
+    others = [sizes.with_size(run.case, case.server, each) for each in fitting]
     cases = [case, *others[:1], *rivals, *others[1:]]
     cases = _affordable(run, cases, probed, run.left_s, rounds=ROUNDS_OF_SIZES)
     if len(cases) > 1:
         run.report(f"{case.server} and other sizes of it: {_seconds(run.left_s)}")
         _block(run, cases, run.ends, ROUNDS_OF_SIZES)
     while (more := _next_size(run)) is not None:
-        pair = [run.evaluate().chosen.case, sizes.with_size(run.case, case.server, more)]
+        chosen = run.evaluate().chosen.case
+        pair = [chosen, sizes.with_size(run.case, chosen.server, more)]
+        if pair[1] in run.cases or more.processes > run.most:  # it has failed, or does not fit
+            break
         if ROUNDS_OF_SIZES * _round_s(run, pair, probed) > run.left_s:
             break
         run.report(f"a larger size, which may gain, too: {_seconds(run.left_s)}")
