@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import signal
+import tempfile
 import uuid
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -27,7 +28,8 @@ signal.signal(signal.SIGINT, signal.default_int_handler)
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Write results into a temporary folder, in this process and in those that it starts."""
-    folder = tmp_path_factory.mktemp("results")
+    base = tmp_path_factory.getbasetemp()  # whose mktemp reads all of the folder for each test
+    folder = Path(tempfile.mkdtemp(prefix="results-", dir=base))
     monkeypatch.setenv("RESULTS", str(folder))
     monkeypatch.setattr("offload.bench.records.journal.RESULTS", folder)
 
@@ -68,7 +70,8 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[psutil.Process]]:
     monkeypatch.setenv(word, "1")
 
     def alive() -> list[psutil.Process]:
-        return [p for p in psutil.process_iter() if p.pid != os.getpid() and _has(p, word)]
+        pids = (pid for pid in psutil.pids() if pid != os.getpid())
+        return [found for pid in pids if (found := _marked(pid, word.encode()))]
 
     return alive
 
@@ -82,8 +85,12 @@ def a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return copy
 
 
-def _has(process: psutil.Process, word: str) -> bool:
+def _marked(pid: int, word: bytes) -> psutil.Process | None:
+    """Return the process if its environment has a word; read little, for this is polled."""
     try:
-        return word in process.environ() and process.status() != psutil.STATUS_ZOMBIE
-    except psutil.Error:
-        return False
+        if word not in Path(f"/proc/{pid}/environ").read_bytes():
+            return None
+        process = psutil.Process(pid)
+        return None if process.status() == psutil.STATUS_ZOMBIE else process
+    except (OSError, psutil.Error):
+        return None

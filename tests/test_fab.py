@@ -75,8 +75,8 @@ def test_too_many_users_for_siege_are_refused() -> None:
 @pytest.mark.parametrize(
     "words",
     [
-        "run-server:threads,task=noop_sync,port={port}",
-        "run_server --server 3 --task noop_sync --port {port}",
+        "run-server:threads,task=sleep_short_sync,port={port}",
+        "run_server --server 3 --task sleep_short_sync --port {port}",
     ],
 )
 def test_words_and_options_both_serve_and_each_is_found_by_a_load_test(words: str) -> None:
@@ -84,7 +84,7 @@ def test_words_and_options_both_serve_and_each_is_found_by_a_load_test(words: st
     with served(*words.format(port=port).split()):
         said = fab("run_load_test:time=0.5,users=2,driver=builtin,format=json")
     [row] = json.loads(said.stdout)
-    assert (said.returncode, row["server"], row["task"]) == (0, "threads", "noop_sync")
+    assert (said.returncode, row["server"], row["task"]) == (0, "threads", "sleep_short_sync")
     assert row["rate"] > 0
     assert row["memory_pss_mib"] > 5
 
@@ -126,8 +126,8 @@ def test_kill_9_of_what_the_user_started_leaves_nothing(
 def test_several_servers_need_a_port() -> None:
     one, other = free_port(), free_port()
     with (
-        served(f"run_server:3,noop_sync,port={one}"),
-        served(f"run_server:1,noop_sync,port={other}"),
+        served(f"run_server:3,sleep_short_sync,port={one}"),
+        served(f"run_server:1,sleep_short_sync,port={other}"),
     ):
         said = fab_here("run_load_test:time=0.3,driver=builtin")
         assert (said.returncode, said.stderr.count("\n")) == (2, 1)
@@ -157,7 +157,7 @@ def test_a_task_that_raises_is_a_row_of_failures_and_exit_code_5(bad: str) -> No
 def test_load_tests_add_up_to_a_comparison() -> None:
     for server in ("3", "4"):
         port = free_port()
-        with served(f"run_server:{server},noop_sync,port={port}"):
+        with served(f"run_server:{server},sleep_short_sync,port={port}"):
             fab("run_load_test:time=0.5,users=2,driver=builtin")
     text = (journal.RESULTS / "results.txt").read_text()
     assert "GIL effects" in text
@@ -180,7 +180,7 @@ NETWORK = "measure:3/network_sync,users=2"  # which needs what the task fetches 
 @pytest.mark.parametrize(
     ("words", "number", "code", "row"),
     [
-        (QUICK, signal.SIGINT, 130, "Server,task"),
+        slow(QUICK, signal.SIGINT, 130, "Server,task"),  # in make test: test_measuring, Ctrl-C
         slow(NETWORK, signal.SIGTERM, 130, "threads,network_sync"),
         slow(NETWORK, signal.SIGKILL, -9, "threads,network_sync"),
     ],
@@ -234,8 +234,7 @@ def test_list_names_everything_and_bare_fab_every_command() -> None:
     assert sorted(fab().stdout.splitlines()) == sorted(here)
 
 
-@pytest.mark.timing
-def test_fab_list_is_quick() -> None:
+def test_fab_list_is_quick() -> None:  # by its CPU time, which others change little
     before = resource.getrusage(resource.RUSAGE_CHILDREN)
     fab("--list")
     after = resource.getrusage(resource.RUSAGE_CHILDREN)

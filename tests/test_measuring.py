@@ -12,7 +12,7 @@ import pytest
 from offload.bench.records import journal
 from offload.bench.records.record import Trial
 from tests import ROOT
-from tests.commands import FAB, fab
+from tests.commands import FAB, fab, fab_here
 from tests.test_fab import Alive
 from tests.waiting import read_line, wait_until
 
@@ -70,7 +70,7 @@ def test_a_case_compared_with_itself_is_not_faster() -> None:
     assert {trial.place for trial in trials()} == {0, 1}
 
 
-PAIR = "compare:2/noop_sync,3/noop_sync,users=2,quick=yes"
+PAIR = "compare:2/sleep_short_sync,3/sleep_short_sync,users=2,quick=yes"  # leaves the CPU idle
 
 
 def interrupted(mark: Alive, by: signal.Signals) -> tuple[int, str]:
@@ -94,6 +94,7 @@ def test_ctrl_c_within_a_round_stops_all_servers_and_keeps_whole_rounds(mark: Al
     assert code == 130
     kept = trials()
     assert {trial.round for trial in kept} == {1}
+    assert "threads,sleep_short_sync" in fab_here("report").stdout
     [line] = said.splitlines()
     run = kept[0].run
     assert line == (

@@ -214,6 +214,7 @@ def test_the_readme_can_be_read_in_a_minute() -> None:
     assert max(map(len, lines)) <= 100
 
 
+@pytest.mark.slow  # make check runs the same commands
 @pytest.mark.parametrize("script", ["readme.py", "gil_table.py", "executors_table.py"])
 def test_generated_parts_are_by_the_committed_records(script: str) -> None:
     command = [sys.executable, str(ROOT / "scripts" / script), "--check"]

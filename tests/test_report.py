@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import json
 from collections import Counter
 from typing import Any
@@ -28,7 +29,9 @@ def _committed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(journal, "RESULTS", ROOT / "results")
 
 
+@functools.cache
 def reported(run: str, form: str) -> str:
+    """Return the report of a committed run, which is the same for all tests."""
     said = fab_here(f"report:{run},format={form}")
     assert (said.returncode, said.stderr) == (0, "")
     return said.stdout

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import ROOT
+from tests import ROOT, wheels
 from tests.commands import free_port
 from tests.http_clients import get
 from tests.test_wheel import environment, pip
@@ -34,22 +34,14 @@ def quote():
 
 
 @pytest.fixture(scope="module")
-def wheels(tmp_path_factory: pytest.TempPathFactory) -> list[Path]:
-    """Build the wheels of the toolkit and of its pool; setuptools comes from a package index."""
-    folder = tmp_path_factory.mktemp("wheels")
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder]
-    built = subprocess.run(
-        [*command, ROOT, ROOT / "pipepool"], capture_output=True, text=True, timeout=200
-    )
-    if built.returncode and "No matching distribution found for" in built.stderr:
-        pytest.skip("setuptools or hatchling cannot be downloaded: make test-all, with a network")
-    assert built.returncode == 0, built.stderr
-    return sorted(folder.glob("*.whl"))
+def both(tmp_path_factory: pytest.TempPathFactory) -> dict[str, Path]:
+    return wheels.build(tmp_path_factory)
 
 
-def test_the_wheel_holds_the_package_with_servers_tasks_and_data(wheels: list[Path]) -> None:
+def test_the_wheel_holds_the_package_with_servers_tasks_and_data(both: dict[str, Path]) -> None:
     package = ROOT / "src" / "offload"
-    names = {name for name in zipfile.ZipFile(wheels[0]).namelist() if name.startswith("offload/")}
+    listed = zipfile.ZipFile(both["offload"]).namelist()
+    names = {name for name in listed if name.startswith("offload/")}
     parts = [package, *(ROOT / name for name in ("servers", "tasks"))]
     sources = {
         f"offload/{path.relative_to(package if part is package else ROOT)}"
@@ -62,11 +54,11 @@ def test_the_wheel_holds_the_package_with_servers_tasks_and_data(wheels: list[Pa
 
 
 @pytest.fixture(scope="module")
-def command(tmp_path_factory: pytest.TempPathFactory, wheels: list[Path]) -> str:
+def command(tmp_path_factory: pytest.TempPathFactory, both: dict[str, Path]) -> str:
     """Install both wheels, with what they need, into an environment of their own."""
     folder = tmp_path_factory.mktemp("environment")
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", folder], check=True, timeout=100)
-    pip(folder / "bin" / "python", *map(str, wheels), "-c", str(ROOT / "requirements.lock"))
+    pip(folder / "bin" / "python", *map(str, both.values()), "-c", str(ROOT / "requirements.lock"))
     return str(folder / "bin" / "offload")
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests import ROOT, installed
+from tests import ROOT, installed, wheels
 
 SOURCE = ROOT / "pipepool"
 LARGEST = 100_000  # bytes
@@ -34,18 +34,13 @@ if __name__ == "__main__":
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """Build the wheel, which needs hatchling from a package index."""
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", folder, SOURCE]
-    built = subprocess.run(command, capture_output=True, text=True, timeout=100)
-    if built.returncode and "hatchling" in built.stderr:
-        pytest.skip("hatchling cannot be downloaded: make test-all, with a network")
-    assert built.returncode == 0, built.stderr
-    [path] = folder.glob("pipepool-*.whl")
-    return path
+    return wheels.build(tmp_path_factory)["pipepool"]
 
 
-@pytest.fixture(scope="module", params=["this Python", "the newest"])
+@pytest.fixture(
+    scope="module",
+    params=["this Python", pytest.param("the newest", marks=pytest.mark.slow)],
+)
 def empty(
     tmp_path_factory: pytest.TempPathFactory, wheel: Path, request: pytest.FixtureRequest
 ) -> Path:

@@ -18,6 +18,15 @@ with contextlib.suppress(ModuleNotFoundError):
 resource_tracker.ensure_running()  # its one descriptor is shared by all pools
 
 
+def pytest_collection_finish() -> None:
+    """Exempt what pytest imported and collected from garbage collection.
+
+    A collection after each test then looks at the objects of the tests alone: 1 ms, not 60.
+    """
+    gc.collect()
+    gc.freeze()
+
+
 def descriptors() -> set[tuple[str, str]]:
     """Return the open descriptors of this process, each with its target."""
     found = set[tuple[str, str]]()

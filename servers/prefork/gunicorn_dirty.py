@@ -4,6 +4,7 @@ from functools import partial
 
 NEEDS = ("gunicorn",)
 EXTERNAL_WORKERS = "gunicorn"
+TASKS_ELSEWHERE = True  # than in the processes that accept connections
 
 
 def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> None:

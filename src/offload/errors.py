@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from offload.flags import UNAVAILABLE
+from offload.flags import TOO_SLOW, UNAVAILABLE
 
 
 class UserError(Exception):
@@ -54,6 +54,12 @@ class RunError(UserError):
     """A run has no figures, or its figures would not be valid."""
 
     exit_code = 5
+
+
+class TooSlowError(RunError):
+    """The users of a case would wait for longer than the timeout of a request."""
+
+    kind = TOO_SLOW
 
 
 class StorageError(UserError):

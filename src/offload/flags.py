@@ -8,6 +8,7 @@ from dataclasses import dataclass
 UNAVAILABLE = "unavailable"  # the case could not be started
 CANNOT_LOAD = "cannot load"  # its Python lacks a package, or the import of its task failed
 LOAD = "load"  # the load tool failed
+TOO_SLOW = "too slow"  # its users would wait for longer than the timeout of a request
 
 
 @dataclass(frozen=True)

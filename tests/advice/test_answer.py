@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from offload.bench.advice.answer import Answer, Question
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.errors import StorageError
+from offload.loads.engine.results.histogram import histogram
 from offload.reports.advice import answer_json, answer_text, reasons
 from offload.suites import Case
 from tests.advice.probes import OVERHEADS, point, probe
@@ -128,6 +130,25 @@ def test_response_times_below_capacity_are_part_of_the_answer() -> None:
     assert first.low is not None and first.high is not None and first.low < first.high < 1.0
     assert found.memory_mib == 80.0
     assert "500 ms, 500 ms 80 MiB" in " ".join(answer_text.text(found).split())
+
+
+def test_a_percentile_that_is_a_lower_bound_is_marked_and_keeps_no_limit() -> None:
+    plan = planned(("prefork", 2), ("pipes", 2))
+    records = measured(plan, {0: times(20.0), 1: times(40.0)})
+    for share in latency.LOADS:
+        record = changed(
+            new_record(plan.cases[1], "run"),
+            **{"kind": LONG, "place": 1, "asked_rate": 40 * share, "at_least_s": 2.0},
+            **{"response_p95_s": 2.0, "response_p99_s": 2.0, "histogram": histogram([2.0] * 99)},
+        )
+        records.append(record)
+    found = answer.evaluate(replace(QUESTION, p99_s=3.0), plan, records)
+    text = " ".join(answer_text.text(found).split())
+    assert ">= 2 s, >= 2 s" in text
+    assert "p99: 3 s is not kept: >= 2 s at 50 % load" in text
+    [first, _] = json.loads(answer_json.as_json(found))["p95_s"]
+    assert first["at_least_s"] == 2.0 <= first["low"]
+    assert latency.Percentile(1.0, None, None, 2.0).is_bound(2.0) is False
 
 
 def test_a_percentile_of_few_responses_has_no_upper_limit() -> None:

@@ -27,7 +27,8 @@ from tests.waiting import wait_until
 
 pytestmark = pytest.mark.server
 Alive = Callable[[], list[psutil.Process]]
-THREADS, LOOP = Case("threads", "noop_sync", users=2), Case("loop", "noop_sync", users=2)
+TASK = "sleep_short_sync"  # leaves the CPU idle
+THREADS, LOOP = Case("threads", TASK, users=2), Case("loop", TASK, users=2)
 
 
 def case_of(name: str, task: str, **more: Any) -> Case:

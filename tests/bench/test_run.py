@@ -40,6 +40,7 @@ class Measured:
         self.places: list[tuple[int, ...]] = []
         self.longs: list[int | None] = []
         self.change, self.round_s, self.now = change, 5.0, 1000.0
+        self.overhead_s = 0.0  # of a round, beside its phases
         patch.setattr(running, "measure_round", self._round)
         patch.setattr(running, "long_run", self._long)
         patch.setattr(running.time, "monotonic", lambda: self.now)
@@ -47,7 +48,7 @@ class Measured:
     def _round(self, cases: Mapping[int, Case], made: Trial, *_: object) -> list[Record]:
         self.rounds.append((made.block, made.round, made.attempt))
         self.places.append(tuple(cases))
-        self.now += self.round_s
+        self.now += self.round_s + self.overhead_s
         found = []
         for place, case in cases.items():
             trial = replace(made, place=place, phases={"load": self.round_s / len(cases)})
@@ -198,6 +199,38 @@ def test_a_resumed_run_continues_with_its_time_budget(measured: Measured, tmp_pa
     count = len(measured.rounds)
     assert run(plan, tmp_path) == []
     assert len(measured.rounds) == count
+
+
+@pytest.mark.parametrize("is_wide", [False, True])
+@pytest.mark.parametrize("overhead_s", [0.0, 0.5])
+@pytest.mark.parametrize("budget_s", [None, 40.0, 47.0, 60.0])
+def test_a_run_has_the_same_rounds_wherever_it_was_interrupted_and_no_more_when_it_is_resumed(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    budget_s: float | None,
+    overhead_s: float,
+    is_wide: bool,
+) -> None:
+    plan = replace(PLAN, budget_s=budget_s, target=0.001)
+    if is_wide:  # both blocks are decided at the first analysis, and continue
+        plan = replace(PLAN, budget_s=budget_s, blocks=(BLOCKS[0], Block((0, 2), ((0, 2),))))
+
+    def found(trial: Trial, place: int) -> dict[str, Any]:
+        number = trial.round or 0
+        return {"rate": 9.0 * 3**place + (number % 3 * (1 + place) if is_wide else number)}
+
+    whole: list[tuple[int | None, int | None, int]] | None = None
+    for steps in (None, *range(1, 12)):
+        measured = Measured(monkeypatch, found)
+        measured.overhead_s = overhead_s
+        folder = tmp_path / f"{steps}"
+        folder.mkdir()
+        run(plan, folder, steps)
+        measured.now += 100.0  # until somebody resumes it
+        run(plan, folder)
+        assert run(plan, folder) == []
+        whole = whole or measured.rounds
+        assert measured.rounds == whole, steps
 
 
 def test_long_runs_follow_when_the_time_for_rounds_is_over(

@@ -19,6 +19,7 @@ from offload.loads.engine.open_loop import arrivals
 from tests.loads.conftest import SLOT_S, Server, run_here
 
 pytestmark = pytest.mark.server
+slow = pytest.mark.slow
 LOAD = Load("", users=20, seconds=1.0, arrivals=Arrivals(100.0), keep_alive=True, timeout=5.0)
 POISSON = Arrivals(100.0, "poisson")
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
@@ -47,8 +48,10 @@ def test_poisson_arrivals_have_exponential_gaps_and_can_be_repeated() -> None:
 
 
 @pytest.mark.timing
-@pytest.mark.parametrize("keep_alive", [True, False])
-@pytest.mark.parametrize("processes", [1, 2])
+@pytest.mark.parametrize(
+    ("keep_alive", "processes"),
+    [(True, 1), (False, 2), *(pytest.param(*each, marks=slow) for each in [(False, 1), (True, 2)])],
+)
 def test_what_is_offered_is_what_was_asked_for(
     server: Server, keep_alive: bool, processes: int
 ) -> None:

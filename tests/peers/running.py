@@ -205,14 +205,14 @@ def check(peer: Peer, test: str) -> None:
 
 def check_sample(peer: Peer) -> None:
     """Run the sample in one process; check each test that does not pass there by itself."""
+    tables = (peer.better, peer.left_out, peer.faults)
+    in_table = {t for t in peer.sample if any(peer.reason(each, t) is not None for each in tables)}
     try:
-        report = run(peer, *peer.sample)
+        report = run(peer, *(test for test in peer.sample if test not in in_table))
     except sources.Unavailable as error:
         pytest.skip(str(error))
-    tables = (peer.better, peer.left_out, peer.faults)
     for test in peer.sample:
-        is_in_table = any(peer.reason(table, test) is not None for table in tables)
-        if is_in_table or report.outcome(test) != "passed":
+        if test in in_table or report.outcome(test) != "passed":
             check(peer, test)
 
 

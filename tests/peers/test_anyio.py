@@ -25,6 +25,7 @@ PEER = running.Peer(
 )
 
 
+@pytest.mark.slow  # its sources are downloaded and built
 @pytest.mark.timeout(300)
 def test_sample() -> None:
     running.check_sample(PEER)

@@ -20,7 +20,7 @@ def wait_times(monkeypatch: pytest.MonkeyPatch) -> list[float]:
     for _ in range(1000):
         thread = threading.Thread(target=lambda: found.append(run_queue.wait_time()))
         thread.start()
-        thread.join()
+        thread.join(20)
     return found
 
 

@@ -1,13 +1,26 @@
-"""The statistics of scipy, by which ours are checked; imported by the first test that asks."""
+"""numpy and scipy, by which our statistics are checked; imported by the first test that asks.
+
+Every process of a test run imports all test files, but only one or two run these tests.
+"""
 
 from __future__ import annotations
 
+import importlib
 from typing import Any
 
 
-def __getattr__(name: str) -> Any:
-    if name.startswith("_") or name == "pytestmark":  # pytest looks for these in every test file
-        raise AttributeError(name)
-    from scipy import stats
+class _Lazy:
+    """A module that is imported when a test uses it."""
 
-    return getattr(stats, name)
+    def __init__(self, name: str) -> None:
+        self._name = name
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("_") or name == "pytestmark":  # pytest looks for these in test files
+            raise AttributeError(name)
+        return getattr(importlib.import_module(self._name), name)
+
+
+np: Any = _Lazy("numpy")
+optimize: Any = _Lazy("scipy.optimize")
+stats: Any = _Lazy("scipy.stats")

@@ -5,12 +5,11 @@ from __future__ import annotations
 import math
 import random
 
-import numpy as np
 import pytest
 
 from offload.bench.stats import sequential
 from offload.bench.stats.estimate import Estimate, estimate, target_half_width
-from tests.stats import oracle as stats
+from tests.stats.oracle import np, stats
 
 RATES = [79.5, 80.1, 78.8, 79.9, 79.4]
 UNKNOWN = (None, None, None)

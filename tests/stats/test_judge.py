@@ -9,7 +9,7 @@ import pytest
 
 from offload.bench.stats import resampling, sequential
 from offload.bench.stats.resampling import ResamplingResult, aa_test, coverage, power
-from tests.stats import oracle as stats
+from tests.stats.oracle import stats
 
 
 def simulated_rates(spread: float, seed: int = 1) -> list[float]:

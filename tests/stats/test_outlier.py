@@ -4,11 +4,10 @@ from __future__ import annotations
 
 import random
 
-import numpy as np
 import pytest
 
 from offload.bench.stats.outliers import outliers
-from tests.stats import oracle as stats
+from tests.stats.oracle import np, stats
 
 
 @pytest.mark.parametrize("seed", range(10))

@@ -5,11 +5,10 @@ from __future__ import annotations
 import math
 import random
 
-import numpy as np
 import pytest
-from scipy import optimize
 
 from offload.bench.stats.models.scaling import aicc, choose, knee, usl
+from tests.stats.oracle import np, optimize
 
 WORKERS = [1, 2, 4, 6, 8, 10, 12, 16]
 POOL = [(n, min(n / 0.0503, 25 / 0.126)) for n in WORKERS]  # 10 workers are as good as 16

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import itertools
 
-import numpy as np
 import pytest
-from scipy import optimize, stats
 
 from offload.bench.stats import sequential
 from offload.bench.stats.sequential import SequentialDesign
+from tests.stats.oracle import np, optimize, stats
 
 
 def grid(edge: float) -> tuple[np.ndarray, np.ndarray]:

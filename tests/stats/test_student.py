@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from offload.bench.stats import student_t
-from tests.stats import oracle as stats
+from tests.stats.oracle import stats
 
 SHARES = [1e-9, 0.0079, 0.025, 0.3, 0.5, 0.7, 0.9921, 0.975, 0.9999]
 

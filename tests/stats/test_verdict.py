@@ -10,7 +10,7 @@ import pytest
 
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import additional_pairs, adjust_verdicts, compare, holm
-from tests.stats import oracle as stats
+from tests.stats.oracle import stats
 
 Z = [-1.0, -0.5, 0.0, 0.5, 1.0]  # five log-ratios, to be moved and stretched
 

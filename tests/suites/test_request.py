@@ -6,6 +6,7 @@ from dataclasses import replace
 
 import pytest
 
+from offload import tasks
 from offload.bench.records.lines import from_line, to_line
 from offload.bench.records.record import LONG, WINDOW
 from offload.bench.trial import builder
@@ -18,19 +19,20 @@ from tests.records import changed, new_record
 from tests.rounds import measure_window
 
 ASKED = Case("threads", "noop_sync", users=2, request=Request("/?a=b"))
+MEASURED = replace(ASKED, task="sleep_short_sync")  # leaves the CPU idle
 
 
 @pytest.mark.server
 def test_a_record_has_the_request_and_its_url() -> None:
-    record = measure_window(ASKED)
+    record = measure_window(MEASURED, at_least_s=0.1)
     assert (record.problem, record.case.request) == (
         None,
         {"path": "/?a=b", "method": "GET", "body": None},
     )
     assert record.load.url is not None
     assert record.load.url.endswith("/?a=b")
-    assert record.key == ASKED.key == from_line(to_line(record)).key
-    assert record.baseline.body_bytes == 2
+    assert record.key == MEASURED.key == from_line(to_line(record)).key
+    assert record.baseline.body_bytes == len(tasks.call(MEASURED.task))
 
 
 @pytest.mark.server

@@ -70,7 +70,6 @@ def test_deep_tree_is_refused() -> None:
         _lxml.parse(b"<rss>" + b"<a>" * 100_000)
 
 
-@pytest.mark.timing
 @pytest.mark.parametrize("parse", PARSERS)
 def test_a_parsing_task_takes_0_1_to_0_3_s(parse: Callable[[bytes], bytes]) -> None:
     from offload.tasks._feed import FEED

@@ -7,7 +7,6 @@ the command with one line and an exit code.
 from __future__ import annotations
 
 import functools
-import os
 import signal
 import sys
 from collections.abc import Callable
@@ -16,6 +15,7 @@ from typing import Any
 from fabric import task
 from invoke import Context, Exit
 
+from offload.cli import output
 from offload.errors import UserError
 
 GROUPS: dict[str, list[str]] = {
@@ -32,6 +32,7 @@ def command(group: str) -> Callable[[Callable[..., None]], Any]:
         def run(context: Context, *arguments: str, **options: Any) -> None:
             for number in (signal.SIGTERM, signal.SIGHUP):  # so that every `finally` runs
                 signal.signal(number, signal.default_int_handler)
+            output.tolerate_early_readers()
             try:
                 function(context, *arguments, **options)
                 sys.stdout.flush()
@@ -39,8 +40,6 @@ def command(group: str) -> Callable[[Callable[..., None]], Any]:
                 raise Exit(f"error: {error}", code=error.exit_code) from error
             except KeyboardInterrupt:
                 raise Exit("interrupted", code=130) from None
-            except BrokenPipeError:
-                os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
 
         GROUPS[group].append(function.__name__)
         COMMANDS[function.__name__] = task(auto_shortflags=False)(run)

@@ -38,6 +38,10 @@ class Response:
     waited_p99_s: float | None = None
     waited_max_s: float | None = None
 
+    def is_bound(self, value: float | None) -> bool:
+        """Whether a quantile is a lower bound, because requests timed out."""
+        return value is not None and self.at_least_s is not None and value >= self.at_least_s
+
 
 @dataclass(frozen=True)
 class Figures:

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.records.record import Record
-from offload.bench.records.run_records import by_round
+from offload.bench.records.run_records import by_round, of_rate
 from offload.reports import application, warnings
 from offload.reports.rows import Row, rows
 
@@ -24,7 +24,7 @@ def as_dict(row: Row) -> dict[str, object]:
         "workers": first.server.workers,
         "driver": first.load.driver,
         "model": row.model,
-        "rounds": len(by_round(row.windows, rate_of)),
+        "rounds": len(by_round(of_rate(row.windows), rate_of)),
         "availability": row.availability,
         "rate": row.rate,
         "rate_low": found.low if found else None,

@@ -9,7 +9,7 @@ from functools import cached_property
 
 from offload.bench.analysis import capacity, rate
 from offload.bench.records.record import TEST, WINDOW, Record
-from offload.bench.records.run_records import RunRecords
+from offload.bench.records.run_records import RunRecords, of_rate
 from offload.bench.stats.estimate import Estimate
 from offload.bench.stats.models import operational_laws
 from offload.bench.stats.models.operational_laws import Ceiling
@@ -41,6 +41,11 @@ class Row:
     def records(self) -> list[Record]:
         """All records of the case, the long run first."""
         return [*([self.long] if self.long else []), *self.windows]
+
+    @property
+    def _of_rate(self) -> list[Record]:
+        """The records that rate and response times are of, the long run first."""
+        return [*([self.long] if self.long else []), *of_rate(self.windows)]
 
     @property
     def problem(self) -> Problem | None:
@@ -85,7 +90,7 @@ class Row:
         """The mean response time of all requests of the windows, else of the long run."""
         known = [
             (r.result.response.mean_s, r.result.completed)
-            for r in self.windows
+            for r in of_rate(self.windows)
             if r.result.response.mean_s
         ]
         weight = sum(count or 0 for _, count in known)
@@ -97,15 +102,15 @@ class Row:
         """Return a quantile of the response times of all requests, accurate to 1 %."""
         known = [
             record.result.response.histogram
-            for record in self.records
+            for record in self._of_rate
             if record.result.response.histogram
         ]
-        return histogram.quantile(histogram.merge(known), share)
+        return histogram.quantile(histogram.merge(known), share, self.at_least_s)
 
     @property
     def at_least_s(self) -> float | None:
         """The shortest timeout of requests that timed out: longer quantiles are lower bounds."""
-        known = [record.result.response.at_least_s for record in self.records]
+        known = [record.result.response.at_least_s for record in self._of_rate]
         return min((timeout for timeout in known if timeout is not None), default=None)
 
     @property

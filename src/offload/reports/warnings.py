@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from offload.bench.analysis import capacity
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.records.record import Record
-from offload.bench.records.run_records import by_round
+from offload.bench.records.run_records import by_round, of_rate
 from offload.bench.stats import outliers, sequential
 from offload.flags import Flag
 from offload.reports import provenance
@@ -70,7 +70,7 @@ def _derived(row: Row) -> Iterator[str]:
     estimate, design = row.estimate, sequential.design(row.first.trial.quick)
     if estimate is not None and estimate.n < design.counts[0]:
         yield f"rounds: {estimate.n} of {design.counts[0]} or more: fab resume continues the run"
-    rounds = by_round(row.windows, rate_of)
+    rounds = by_round(of_rate(row.windows), rate_of)
     for index in outliers.outliers([*rounds.values()]):
         number, rate = [*rounds][index][2], [*rounds.values()][index]
         yield f"outlier: round {number} has {rate:.2f}/s, far from the others"

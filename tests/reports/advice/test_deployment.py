@@ -88,7 +88,9 @@ def cases(*functions: str, slow: bool = False) -> list[Any]:
 @pytest.fixture
 def script(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
     monkeypatch.syspath_prepend(str(ROOT / "scripts"))
-    return importlib.import_module("handler_rate")
+    module = importlib.import_module("handler_rate")
+    monkeypatch.setattr(module, "WARM_S", 0.2)  # how exact a rate is proves nothing here
+    return module
 
 
 @pytest.fixture
@@ -168,7 +170,7 @@ def test_under_load_all_requests_succeed_and_the_last_ones_are_answered_after_si
 ) -> None:
     responses: list[tuple[int, bytes] | None] = []
     with deploy(framework, strategy, function) as url:
-        assert script.rate(url, users=4, seconds=0.5) > 0
+        assert script.rate(url, users=4, seconds=0.2) > 0
         (shop / "shop" / "wait").touch()
         user = threading.Thread(target=lambda: responses.append(outcome(script, url)))
         user.start()
@@ -233,7 +235,7 @@ def test_the_script_compares_the_rate_with_that_of_the_answer(
         "handler": handler.values,
     }
     (tmp_path / "answer.json").write_text(json.dumps(answer))
-    words = [str(tmp_path / "answer.json"), "--seconds", "1", "--users", "4"]
+    words = [str(tmp_path / "answer.json"), "--seconds", "0.3", "--users", "4"]
     try:
         assert (script.main(words), code) == (0, 0)
     except GateError as error:

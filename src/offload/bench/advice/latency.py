@@ -28,13 +28,18 @@ QUANTILE = 0.95
 class Percentile:
     """The 95th percentile of response times with its 95 % interval, and the 99th, in s.
 
-    None is unknown.
+    None is unknown. If requests timed out, percentiles of `at_least_s` or more are lower bounds.
     """
 
     value: float | None
     low: float | None
     high: float | None
     p99_s: float | None = None
+    at_least_s: float | None = None
+
+    def is_bound(self, value: float | None) -> bool:
+        """Whether one of the percentiles is a lower bound."""
+        return value is not None and self.at_least_s is not None and value >= self.at_least_s
 
 
 def seconds(rate: float) -> float:
@@ -92,14 +97,16 @@ def percentile(record: Record) -> Percentile:
     """
     counts = record.result.response.histogram or {}
     total = sum(counts.values())
-    value, p99_s = record.result.response.p95_s, record.result.response.p99_s
+    response = record.result.response
+    value, p99_s, at_least_s = response.p95_s, response.p99_s, response.at_least_s
     if not total or value is None:
-        return Percentile(value, None, None, p99_s)
+        return Percentile(value, None, None, p99_s, at_least_s)
     margin = 1.96 * math.sqrt(QUANTILE * (1 - QUANTILE) / total)
     low, high = QUANTILE - margin, QUANTILE + margin
     return Percentile(
         value,
-        histogram.quantile(counts, max(low, 1 / total)),
-        histogram.quantile(counts, high) if high < 1 else None,
+        histogram.quantile(counts, max(low, 1 / total), at_least_s),
+        histogram.quantile(counts, high, at_least_s) if high < 1 else None,
         p99_s,
+        at_least_s,
     )

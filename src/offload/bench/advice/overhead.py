@@ -46,7 +46,7 @@ def known() -> dict[str, Overhead] | None:
     """
     try:
         values = json.loads(_file().read_bytes())
-        if values["machine"] != _machine() or time.time() - values["utc"] > LASTS:
+        if values["machine"] != _machine() or not 0 <= time.time() - values["utc"] <= LASTS:
             return None
         found = {name: Overhead(**parts) for name, parts in values["overheads"].items()}
         then = float(values["python_s"])

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.records.record import Record
-from offload.bench.records.run_records import Value, pairs_by_round
+from offload.bench.records.run_records import Value, of_rate, pairs_by_round
 from offload.bench.stats import paired_test, sequential
 from offload.bench.stats.paired_test import (
     DISTURBED,
@@ -49,7 +49,12 @@ def rate_of(record: Record) -> float | None:
 
 
 def compare(one: Sequence[Record], other: Sequence[Record], value: Value = rate_of) -> Comparison:
-    """Compare a value of two cases, paired by round, at the significance level of their run."""
+    """Compare a value of two cases, paired by round, at the significance level of their run.
+
+    Rates of rounds in which the servers ran apart count only if the cases have no other rounds.
+    """
+    if value is rate_of and pairs_by_round(of_rate(one), of_rate(other), value):
+        one, other = of_rate(one), of_rate(other)
     is_quick = any(record.trial.quick for record in one)
     found = paired_test.compare(
         pairs_by_round(one, other, value),

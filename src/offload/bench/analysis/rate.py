@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 
 from offload.bench.records.record import Record
-from offload.bench.records.run_records import by_round
+from offload.bench.records.run_records import by_round, of_rate
 from offload.bench.stats import sequential
 from offload.bench.stats.estimate import Estimate, estimate
 
@@ -14,9 +14,11 @@ from offload.bench.stats.estimate import Estimate, estimate
 def of_windows(windows: Sequence[Record]) -> Estimate:
     """Estimate a case's rate in requests a second, from the mean of each round.
 
-    Windows without a completed request are ignored; the value is None if no window has any. The
-    design and the target are those of the run.
+    Windows without a completed request are ignored; the value is None if no window has any. Windows
+    of a block that runs apart are not mixed with others. The design and the target are those of the
+    run.
     """
+    windows = of_rate(windows)
     rates = [*by_round(windows, lambda record: record.result.rate).values()]
     quanta = [max(0.0, record.result.rate_quantum or 0.0) for record in windows]
     newest = windows[-1].trial if windows else None

@@ -29,10 +29,11 @@ from offload.bench.target.needed_upstream import needs_upstream
 from offload.bench.target.server import Server
 from offload.bench.telemetry import machine_speed
 from offload.bench.trial import builder, load_phase, single_request, workload
+from offload.bench.trial.load_phase import LoadOutcome
 from offload.bench.trial.single_request import SingleRequest
 from offload.bench.trial.trial import Phases, Report, build_record, measure_baseline
 from offload.errors import UserError
-from offload.flags import Flag
+from offload.flags import TOO_SLOW, Flag, Problem
 from offload.suites import Case, Request
 from offload.upstream import Upstream
 
@@ -81,6 +82,7 @@ class PrimedServer:
         started = time.monotonic()
         loaded = load_phase.run(load, "builtin", running.facts, self.started.upstream, neighbours)
         load_s = round(time.monotonic() - started, 3)
+        loaded = self._explained(loaded)
         trial = replace(trial, place=self.started.place, phases={"load": load_s})
         facts = builder.with_gil(self.facts, loaded.gil_state)
         resources = loaded.resources
@@ -88,6 +90,17 @@ class PrimedServer:
         memory = Memory() if neighbours else resources.memory  # servers of a block share pages
         loaded = replace(loaded, resources=replace(resources, host=host, memory=memory))
         return build_record(trial, case, facts, self.before, self.alone, loaded, self.flags)
+
+    def _explained(self, loaded: LoadOutcome) -> LoadOutcome:
+        """Explain a failed load by its users if they waited until the timeout."""
+        case, problem = self.started.facts, loaded.problem
+        is_slow = workload.waited_too_long(case, self.before, loaded.result.failed)
+        if problem is None or not is_slow:
+            return loaded
+        takes = f"a request takes {self.before.alone_s:.3g} s alone, and there are {case.users}"
+        what = f"{problem.text} ({takes} users)"
+        fix = "use fewer users (users=1), or a shorter task"
+        return replace(loaded, problem=Problem(TOO_SLOW, what, fix))
 
 
 def measure_round(
@@ -116,6 +129,8 @@ def measure_round(
                 except UserError as error:
                     records[place] = [started.stop(trial, error)]
         for number, place in enumerate(_order(members, trial), start=1):
+            if _is_too_slow(records.get(place, ())):
+                continue
             pids = [m.started.running.process.pid for p, m in members.items() if p != place]
             with phases.of("load", workload.WINDOW):
                 record = members[place].window(replace(trial, order=number), pids)
@@ -191,6 +206,11 @@ def _order(members: Mapping[int, PrimedServer], trial: Trial) -> list[int]:
     rng = random.Random(f"{trial.seed}-{trial.block}-{trial.round}")  # noqa: S311 - no secret
     order = rng.sample([*members], len(members))
     return order + order[::-1] if len(order) > 1 else order
+
+
+def _is_too_slow(windows: Sequence[Record]) -> bool:
+    """Whether a case's first window failed so that its second one would, too."""
+    return any(record.problem and record.problem.kind == TOO_SLOW for record in windows)
 
 
 def _complete(record: Record, stopped: Server | None, phases: Phases) -> Record:

@@ -7,7 +7,7 @@ import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from offload import prctl
@@ -48,30 +48,34 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
             yield records
 
 
-@dataclass(frozen=True)
+@dataclass
 class ActiveRun:
-    """A run while it is measured; each step adds to `records`."""
+    """A run while it is measured; each step adds to `records`.
+
+    Which round is next depends on the records alone, so that a resumed run has the rounds of one
+    that was not interrupted, and a finished one has no more. `since` is the end of the last step.
+    """
 
     plan: Plan
     folder: Path
     upstream: HeldUpstream
     records: list[Record]
     progress: Progress
+    since: float = field(default_factory=time.monotonic)
 
     def rounds(self) -> Iterator[None]:
         """Measure the rounds that are due and end within the time budget."""
-        left_s = time_budget.left_for_rounds_s(self.plan, self.records)
-        ends = None if left_s is None else time.monotonic() + left_s
         left_out: set[Round] = set()
         while todo := schedule.due(self.plan, self.records, left_out):
             for each in todo:
                 if schedule.is_finished(self.plan, each.block, self.records):
                     continue  # its cases had no rate in the last rounds
+                left_s = time_budget.left_for_rounds_s(self.plan, self.records)
                 expected_s = time_budget.round_times(self.plan, self.records)[each.block]
-                if ends is not None and time.monotonic() + expected_s > ends:
+                if left_s is not None and expected_s > left_s:
                     left_out.add(each)
                     continue
-                if self._measure(each, 1) and self._has_time_for(each, ends):
+                if self._measure(each, 1) and self._has_time_for(each):
                     self._measure(each, 2)
                 yield
 
@@ -94,8 +98,11 @@ class ActiveRun:
         places = schedule.places_of(self.plan, each.block, self.records)
         cases = {place: self.plan.cases[place] for place in places}
         self.progress.begin(f"round {each.number}", self.plan.title(each.block))
-        trial = self._trial(WINDOW, block=each.block, round=each.number, attempt=attempt)
-        found = self._round(cases, trial)
+        is_apart = self.plan.blocks[each.block].apart
+        trial = self._trial(
+            WINDOW, block=each.block, round=each.number, attempt=attempt, apart=is_apart
+        )
+        found = self._with_whole_time(self._round(cases, trial))
         reasons: dict[str, str] = {}
         for record in found:
             reasons |= flags.reasons(record, self.records)
@@ -103,17 +110,26 @@ class ActiveRun:
         self.progress.retry(list(reasons.values()))
         return bool(reasons)
 
-    def _has_time_for(self, each: Round, ends: float | None) -> bool:
+    def _with_whole_time(self, found: list[Record]) -> list[Record]:
+        """Add a phase `other` to the first record: the rest of the time since the last step."""
+        now = time.monotonic()
+        known_s = sum(time_budget.times_of_rounds(self.plan, found).values())
+        trial, other_s = found[0].trial, round(max(0.0, now - self.since - known_s), 3)
+        self.since = now
+        first = replace(found[0], trial=replace(trial, phases={**trial.phases, "other": other_s}))
+        return [first, *found[1:]]
+
+    def _has_time_for(self, each: Round) -> bool:
         """Whether there is time to retry a round and for the other rounds that are due."""
-        if ends is None:
+        left_s = time_budget.left_for_rounds_s(self.plan, self.records)
+        if left_s is None:
             return True
         times = time_budget.round_times(self.plan, self.records)
         others = sum(times[other.block] for other in schedule.due(self.plan, self.records))
-        return time.monotonic() + times[each.block] + others <= ends
+        return times[each.block] + others <= left_s
 
     def _round(self, cases: Mapping[int, Case], trial: Trial) -> list[Record]:
-        is_apart = trial.block is not None and self.plan.blocks[trial.block].apart
-        parts = [{place: case} for place, case in cases.items()] if is_apart else [cases]
+        parts = [{place: case} for place, case in cases.items()] if trial.apart else [cases]
         with_gil = trial.round == 1
         return [
             record

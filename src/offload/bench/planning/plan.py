@@ -13,10 +13,12 @@ from offload import files
 from offload.bench.planning.blocks import Block
 from offload.bench.records import lines, machines
 from offload.bench.stats import sequential
-from offload.errors import StorageError
+from offload.errors import StorageError, UsageError
+from offload.registry import catalog
 from offload.suites import Case
 
 FILE = machines.FILE
+MOST, MOST_ROUNDS = 10**9, 1000  # users or requests; rounds: more take days
 
 
 @dataclass(frozen=True)
@@ -93,7 +95,7 @@ def load(folder: Path) -> Plan:
         return _checked(values)
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}: this run cannot go on") from error
-    except (ValueError, TypeError, AttributeError, RecursionError) as error:
+    except (ValueError, TypeError, AttributeError, RecursionError, UsageError) as error:
         raise StorageError(f"{path} is not a plan of a run by this version: {error}") from error
 
 
@@ -105,14 +107,42 @@ def _checked(values: dict[str, Any]) -> Plan:
     _check_names(Plan, values)
     for case in values["cases"]:
         _check_names(Case, case)
-    if min(plan.counts) < 1:
-        raise ValueError("it has no rounds")
+    _check_values(plan)
     for block in plan.blocks:
+        if not block.cases:
+            raise ValueError("a block has no case")
         if not {*block.cases} <= {*range(len(plan.cases))}:
             raise ValueError(f"a block has cases {block.cases}, of {len(plan.cases)}")
         if any(len(pair) != 2 or not {*pair} <= {*block.cases} for pair in block.pairs):
             raise ValueError(f"a block of cases {block.cases} has pairs {block.pairs}")
     return plan
+
+
+def _check_values(plan: Plan) -> None:
+    """Raise ValueError for a number that nothing can be measured with."""
+    if plan.rounds == 0:
+        raise ValueError("it has no rounds")
+    for case in plan.cases:
+        counts = {"users": case.users, "requests": case.requests, "clients": case.clients}
+        counts |= {"slots": case.slots}
+        for name, count in counts.items():
+            _check_count(name, count, MOST)
+        if not case.seconds > 0:
+            raise ValueError(f"seconds={case.seconds} must be more than 0")
+        size = catalog.find_server(case.server).size
+        known = None if size is None else case.settings.get(size, 1)
+        if known is not None and not str(known).isdecimal():
+            raise ValueError(f"setting {size}={known!r} is no number of workers")
+    _check_count("rounds", plan.rounds, MOST_ROUNDS)
+    if plan.budget_s is not None and plan.budget_s < 0:
+        raise ValueError(f"budget_s={plan.budget_s} must be at least 0")
+    if plan.target is not None and not plan.target > 0:
+        raise ValueError(f"target={plan.target} must be more than 0")
+
+
+def _check_count(name: str, count: int | None, most: int) -> None:
+    if count is not None and not 1 <= count <= most:
+        raise ValueError(f"{name}={count} must be from 1 to {most}")
 
 
 def _check_names(cls: type, values: dict[str, Any]) -> None:

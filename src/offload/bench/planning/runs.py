@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from offload.bench.planning import plan, time_budget
+from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.bench.records.record import Record
 from offload.errors import StorageError
@@ -51,11 +52,16 @@ def newest_unfinished() -> Path:
     for folder in sorted(planned, key=lambda path: path.name, reverse=True):
         if journal.is_example(folder) or not plan.exists(folder):
             continue
-        if time_budget.has_more(plan.load(folder), _records(folder)):
+        if is_due(plan.load(folder), folder):
             return folder
     raise StorageError(
         f"no unfinished run in {journal.RESULTS}", "start one by fab run_all_load_tests"
     )
+
+
+def is_due(planned: Plan, folder: Path) -> bool:
+    """Whether a round or a long run of a plan is missing from its folder."""
+    return time_budget.has_more(planned, _records(folder))
 
 
 def planned(run: str) -> Path:

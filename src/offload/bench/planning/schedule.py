@@ -20,6 +20,7 @@ from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import SLOW
 from offload.bench.stats.paired_test import DISTURBED, UNRESOLVED
+from offload.flags import TOO_SLOW
 
 ENOUGH = 60.0  # s of load of one case after which its block ends, even if unresolved
 ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests/s
@@ -44,7 +45,7 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     excluded = {(record.trial.block, record.trial.round) for record in records}
     excluded |= {(each.block, each.number) for each in left_out}
     blocks = [n for n in range(len(plan.blocks)) if not is_finished(plan, n, records)]
-    undecided = [n for n in blocks if not is_decided(plan, n, records)]
+    undecided = [n for n in blocks if not is_decided(plan, n, _until_analysis(plan, n, records))]
     for candidates in (undecided, blocks):
         for count in plan.counts:
             numbers = {
@@ -52,8 +53,16 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
                 for block in candidates
             }
             if any(numbers.values()):
-                return _in_order(numbers, f"{plan.seed}-{count}")
+                return _in_order(numbers, plan.seed)
     return []
+
+
+def _until_analysis(plan: Plan, number: int, records: Sequence[Record]) -> list[Record]:
+    """Return the records of a block until its last analysis: a resumed run may be beyond it."""
+    own = [record for record in records if record.trial.block == number]
+    rounds = len({record.trial.round for record in own})
+    last = max((count for count in plan.counts if count <= rounds), default=0)
+    return [record for record in own if (record.trial.round or 0) <= last]
 
 
 def long_runs_due(plan: Plan, records: Sequence[Record]) -> list[int]:
@@ -157,7 +166,9 @@ def _are_resolved(all_windows: Iterable[Sequence[Record]]) -> bool:
 
 
 def _is_hopeless(windows: Sequence[Record]) -> bool:
-    """Whether a case had no rate in each of its last HOPELESS rounds."""
+    """Whether a case had no rate in each of its last HOPELESS rounds, or is too slow."""
+    if any(record.problem and record.problem.kind == TOO_SLOW for record in windows):
+        return True
     rounds: dict[int | None, bool] = {}
     for record in windows:
         known = rounds.get(record.trial.round, False)
@@ -173,8 +184,14 @@ def _has_enough(windows: Sequence[Record]) -> bool:
     return loaded_s >= (ENOUGH_SLOW if found is not None and found < SLOW else ENOUGH)
 
 
-def _in_order(numbers: Mapping[int, Sequence[int]], seed: str) -> list[Round]:
-    """Order the rounds of blocks by their number, and those of one number at random."""
-    rounds = [Round(block, number) for block, own in numbers.items() for number in own]
-    random.Random(seed).shuffle(rounds)  # noqa: S311 - no secret
-    return sorted(rounds, key=lambda each: each.number)
+def _in_order(numbers: Mapping[int, Sequence[int]], seed: int) -> list[Round]:
+    """Order the rounds of blocks by their number, and those of one number at random.
+
+    The order of two rounds does not depend on the others, so that a resumed run continues in it.
+    """
+
+    def key(each: Round) -> tuple[int, float]:
+        rng = random.Random(f"{seed}-{each.block}-{each.number}")  # noqa: S311 - no secret
+        return each.number, rng.random()
+
+    return sorted((Round(block, n) for block, own in numbers.items() for n in own), key=key)

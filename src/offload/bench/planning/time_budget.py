@@ -16,7 +16,7 @@ GUESS = 4.0  # s per case of a round, until one round of its block was measured
 def round_times(plan: Plan, records: Sequence[Record]) -> list[float]:
     """Return the expected time of a round of each block in s: that of its last one, or a guess."""
     times = [GUESS * len(block.cases) for block in plan.blocks]
-    for (block, _, _), seconds in _rounds(plan, records).items():
+    for (block, _, _), seconds in times_of_rounds(plan, records).items():
         if block is not None and 0 <= block < len(times):
             times[block] = seconds
     return times
@@ -34,7 +34,9 @@ def left_for_rounds_s(plan: Plan, records: Sequence[Record]) -> float | None:
     if plan.budget_s is None:
         return None
     others = (record for record in records if record.trial.kind != WINDOW)
-    spent = sum(_rounds(plan, records).values()) + sum(sum(r.trial.phases.values()) for r in others)
+    spent = sum(times_of_rounds(plan, records).values()) + sum(
+        sum(r.trial.phases.values()) for r in others
+    )
     return plan.budget_s - spent - long_runs_s(plan, records)
 
 
@@ -51,7 +53,7 @@ def has_more(plan: Plan, records: Sequence[Record]) -> bool:
     return False
 
 
-def _rounds(
+def times_of_rounds(
     plan: Plan, records: Sequence[Record]
 ) -> Mapping[tuple[int | None, int | None, int], float]:
     """Return the seconds that each attempt of a round took.

@@ -29,9 +29,26 @@ def keep(folder: Path, environment: Mapping[str, object]) -> str:
 
 
 def read(folder: Path) -> dict[str, Mapping[str, object]]:
-    """Return the machines of a run by name; empty if run.json is missing or unreadable."""
+    """Return the machines of a run by name; empty if run.json is missing or unreadable.
+
+    Facts that no machine has, in an edited file, are unknown.
+    """
     found = _values(folder).get(KEY)
-    return found if isinstance(found, dict) else {}
+    if not isinstance(found, dict):
+        return {}
+    return {
+        name: {key: value for key, value in facts.items() if _is_plausible(key, value)}
+        for name, facts in found.items()
+        if isinstance(facts, dict)
+    }
+
+
+def _is_plausible(key: str, value: object) -> bool:
+    if key == "packages":
+        return isinstance(value, dict)
+    if key in ("cores", "memory_gib"):
+        return isinstance(value, int | float) and not isinstance(value, bool) and value > 0
+    return value is None or isinstance(value, str)
 
 
 def _values(folder: Path) -> dict[str, Any]:

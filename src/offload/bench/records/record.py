@@ -25,7 +25,8 @@ class Trial:
     Its `kind` is "window": one of several short loads by builtin in a `round` of a `block`, in an
     `order` that `seed` determines; "long": one contiguous run of the published tool; or "test": a
     load of a server that a user started. `place` is the index of the case in the plan. `attempt` 2
-    is the retry of a flagged round: only the last attempt counts. `quick` and `target` are those of
+    is the retry of a flagged round: only the last attempt counts. `apart`: the other servers of its
+    block did not run at the same time. `quick` and `target` are those of
     the plan. `phases` are durations in seconds. `machine` is the name of the machine in run.json.
     """
 
@@ -39,6 +40,7 @@ class Trial:
     order: int | None = None
     seed: int | None = None
     attempt: int = 1
+    apart: bool = False
     quick: bool = False
     target: float | None = None
     phases: Mapping[str, float] = field(default_factory=dict)
@@ -179,7 +181,8 @@ class HostUse:
 class Resources:
     """The resources that a server's process tree used in the window, and their peaks.
 
-    `cpu_s` is user and system time, `queued_s` the time that its threads waited for a CPU.
+    `cpu_s` is user and system time, `queued_s` the time that its threads waited for a CPU. Context
+    switches are of all threads, except of those that started and ended within 0.1 s.
     `connections` are the numbers of kept connections of each accepting process, in descending
     order. `listen_overflows` is the number of connections that the server's listen queue dropped,
     or if that is unknown, that all listen queues of the machine dropped.
@@ -276,13 +279,16 @@ class Record:
         return self.case.key
 
     def figure(self, name: str) -> float | None:
-        """Return a figure that claims may be about, by its name in `suites.Claim`."""
+        """Return a figure that claims may be about, by its name in `suites.Claim`.
+
+        A percentile that is only a lower bound is unknown.
+        """
         response = self.result.response
         return {
             "rate": self.result.rate,
             "response_mean_s": response.mean_s,
-            "response_p50_s": response.p50_s,
-            "response_p99_s": response.p99_s,
+            "response_p50_s": None if response.is_bound(response.p50_s) else response.p50_s,
+            "response_p99_s": None if response.is_bound(response.p99_s) else response.p99_s,
             "memory_pss_mib": self.resources.memory.pss_mib,
         }[name]
 

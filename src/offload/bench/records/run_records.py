@@ -45,6 +45,15 @@ class RunRecords:
         return [record for record in self.last_attempts() if record.trial.kind == WINDOW]
 
 
+def of_rate(windows: Sequence[Record]) -> Sequence[Record]:
+    """Return the windows that a case's rate is of: those beside the servers of its block.
+
+    Windows of a block that runs apart are for memory: without idle servers beside it, a server is a
+    little faster. They count only if there are no others.
+    """
+    return [record for record in windows if not record.trial.apart] or windows
+
+
 def by_round(windows: Sequence[Record], value: Value) -> Mapping[Round, float]:
     """Return the geometric mean of a value over the windows of one case in each round.
 

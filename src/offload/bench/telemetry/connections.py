@@ -22,10 +22,17 @@ def count_connections(processes: Sequence[psutil.Process], port: int) -> tuple[i
     inodes = _inodes(port)
     sockets = {p.pid: _sockets(p.pid) for p in processes}
     counts = {pid: len(own & inodes[ESTABLISHED]) for pid, own in sockets.items()}
-    listening = {pid for pid, own in sockets.items() if own & inodes[LISTENING]}
-    parents = _parents(p for p in processes if p.pid in listening)
-    accepting = [n for pid, n in counts.items() if n or pid in listening - parents]
+    listening = accepting_pids(processes, port)
+    accepting = [n for pid, n in counts.items() if n or pid in listening]
     return tuple(sorted(accepting, reverse=True)) if any(accepting) else None
+
+
+def accepting_pids(processes: Sequence[psutil.Process], port: int) -> tuple[int, ...]:
+    """Return the pids of those processes that listen on a port and have no child that listens."""
+    inodes = _inodes(port)[LISTENING]
+    listening = [process for process in processes if _sockets(process.pid) & inodes]
+    parents = _parents(listening)
+    return tuple(process.pid for process in listening if process.pid not in parents)
 
 
 def listening_roots(port: int) -> tuple[int, ...]:

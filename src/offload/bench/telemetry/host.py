@@ -32,10 +32,11 @@ def environment() -> dict[str, object]:
 
 
 def sentence(facts: dict[str, object]) -> str:
-    """Return an environment as one line for the head of a table."""
-    cpu = facts["cpu"] or "unknown CPU"
-    guest = f", {facts['virtualisation']} guest" if facts["virtualisation"] else ""
-    return f"{cpu}, {facts['cores']} cores{guest}, {facts['kernel']}, Python {facts['python']}"
+    """Return an environment as one line for the head of a table; a file may lack some facts."""
+    cpu, kernel = facts.get("cpu") or "unknown CPU", facts.get("kernel") or "unknown kernel"
+    cores, python = (facts.get(name) or "unknown" for name in ("cores", "python"))
+    guest = f", {facts['virtualisation']} guest" if facts.get("virtualisation") else ""
+    return f"{cpu}, {cores} cores{guest}, {kernel}, Python {python}"
 
 
 def pool_conditions(workers: int) -> str:

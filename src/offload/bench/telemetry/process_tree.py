@@ -5,13 +5,15 @@ from __future__ import annotations
 import os
 from collections.abc import Callable, Iterable
 from contextlib import suppress
-from pathlib import Path
 
 import psutil
 
+from offload.bench.telemetry import thread_totals
+from offload.bench.telemetry.thread_totals import ThreadTotals
 from offload.errors import StartError
 
 MIB = 1024 * 1024
+MOST_THREADS = 256  # to read the switches of more, 25 us each, would disturb the measurement
 
 
 class ProcessTree:
@@ -26,6 +28,8 @@ class ProcessTree:
         except psutil.NoSuchProcess:
             raise StartError(f"the server (pid {pid}) ended before the load started") from None
         self.members: list[psutil.Process] = [self.root]
+        self._switches = ThreadTotals(thread_totals.switches, MOST_THREADS)
+        self._queued = ThreadTotals(thread_totals.queued_ns)
         self.refresh()
 
     def refresh(self) -> None:
@@ -41,13 +45,17 @@ class ProcessTree:
         """Return counters of resources used so far.
 
         `cpu_s` is user and system time, including children that ended and were reaped.
-        `queued_s` is the time in which running threads waited for a CPU (Linux schedstat).
+        The others are of all threads, those that have ended included (Linux): their context
+        switches, and with `queued_s` the time in which they waited for a CPU.
         """
+        pids = [process.pid for process in self.members]
+        voluntary, involuntary = self._switches.update(pids) or (None, None)
+        [queued_ns] = self._queued.update(pids) or (None,)
         return {
             "cpu_s": self._total(lambda p: sum(p.cpu_times()[:4])),
-            "switches_voluntary": self._total(lambda p: p.num_ctx_switches().voluntary),
-            "switches_involuntary": self._total(lambda p: p.num_ctx_switches().involuntary),
-            "queued_s": self._total(_queued_s),
+            "switches_voluntary": voluntary,
+            "switches_involuntary": involuntary,
+            "queued_s": None if queued_ns is None else queued_ns / 1e9,
         }
 
     def sizes(self) -> dict[str, float | None]:
@@ -92,18 +100,6 @@ def pss_mib(process: psutil.Process) -> float | None:
     """Return the PSS of one process in MiB; None if it has ended or belongs to another user."""
     pss = getattr(_memory(process), "pss", None)
     return None if pss is None else float(pss) / MIB
-
-
-def _queued_s(process: psutil.Process) -> float | None:
-    found = [_second_word(path) for path in Path(f"/proc/{process.pid}/task").glob("*/schedstat")]
-    return sum(found) / 1e9 if found else None
-
-
-def _second_word(path: Path) -> int:
-    try:
-        return int(path.read_bytes().split()[1])
-    except (OSError, IndexError):  # the thread ended
-        return 0
 
 
 def _memory(process: psutil.Process) -> object | None:

@@ -25,7 +25,7 @@ from offload.bench.stats.models import operational_laws
 from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.bench.telemetry.host import load_average
 from offload.bench.telemetry.sampler import ResourceSampler
-from offload.bench.trial import server_report
+from offload.bench.trial import gils, server_report
 from offload.bench.trial.builder import GIL
 from offload.bench.trial.warmup import get
 from offload.errors import StartError
@@ -148,7 +148,7 @@ def _watched(
     pid = None if facts is None else int(str(facts["pid"]))
     ours = [*neighbours, *([] if upstream is None else [upstream.pid])]
     sampler = ResourceSampler(pid, ours, urlsplit(load.url).port, load.keep_alive)
-    with sampler as watch, GilSampler(server_report.with_gils(facts or {})) as gil:
+    with sampler as watch, GilSampler(gils.with_gils(facts or {})) as gil:
         ran = loads.run(load, driver)
     return ran, watch, gil, _growth(tries, _tries(upstream))
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -38,6 +39,7 @@ from offload.suites import Case, Request
 from offload.upstream import Upstream
 
 AGAIN = 2  # first requests in later rounds of a block; the first round has TIMES
+FACTOR = 2.0  # a guess: the first request, which also prepares the task, takes at most so much more
 Report = Callable[[str, float], object]
 
 
@@ -112,15 +114,20 @@ def measure_baseline(
 ) -> tuple[Baseline, tuple[Flag, ...]]:
     """Send a fresh server its first requests; raise StartError if one of them fails.
 
+    Raise TooSlowError if the users of the case would wait for longer than the timeout of a request.
+
     `server_facts` are those that the server reported.
     """
     is_again = (trial.round or 0) > 1
+    longest_s = math.inf if is_again else workload.longest_alone_s(case, server_facts)
     try:
-        first = prime(url, AGAIN if is_again else TIMES, request)
+        first = prime(url, AGAIN if is_again else TIMES, request, FACTOR * longest_s)
     except BadStatus as error:
         if not server_report.serves_application(server_facts):
             raise
         raise _application_error(error, request, server_facts) from None
+    if not is_again:
+        workload.check_timeout(case, server_facts, first.alone_s)
     needs_kept = case.keep_alive and not is_again
     kept_s = stall.kept_s(url, first.alone_s, request) if needs_kept else None
     baseline_flags: tuple[Flag, ...] = ()

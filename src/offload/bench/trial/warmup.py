@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import http.client
+import math
 import statistics
 import time
 from dataclasses import dataclass
@@ -40,10 +41,13 @@ class FirstResponses:
     stable: bool
 
 
-def prime(url: str, times: int = TIMES, request: Request = GET) -> FirstResponses:
+def prime(
+    url: str, times: int = TIMES, request: Request = GET, longest_s: float = math.inf
+) -> FirstResponses:
     """Send `times` requests (2 or more), one after another; raise StartError unless all succeed.
 
-    A slow task gets fewer requests: none after ENOUGH seconds.
+    A slow task gets fewer requests: none after ENOUGH seconds, and only one if that takes longer
+    than `longest_s`.
     """
     taken: list[float] = []
     bodies: list[bytes] = []
@@ -52,8 +56,10 @@ def prime(url: str, times: int = TIMES, request: Request = GET) -> FirstResponse
         start = time.perf_counter()
         bodies.append(get(url, request))
         taken.append(time.perf_counter() - start)
+        if taken[0] > longest_s:
+            break
     first = bodies[0]
-    alone_s = statistics.median(taken[1:])
+    alone_s = statistics.median(taken[1:] or taken)
     return FirstResponses(alone_s, first, hashlib.sha256(first).hexdigest(), len(set(bodies)) == 1)
 
 
@@ -62,6 +68,8 @@ def get(url: str, request: Request = GET) -> bytes:
     connection = connected(url)
     try:
         return answer(connection, url, request)
+    except TimeoutError as error:
+        raise StartError(f"{url} did not answer within {TIMEOUT:.0f} s") from error
     except (OSError, http.client.HTTPException) as error:
         raise StartError(f"{url} did not answer: {error!r}") from error
     finally:

@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Mapping
 from dataclasses import replace
 
 from offload.bench.records.record import Baseline, CaseFacts, ServerFacts
 from offload.bench.stats.estimate import SLOW
 from offload.bench.target.server import Server
+from offload.errors import TooSlowError
 from offload.loads import Load, Window
+from offload.registry import catalog
 from offload.suites import Request
 
 TINY = 1e-9  # s
@@ -77,6 +81,49 @@ def alone(url: str, case: CaseFacts, sent: Request) -> Load:
 def cycle_s(case: CaseFacts, server: ServerFacts, before: Baseline) -> float:
     """Return the expected time until every user has a response, which depends on the workers."""
     return (before.alone_s or 0.0) * max(1.0, case.users / (server.workers or 1))
+
+
+def longest_alone_s(case: CaseFacts, reported: Mapping[str, object]) -> float:
+    """Return how long a single request may take so that no user waits beyond the timeout, in s.
+
+    `reported` are the facts of the server. Infinite if nobody waits, or if the number of requests
+    that it handles at once is unknown.
+    """
+    slots = _slots(reported)
+    if slots is None or case.users <= slots:
+        return math.inf
+    return Load.timeout * slots / case.users
+
+
+def check_timeout(case: CaseFacts, reported: Mapping[str, object], alone_s: float) -> None:
+    """Raise TooSlowError if the users would wait for longer than the timeout of a request."""
+    if alone_s <= longest_alone_s(case, reported):
+        return
+    slots = _slots(reported) or 1
+    pool = f"{slots} worker{'s' if slots > 1 else ''}"
+    takes = f"a request takes {alone_s:.3g} s, and {case.users} users wait for {pool}"
+    response = f"a response would take {alone_s * case.users / slots:.0f} s"
+    has_workers = "workers" in catalog.find_server(case.server).settings
+    more = f", more workers (x{case.users} after the server)" if has_workers else ""
+    raise TooSlowError(
+        f"{takes}: {response}, over the timeout of {Load.timeout:.0f} s",
+        f"use fewer users (users={slots}){more}, or a shorter task",
+    )
+
+
+def waited_too_long(case: CaseFacts, before: Baseline, failed: Mapping[str, object]) -> bool:
+    """Whether a load may have failed because its users waited for each other until the timeout."""
+    return bool(failed.get("timeout")) and case.users * (before.alone_s or 0.0) > Load.timeout
+
+
+def _slots(reported: Mapping[str, object]) -> int | None:
+    """Return how many requests a server handles at once; None if that depends on the task."""
+    if reported.get("serial"):
+        return 1
+    workers, processes = reported.get("workers"), reported.get("processes")
+    if not isinstance(workers, int):
+        return None
+    return workers * (processes if isinstance(processes, int) else 1)
 
 
 def is_crowded(case: CaseFacts, server: ServerFacts) -> bool:

@@ -6,11 +6,12 @@ import os
 import time
 from collections.abc import Iterable
 from dataclasses import dataclass
-from pathlib import Path
 
 import psutil
 
+from offload.bench.telemetry import thread_totals
 from offload.bench.telemetry.process_tree import pss_mib
+from offload.bench.telemetry.thread_totals import Counts, ThreadTotals
 
 SHARE = 0.005  # of the time that a slow reading may take: memory, or the list of processes
 
@@ -33,12 +34,13 @@ class ProcessUse:
 
 @dataclass
 class _Counters:
-    """Counters of a process so far: CPU seconds, and context switches by thread."""
+    """Counters of a process so far: CPU seconds, and context switches of all threads."""
 
     at: float
     cpu_s: float | None
     reaped_s: float
-    switches: dict[int, tuple[int, int]]
+    switches: Counts | None
+    threads: int
 
 
 class Pace:
@@ -65,6 +67,7 @@ class TreeUse:
         self.root = root
         self.members = [root]
         self._before: dict[int, _Counters] = {}
+        self._switches: dict[int, ThreadTotals] = {}
         self._pss: dict[int, float | None] = {}
         self._listing, self._memory = Pace(), Pace()
 
@@ -87,7 +90,8 @@ class TreeUse:
         The CPU of the tree, in cores, includes processes that have ended since, if they were
         reaped. It is None in the first period and while it is unknown.
         """
-        now = {process.pid: _counters(process) for process in self.members}
+        now = {process.pid: self._counters(process) for process in self.members}
+        self._switches = {pid: self._switches[pid] for pid in now}
         alive = [process for process in self.members if is_alive(process)]
         self._read_memory(alive)
         used = [
@@ -97,6 +101,19 @@ class TreeUse:
         total = _increase(now, self._before)
         self._before = now
         return used, total
+
+    def _counters(self, process: psutil.Process) -> _Counters:
+        try:
+            times = process.cpu_times()
+            cpu_s: float | None = times.user + times.system
+            reaped_s = times.children_user + times.children_system
+        except psutil.NoSuchProcess:  # reaped: its use counts in its parent
+            cpu_s, reaped_s = 0.0, 0.0
+        except psutil.Error:
+            cpu_s, reaped_s = None, 0.0
+        totals = self._switches.setdefault(process.pid, ThreadTotals(thread_totals.switches))
+        switches = totals.update([process.pid])
+        return _Counters(time.monotonic(), cpu_s, reaped_s, switches, totals.threads)
 
     def _read_memory(self, processes: Iterable[psutil.Process]) -> None:
         """Read the PSS of each process, if that is due, and of new ones."""
@@ -116,39 +133,6 @@ def is_alive(process: psutil.Process) -> bool:
         return False
 
 
-def _counters(process: psutil.Process) -> _Counters:
-    try:
-        times = process.cpu_times()
-        cpu_s: float | None = times.user + times.system
-        reaped_s = times.children_user + times.children_system
-    except psutil.NoSuchProcess:  # reaped: its use counts in its parent
-        cpu_s, reaped_s = 0.0, 0.0
-    except psutil.Error:
-        cpu_s, reaped_s = None, 0.0
-    return _Counters(time.monotonic(), cpu_s, reaped_s, _switches(process.pid))
-
-
-def _switches(pid: int) -> dict[int, tuple[int, int]]:
-    """Return the voluntary and involuntary context switches of each thread so far.
-
-    /proc/PID/status has those of the main thread alone.
-    """
-    found = {}
-    try:
-        threads = os.listdir(f"/proc/{pid}/task")  # noqa: PTH208 - three times as fast
-    except OSError:
-        return {}
-    for thread in threads:
-        try:
-            text = Path(f"/proc/{pid}/task/{thread}/status").read_bytes()
-        except OSError:  # it ended
-            continue
-        words = text[text.rfind(b"voluntary_ctxt_switches", 0, text.rfind(b"nonvol")) :].split()
-        if len(words) >= 4:
-            found[int(thread)] = int(words[1]), int(words[3])
-    return found
-
-
 def _use(
     process: psutil.Process,
     now: _Counters,
@@ -160,25 +144,19 @@ def _use(
     if before and elapsed > 0:
         if now.cpu_s is not None and before.cpu_s is not None:
             cpu = max(0.0, now.cpu_s - before.cpu_s) / elapsed
-        if now.switches:
+        if now.switches and before.switches:
             voluntary, involuntary = (
-                _grown(now.switches, before.switches, kind) / elapsed for kind in (0, 1)
+                (after - first) / elapsed
+                for after, first in zip(now.switches, before.switches, strict=True)
             )
     return ProcessUse(
         pid=process.pid,
         name=_name(process),
         cpu=cpu,
         pss_mib=pss.get(process.pid),
-        threads=len(now.switches) or None,
+        threads=now.threads or None,
         switches_voluntary=voluntary,
         switches_involuntary=involuntary,
-    )
-
-
-def _grown(now: dict[int, tuple[int, int]], before: dict[int, tuple[int, int]], kind: int) -> int:
-    """Return by how much the counts of all threads grew; threads that ended are not known."""
-    return sum(
-        max(0, counts[kind] - before.get(thread, (0, 0))[kind]) for thread, counts in now.items()
     )
 
 

@@ -121,6 +121,8 @@ def resume(context: Context, run: str = "", format: str = "text") -> None:  # no
     if any(case.request is not None and case.request.is_masked for case in unfinished.cases):
         what = f"{folder.name} sends a header whose value its file does not have"
         raise UsageError(what, "start it again by its command")
+    if runs.is_due(unfinished, folder):
+        check(unfinished)
     print_answer(unfinished, folder, continue_run(unfinished, folder), format)
 
 

@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from invoke import Context
 
-from offload.cli import arguments, case_options, command
+from offload.cli import arguments, case_options, command, output
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import start_run
 from offload.errors import RunError, StorageError, UsageError
@@ -198,6 +198,8 @@ def watch(
                 found = report.line(reading, bool(url)) if is_text else report.json_line(reading)
                 sys.stdout.write(f"{found}\n")  # at once: Ctrl-C leaves no half of a line
                 sys.stdout.flush()
+                if output.has_no_reader(sys.stdout):
+                    break
     except KeyboardInterrupt:  # the usual end
         if not summary.readings:
             raise

@@ -29,6 +29,7 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
                 "low": each.low,
                 "high": each.high,
                 "p99_s": each.p99_s,
+                "at_least_s": each.at_least_s,
             }
             for share, each in zip(latency.LOADS, answer.percentiles, strict=False)
         ],

@@ -134,7 +134,7 @@ def _ratio(option: Option) -> str:
 
 def _percentiles(found: Sequence[Percentile]) -> str:
     return ", ".join(
-        "unknown" if each.value is None else reasons.seconds(each.value) for each in found
+        "unknown" if each.value is None else reasons.percentile(each, each.value) for each in found
     )
 
 

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from offload.bench.advice import latency, model
 from offload.bench.advice.answer import LIKELY, PREDICTED, TIE, Answer, Option
+from offload.bench.advice.latency import Percentile
 from offload.bench.advice.probe import Probe
 from offload.bench.stats.paired_test import DISTURBED, SLOWER
 from offload.registry import places
@@ -82,11 +83,13 @@ def response_times(answer: Answer) -> Iterator[str]:
         return
     kept = None
     for share, found in zip(latency.LOADS, answer.percentiles, strict=False):
-        if found.p99_s is not None and found.p99_s <= required_s:
+        if found.p99_s is None or found.is_bound(found.p99_s):
+            continue
+        if found.p99_s <= required_s:
             kept = share, found.p99_s
     if kept is None:
-        first = answer.percentiles[0].p99_s
-        known = "unknown" if first is None else seconds(first)
+        first = answer.percentiles[0]
+        known = "unknown" if first.p99_s is None else percentile(first, first.p99_s)
         yield (
             f"{seconds(required_s)} is not kept: {known} at {percent(latency.LOADS[0])} load; "
             "less load, or more machines, may keep it."
@@ -134,6 +137,11 @@ def seconds(value: float) -> str:
         if value >= limit:
             return f"{value * factor:.3g} {unit}"
     return "0 s"
+
+
+def percentile(found: Percentile, value: float) -> str:
+    """Render one of the percentiles, with a mark if it is a lower bound."""
+    return f">= {seconds(value)}" if found.is_bound(value) else seconds(value)
 
 
 def _call(probe: Probe) -> str:

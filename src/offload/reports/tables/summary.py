@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -118,9 +117,8 @@ def percentiles(record: Record) -> str:
     """
     names = {"p50": "p50", "p90": "p90", "p95": "p95", "p99": "p99", "p999": "p99.9", "max": "max"}
     response = record.result.response
-    unanswered = math.inf if response.at_least_s is None else response.at_least_s
     known = [
-        f"{shown} {'>= ' if value >= unanswered else ''}{time(value)}"
+        f"{shown} {'>= ' if response.is_bound(value) else ''}{time(value)}"
         for name, shown in names.items()
         if (value := getattr(response, f"{name}_s")) is not None
     ]

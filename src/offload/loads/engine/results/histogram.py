@@ -38,14 +38,18 @@ def merge(histograms: Iterable[Histogram]) -> dict[str, int]:
     return {bucket: total[bucket] for bucket in sorted(total, key=int)}
 
 
-def quantile(counts: Histogram, share: float) -> float | None:
+def quantile(counts: Histogram, share: float, at_least_s: float | None = None) -> float | None:
     """Return the time in s that `share` of all do not exceed, within ERROR; None if empty.
 
-    It is the value in the nearest rank's bucket that differs by ERROR from both bucket ends.
+    It is the value in the nearest rank's bucket that differs by ERROR from both bucket ends. With
+    `at_least_s`, the timeout of requests that timed out, it is at least that if their bucket is the
+    nearest rank's: by this value readers recognise a lower bound.
     """
     rank = max(1, math.ceil(share * sum(counts.values())))
     for bucket in sorted(counts, key=int):
         rank -= counts[bucket]
         if rank <= 0:
-            return 2 * GROWTH ** int(bucket) / (GROWTH + 1)
+            found: float = 2 * GROWTH ** int(bucket) / (GROWTH + 1)
+            is_bound = at_least_s is not None and GROWTH ** int(bucket) >= at_least_s
+            return max(found, at_least_s or 0.0) if is_bound else found
     return None

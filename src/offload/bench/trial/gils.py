@@ -1,0 +1,65 @@
+"""The addresses of a server's GILs: reported by the server, else found from outside (Linux).
+
+A server whose own processes run the tasks (gunicorn, granian, uvicorn with workers) reports no
+address. Its accepting processes are found by their sockets, and their GILs as `fab watch` does.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from offload.bench.telemetry import connections
+from offload.bench.telemetry.process_tree import ProcessTree
+from offload.bench.trial import server_report
+from offload.bench.watch import gil_location, python_runtime
+from offload.bench.watch.remote_memory import Unreadable
+from offload.errors import MachineError, StartError
+from offload.registry import catalog
+
+OFF = "this Python has no GIL"
+Facts = Mapping[str, object]
+
+
+def with_gils(facts: Facts) -> Facts:
+    """Return a server's facts with the addresses of the GILs that run its tasks, or the reason.
+
+    Facts without a reason to look for more, and those of an unknown server, are returned as they
+    are, such as those of a server that starts a process per request, or whose accepting processes
+    pass the tasks to others.
+    """
+    if server_report.serves_application(facts):
+        return server_report.with_gils(facts)
+    if not facts.get("external_workers") or isinstance(facts.get("worker_gil_words"), list):
+        return facts
+    pids = _workers(facts)
+    return {**facts, "worker_gil_words": _addresses(pids)} if pids else facts
+
+
+def _workers(facts: Facts) -> Sequence[int]:
+    root, port = facts.get("pid"), facts.get("port")
+    if not isinstance(root, int) or not isinstance(port, int):
+        return ()
+    try:
+        members = ProcessTree(root).members
+    except StartError:
+        return ()
+    if catalog.find_server(str(facts["server"])).constants.get("TASKS_ELSEWHERE"):
+        return ()
+    return [pid for pid in connections.accepting_pids(members, port) if pid != root]
+
+
+def _addresses(pids: Sequence[int]) -> list[Facts]:
+    found: list[Facts] = []
+    for pid in pids:
+        try:
+            runtime = python_runtime.find(pid)
+            gils = gil_location.locate(runtime, gil_location.layout(runtime))
+            gil_location.check(runtime, gils)
+        except Unreadable as error:
+            return [{"gil_word_why": error.message}]
+        except MachineError as error:  # a package is missing
+            return [{"gil_word_why": str(error)}]
+        if not gils.addresses:
+            return [{"gil_word_why": OFF}]
+        found += [{"gil_word": {"pid": pid, "address": at}} for at in gils.addresses]
+    return found

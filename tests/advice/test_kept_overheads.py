@@ -1,0 +1,22 @@
+"""Overheads that were kept are used for a time, unless the clock has jumped back since."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from offload.bench.advice import overhead
+from tests.advice.probes import OVERHEADS
+
+
+@pytest.mark.parametrize(("age_s", "is_used"), [(60.0, True), (1e9, False), (-3600.0, False)])
+def test_overheads_of_another_time_are_measured_again(
+    age_s: float, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overhead, "_file", lambda: tmp_path / "overheads.json")
+    overhead._keep(dict.fromkeys(overhead.STRATEGIES, OVERHEADS["threads"]))
+    values = json.loads((tmp_path / "overheads.json").read_text())
+    (tmp_path / "overheads.json").write_text(json.dumps({**values, "utc": values["utc"] - age_s}))
+    assert (overhead.known() is not None) is is_used
