@@ -12,7 +12,7 @@ from offload.bench.advice.application.causes import Kind
 from offload.bench.stats.paired_test import DISTURBED, SAME, SLOWER, TINY
 from offload.registry import places
 from offload.reports.advice.application import causes_text, deployment
-from offload.reports.advice.reasons import listed, seconds
+from offload.reports.advice.reasons import listed, percentile, seconds
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 from offload.units import percent
@@ -140,7 +140,8 @@ def _ratio(option: Option) -> str:
 
 def _percentiles(answer: ApplicationAnswer) -> str:
     return ", ".join(
-        "unknown" if each.value is None else seconds(each.value) for each in answer.percentiles
+        "unknown" if each.value is None else percentile(each, each.value)
+        for each in answer.percentiles
     )
 
 
@@ -218,8 +219,11 @@ def _response_times(answer: ApplicationAnswer) -> Iterator[str]:
     required_s, rate = answer.question.p99_s, answer.chosen.rate.value
     if required_s is None or rate is None or not answer.percentiles:
         return
-    known = zip(latency.LOADS, answer.percentiles, strict=False)
-    kept = [(share, p.p99_s) for share, p in known if p.p99_s is not None and p.p99_s <= required_s]
+    kept = [
+        (share, found.p99_s)
+        for share, found in zip(latency.LOADS, answer.percentiles, strict=False)
+        if found.p99_s is not None and found.p99_s <= required_s and not found.is_bound(found.p99_s)
+    ]
     if kept:
         share, p99_s = kept[-1]
         yield (
@@ -227,8 +231,8 @@ def _response_times(answer: ApplicationAnswer) -> Iterator[str]:
             f"is {seconds(p99_s)} there."
         )
     else:
-        first = answer.percentiles[0].p99_s
-        known_as = "unknown" if first is None else seconds(first)
+        first = answer.percentiles[0]
+        known_as = "unknown" if first.p99_s is None else percentile(first, first.p99_s)
         yield (
             f"{seconds(required_s)} is not kept: {known_as} at {percent(latency.LOADS[0])} load; "
             "less load, or more machines, may keep it."
