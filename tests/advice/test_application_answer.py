@@ -132,7 +132,8 @@ def test_a_disturbed_measurement_is_no_advice() -> None:
     found = answered({ONE: 50.0, TWO: 100.0}, others_cpu=0.6)
     said = answer_text.text(found)
     assert (found.sure, answer_text.deployed(found)) == ("disturbed", None)
-    assert said.startswith("No advice for app=shop.web:app, GET /quote/7: other processes used 60 %")
+    first = "No advice for app=shop.web:app, GET /quote/7: "
+    assert said.startswith(f"{first}other processes used 60 %")
     assert "uvicorn --workers" not in said
 
 
