@@ -44,6 +44,16 @@ def test_a_wrong_word_is_one_line_with_exit_code_2(name: str) -> None:
     assert said.stderr.startswith("error: no 'nosuch_task' in ")
 
 
+@pytest.mark.server
+def test_the_advice_on_applications_helps_and_refuses() -> None:
+    said = script("advise_applications", "--help")
+    assert (said.returncode, said.stdout.partition(" ")[0]) == (0, "Advise")
+    for words, message in ((["5"], "'5' is not a budget"), (["60", "nosuch"], "no application is")):
+        said = script("advise_applications", *words)
+        assert (said.returncode, said.stderr.count("\n")) == (2, 1), said
+        assert said.stderr.startswith(f"error: {message}")
+
+
 def test_a_table_says_what_it_has_written(
     monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str], tmp_path: Path
 ) -> None:

@@ -2,6 +2,8 @@
 
 NEEDS = ("granian", "uvloop")
 SERVES = "asgi"
+DEPLOY = "granian --interface asgi --loop uvloop --workers {processes} {app}"
+FACTORY = "--factory {app}"
 EXTERNAL_WORKERS = "granian"
 
 

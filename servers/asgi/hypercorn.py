@@ -2,6 +2,8 @@
 
 NEEDS = ("hypercorn", "uvloop")
 SERVES = "asgi"
+DEPLOY = "hypercorn --worker-class uvloop {app}"
+FACTORY = "'{app}()'"
 
 
 def serve(task: str, port: int, *, backlog: int = 1024) -> None:

@@ -2,6 +2,8 @@
 
 NEEDS = ("uvicorn", "h11", "uvloop")
 SERVES = "asgi"
+DEPLOY = "uvicorn --loop uvloop --http h11 {app}"
+FACTORY = "--factory {app}"
 
 
 def serve(task: str, port: int, *, backlog: int = 1024) -> None:

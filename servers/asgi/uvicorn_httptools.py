@@ -2,6 +2,8 @@
 
 NEEDS = ("uvicorn", "httptools", "uvloop")
 SERVES = "asgi"
+DEPLOY = "uvicorn --loop uvloop --http httptools {app}"
+FACTORY = "--factory {app}"
 
 
 def serve(task: str, port: int, *, backlog: int = 1024) -> None:

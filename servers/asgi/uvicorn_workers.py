@@ -2,6 +2,8 @@
 
 NEEDS = ("uvicorn", "httptools", "uvloop")
 SERVES = "asgi"
+DEPLOY = "uvicorn --workers {processes} --loop uvloop --http httptools {app}"
+FACTORY = "--factory {app}"
 EXTERNAL_WORKERS = "uvicorn"
 
 

@@ -2,13 +2,25 @@
 
 NEEDS = ("gunicorn", "uvloop")
 SERVES = "asgi"
+DEPLOY = "gunicorn --workers {processes} --worker-class asgi --asgi-loop uvloop{preload} {app}"
+FACTORY = "'{app}()'"
 EXTERNAL_WORKERS = "gunicorn"
 
 
-def serve(task: str, port: int, *, processes: int = 1, backlog: int = 1024) -> None:
-    """Run the task on the event loop of one of `processes`, which is uvloop."""
+def serve(
+    task: str, port: int, *, processes: int = 1, backlog: int = 1024, preload: str = "no"
+) -> None:
+    """Run the task on the event loop of one of `processes`, which is uvloop.
+
+    With `preload` the arbiter imports a user's application before it forks: workers share memory.
+    """
     from offload.serving.applications import asgi
     from offload.serving.frameworks import gunicorn_server
 
-    settings = {"workers": processes, "worker_class": "asgi", "asgi_loop": "uvloop"}
+    settings = {
+        "workers": processes,
+        "worker_class": "asgi",
+        "asgi_loop": "uvloop",
+        "preload_app": preload == "yes",
+    }
     gunicorn_server.serve(task, port, backlog, asgi.application, **settings)

@@ -4,6 +4,9 @@ from typing import Any
 
 NEEDS = ("gunicorn", "gevent", "packaging")
 SERVES = "wsgi"
+WORKERS_ARE = "greenlets"
+DEPLOY = "gunicorn --workers {processes} --worker-class gevent --worker-connections {threads} {app}"
+FACTORY = "'{app}()'"
 EXTERNAL_WORKERS = "gunicorn"
 
 

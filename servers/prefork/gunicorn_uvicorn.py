@@ -2,13 +2,18 @@
 
 NEEDS = ("gunicorn", "uvicorn_worker", "httptools", "uvloop")
 SERVES = "asgi"
+DEPLOY = "gunicorn --workers {processes} --worker-class uvicorn_worker.UvicornWorker{preload} {app}"
+FACTORY = "'{app}()'"
 EXTERNAL_WORKERS = "gunicorn"
 UVICORN = {"loop": "uvloop", "http": "httptools"}
 
 
-def serve(task: str, port: int, *, processes: int = 1, backlog: int = 1024) -> None:
+def serve(
+    task: str, port: int, *, processes: int = 1, backlog: int = 1024, preload: str = "no"
+) -> None:
     """Run the task on the event loop of one of `processes`: gunicorn restarts those that die.
 
+    With `preload` the arbiter imports a user's application before it forks: workers share memory.
     The worker class is that of the package uvicorn-worker; uvicorn.workers is deprecated.
     """
     from uvicorn_worker import UvicornWorker
@@ -19,5 +24,5 @@ def serve(task: str, port: int, *, processes: int = 1, backlog: int = 1024) -> N
     class Worker(UvicornWorker):
         CONFIG_KWARGS = UVICORN | asgi.protocols(task)
 
-    settings = {"worker_class": Worker, "workers": processes}
+    settings = {"worker_class": Worker, "workers": processes, "preload_app": preload == "yes"}
     gunicorn_server.serve(task, port, backlog, asgi.application, **settings)

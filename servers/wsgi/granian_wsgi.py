@@ -2,6 +2,8 @@
 
 NEEDS = ("granian",)
 SERVES = "wsgi"
+DEPLOY = "granian --interface wsgi --workers {processes} --blocking-threads {threads} {app}"
+FACTORY = "--factory {app}"
 EXTERNAL_WORKERS = "granian"
 
 

@@ -2,6 +2,8 @@
 
 NEEDS = ("waitress",)
 SERVES = "wsgi"
+DEPLOY = "waitress-serve --threads={threads} {app}"
+FACTORY = "--call {app}"
 
 
 def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> None:

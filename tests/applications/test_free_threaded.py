@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import shutil
-import subprocess
-import sysconfig
 from pathlib import Path
 
 import pytest
@@ -12,14 +10,10 @@ import pytest
 from offload.bench.analysis.application_signs import signs
 from offload.bench.target import interpreters
 from offload.suites import Case
+from tests.applications import extension
 from tests.rounds import measure_window
 
 pytestmark = [pytest.mark.server, pytest.mark.slow, pytest.mark.timeout(300)]
-EXTENSION = """
-#include <Python.h>
-static struct PyModuleDef module = {PyModuleDef_HEAD_INIT, "needs_gil", NULL, -1, NULL};
-PyMODINIT_FUNC PyInit_needs_gil(void) { return PyModule_Create(&module); }
-"""
 APPLICATION = """
 import needs_gil
 
@@ -41,17 +35,8 @@ def python() -> str:
 @pytest.fixture
 def folder(tmp_path: Path, python: str) -> Path:
     """Build an application whose import of an extension switches the GIL on."""
-    (tmp_path / "needs_gil.c").write_text(EXTENSION)
     (tmp_path / "shop.py").write_text(APPLICATION)
-    words = "import sysconfig as s; print(s.get_path('include'), s.get_config_var('EXT_SUFFIX'))"
-    said = subprocess.run([python, "-c", words], capture_output=True, text=True, timeout=60)
-    include, suffix = said.stdout.split()
-    compiler = ["cc", "-shared", "-fPIC", "-DPy_GIL_DISABLED", f"-I{include}"]
-    if sysconfig.get_platform().startswith("macosx"):
-        compiler += ["-undefined", "dynamic_lookup"]
-    target = str(tmp_path / f"needs_gil{suffix}")
-    words_ = [*compiler, str(tmp_path / "needs_gil.c"), "-o", target]
-    subprocess.run(words_, check=True, timeout=60)
+    extension.build(python, tmp_path)
     return tmp_path
 
 

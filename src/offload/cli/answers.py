@@ -53,10 +53,21 @@ def _advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> 
     from offload.bench.advice import answer
     from offload.reports.advice import answer_json, answer_text
 
+    if is_application(plan.cases[0].task):
+        _application_advice(plan, folder, records, style)
+        return
     found = answer.evaluate(answer.load(folder), plan, records)
     print(answer_json.as_json(found) if style == "json" else answer_text.text(found, folder))
     if found.disturbed is not None:
         raise DisturbedError("no verdict", found.disturbed.remedy)
+
+
+def _application_advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
+    from offload.bench.advice.application import answer
+    from offload.cli import advise_application
+
+    found = answer.evaluate(answer.load(folder), plan, records)
+    advise_application.show(found, folder, style)
 
 
 def _gil_cost(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:

@@ -70,6 +70,18 @@ class Entry:
         return kind if isinstance(kind, str) else None
 
     @property
+    def workers_are(self) -> str | None:
+        """What `workers` of a server of applications sets: threads, processes or greenlets."""
+        if "workers" not in self.settings:
+            return None
+        return str(self.constants.get("WORKERS_ARE", "threads"))
+
+    @property
+    def can_preload(self) -> bool:
+        """Whether a server can import a user's application before it forks its processes."""
+        return "preload" in self.settings
+
+    @property
     def needs_upstream(self) -> bool:
         """Whether a task fetches from the upstream."""
         return "upstream" in self.needs

@@ -15,7 +15,8 @@ from offload.serving.applications import user_application
 def main(arguments: list[str]) -> int:
     """Import the application and print its kinds, or its error; return the exit code."""
     try:
-        print(json.dumps({"kinds": user_application.kinds(arguments[0])}))
+        kinds = user_application.kinds(arguments[0])
+        print(json.dumps({"kinds": kinds, "name": user_application.name(arguments[0])}))
     except UserError as error:
         values = {"error": error.what, "remedy": error.remedy, "exit_code": error.exit_code}
         print(json.dumps(values))

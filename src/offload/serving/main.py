@@ -100,7 +100,7 @@ def _setting(key: str, default: object) -> object:
         if number is None or not 1 <= number <= limit:
             raise UsageError(f"{key}={_shown(text)} is not a whole number from 1 to {limit}")
         return number
-    if key == "idempotent" and text not in ("yes", "no"):
+    if key in ("idempotent", "preload") and text not in ("yes", "no"):
         raise UsageError(f"{key}={_shown(text)} is neither yes nor no")
     if key == "start_method" and text not in (methods := multiprocessing.get_all_start_methods()):
         raise UsageError(f"{key}={_shown(text)} is not one of {', '.join(methods)}")

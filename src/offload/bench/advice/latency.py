@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.records.record import LONG, Record, Trial
@@ -46,8 +47,14 @@ def seconds(rate: float) -> float:
     return min(LONGEST, max(SHORTEST, RESPONSES / rate))
 
 
-def measure(case: Case, rate: float, trial: Trial, upstream: Upstream | None) -> list[Record]:
-    """Start a server once and load it at each of LOADS x `rate` requests/s, as random arrivals.
+def measure(
+    case: Case,
+    rate: float,
+    trial: Trial,
+    upstream: Upstream | None,
+    shares: Sequence[float] = LOADS,
+) -> list[Record]:
+    """Start a server once and load it at each of `shares` x `rate` requests/s, as random arrivals.
 
     A load has the record of its problem if the server does not start.
     """
@@ -63,7 +70,7 @@ def measure(case: Case, rate: float, trial: Trial, upstream: Upstream | None) ->
         sent = case.request or Request()
         url = workload.url(running.url, sent)
         before, flags = measure_baseline(trial, facts, url, sent, running.facts)
-        for share in LOADS:
+        for share in shares:
             arrivals = Arrivals(share * rate, "poisson")
             load = replace(
                 workload.load(url, facts, before, sent),

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+from dataclasses import dataclass
 
 from offload.bench.target import handshake, interpreters, packages
 from offload.errors import MachineError, StartError
@@ -13,8 +14,21 @@ from offload.errors import MachineError, StartError
 TIMEOUT = 60.0  # s for the import of an application
 
 
+@dataclass(frozen=True)
+class ImportedApplication:
+    """The kinds of an application, and its name in its module; None for settings of Django."""
+
+    kinds: tuple[str, ...]
+    name: str | None
+
+
 def kinds(work: str, python: str | None = None, path: str | None = None) -> list[str]:
-    """Return "asgi", "wsgi" or both for an application `app=shop.web:app`.
+    """Return "asgi", "wsgi" or both for an application `app=shop.web:app`; see `find`."""
+    return [*find(work, python, path).kinds]
+
+
+def find(work: str, python: str | None = None, path: str | None = None) -> ImportedApplication:
+    """Return the kinds and the name of an application `app=shop.web:app`.
 
     `python` and `path` are those of a case. Raise the error of its import in one line.
     """
@@ -39,4 +53,4 @@ def kinds(work: str, python: str | None = None, path: str | None = None) -> list
         raise StartError(f"importing {work} ended the process", "start it by python") from None
     if "error" in found:
         raise handshake.as_error(found)
-    return [str(kind) for kind in found["kinds"]]
+    return ImportedApplication(tuple(map(str, found["kinds"])), found["name"])

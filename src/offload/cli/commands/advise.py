@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 from invoke import Context, Exit
 
-from offload.cli import arguments, command
+from offload.cli import advise_application, arguments, case_options, command
 from offload.errors import DisturbedError, UsageError, UserError
 from offload.registry import catalog
 
@@ -35,8 +35,16 @@ def advise(
     path: str = "",
     format: str = "text",  # noqa: A002
     code: str = "",
+    app: str = "",
+    request: str = "",
+    method: str = "",
+    body: str = "",
+    header: str = "",
 ) -> None:
     """Find the strategy and its size for a function: fab advise:shop.pricing:quote.
+
+    Or the server, its size and the cause of the limit for an application of your own:
+    fab advise:app=shop.web:app,request=/quote/7.
 
     task     a task name, package.module:function or path/to/file.py:function
     args     its arguments, as @file.json: a list, or an object of named arguments
@@ -47,13 +55,21 @@ def advise(
     p99      maximum 99th percentile of response times, such as 50ms; default: unlimited
     budget   seconds until the answer; default: 120
     python   interpreter by its name from fab pythons; default: this one
-    path     a folder from which your own task imports
+    path     a folder from which your own task or application imports
     format   text (default) or json
     code     a framework, such as fastapi or tornado: also print a program that uses the strategy
+    app      your own ASGI or WSGI application, served unchanged, instead of a function:
+             package.module:name, its factory as package.module:create_app(), or the settings
+             module of Django
+    request  the path to request, as /quote/7?size=2; default: /
+    method   the request's method; default: GET, with body POST
+    body     the request's body, or with @FILE the content of a file
+    header   'Name: value' to send, several as 'A: 1; B: 2'
 
     It calls the function alone and in workers, predicts the rate of each strategy, and measures the
-    best ones as servers under load. After Ctrl-C it answers from what it has measured. The exit
-    code is 5 if the function fails, and 7 if other processes disturbed the measurement.
+    best ones as servers under load. An application is measured under each server that can serve it.
+    After Ctrl-C it answers from what it has measured. The exit code is 5 if the function or the
+    application fails, and 7 if other processes disturbed the measurement.
     """
     from offload.bench.advice import steps
     from offload.bench.records import journal
@@ -63,6 +79,15 @@ def advise(
     handlers.check(code)
     budget_s = arguments.number("budget", budget, SHORTEST, LONGEST)
     limits = arguments.mebibytes("memory", memory), arguments.response_time("p99", p99)
+    sent = case_options.request_of(request, method, body, header)
+    if app:
+        advise_application.check(task=task, args=args, inputs=inputs, code=code)
+        served = advise_application.case(app, users, python, path, sent)
+        _use_cpus(cpus)
+        advise_application.advise(served, budget_s, format, *limits)
+        return
+    if sent is not None:
+        raise UsageError("request=, method=, body= and header= are for app=", "leave them out")
     case = _case("advise", task, users, python, path, args, inputs, code)
     _use_cpus(cpus)
     folder = journal.new_run("advise")

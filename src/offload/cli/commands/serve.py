@@ -31,6 +31,7 @@ def run_server(
     threads: str = "",
     mode: str = "",
     idempotent: str = "",
+    preload: str = "",
     app: str = "",
 ) -> None:
     """Serve a task with a server until Ctrl-C: fab run_server:3,network_sync.
@@ -58,6 +59,8 @@ def run_server(
                   other gunicorn servers, granian and Django (1)
     threads       Rust threads in each process of granian; default: 1
     mode          runtime mode of granian: mt (one runtime for all threads) or st (one for each)
+    preload       of gunicorn: yes to import your application before the processes are forked, so
+                  that they share its memory; default: no
     """
     from offload.bench.target import foreground
 
@@ -75,6 +78,7 @@ def run_server(
                 "backlog": backlog,
                 "start_method": start_method,
                 "idempotent": idempotent,
+                "preload": preload,
             },
             python=python or None,
             path=arguments.folder("path", path),

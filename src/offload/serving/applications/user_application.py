@@ -55,6 +55,15 @@ def kinds(work: str) -> list[str]:
     return _kinds_of(_find(module, spelling, ASGI), work)
 
 
+def name(work: str) -> str | None:
+    """Return the name of an application in its module; None for Django's settings."""
+    spelling = application.parse(work)
+    if spelling.attribute is not None:
+        return spelling.attribute
+    module = _user_module.load(spelling.where)
+    return next((each for each in USUAL if hasattr(module, each)), None)
+
+
 def _kinds_of(found: Any, work: str) -> list[str]:
     """Return the kinds that an object can be called as; raise UsageError if there are none."""
     if known := [kind for kind in (ASGI, WSGI) if _accepts(found, kind)]:

@@ -15,9 +15,11 @@ from gunicorn.app.base import BaseApplication
 from gunicorn.arbiter import Arbiter
 
 from offload.errors import StartError
+from offload.registry.application import is_application
 from offload.serving.applications import user_worker, wsgi
 from offload.serving.lifecycle import ports, worker_ready
 from offload.serving.lifecycle.stop_signal import DRAIN
+from offload.serving.metrics import gil_state, process_report
 
 POLL = 0.05  # s
 
@@ -31,7 +33,8 @@ def serve(
 ) -> None:
     """Serve the application that `factory` creates in each worker, until a stop signal.
 
-    The default application runs any task. `settings` are gunicorn's; others have its defaults.
+    The default application runs any task. `settings` are gunicorn's; others have its defaults. With
+    `preload_app` the arbiter creates the application before it forks.
     """
     if settings["worker_class"] == "gevent":
         _resolve_in_child(task)
@@ -40,6 +43,12 @@ def serve(
     with ports.binding(port):
         listening = socket.create_server(("127.0.0.1", port), backlog=backlog)
     reports = settings["workers"] + settings.get("dirty_workers", 0)
+    if settings.get("preload_app"):
+        has_lifespan = is_application(task) and factory is not wsgi.application
+        reports += not has_lifespan  # of the arbiter, which creates the application
+        process_report.leave_to_children()
+        hook = _start_lifespan_worker if has_lifespan else _start_worker
+        settings = {**settings, "post_worker_init": hook}
     worker_ready.expect(task, reports, listening.getsockname()[1])
     options = {
         "bind": f"fd://{listening.detach()}",  # gunicorn closes it
@@ -57,6 +66,19 @@ def serve(
         worker_ready.raise_failure()
         if error.code:
             raise StartError("gunicorn ended", "see its output above") from None
+
+
+def _start_lifespan_worker(_: Any) -> None:
+    """Let a worker forked from a preloaded application report, and end with the arbiter."""
+    worker_ready.work()
+    gil_state.watch()
+    process_report.start_in_child()
+
+
+def _start_worker(worker: Any) -> None:
+    """Do the same, and report that it is ready: it has no lifespan that does so."""
+    _start_lifespan_worker(worker)
+    worker_ready.ready()
 
 
 def _resolve_in_child(task: str) -> None:

@@ -29,15 +29,29 @@ SO_PEERCRED = 17  # of Linux; the module socket has it only there
 TIMEOUT = 2.0  # s for a client to send its window
 _listening: int | None = None  # the pid that listens: a forked child must do so itself
 _facts: dict[str, object] = {}
+_parent: int | None = None  # the pid that creates the application for its children
+
+
+def leave_to_children() -> None:
+    """Do not listen in this process: its forked children serve the application."""
+    global _parent
+    _parent = os.getpid()
+
+
+def start_in_child() -> None:
+    """Listen in a forked child, if its parent created an application for it."""
+    if (kind := _facts.get("kind")) is not None:
+        start(str(kind))
 
 
 def start(kind: str) -> None:
     """Listen in this process, which serves an application of a kind; once, before it serves."""
     global _listening
-    if sys.platform != "linux" or _listening == os.getpid():
+    _facts["kind"] = kind
+    if sys.platform != "linux" or os.getpid() in (_listening, _parent):
         return
     _listening = os.getpid()
-    _facts.update(pid=_listening, kind=kind, **gil_address.facts())
+    _facts.update(pid=_listening, **gil_address.facts())
     server = socket(AF_UNIX, SOCK_STREAM)
     try:
         server.bind(name(_listening))

@@ -1,0 +1,1 @@
+"""Advice for a user's own application: which server, how many processes and threads, and why."""

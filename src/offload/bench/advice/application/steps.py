@@ -1,0 +1,355 @@
+"""The steps of advice for an application: probe, compare servers, then sizes, then latency."""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from offload import cores, prctl
+from offload.bench.advice import latency
+from offload.bench.advice.application import answer, causes, sizes
+from offload.bench.advice.application.answer import PROBE_BLOCK, ApplicationAnswer, Question
+from offload.bench.advice.application.causes import Cause, Kind
+from offload.bench.advice.application.sizes import Size
+from offload.bench.analysis import comparison
+from offload.bench.experiments.block import measure_round
+from offload.bench.planning import plan as plans
+from offload.bench.planning.plan import Plan
+from offload.bench.records import journal
+from offload.bench.records.record import LONG, WINDOW, Record
+from offload.bench.records.run_records import RunRecords
+from offload.bench.stats import sequential
+from offload.bench.stats.paired_test import UNRESOLVED
+from offload.bench.target import application_kind
+from offload.bench.trial import builder
+from offload.errors import RunError
+from offload.registry import catalog
+from offload.suites import Case
+
+SUITE = "advise"
+SERVERS_SHARE = 0.45  # of the time for comparing servers; the rest is for sizes
+AROUND_S, WINDOW_S = 3.0, 1.0  # s of a round, and of a window beside the responses that it awaits
+START_S = 0.5  # s of CPU to start a process, until it was measured
+MOST_ROUNDS = sequential.QUICK.last
+GROWS = 1.1  # times the rate: a size at the end of its range that gains so much is not the last one
+NEAR = 0.85  # of the rate of the choice: others may be as good, as candidates.NEAR
+ROUNDS_OF_SIZES = 2  # before a larger size is tried
+PROBES = 3  # servers that are tried for the probe, in case one does not start
+
+# Limits that each process has of its own: more processes than cores may gain.
+PER_PROCESS = (Kind.LOOP_BLOCKED, Kind.THREAD_LIMIT, Kind.WAITS_ELSEWHERE)
+
+Report = Callable[[str], object]
+
+
+@dataclass
+class _Run:
+    """A run while it is measured: its cases, its records, and when it has to end."""
+
+    question: Question
+    case: Case
+    folder: Path
+    report: Report
+    ends: float
+    seed: int = field(default_factory=plans.new_seed)
+    cases: list[Case] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    blocks: int = 0
+    parallel: int = 1  # processes that are expected to gain
+    most: int = sizes.MOST_PROCESSES  # processes that fit into the memory
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of what was measured so far; it has no blocks that could be resumed."""
+        return Plan(SUITE, tuple(self.cases), self.seed, None, True)
+
+    @property
+    def left_s(self) -> float:
+        """The time left in s, without that for the latency of the chosen one."""
+        return self.ends - time.monotonic()
+
+    def place(self, case: Case) -> int:
+        """Return the place of a case in the plan, where it is added if it is new."""
+        if case not in self.cases:
+            self.cases.append(case)
+            plans.save(self.plan, self.folder)
+        return self.cases.index(case)
+
+    def keep(self, found: Sequence[Record]) -> None:
+        """Save records, and add them to those of the run."""
+        journal.append(self.folder, *found)
+        self.records.extend(found)
+
+    def evaluate(self) -> ApplicationAnswer:
+        """Return the answer by what is known."""
+        return answer.evaluate(self.question, self.plan, self.records)
+
+
+def question_of(
+    case: Case, memory_mib: float | None = None, p99_s: float | None = None
+) -> Question:
+    """Return the question about the application of a case; raise the error of its import."""
+    found = application_kind.find(case.task, case.python, case.path)
+    return Question(
+        case.task, found.kinds, case.users, cores.available(), memory_mib, p99_s, found.name
+    )
+
+
+def advise(
+    case: Case, question: Question, folder: Path, budget_s: float, report: Report
+) -> ApplicationAnswer:
+    """Answer within `budget_s` how to serve the application of a case; `folder` has its records.
+
+    An interrupt ends it with what is known. Raise MachineError if no server here can serve it, and
+    RunError if it does not answer, or if nothing can meet the constraints.
+    """
+    prctl.adopt_orphans()
+    started = time.monotonic()
+    names = sizes.servers(question.kinds, case.python)
+    folder.mkdir(parents=True, exist_ok=True)
+    answer.save(question, folder)
+    run = _Run(question, case, folder, report, started + budget_s)
+    try:
+        _measure(run, names)
+    except KeyboardInterrupt:
+        if not run.records:
+            raise
+        return replace(run.evaluate(), is_interrupted=True)
+    return run.evaluate()
+
+
+def _measure(run: _Run, names: Sequence[str]) -> None:
+    probed = _probe(run, names)
+    knee, found = _knee(run.question, probed), _causes(run, probed)
+    run.most = _most_processes(run.question, probed)
+    load_s = 2 * latency.LONGEST if (probed.result.rate or 1.0) < 2 * latency.RESPONSES else 10.0
+    run.ends -= load_s + 3 * AROUND_S  # latency, and memory with preload
+    first = [
+        sizes.with_size(run.case, name, size)
+        for name, size in sizes.first_sizes(names, run.question.cores, knee, run.most)
+    ]
+    if len(first) > 1:
+        whole_s = run.left_s
+        first = _affordable(run, first, probed, SERVERS_SHARE * whole_s, rounds=1)
+        run.report(f"{len(first)} servers: {_seconds(SERVERS_SHARE * whole_s)}")
+        _block(run, first, time.monotonic() + SERVERS_SHARE * whole_s, most_rounds=ROUNDS_OF_SIZES)
+    _compare_sizes(run, first, probed, knee, found)
+    _measure_latency(run)
+
+
+def _probe(run: _Run, names: Sequence[str]) -> Record:
+    """Measure one server with one process under all users, alone; raise RunError without a rate."""
+    first: Record | None = None
+    for name in names[:PROBES]:
+        case = sizes.with_size(run.case, name, sizes.probe_size(name, run.question.users))
+        run.report(f"one process of {name} alone: 5 s")
+        [record] = _round(run, [case], PROBE_BLOCK, 1, with_gil=True)
+        if record.problem is None and record.result.rate:
+            _check_response_time(run.question, record)
+            return record
+        first = first or record
+        if not record.is_unavailable:
+            break
+    problem = first.problem if first is not None else None
+    if problem is None:
+        raise RunError("no request had a response", "send another one by request=")
+    raise RunError(problem.message, problem.remedy)
+
+
+def _check_response_time(question: Question, probed: Record) -> None:
+    alone_s = probed.baseline.alone_s
+    if question.p99_s is not None and alone_s is not None and alone_s > question.p99_s:
+        limit, alone = (f"{1000 * seconds:.3g} ms" for seconds in (question.p99_s, alone_s))
+        what = f"no server reaches a p99 of {limit}: a single request takes {alone}"
+        raise RunError(what, "make it faster, or allow more")
+
+
+def _most_processes(question: Question, probed: Record) -> int:
+    """Return how many processes fit into the memory; raise RunError if not even one does."""
+    each_mib = probed.application.worker_pss_mib
+    if question.memory_mib is None or not each_mib:
+        return sizes.MOST_PROCESSES
+    if each_mib > question.memory_mib:
+        what = f"no server fits into {question.memory_mib:.0f} MiB"
+        raise RunError(f"{what}: one process needs {each_mib:.0f} MiB", "allow more memory")
+    return int(question.memory_mib / each_mib)
+
+
+def _knee(question: Question, probed: Record) -> int:
+    """Return how many requests at once use all cores: cores x (1 + wait / CPU), at most the users.
+
+    The response time of a single request is its wait and its CPU time.
+    """
+    alone_s, cpu_ms = probed.baseline.alone_s, probed.resources.cpu_ms_per_request
+    if not alone_s or not cpu_ms:
+        return question.users
+    return min(
+        question.users, max(question.cores, math.ceil(question.cores * alone_s * 1000 / cpu_ms))
+    )
+
+
+def _causes(run: _Run, probed: Record) -> list[Cause]:
+    found = causes.figures([probed], 1, run.question.cores)
+    return [] if found is None else causes.find(found)
+
+
+def _compare_sizes(
+    run: _Run, first: Sequence[Case], probed: Record, knee: int, found: Sequence[Cause]
+) -> None:
+    """Compare sizes of the best server, beside the best other one; go on while they gain."""
+    if RunRecords(run.records).at(run.place(first[0])).windows() and len(first) > 1:
+        known = run.evaluate()
+        best = known.chosen
+        rivals = [o.case for o in known.others if o.case.server != best.case.server][:1]
+        case, size = best.case, best.size
+    else:
+        case, rivals = first[0], []
+        size = sizes.size_of(case)
+    is_serial = any(cause.kind in PER_PROCESS for cause in found)
+    is_serial = is_serial or catalog.find_server(case.server).workers_are == "processes"
+    run.parallel = sizes.MOST_PROCESSES if is_serial else run.question.cores
+    around = sizes.sizes_around(case.server, size, knee, is_serial)
+    fitting = [each for each in around if each.processes <= run.most]
+    others = [sizes.with_size(run.case, case.server, each) for each in fitting]
+    cases = [case, *others[:1], *rivals, *others[1:]]
+    cases = _affordable(run, cases, probed, run.left_s, rounds=ROUNDS_OF_SIZES)
+    if len(cases) > 1:
+        run.report(f"{case.server} and other sizes of it: {_seconds(run.left_s)}")
+        _block(run, cases, run.ends, ROUNDS_OF_SIZES)
+    while (more := _next_size(run)) is not None:
+        chosen = run.evaluate().chosen.case
+        pair = [chosen, sizes.with_size(run.case, chosen.server, more)]
+        if pair[1] in run.cases or more.processes > run.most:  # it has failed, or does not fit
+            break
+        if ROUNDS_OF_SIZES * _round_s(run, pair, probed) > run.left_s:
+            break
+        run.report(f"a larger size, which may gain, too: {_seconds(run.left_s)}")
+        _block(run, pair, run.ends, ROUNDS_OF_SIZES)
+    _confirm(run, probed)
+
+
+def _confirm(run: _Run, probed: Record) -> None:
+    """Measure the choice beside the next best ones for as long as there is time."""
+    found = run.evaluate()
+    rivals = [o.case for o in found.others if (o.share or 0.0) >= NEAR][: sizes.MOST_SERVERS // 2]
+    cases = [found.chosen.case, *rivals]
+    if len(cases) > 1 and _round_s(run, cases, probed) <= run.left_s:
+        run.report(f"the choice beside the next best: {_seconds(run.left_s)}")
+        _block(run, cases, run.ends, MOST_ROUNDS)
+
+
+def _next_size(run: _Run) -> Size | None:
+    """Return a larger size if the chosen one is the largest, and gained on the one before."""
+    found = run.evaluate()
+    if not found.largest:
+        return None
+    same = [o for o in found.others if o.case.server == found.chosen.case.server]
+    if any(o.share is not None and GROWS * o.share > 1 for o in same):
+        return None
+    return sizes.larger(found.chosen.case.server, found.chosen.size)
+
+
+def _block(run: _Run, cases: Sequence[Case], ends: float, most_rounds: int) -> None:
+    """Measure rounds of cases until all ratios to the first have verdicts, or the time is used."""
+    run.blocks += 1
+    block, took = run.blocks, 0.0
+    for number in range(1, most_rounds + 1):
+        if number > 1 and time.monotonic() + took > ends:
+            return
+        started = time.monotonic()
+        _round(run, cases, block, number, with_gil=False)
+        took = time.monotonic() - started
+        if sequential.QUICK.is_analysis(number) and _has_verdicts(run, cases, block):
+            return
+        left = max(0.0, run.left_s)
+        run.report(f"round {number}: {_rates(run, cases, block)}; {_seconds(left)} left")
+
+
+def _round(
+    run: _Run, cases: Sequence[Case], block: int, number: int, with_gil: bool
+) -> list[Record]:
+    at = {run.place(case): case for case in cases}
+    trial = builder.new_trial(
+        run.folder.name,
+        kind=WINDOW,
+        suite=SUITE,
+        block=block,
+        round=number,
+        seed=run.seed,
+        quick=True,
+    )
+    found = measure_round(at, trial, None, lambda *_: None, with_gil)
+    run.keep(found)
+    return found
+
+
+def _has_verdicts(run: _Run, cases: Sequence[Case], block: int) -> bool:
+    windows = [_windows(run, case, block) for case in cases]
+    found = [comparison.compare(windows[0], other) for other in windows[1:]]
+    return all(each.verdict.outcome != UNRESOLVED for each in found)
+
+
+def _rates(run: _Run, cases: Sequence[Case], block: int) -> str:
+    """Return the rates of the last round in a few words."""
+    shown = []
+    for case in cases:
+        last = _windows(run, case, block)[-1:]
+        rate = last[0].result.rate if last else None
+        shown.append(f"{_name(case)} {'no rate' if rate is None else f'{rate:.4g}/s'}")
+    return ", ".join(shown)
+
+
+def _windows(run: _Run, case: Case, block: int) -> list[Record]:
+    found = RunRecords(run.records).at(run.place(case)).windows()
+    return [record for record in found if record.trial.block == block]
+
+
+def _name(case: Case) -> str:
+    size = sizes.size_of(case)
+    return f"{case.server} {size.processes}{'' if size.threads is None else f'x{size.threads}'}"
+
+
+def _affordable(
+    run: _Run, cases: Sequence[Case], probed: Record, left_s: float, rounds: int
+) -> list[Case]:
+    """Return the first of the cases of which `rounds` fit into the time; at least two."""
+    kept = [*{case.key: case for case in cases}.values()][: sizes.MOST_SERVERS]
+    while len(kept) > 2 and rounds * _round_s(run, kept, probed) > left_s:
+        kept.pop()
+    return kept
+
+
+def _round_s(run: _Run, cases: Sequence[Case], probed: Record) -> float:
+    """Return the expected time of a round in s."""
+    counts = [sizes.size_of(case).processes for case in cases]
+    users, rate = run.question.users, probed.result.rate or 1.0
+    most = max(run.parallel, run.question.cores)
+    # The other servers are as fast as the probe, or faster; each ends with as many responses as
+    # there are users.
+    windows_s = sum(2 * (WINDOW_S + 2 * users / (rate * min(count, most))) for count in counts)
+    return AROUND_S + START_S * sum(counts) / run.question.cores + windows_s
+
+
+def _measure_latency(run: _Run) -> None:
+    """Measure the response times of the chosen one below its capacity, and its memory."""
+    chosen = run.evaluate().chosen
+    rate = chosen.rate.value or 0.0
+    run.report(f"response times of {_name(chosen.case)} below its capacity: 20 s")
+    _load(run, chosen.case, rate, latency.LOADS)
+    if catalog.find_server(chosen.case.server).can_preload:
+        run.report("its memory with the application imported before the fork: 6 s")
+        preload = replace(chosen.case, settings={**chosen.case.settings, "preload": "yes"})
+        _load(run, preload, rate, latency.LOADS[:1])
+
+
+def _load(run: _Run, case: Case, rate: float, shares: Sequence[float]) -> None:
+    known: Mapping[str, object] = {"kind": LONG, "suite": SUITE, "seed": run.seed, "quick": True}
+    trial = builder.new_trial(run.folder.name, place=run.place(case), **known)
+    run.keep(latency.measure(case, rate, trial, None, shares))
+
+
+def _seconds(value: float) -> str:
+    return f"{max(0.0, value):.0f} s"

@@ -1,0 +1,72 @@
+"""Advise on a user's application: which server should serve it, its size, and what limits it."""
+
+from __future__ import annotations
+
+import sys
+from contextlib import suppress
+from pathlib import Path
+from typing import TYPE_CHECKING
+
+from invoke import Exit
+
+from offload.cli import arguments, case_options
+from offload.errors import DisturbedError, UsageError, UserError
+
+if TYPE_CHECKING:
+    from offload.bench.advice.application.answer import ApplicationAnswer
+    from offload.suites import Case, Request
+
+
+def check(**options: str) -> None:
+    """Raise UsageError for an option that is for functions only."""
+    for name, value in options.items():
+        if value:
+            what = "a function" if name == "task" else f"{name}="
+            raise UsageError(f"{what} and app= exclude each other", "leave one of them out")
+
+
+def case(app: str, users: str, python: str, path: str, request: Request | None) -> Case:
+    """Return the case of an application, on any server."""
+    from offload.registry import catalog
+    from offload.suites import Case
+
+    work = case_options.work(app)
+    count = arguments.whole_number("users", users, 1, 1000)
+    one = Case(catalog.servers_of()[0], work, users=count, python=python or None)
+    return case_options.complete(one, path, request)
+
+
+def advise(
+    one: Case, budget_s: float, style: str, memory_mib: float | None, p99_s: float | None
+) -> None:
+    """Measure and print the answer; exit with 130 after an interrupt, and 7 without a verdict."""
+    from offload.bench.advice.application import steps
+    from offload.bench.records import journal
+
+    question = steps.question_of(one, memory_mib, p99_s)
+    folder = journal.new_run("advise")
+    try:
+        found = steps.advise(one, question, folder, budget_s, _report)
+    except (UserError, KeyboardInterrupt):
+        with suppress(OSError):  # it has records
+            folder.rmdir()
+        raise
+    show(found, folder, style)
+
+
+def show(found: ApplicationAnswer, folder: Path, style: str) -> None:
+    """Print an answer; exit with 130 if it was interrupted, and 7 if it has no verdict."""
+    from offload.reports.advice.application import answer_json, answer_text
+
+    if style == "json":
+        print(answer_json.as_json(found))
+    else:
+        print(answer_text.text(found, folder))
+    if found.is_interrupted:
+        raise Exit("interrupted: the answer is by what was measured until then", code=130)
+    if found.disturbed is not None:
+        raise DisturbedError("no verdict", found.disturbed.remedy)
+
+
+def _report(text: str) -> None:
+    print(text, file=sys.stderr, flush=True)

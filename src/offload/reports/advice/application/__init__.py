@@ -1,0 +1,1 @@
+"""The answer to advice for an application, as text and as JSON."""

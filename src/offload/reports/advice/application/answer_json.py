@@ -1,0 +1,86 @@
+"""The answer for an application as one JSON object."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Sequence
+from dataclasses import asdict
+from typing import Any
+
+from offload.bench.advice import latency
+from offload.bench.advice.application.answer import ApplicationAnswer, Option, WorkerMemory
+from offload.bench.advice.application.causes import Cause
+from offload.reports.advice.application import answer_text, causes_text
+
+
+def as_json(answer: ApplicationAnswer) -> str:
+    """Return the object that docs/advice.rst describes."""
+    return json.dumps(as_dict(answer), indent=2)
+
+
+def as_dict(answer: ApplicationAnswer) -> dict[str, Any]:
+    """Return the values of the object; rates are in requests/s, times in s, memory in MiB."""
+    question, chosen = answer.question, answer.chosen
+    request = chosen.case.request
+    return {
+        "task": question.work,
+        "kinds": [*question.kinds],
+        "request": None if request is None else dict(request.masked),
+        "users": question.users,
+        **_option(chosen),
+        "p95_s": [
+            {"load": share, **asdict(each)}
+            for share, each in zip(latency.LOADS, answer.percentiles, strict=False)
+        ],
+        "memory_mib": answer.memory_mib,
+        "worker_memory_mib": _memory(answer.worker),
+        "preloaded_worker_memory_mib": _memory(answer.preloaded),
+        "alone_s": answer.alone_s,
+        "tie": [*answer.tie],
+        "alternatives": [_option(option) for option in answer.others],
+        "gains_nothing_beyond": None if answer.largest else _size(chosen),
+        "causes": _causes(answer.causes),
+        "remaining_causes": _causes(answer.remaining),
+        "is_measured": True,
+        "is_interrupted": answer.is_interrupted,
+        "sure": answer.sure,
+        "why": causes_text.sentences(answer.causes, answer.remaining, question.users),
+        "next": answer_text.next_step(answer),
+        "flags": [problem.text for problem in answer.problems],
+        "deployment": answer_text.deployed(answer),
+    }
+
+
+def _option(option: Option) -> dict[str, Any]:
+    compared = {}
+    if option.share is not None:
+        verdict = option.compared.verdict if option.compared else None
+        compared = {
+            "ratio": option.share,
+            "ratio_low": verdict and verdict.low,
+            "ratio_high": verdict and verdict.high,
+            "verdict": verdict and verdict.outcome,
+        }
+    return {
+        "strategy": option.case.server,
+        "workers": option.size.total,
+        **_size(option),
+        "rate": option.rate.value,
+        "rate_low": option.rate.low,
+        "rate_high": option.rate.high,
+        "python": option.case.python,
+        "command": option.case.command,
+        **compared,
+    }
+
+
+def _size(option: Option) -> dict[str, int | None]:
+    return {"processes": option.size.processes, "threads": option.size.threads}
+
+
+def _memory(found: WorkerMemory | None) -> dict[str, float | None] | None:
+    return None if found is None else {"pss": found.pss_mib, "private": found.private_mib}
+
+
+def _causes(found: Sequence[Cause]) -> list[dict[str, Any]]:
+    return [asdict(cause) for cause in found]

@@ -1,0 +1,239 @@
+"""The answer for an application as text: at most 30 lines of 100 columns, the server first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+from offload.bench.advice import latency
+from offload.bench.advice.answer import LIKELY, SURE, TIE, WORSE
+from offload.bench.advice.application.answer import ApplicationAnswer, Option, WorkerMemory
+from offload.bench.advice.application.causes import Kind
+from offload.bench.stats.paired_test import DISTURBED, SAME, SLOWER, TINY
+from offload.registry import places
+from offload.reports.advice.application import causes_text, deployment
+from offload.reports.advice.reasons import listed, percentile, seconds
+from offload.reports.tables import text_table
+from offload.reports.tables.text_table import Line
+from offload.units import percent
+
+MOST_OTHERS = 6  # rows of the table: the next best server, then the others
+MEMORY_GAIN = 0.9  # of the memory of a worker: preload that saves less is not advised
+
+
+def text(
+    answer: ApplicationAnswer, folder: Path | None = None, width: int = text_table.WIDTH
+) -> str:
+    """Render an answer; `folder` is where its records are."""
+    request = answer.chosen.case.request
+    what = (
+        f"{places.display_name(answer.question.work)}, {request.short_form if request else 'GET /'}"
+    )
+    first = f"Use {name(answer.chosen)} for {what}."
+    if answer.disturbed is not None:
+        first = f"No advice for {what}: {answer.disturbed.message}."
+    table = text_table.render(_headers(), [Line(cells) for cells in _rows(answer)])
+    lines = [text_table.wrapped(first, width), "", table, ""]
+    for title, sentences in _parts(answer).items():
+        if sentences:
+            lines.append(text_table.wrapped(f"{title}: {' '.join(sentences)}", width))
+    if folder is not None:
+        lines.append(f"records: {folder}")
+    if answer.disturbed is None and (command := deployed(answer)) is not None:
+        lines += ["", deployment.wrapped(command, width)]
+    return "\n".join(lines)
+
+
+def deployed(answer: ApplicationAnswer) -> str | None:
+    """Return the command that serves the application as advised, in one line."""
+    if answer.disturbed is not None:
+        return None
+    return deployment.command(answer.question, answer.chosen, _gains_by_preload(answer))
+
+
+def name(option: Option) -> str:
+    """Return a server with its size: `granian_wsgi with 2 processes of 4 threads`."""
+    size = option.size
+    processes = f"{size.processes} process{'' if size.processes == 1 else 'es'}"
+    threads = "" if size.threads is None else f" of {_threads(size.threads)}"
+    return f"{option.case.server} with {processes}{threads}"
+
+
+def next_step(answer: ApplicationAnswer) -> str:
+    """Return what to do next."""
+    if answer.disturbed is not None:
+        return "End the other processes, and repeat it."
+    kinds = {cause.kind for cause in answer.causes} - {Kind.NOTHING}
+    if kinds:
+        return "Mend the cause first, and repeat it: the advice will change."
+    if answer.sure in (LIKELY, TIE) and _rival(answer) is not None:
+        return "If a small difference matters, repeat it with a longer budget=300."
+    return "Serve it by the command below."
+
+
+def _threads(count: int) -> str:
+    return f"{count} thread{'' if count == 1 else 's'}"
+
+
+def _rival(answer: ApplicationAnswer) -> Option | None:
+    """Return the next best candidate that may be as fast as the chosen one."""
+    return next((option for option in answer.others if _is_open(option)), None)
+
+
+def _is_open(option: Option) -> bool:
+    """Whether an option may be as fast as the chosen one, as far as the measurement shows."""
+    if option.compared is None:
+        return (option.share or 0.0) >= 1 - WORSE
+    return option.compared.verdict.outcome not in (SLOWER, SAME, TINY)
+
+
+def _headers() -> list[str]:
+    shares = ", ".join(f"{100 * share:.0f}" for share in latency.LOADS)
+    return ["Server", "Size", "Rate/s (95 %)", "To the first", f"p95 at {shares} %", "MiB"]
+
+
+def _rows(answer: ApplicationAnswer) -> Iterator[list[str]]:
+    for option in (answer.chosen, *_shown(answer)):
+        is_chosen = option is answer.chosen
+        memory = "" if option.memory_mib is None else f"~{option.memory_mib:.0f}"
+        if is_chosen and answer.memory_mib is not None:
+            memory = f"{answer.memory_mib:.0f}"
+        size = option.size
+        yield [
+            option.case.server,
+            f"{size.processes}" if size.threads is None else f"{size.processes} x {size.threads}",
+            _rate(option),
+            "" if is_chosen else _ratio(option),
+            _percentiles(answer) if is_chosen else "",
+            memory,
+        ]
+
+
+def _shown(answer: ApplicationAnswer) -> list[Option]:
+    """Return the best other servers, and other sizes of the chosen one, by their rates."""
+    kept = answer.others[:MOST_OTHERS]
+    own = answer.chosen.case.server
+    if not any(o.case.server != own for o in kept):
+        kept = (*kept[:-1], *[o for o in answer.others if o.case.server != own][:1])
+    return [*kept]
+
+
+def _rate(option: Option) -> str:
+    found = option.rate
+    if found.low is None or found.high is None:
+        return _number(found.value or 0.0)
+    return f"{_number(found.value or 0.0)} ({_number(found.low)} to {_number(found.high)})"
+
+
+def _number(rate: float) -> str:
+    return f"{rate:.0f}" if rate >= 1000 else f"{rate:.4g}"
+
+
+def _ratio(option: Option) -> str:
+    if option.share is None:
+        return ""
+    verdict = option.compared.verdict if option.compared else None
+    if verdict is None or verdict.low is None or verdict.high is None:
+        return f"~{option.share:.2f}x"
+    return f"{verdict.ratio:.2f}x ({verdict.low:.2f} to {verdict.high:.2f})"
+
+
+def _percentiles(answer: ApplicationAnswer) -> str:
+    return ", ".join(
+        "unknown" if each.value is None else percentile(each, each.value)
+        for each in answer.percentiles
+    )
+
+
+def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
+    """Return the sentences of an answer by their title."""
+    causes = causes_text.sentences(answer.causes, answer.remaining, answer.question.users)
+    return {
+        _title(answer): _capital(causes) or ["unknown: figures that would show one are missing."],
+        "Size": [_size(answer)],
+        "Memory": [*_memory(answer)],
+        "p99": [*_response_times(answer)],
+        "Certainty": [_certainty(answer)],
+        "Not measured": list(dict.fromkeys(f"{each.text}." for each in answer.problems[:2])),
+        "Next": [next_step(answer)],
+    }
+
+
+def _title(answer: ApplicationAnswer) -> str:
+    title = "Cause" if len(answer.causes) < 2 else "Causes"
+    return title if answer.disturbed is None else f"{title}, doubtful"
+
+
+def _capital(found: list[str]) -> list[str]:
+    return [*found[:1], *(f"{each[0].upper()}{each[1:]}" for each in found[1:])]
+
+
+def _certainty(answer: ApplicationAnswer) -> str:
+    rivals = listed([name(option) for option in answer.others if _is_open(option)][:3])
+    shown = {
+        SURE: "sure. The measurement shows that no other candidate is faster",
+        LIKELY: f"likely. {rivals or 'Others'} may be as fast, as far as this measurement shows",
+        TIE: f"a tie. The measurement shows no difference between {listed(answer.tie)}; "
+        f"{answer.chosen.case.server} has the fewest processes, or is the most usual one",
+        DISTURBED: "unknown. The measurement was disturbed: "
+        f"{answer.disturbed.message if answer.disturbed else ''}",
+    }
+    return f"{shown[answer.sure]}."
+
+
+def _size(answer: ApplicationAnswer) -> str:
+    if answer.largest:
+        return "a larger one was not measured."
+    size = answer.chosen.size
+    what = f"{size.processes} process{'' if size.processes == 1 else 'es'}"
+    threads = "" if size.threads is None else f" of {_threads(size.threads)}"
+    return f"more than {what}{threads} gain nothing."
+
+
+def _memory(answer: ApplicationAnswer) -> Iterator[str]:
+    if answer.worker is None or answer.worker.pss_mib is None:
+        return
+    yield f"{_mib(answer.worker)}."
+    preloaded = answer.preloaded
+    if preloaded is not None and preloaded.pss_mib is not None:
+        gains = "" if _gains_by_preload(answer) else " It gains little."
+        yield f"With the application imported before the fork (preload): {_mib(preloaded)}.{gains}"
+    else:
+        yield f"{answer.chosen.case.server} cannot preload."
+
+
+def _mib(found: WorkerMemory) -> str:
+    private = "" if found.private_mib is None else f", {found.private_mib:.0f} MiB of it its own"
+    return f"{found.pss_mib or 0.0:.0f} MiB a worker (PSS){private}"
+
+
+def _gains_by_preload(answer: ApplicationAnswer) -> bool:
+    """Whether a preloaded worker needs clearly less memory."""
+    one, other = answer.worker, answer.preloaded
+    if one is None or other is None or one.pss_mib is None or other.pss_mib is None:
+        return False
+    return answer.chosen.size.processes > 1 and other.pss_mib < MEMORY_GAIN * one.pss_mib
+
+
+def _response_times(answer: ApplicationAnswer) -> Iterator[str]:
+    required_s, rate = answer.question.p99_s, answer.chosen.rate.value
+    if required_s is None or rate is None or not answer.percentiles:
+        return
+    kept = [
+        (share, found.p99_s)
+        for share, found in zip(latency.LOADS, answer.percentiles, strict=False)
+        if found.p99_s is not None and found.p99_s <= required_s and not found.is_bound(found.p99_s)
+    ]
+    if kept:
+        share, p99_s = kept[-1]
+        yield (
+            f"{seconds(required_s)} is kept up to {percent(share)} load, {share * rate:.3g}/s: it "
+            f"is {seconds(p99_s)} there."
+        )
+    else:
+        first = answer.percentiles[0]
+        known_as = "unknown" if first.p99_s is None else percentile(first, first.p99_s)
+        yield (
+            f"{seconds(required_s)} is not kept: {known_as} at {percent(latency.LOADS[0])} load; "
+            "less load, or more machines, may keep it."
+        )

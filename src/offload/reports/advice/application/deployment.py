@@ -1,0 +1,59 @@
+"""The command line that serves an application as advised, with the server's own program."""
+
+from __future__ import annotations
+
+import shlex
+import textwrap
+from pathlib import Path
+
+from offload.bench.advice.application.answer import Option, Question
+from offload.bench.target import interpreters
+from offload.registry import application, catalog
+
+DJANGO = "django.core.{kind}:get_{kind}_application"  # a factory, for settings of Django
+INDENT = "    "
+
+
+def command(question: Question, option: Option, preload: bool = False) -> str | None:
+    """Return the command in one line; None for a server that does not name its own program."""
+    server = catalog.find_server(option.case.server)
+    form, factory_form = server.constants.get("DEPLOY"), server.constants.get("FACTORY")
+    if not isinstance(form, str) or not isinstance(factory_form, str):
+        return None
+    spelling = application.parse(question.work)
+    where, folder = spelling.where, option.case.path
+    variables = {}
+    if spelling.is_file:
+        path = Path(where).absolute()
+        where, folder = path.stem, str(path.parent)
+    is_factory, target = spelling.is_factory, f"{where}:{question.name}"
+    if question.name is None:
+        variables["DJANGO_SETTINGS_MODULE"] = where
+        is_factory, target = True, DJANGO.format(kind=server.serves)
+    if folder is not None:
+        variables = {"PYTHONPATH": folder, **variables}
+    app = factory_form.format(app=target) if is_factory else target
+    size = option.size
+    line = form.format(
+        processes=size.processes,
+        threads=size.threads,
+        app=app,
+        preload=" --preload" if preload else "",
+    )
+    if option.case.python is not None:
+        program, _, rest = line.partition(" ")
+        line = f"{shlex.quote(interpreters.find(option.case.python))} -m {program} {rest}"
+        line = line.replace("-m waitress-serve", "-m waitress")
+    return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), line])
+
+
+def wrapped(line: str, width: int) -> str:
+    """Wrap a command at its spaces, so that it can still be pasted."""
+    parts = textwrap.wrap(
+        line,
+        width - 2,
+        subsequent_indent=INDENT,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+    return " \\\n".join(parts)

@@ -1,0 +1,117 @@
+"""fab advise:app=...: errors are one line with an exit code; short advice; memory with preload."""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import time
+
+import pytest
+
+from offload.registry import catalog
+from offload.suites import Case
+from tests import ROOT
+from tests.applications import APPS
+from tests.applications.seeded import FOLDER
+from tests.commands import fab, fab_here
+from tests.installed import MISSING, require
+from tests.rounds import measure_window
+
+PATH = f"path={APPS}"
+PRELOADING = [n for n in catalog.servers_of() if catalog.find_server(n).can_preload]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("app=shop:app,task=noop_sync", "a function and app= exclude each other"),
+        ("app=shop:app,args=@a.json", "args= and app= exclude each other"),
+        ("app=shop:app,code=flask", "code= and app= exclude each other"),
+        ("noop_sync,request=/a", "request=, method=, body= and header= are for app="),
+        ("app=1:app:2", "'1:app:2' does not name an application"),
+        ("app=shop:app,request=quote", "request='quote' is no path"),
+        ("app=shop:app,users=0", "users='0' is not a whole number"),
+        ("app=shop:app,budget=5", "budget='5' is not a number from 30"),
+        ("app=shop:app,memory=lots", "memory='lots' is not an amount of memory"),
+    ],
+)
+def test_a_wrong_word_is_one_line_and_exit_code_2(words: str, message: str) -> None:
+    said = fab_here(f"advise:{words}")
+    assert said.returncode == 2, said
+    [line] = said.stderr.strip().splitlines()
+    assert line.startswith("error: ") and message in line
+
+
+@pytest.mark.server
+@pytest.mark.timeout(120)
+@pytest.mark.parametrize(
+    ("words", "code", "message"),
+    [
+        ("app=broken:app", 2, "importing broken raised NameError"),
+        ("app=pure:app,request=/none", 5, "the application has no GET /none"),
+        ("app=pure:app,request=/bad", 5, "ValueError: no such quote"),
+        ("app=pure:app,memory=1M", 5, "no server fits into 1 MiB: one process needs "),
+        ("app=pure:app,request=/wait,p99=5ms", 5, "no server reaches a p99 of 5 ms"),
+    ],
+)
+def test_an_application_that_cannot_be_advised_on_is_one_line(
+    words: str, code: int, message: str
+) -> None:
+    if "broken" not in words:
+        require("uvicorn_httptools")
+    said = fab(f"advise:{words},{PATH},budget=30")
+    assert said.returncode == code, said
+    assert said.stdout == "" and "Traceback" not in said.stderr
+    last = said.stderr.strip().splitlines()[-1]
+    assert last.startswith("error: ") and message in last
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_an_advice_is_one_object_and_names_the_cause() -> None:
+    require("gunicorn_gthread")
+    said = fab(f"advise:app=plain_pool:app,path={FOLDER},users=8,budget=30,format=json")
+    assert said.returncode in (0, 7), said  # 7: other tests disturb it
+    found = json.loads(said.stdout)
+    assert [cause["kind"] for cause in found["causes"]] == ["waits_elsewhere"]
+    assert found["rate"] > 0 and found["kinds"] == ["wsgi"] and len(found["p95_s"]) == 2
+    assert found["worker_memory_mib"]["pss"] > 5
+
+
+@pytest.mark.server
+@pytest.mark.slow
+@pytest.mark.timeout(120)
+def test_an_interrupted_advice_answers_by_what_is_known() -> None:
+    require("gunicorn_gthread")
+    code = "import sys; from offload.cli.program import main; sys.exit(main())"
+    argv = [sys.executable, "-c", code, f"advise:app=plain_pool:app,path={FOLDER},budget=60"]
+    with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as begun:
+        assert begun.stderr is not None and begun.stdout is not None
+        while line := begun.stderr.readline():
+            if b" servers: " in line:
+                break
+        time.sleep(1)
+        begun.send_signal(signal.SIGINT)
+        output, errors = begun.communicate(timeout=60)
+    assert begun.returncode == 130, errors
+    assert b"plain_pool:app" in output.splitlines()[0]
+    assert b"interrupted: the answer is by what was measured until then" in errors
+
+
+@pytest.mark.server
+@pytest.mark.parametrize("server", PRELOADING)
+def test_preloaded_workers_report_and_share_the_application(server: str) -> None:
+    if MISSING[server]:
+        pytest.skip(f"{server} needs {' and '.join(MISSING[server])}: make test-all")
+    entry = catalog.find_server(server)
+    size = {"workers": 2} if entry.workers_are == "processes" else {"processes": 2}
+    app = "app=pure:app" if entry.serves == "asgi" else "app=pure:wsgi"
+    settings = {**size, "preload": "yes"}
+    record = measure_window(Case(server, app, 8, settings=settings, path=str(APPS)))
+    assert record.problem is None, record.problem
+    own = record.application
+    assert own.processes == 2 and own.requests and own.worker_pss_mib is not None
+    assert own.worker_private_mib is not None and own.worker_private_mib < own.worker_pss_mib
