@@ -4,35 +4,38 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from offload import cores, prctl
 from offload.bench.advice import latency
 from offload.bench.advice.application import answer, causes, sizes
+from offload.bench.advice.application.advice_run import (
+    AROUND_S,
+    SUITE,
+    AdviceRun,
+    Report,
+    affordable,
+    as_seconds,
+    measure_block,
+    measure_cases,
+    round_s,
+    short_name,
+)
 from offload.bench.advice.application.answer import PROBE_BLOCK, ApplicationAnswer, Question
 from offload.bench.advice.application.causes import Cause, Kind
 from offload.bench.advice.application.sizes import Size
-from offload.bench.analysis import comparison
-from offload.bench.experiments.block import measure_round
-from offload.bench.planning import plan as plans
-from offload.bench.planning.plan import Plan
-from offload.bench.records import journal
-from offload.bench.records.record import LONG, WINDOW, Record
+from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import sequential
-from offload.bench.stats.paired_test import UNRESOLVED
 from offload.bench.target import application_kind
 from offload.bench.trial import builder
 from offload.errors import RunError
 from offload.registry import catalog
 from offload.suites import Case
 
-SUITE = "advise"
 SERVERS_SHARE = 0.45  # of the time for comparing servers; the rest is for sizes
-AROUND_S, WINDOW_S = 3.0, 1.0  # s of a round, and of a window beside the responses that it awaits
-START_S = 0.5  # s of CPU to start a process, until it was measured
 MOST_ROUNDS = sequential.QUICK.last
 GROWS = 1.1  # times the rate: a size at the end of its range that gains so much is not the last one
 NEAR = 0.85  # of the rate of the choice: others may be as good, as candidates.NEAR
@@ -41,51 +44,6 @@ PROBES = 3  # servers that are tried for the probe, in case one does not start
 
 # Limits that each process has of its own: more processes than cores may gain.
 PER_PROCESS = (Kind.LOOP_BLOCKED, Kind.THREAD_LIMIT, Kind.WAITS_ELSEWHERE)
-
-Report = Callable[[str], object]
-
-
-@dataclass
-class _Run:
-    """A run while it is measured: its cases, its records, and when it has to end."""
-
-    question: Question
-    case: Case
-    folder: Path
-    report: Report
-    ends: float
-    seed: int = field(default_factory=plans.new_seed)
-    cases: list[Case] = field(default_factory=list)
-    records: list[Record] = field(default_factory=list)
-    blocks: int = 0
-    parallel: int = 1  # processes that are expected to gain
-    most: int = sizes.MOST_PROCESSES  # processes that fit into the memory
-
-    @property
-    def plan(self) -> Plan:
-        """The plan of what was measured so far; it has no blocks that could be resumed."""
-        return Plan(SUITE, tuple(self.cases), self.seed, None, True)
-
-    @property
-    def left_s(self) -> float:
-        """The time left in s, without that for the latency of the chosen one."""
-        return self.ends - time.monotonic()
-
-    def place(self, case: Case) -> int:
-        """Return the place of a case in the plan, where it is added if it is new."""
-        if case not in self.cases:
-            self.cases.append(case)
-            plans.save(self.plan, self.folder)
-        return self.cases.index(case)
-
-    def keep(self, found: Sequence[Record]) -> None:
-        """Save records, and add them to those of the run."""
-        journal.append(self.folder, *found)
-        self.records.extend(found)
-
-    def evaluate(self) -> ApplicationAnswer:
-        """Return the answer by what is known."""
-        return answer.evaluate(self.question, self.plan, self.records)
 
 
 def question_of(
@@ -111,7 +69,7 @@ def advise(
     names = sizes.servers(question.kinds, case.python)
     folder.mkdir(parents=True, exist_ok=True)
     answer.save(question, folder)
-    run = _Run(question, case, folder, report, started + budget_s)
+    run = AdviceRun(question, case, folder, report, started + budget_s)
     try:
         _measure(run, names)
     except KeyboardInterrupt:
@@ -121,7 +79,7 @@ def advise(
     return run.evaluate()
 
 
-def _measure(run: _Run, names: Sequence[str]) -> None:
+def _measure(run: AdviceRun, names: Sequence[str]) -> None:
     probed = _probe(run, names)
     knee, found = _knee(run.question, probed), _causes(run, probed)
     run.most = _most_processes(run.question, probed)
@@ -133,20 +91,22 @@ def _measure(run: _Run, names: Sequence[str]) -> None:
     ]
     if len(first) > 1:
         whole_s = run.left_s
-        first = _affordable(run, first, probed, SERVERS_SHARE * whole_s, rounds=1)
-        run.report(f"{len(first)} servers: {_seconds(SERVERS_SHARE * whole_s)}")
-        _block(run, first, time.monotonic() + SERVERS_SHARE * whole_s, most_rounds=ROUNDS_OF_SIZES)
+        first = affordable(run, first, probed, SERVERS_SHARE * whole_s, rounds=1)
+        run.report(f"{len(first)} servers: {as_seconds(SERVERS_SHARE * whole_s)}")
+        measure_block(
+            run, first, time.monotonic() + SERVERS_SHARE * whole_s, most_rounds=ROUNDS_OF_SIZES
+        )
     _compare_sizes(run, first, probed, knee, found)
     _measure_latency(run)
 
 
-def _probe(run: _Run, names: Sequence[str]) -> Record:
+def _probe(run: AdviceRun, names: Sequence[str]) -> Record:
     """Measure one server with one process under all users, alone; raise RunError without a rate."""
     first: Record | None = None
     for name in names[:PROBES]:
         case = sizes.with_size(run.case, name, sizes.probe_size(name, run.question.users))
         run.report(f"one process of {name} alone: 5 s")
-        [record] = _round(run, [case], PROBE_BLOCK, 1, with_gil=True)
+        [record] = measure_cases(run, [case], PROBE_BLOCK, 1, with_gil=True)
         if record.problem is None and record.result.rate:
             _check_response_time(run.question, record)
             return record
@@ -191,13 +151,13 @@ def _knee(question: Question, probed: Record) -> int:
     )
 
 
-def _causes(run: _Run, probed: Record) -> list[Cause]:
+def _causes(run: AdviceRun, probed: Record) -> list[Cause]:
     found = causes.figures([probed], 1, run.question.cores)
     return [] if found is None else causes.find(found)
 
 
 def _compare_sizes(
-    run: _Run, first: Sequence[Case], probed: Record, knee: int, found: Sequence[Cause]
+    run: AdviceRun, first: Sequence[Case], probed: Record, knee: int, found: Sequence[Cause]
 ) -> None:
     """Compare sizes of the best server, beside the best other one; go on while they gain."""
     if RunRecords(run.records).at(run.place(first[0])).windows() and len(first) > 1:
@@ -215,33 +175,33 @@ def _compare_sizes(
     fitting = [each for each in around if each.processes <= run.most]
     others = [sizes.with_size(run.case, case.server, each) for each in fitting]
     cases = [case, *others[:1], *rivals, *others[1:]]
-    cases = _affordable(run, cases, probed, run.left_s, rounds=ROUNDS_OF_SIZES)
+    cases = affordable(run, cases, probed, run.left_s, rounds=ROUNDS_OF_SIZES)
     if len(cases) > 1:
-        run.report(f"{case.server} and other sizes of it: {_seconds(run.left_s)}")
-        _block(run, cases, run.ends, ROUNDS_OF_SIZES)
+        run.report(f"{case.server} and other sizes of it: {as_seconds(run.left_s)}")
+        measure_block(run, cases, run.ends, ROUNDS_OF_SIZES)
     while (more := _next_size(run)) is not None:
         chosen = run.evaluate().chosen.case
         pair = [chosen, sizes.with_size(run.case, chosen.server, more)]
         if pair[1] in run.cases or more.processes > run.most:  # it has failed, or does not fit
             break
-        if ROUNDS_OF_SIZES * _round_s(run, pair, probed) > run.left_s:
+        if ROUNDS_OF_SIZES * round_s(run, pair, probed) > run.left_s:
             break
-        run.report(f"a larger size, which may gain, too: {_seconds(run.left_s)}")
-        _block(run, pair, run.ends, ROUNDS_OF_SIZES)
+        run.report(f"a larger size, which may gain, too: {as_seconds(run.left_s)}")
+        measure_block(run, pair, run.ends, ROUNDS_OF_SIZES)
     _confirm(run, probed)
 
 
-def _confirm(run: _Run, probed: Record) -> None:
+def _confirm(run: AdviceRun, probed: Record) -> None:
     """Measure the choice beside the next best ones for as long as there is time."""
     found = run.evaluate()
     rivals = [o.case for o in found.others if (o.share or 0.0) >= NEAR][: sizes.MOST_SERVERS // 2]
     cases = [found.chosen.case, *rivals]
-    if len(cases) > 1 and _round_s(run, cases, probed) <= run.left_s:
-        run.report(f"the choice beside the next best: {_seconds(run.left_s)}")
-        _block(run, cases, run.ends, MOST_ROUNDS)
+    if len(cases) > 1 and round_s(run, cases, probed) <= run.left_s:
+        run.report(f"the choice beside the next best: {as_seconds(run.left_s)}")
+        measure_block(run, cases, run.ends, MOST_ROUNDS)
 
 
-def _next_size(run: _Run) -> Size | None:
+def _next_size(run: AdviceRun) -> Size | None:
     """Return a larger size if the chosen one is the largest, and gained on the one before."""
     found = run.evaluate()
     if not found.largest:
@@ -252,92 +212,11 @@ def _next_size(run: _Run) -> Size | None:
     return sizes.larger(found.chosen.case.server, found.chosen.size)
 
 
-def _block(run: _Run, cases: Sequence[Case], ends: float, most_rounds: int) -> None:
-    """Measure rounds of cases until all ratios to the first have verdicts, or the time is used."""
-    run.blocks += 1
-    block, took = run.blocks, 0.0
-    for number in range(1, most_rounds + 1):
-        if number > 1 and time.monotonic() + took > ends:
-            return
-        started = time.monotonic()
-        _round(run, cases, block, number, with_gil=False)
-        took = time.monotonic() - started
-        if sequential.QUICK.is_analysis(number) and _has_verdicts(run, cases, block):
-            return
-        left = max(0.0, run.left_s)
-        run.report(f"round {number}: {_rates(run, cases, block)}; {_seconds(left)} left")
-
-
-def _round(
-    run: _Run, cases: Sequence[Case], block: int, number: int, with_gil: bool
-) -> list[Record]:
-    at = {run.place(case): case for case in cases}
-    trial = builder.new_trial(
-        run.folder.name,
-        kind=WINDOW,
-        suite=SUITE,
-        block=block,
-        round=number,
-        seed=run.seed,
-        quick=True,
-    )
-    found = measure_round(at, trial, None, lambda *_: None, with_gil)
-    run.keep(found)
-    return found
-
-
-def _has_verdicts(run: _Run, cases: Sequence[Case], block: int) -> bool:
-    windows = [_windows(run, case, block) for case in cases]
-    found = [comparison.compare(windows[0], other) for other in windows[1:]]
-    return all(each.verdict.outcome != UNRESOLVED for each in found)
-
-
-def _rates(run: _Run, cases: Sequence[Case], block: int) -> str:
-    """Return the rates of the last round in a few words."""
-    shown = []
-    for case in cases:
-        last = _windows(run, case, block)[-1:]
-        rate = last[0].result.rate if last else None
-        shown.append(f"{_name(case)} {'no rate' if rate is None else f'{rate:.4g}/s'}")
-    return ", ".join(shown)
-
-
-def _windows(run: _Run, case: Case, block: int) -> list[Record]:
-    found = RunRecords(run.records).at(run.place(case)).windows()
-    return [record for record in found if record.trial.block == block]
-
-
-def _name(case: Case) -> str:
-    size = sizes.size_of(case)
-    return f"{case.server} {size.processes}{'' if size.threads is None else f'x{size.threads}'}"
-
-
-def _affordable(
-    run: _Run, cases: Sequence[Case], probed: Record, left_s: float, rounds: int
-) -> list[Case]:
-    """Return the first of the cases of which `rounds` fit into the time; at least two."""
-    kept = [*{case.key: case for case in cases}.values()][: sizes.MOST_SERVERS]
-    while len(kept) > 2 and rounds * _round_s(run, kept, probed) > left_s:
-        kept.pop()
-    return kept
-
-
-def _round_s(run: _Run, cases: Sequence[Case], probed: Record) -> float:
-    """Return the expected time of a round in s."""
-    counts = [sizes.size_of(case).processes for case in cases]
-    users, rate = run.question.users, probed.result.rate or 1.0
-    most = max(run.parallel, run.question.cores)
-    # The other servers are as fast as the probe, or faster; each ends with as many responses as
-    # there are users.
-    windows_s = sum(2 * (WINDOW_S + 2 * users / (rate * min(count, most))) for count in counts)
-    return AROUND_S + START_S * sum(counts) / run.question.cores + windows_s
-
-
-def _measure_latency(run: _Run) -> None:
+def _measure_latency(run: AdviceRun) -> None:
     """Measure the response times of the chosen one below its capacity, and its memory."""
     chosen = run.evaluate().chosen
     rate = chosen.rate.value or 0.0
-    run.report(f"response times of {_name(chosen.case)} below its capacity: 20 s")
+    run.report(f"response times of {short_name(chosen.case)} below its capacity: 20 s")
     _load(run, chosen.case, rate, latency.LOADS)
     if catalog.find_server(chosen.case.server).can_preload:
         run.report("its memory with the application imported before the fork: 6 s")
@@ -345,11 +224,7 @@ def _measure_latency(run: _Run) -> None:
         _load(run, preload, rate, latency.LOADS[:1])
 
 
-def _load(run: _Run, case: Case, rate: float, shares: Sequence[float]) -> None:
+def _load(run: AdviceRun, case: Case, rate: float, shares: Sequence[float]) -> None:
     known: Mapping[str, object] = {"kind": LONG, "suite": SUITE, "seed": run.seed, "quick": True}
     trial = builder.new_trial(run.folder.name, place=run.place(case), **known)
     run.keep(latency.measure(case, rate, trial, None, shares))
-
-
-def _seconds(value: float) -> str:
-    return f"{max(0.0, value):.0f} s"

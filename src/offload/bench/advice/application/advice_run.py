@@ -1,0 +1,159 @@
+"""The run behind advice on an application: its blocks of servers, records and time."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from offload.bench.advice.application import answer, sizes
+from offload.bench.advice.application.answer import ApplicationAnswer, Question
+from offload.bench.analysis import comparison
+from offload.bench.experiments.block import measure_round
+from offload.bench.planning import plan as plans
+from offload.bench.planning.plan import Plan
+from offload.bench.records import journal
+from offload.bench.records.record import WINDOW, Record
+from offload.bench.records.run_records import RunRecords
+from offload.bench.stats import sequential
+from offload.bench.stats.paired_test import UNRESOLVED
+from offload.bench.trial import builder
+from offload.suites import Case
+
+SUITE = "advise"
+AROUND_S, WINDOW_S = 3.0, 1.0  # s of a round, and of a window beside the responses that it awaits
+START_S = 0.5  # s of CPU to start a process, until it was measured
+
+Report = Callable[[str], object]
+
+
+@dataclass
+class AdviceRun:
+    """A run while it is measured: its cases, its records, and when it has to end."""
+
+    question: Question
+    case: Case
+    folder: Path
+    report: Report
+    ends: float
+    seed: int = field(default_factory=plans.new_seed)
+    cases: list[Case] = field(default_factory=list)
+    records: list[Record] = field(default_factory=list)
+    blocks: int = 0
+    parallel: int = 1  # processes that are expected to gain
+    most: int = sizes.MOST_PROCESSES  # processes that fit into the memory
+
+    @property
+    def plan(self) -> Plan:
+        """The plan of what was measured so far; it has no blocks that could be resumed."""
+        return Plan(SUITE, tuple(self.cases), self.seed, None, True)
+
+    @property
+    def left_s(self) -> float:
+        """The time left in s, without that for the latency of the chosen one."""
+        return self.ends - time.monotonic()
+
+    def place(self, case: Case) -> int:
+        """Return the place of a case in the plan, where it is added if it is new."""
+        if case not in self.cases:
+            self.cases.append(case)
+            plans.save(self.plan, self.folder)
+        return self.cases.index(case)
+
+    def keep(self, found: Sequence[Record]) -> None:
+        """Save records, and add them to those of the run."""
+        journal.append(self.folder, *found)
+        self.records.extend(found)
+
+    def evaluate(self) -> ApplicationAnswer:
+        """Return the answer by what is known."""
+        return answer.evaluate(self.question, self.plan, self.records)
+
+
+def measure_block(run: AdviceRun, cases: Sequence[Case], ends: float, most_rounds: int) -> None:
+    """Measure rounds of cases until all ratios to the first have verdicts, or the time is used."""
+    run.blocks += 1
+    block, took = run.blocks, 0.0
+    for number in range(1, most_rounds + 1):
+        if number > 1 and time.monotonic() + took > ends:
+            return
+        started = time.monotonic()
+        measure_cases(run, cases, block, number, with_gil=False)
+        took = time.monotonic() - started
+        if sequential.QUICK.is_analysis(number) and _has_verdicts(run, cases, block):
+            return
+        left = max(0.0, run.left_s)
+        run.report(f"round {number}: {_rates(run, cases, block)}; {as_seconds(left)} left")
+
+
+def measure_cases(
+    run: AdviceRun, cases: Sequence[Case], block: int, number: int, with_gil: bool
+) -> list[Record]:
+    """Measure one round of cases side by side, and keep its records."""
+    at = {run.place(case): case for case in cases}
+    trial = builder.new_trial(
+        run.folder.name,
+        kind=WINDOW,
+        suite=SUITE,
+        block=block,
+        round=number,
+        seed=run.seed,
+        quick=True,
+    )
+    found = measure_round(at, trial, None, lambda *_: None, with_gil)
+    run.keep(found)
+    return found
+
+
+def _has_verdicts(run: AdviceRun, cases: Sequence[Case], block: int) -> bool:
+    windows = [_windows(run, case, block) for case in cases]
+    found = [comparison.compare(windows[0], other) for other in windows[1:]]
+    return all(each.verdict.outcome != UNRESOLVED for each in found)
+
+
+def _rates(run: AdviceRun, cases: Sequence[Case], block: int) -> str:
+    """Return the rates of the last round in a few words."""
+    shown = []
+    for case in cases:
+        last = _windows(run, case, block)[-1:]
+        rate = last[0].result.rate if last else None
+        shown.append(f"{short_name(case)} {'no rate' if rate is None else f'{rate:.4g}/s'}")
+    return ", ".join(shown)
+
+
+def _windows(run: AdviceRun, case: Case, block: int) -> list[Record]:
+    found = RunRecords(run.records).at(run.place(case)).windows()
+    return [record for record in found if record.trial.block == block]
+
+
+def short_name(case: Case) -> str:
+    """Return the server and its size, as `granian_wsgi 2x4`."""
+    size = sizes.size_of(case)
+    return f"{case.server} {size.processes}{'' if size.threads is None else f'x{size.threads}'}"
+
+
+def affordable(
+    run: AdviceRun, cases: Sequence[Case], probed: Record, left_s: float, rounds: int
+) -> list[Case]:
+    """Return the first of the cases of which `rounds` fit into the time; at least two."""
+    kept = [*{case.key: case for case in cases}.values()][: sizes.MOST_SERVERS]
+    while len(kept) > 2 and rounds * round_s(run, kept, probed) > left_s:
+        kept.pop()
+    return kept
+
+
+def round_s(run: AdviceRun, cases: Sequence[Case], probed: Record) -> float:
+    """Return the expected time of a round in s."""
+    counts = [sizes.size_of(case).processes for case in cases]
+    users, rate = run.question.users, probed.result.rate or 1.0
+    most = max(run.parallel, run.question.cores)
+    # The other servers are as fast as the probe, or faster; each ends with as many responses as
+    # there are users.
+    windows_s = sum(2 * (WINDOW_S + 2 * users / (rate * min(count, most))) for count in counts)
+    return AROUND_S + START_S * sum(counts) / run.question.cores + windows_s
+
+
+def as_seconds(value: float) -> str:
+    """Format the time left for a line of progress."""
+    return f"{max(0.0, value):.0f} s"
