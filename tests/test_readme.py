@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import functools
 import re
 import subprocess
@@ -14,6 +15,7 @@ import docutils.nodes
 import pytest
 
 from offload import errors
+from offload.bench.advice.application import causes
 from offload.bench.analysis.application_signs import Signs
 from offload.bench.records import journal
 from offload.cli.syntax import parameter_defaults, rewrite
@@ -21,6 +23,7 @@ from offload.errors import UsageError
 from offload.registry import catalog
 from offload.registry.places import PACKAGE
 from offload.reports.advice import answer_json
+from offload.reports.advice.application import answer_json as application_json
 from offload.reports.gil import effects
 from offload.reports.rows import rows
 from offload.suites import _module
@@ -31,7 +34,12 @@ PAGES = [ROOT / "README.rst", ROOT / "CONTRIBUTING.rst", *sorted((ROOT / "docs")
 SERVERS, TASKS = catalog.servers(), catalog.tasks()
 OPTION = re.compile(r"(?<![\w.])([a-z_]+)=")
 SIGNS = {name for name in vars(Signs) if name[0] != "_"} | {"application"}
-ADVICE = {*re.findall(r'^ +"(\w+)": ', Path(answer_json.__file__).read_text(), re.M)}
+ADVICE = {
+    *re.findall(r'^ +"(\w+)": ', Path(answer_json.__file__).read_text(), re.M),
+    *re.findall(r'"(\w+)": ', Path(application_json.__file__).read_text()),
+    *(kind.value for kind in causes.Kind),
+    *(each.name for each in dataclasses.fields(causes.Cause)),
+}
 OTHERS = {  # single words that are code, and none of ours
     *("def", "fab", "serve", "x16"),
     *("process", "forkserver", "process_vm_readv", "ptrace_scope"),

@@ -18,6 +18,7 @@ from tests.applications.seeded import FOLDER
 from tests.commands import fab, fab_here
 from tests.installed import MISSING, require
 from tests.rounds import measure_window
+from tests.waiting import read_line
 
 PATH = f"path={APPS}"
 PRELOADING = [n for n in catalog.servers_of() if catalog.find_server(n).can_preload]
@@ -31,7 +32,7 @@ PRELOADING = [n for n in catalog.servers_of() if catalog.find_server(n).can_prel
         ("app=shop:app,code=flask", "code= and app= exclude each other"),
         ("noop_sync,request=/a", "request=, method=, body= and header= are for app="),
         ("app=1:app:2", "'1:app:2' does not name an application"),
-        ("app=shop:app,request=quote", "request='quote' is no path"),
+        ("app=shop:app,request=quote", "request='quote' is not a path"),
         ("app=shop:app,users=0", "users='0' is not a whole number"),
         ("app=shop:app,budget=5", "budget='5' is not a number from 30"),
         ("app=shop:app,memory=lots", "memory='lots' is not an amount of memory"),
@@ -90,9 +91,8 @@ def test_an_interrupted_advice_answers_by_what_is_known() -> None:
     argv = [sys.executable, "-c", code, f"advise:app=plain_pool:app,path={FOLDER},budget=60"]
     with subprocess.Popen(argv, stdout=subprocess.PIPE, stderr=subprocess.PIPE, cwd=ROOT) as begun:
         assert begun.stderr is not None and begun.stdout is not None
-        while line := begun.stderr.readline():
-            if b" servers: " in line:
-                break
+        while " servers: " not in (line := read_line(begun.stderr)):
+            assert line, "it ended before it compared servers"
         time.sleep(1)
         begun.send_signal(signal.SIGINT)
         output, errors = begun.communicate(timeout=60)
