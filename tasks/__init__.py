@@ -53,7 +53,7 @@ def resolve(name: str) -> Callable[[], Any]:
     if found is not None:
         raise UsageError(f"{own!r} in {where or module.__name__} is not a function", "name one")
     public = [n for n, value in vars(module).items() if n[0] != "_" and callable(value)]
-    raise catalog.unknown(where, own, public or ["a file that has a public function"])
+    raise catalog.unknown(where, own, public or ["a file that has a public function"], "the file")
 
 
 def call(name: str, run: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run) -> bytes:

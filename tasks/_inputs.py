@@ -69,7 +69,7 @@ def _from_generator(inputs: str) -> list[Arguments]:
         raise UsageError(f"no function {name!r} in {where}", "it yields the inputs of each call")
     try:
         found = [Arguments(value) for value in itertools.islice(generator(), MOST)]
-    except Exception as error:  # noqa: BLE001 - a user's function may raise anything
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - a user's function may raise anything
         text = " ".join(str(error).split())[:200]
         raise UsageError(f"{inputs} raised {type(error).__name__}: {text}", "fix it") from None
     if not found:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ast
 import contextlib
 import hashlib
 import importlib
@@ -16,7 +17,7 @@ from pathlib import Path
 from types import ModuleType
 
 from offload.errors import UsageError
-from offload.registry import catalog, places
+from offload.registry import catalog, places, source
 
 OURS = {"offload", "pipepool"}
 _LOADING = threading.Lock()  # a file is loaded once, even by two threads at a time
@@ -42,16 +43,14 @@ def load(where: str) -> ModuleType:
         raise import_failed(where, error) from None
 
 
-def import_failed(where: str, error: BaseException) -> UsageError:
+def import_failed(where: str, error: BaseException, fix: str = "fix it") -> UsageError:
     """Return the error for a module whose import failed, with file and line."""
     frames = [f for f in traceback.extract_tb(error.__traceback__) if f.filename[0] != "<"]
     place = f"{frames[-1].filename}:{frames[-1].lineno}" if frames else "an unknown line"
     if isinstance(error, SyntaxError) and error.filename:
         place = f"{error.filename}:{error.lineno}"
     text = " ".join(str(error).split())[:200]
-    return UsageError(
-        f"importing {where} raised {type(error).__name__}: {text} ({place})", "fix it"
-    )
+    return UsageError(f"importing {where} raised {type(error).__name__}: {text} ({place})", fix)
 
 
 def _file(path: Path) -> ModuleType:
@@ -73,8 +72,17 @@ def _file(path: Path) -> ModuleType:
                 spec.loader.exec_module(module)
         except (Exception, SystemExit) as error:  # noqa: BLE001 - as above
             del sys.modules[name]
-            raise import_failed(str(path), error) from None
+            raise import_failed(str(path), error, _remedy(path, error)) from None
         return module
+
+
+def _remedy(path: Path, error: BaseException) -> str:
+    """Return what to do if the import of a file fails: a part of a package has another name."""
+    if isinstance(error, ImportError) and error.name is None:
+        nodes = ast.walk(source.parse(path))
+        if any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):
+            return f"name it as a part of its package, package.{path.stem}:function"
+    return "fix it"
 
 
 @contextlib.contextmanager

@@ -72,3 +72,9 @@ class DisturbedError(UserError):
     """Other processes disturbed a measurement so much that it has no verdict."""
 
     exit_code = 7
+
+
+def kind_of(exit_code: int) -> type[UserError]:
+    """Return the kind of the error of a process by its exit code; StartError if it has no kind."""
+    kinds = {kind.exit_code: kind for kind in UserError.__subclasses__()}
+    return kinds.get(exit_code, StartError)

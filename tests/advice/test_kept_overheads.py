@@ -20,3 +20,18 @@ def test_overheads_of_another_time_are_measured_again(
     values = json.loads((tmp_path / "overheads.json").read_text())
     (tmp_path / "overheads.json").write_text(json.dumps({**values, "utc": values["utc"] - age_s}))
     assert (overhead.known() is not None) is is_used
+
+
+@pytest.mark.parametrize("damage", [{"python_s": 0}, {"python_s": float("nan")}, {"serial_s": -1}])
+def test_damaged_overheads_are_measured_again(
+    damage: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(overhead, "_file", lambda: tmp_path / "overheads.json")
+    overhead._keep(dict.fromkeys(overhead.STRATEGIES, OVERHEADS["threads"]))
+    values = json.loads((tmp_path / "overheads.json").read_text())
+    if "serial_s" in damage:
+        values["overheads"]["loop"] |= damage
+    else:
+        values |= damage
+    (tmp_path / "overheads.json").write_text(json.dumps(values))
+    assert overhead.known() is None

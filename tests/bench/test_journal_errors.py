@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import resource
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
+from offload.bench.planning import runs
 from offload.bench.records import journal
 from offload.errors import StorageError
 from tests.bench.test_journal import RECORD
@@ -21,6 +23,21 @@ def test_a_folder_that_is_gone_is_one_line(tmp_path: Path) -> None:
             use()
     with pytest.raises(StorageError, match=WHAT_TO_DO):
         journal.replace(tmp_path / "gone" / "file", "text")
+
+
+def test_results_that_link_to_a_missing_folder_are_one_line(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "results").symlink_to(tmp_path / "gone")
+    monkeypatch.setattr(journal, "RESULTS", tmp_path / "results")
+    with pytest.raises(StorageError, match=WHAT_TO_DO):
+        journal.new_run("measure")
+
+
+@pytest.mark.parametrize("find", [journal.named, runs.planned])
+def test_a_name_that_is_too_long_for_a_run_is_one_line(find: Callable[[str], Path]) -> None:
+    with pytest.raises(StorageError, match=r"^no run 'a+' in "):
+        find("a" * 300)
 
 
 def test_a_record_that_does_not_fit_is_an_error_and_the_next_one_is_whole(

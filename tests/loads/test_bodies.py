@@ -9,7 +9,7 @@ from dataclasses import replace
 import pytest
 
 from offload import loads
-from offload.loads import Arrivals, Load
+from offload.loads import Arrivals, Load, Message
 from tests.loads.conftest import Server, run_here
 
 pytestmark = pytest.mark.server
@@ -66,3 +66,11 @@ def test_open_loops_and_several_processes_check_bodies_too(server: Server) -> No
     assert (counted(opened)[1]).keys() == {"body"}
     figures = loads.run(replace(load, processes=2), "builtin").result.figures
     assert (figures.completed, figures.failed["body"]) == (0, 40)
+
+
+def test_a_body_longer_than_an_argument_of_a_program_is_sent(server: Server) -> None:
+    before, body = len(server.bodies), "x" * 200_000
+    message = Message("POST", body)
+    found = loads.run(replace(LOAD, url=server.url(), requests=4, message=message), "builtin")
+    assert (found.result.problem, found.result.figures.completed) == (None, 4)
+    assert server.bodies[before:] == [body.encode()] * 4

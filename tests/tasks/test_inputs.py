@@ -25,6 +25,7 @@ def baskets():
     yield {"item": "fig", "count": 3}
 def numbers(): return [1, 2]
 def none(): return []
+def exits(): raise SystemExit(3)
 def fails(): raise ValueError("no\\nbasket")
 """
 
@@ -76,6 +77,7 @@ def test_results_may_differ_where_inputs_do(shop: str) -> None:
         ("{shop}:away", "no function 'away'"),
         ("{shop}:none", "yields no input"),
         ("{shop}:fails", "raised ValueError: no basket"),
+        ("{shop}:exits", "raised SystemExit: 3"),
         ("{shop}:numbers", "does not take these arguments"),
     ],
 )
@@ -98,12 +100,17 @@ def test_a_function_that_needs_arguments_says_how_to_give_them(shop: str) -> Non
     [
         ("args=list.json", "is not @file.json"),
         ("args=@away.json", "no file"),
+        ("args=@" + "a" * 300, "no file"),
+        ("args=@~no-such-user/list.json", "no file"),
+        ("args=@{folder}/a(b).json", "without parentheses"),
         ("args=@list.json,inputs=shop:baskets", "both given"),
         ("inputs=baskets", "names no inputs"),
         ("args=@list.json,code=flask", "without arguments"),
     ],
 )
 def test_advice_refuses_them_in_one_line(shop: str, words: str, said: str) -> None:
-    refused = fab_here(f"advise:{shop}:quote,{words}")
+    folder = Path(shop).parent
+    (folder / "a(b).json").write_text("[1]")
+    refused = fab_here(f"advise:{shop}:quote,{words.format(folder=folder)}")
     assert (refused.returncode, said in refused.stderr) == (2, True), refused.stderr
     assert len(refused.stderr.splitlines()) == 1

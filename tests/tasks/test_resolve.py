@@ -90,6 +90,25 @@ def test_missing_function_is_named_with_the_nearest(own: Path) -> None:
     assert _said("near:qoute").endswith("in near: did you mean quote?")
 
 
+def test_the_functions_of_a_users_file_are_not_in_fab_list(own: Path) -> None:
+    (own / "many.py").write_text("\n".join(f"def own_{n}(): pass" for n in range(20)))
+    assert _said("many:quote") == "no 'quote' in many: the file lists them all"
+
+
+def test_a_file_of_a_package_is_named_as_its_part(own: Path) -> None:
+    (own / "part_a.py").write_text("from . import values\ndef quote(): pass")
+    said = _said(f"{own}/part_a.py:quote")
+    assert said.endswith(": name it as a part of its package, package.part_a:function")
+
+
+def test_a_colon_in_a_path_is_refused(own: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (own / "co:lon").mkdir()
+    (own / "co:lon" / "shop.py").write_text("def quote(): pass")
+    assert "has several colons" in _said(f"{own}/co:lon/shop.py:quote")
+    monkeypatch.chdir(own / "co:lon")
+    assert "has a colon: rename" in _said("shop.py:quote")
+
+
 def test_what_is_no_function_is_said(own: Path) -> None:
     (own / "plain.py").write_text("PRICE = 7")
     assert _said("plain:PRICE") == "'PRICE' in plain is not a function: name one"

@@ -10,18 +10,27 @@ import functools
 import signal
 import sys
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 from fabric import task
 from invoke import Context, Exit
 
 from offload.cli import output
-from offload.errors import UserError
+from offload.errors import MachineError, UserError
 
 GROUPS: dict[str, list[str]] = {
     name: [] for name in ("Start here", "Serve", "Measure", "Understand", "Maintain")
 }
 COMMANDS: dict[str, Any] = {}
+
+
+def _check_folder() -> None:
+    """Raise MachineError if the current folder was removed."""
+    try:
+        Path.cwd()
+    except FileNotFoundError:
+        raise MachineError("the current folder was removed", "change to another one") from None
 
 
 def command(group: str) -> Callable[[Callable[..., None]], Any]:
@@ -31,9 +40,11 @@ def command(group: str) -> Callable[[Callable[..., None]], Any]:
         @functools.wraps(function)
         def run(context: Context, *arguments: str, **options: Any) -> None:
             for number in (signal.SIGTERM, signal.SIGHUP):  # so that every `finally` runs
-                signal.signal(number, signal.default_int_handler)
+                if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+                    signal.signal(number, signal.default_int_handler)
             output.tolerate_early_readers()
             try:
+                _check_folder()
                 function(context, *arguments, **options)
                 sys.stdout.flush()
             except UserError as error:

@@ -92,9 +92,10 @@ def body(name: str, text: str) -> str | None:
     """Return the body of a request, or with `@file` the content of a file; None if empty."""
     if not text.startswith("@"):
         return text or None
-    path = Path(text[1:]).expanduser()
     try:
-        content = path.read_bytes()
+        content = Path(text[1:]).expanduser().read_bytes()
+    except RuntimeError:
+        raise UsageError(f"{name}={text[:200]}: no such user", "name a readable file") from None
     except OSError as error:
         raise UsageError(f"{name}={text[:200]}: {error.strerror}", "name a readable file") from None
     if len(content) > LONGEST_BODY:

@@ -11,12 +11,17 @@ import os
 import sys
 from typing import TYPE_CHECKING, TextIO
 
+from offload.errors import StorageError
+
 if TYPE_CHECKING:
     from _typeshed import ReadableBuffer
 
 
 class _Discarding(io.FileIO):
-    """A file descriptor that discards everything once its reader has closed the pipe."""
+    """A file descriptor that discards everything once its reader has closed the pipe.
+
+    So it does once its disk is full; of stdout that raises StorageError.
+    """
 
     has_no_reader = False
 
@@ -24,12 +29,19 @@ class _Discarding(io.FileIO):
         """Write bytes; return how many were written or discarded."""
         try:
             return super().write(data)
-        except BrokenPipeError:
-            self.has_no_reader = True
+        except OSError as error:
             null = os.open(os.devnull, os.O_WRONLY)
             os.dup2(null, self.fileno())
             os.close(null)
+            self.has_no_reader = isinstance(error, BrokenPipeError)
+            if not self.has_no_reader and self.fileno() == 1:
+                raise unwritten(error) from None
             return memoryview(data).nbytes
+
+
+def unwritten(error: OSError) -> StorageError:
+    """Return the error for an output that cannot be written, such as to a full disk."""
+    return StorageError(f"the output: {error.strerror}", "write it elsewhere")
 
 
 def tolerate_early_readers() -> None:
@@ -38,6 +50,25 @@ def tolerate_early_readers() -> None:
         sys.stdout = _tolerant(sys.stdout)
     if sys.stderr is sys.__stderr__:
         sys.stderr = _tolerant(sys.stderr)
+
+
+def open_missing_streams() -> None:
+    """Open /dev/null for each standard stream that is closed, so that no other file is there.
+
+    A pipe to a server would lose its number to the server's own streams.
+    """
+    for number in range(3):
+        try:
+            os.fstat(number)
+        except OSError:
+            opened = os.open(os.devnull, os.O_RDWR)
+            if opened != number:
+                os.dup2(opened, number)
+                os.close(opened)
+            os.set_inheritable(number, True)
+    sys.stdin = sys.stdin or open(0, closefd=False)  # noqa: SIM115 - as Python's own
+    sys.stdout = sys.stdout or open(1, "w", closefd=False)  # noqa: SIM115
+    sys.stderr = sys.stderr or open(2, "w", closefd=False)  # noqa: SIM115
 
 
 def has_no_reader(stream: TextIO) -> bool:
@@ -54,7 +85,7 @@ def _tolerant(stream: TextIO | None) -> TextIO:
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=stream.encoding,
-        errors=stream.errors,
+        errors="backslashreplace",  # a locale may lack a letter of a file's name
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )

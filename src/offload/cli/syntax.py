@@ -14,6 +14,7 @@ from typing import Any
 
 from invoke import Exit, ParseError, Program
 
+from offload.cli import output
 from offload.errors import UsageError
 from offload.registry.catalog import unknown
 
@@ -26,6 +27,7 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
 
     `bare` is called if there are no arguments. A closed output pipe ends the program silently.
     """
+    output.open_missing_streams()
     parse, cleanup = program.parse_tasks, program.parse_cleanup
 
     def parse_tasks() -> None:
@@ -49,9 +51,12 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
                 cleanup()  # prints lists and help, then raises Exit
             finally:
                 print(end="", flush=True)
-        except BrokenPipeError:
+        except OSError as error:  # what is left is not printed again at the end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-            raise Exit from None
+            if isinstance(error, BrokenPipeError):
+                raise Exit from None
+            full = output.unwritten(error)
+            raise Exit(f"error: {full}", code=full.exit_code) from None
 
     def no_tasks_given() -> None:
         bare()

@@ -9,6 +9,7 @@ from collections.abc import Mapping
 from dataclasses import asdict
 from importlib.metadata import PackageNotFoundError
 from importlib.metadata import version as package_version
+from pathlib import Path
 from typing import Any
 
 from offload.flags import Flag
@@ -20,13 +21,18 @@ from offload.loads.engine.worker import work
 TOOL = None
 INSTALL = None
 MAX_USERS = 20_000
+LONGEST_ARGUMENT = 100_000  # characters: one of 128 KiB does not start on Linux
+FILE, FILE_MARK = "load.json", "@"
 NESTED = ("figures", "response")  # in a result
 
 
 def command(load: Load) -> Command:
     """Run this module as a program, so that the load has its own process."""
-    argv = (sys.executable, "-P", "-m", __name__, json.dumps(asdict(load)))
-    return Command(argv, threads=load.processes)
+    program, text = (sys.executable, "-P", "-m", __name__), json.dumps(asdict(load))
+    if len(text) <= LONGEST_ARGUMENT:
+        return Command((*program, text), threads=load.processes)
+    argv = (*program, f"{FILE_MARK}{{folder}}/{FILE}")
+    return Command(argv, files={FILE: text}, threads=load.processes)
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
@@ -53,8 +59,11 @@ def version() -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the load given as JSON in the first argument, and print the result as JSON."""
-    values = json.loads(arguments[0])
+    """Run the load given as JSON, or as the @file that has it, and print the result as JSON."""
+    [text] = arguments
+    if text.startswith(FILE_MARK):
+        text = Path(text.removeprefix(FILE_MARK)).read_text()
+    values = json.loads(text)
     arrivals = values["arrivals"] and Arrivals(**values["arrivals"])
     message, window = Message(**values["message"]), Window(**values["window"])
     load = Load(**{**values, "message": message, "window": window, "arrivals": arrivals})

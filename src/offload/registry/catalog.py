@@ -136,6 +136,9 @@ def find_task(word: str, folder: str | None = None) -> Entry:
         raise UsageError(f"which function of {where}? write {where}:FUNCTION, {has}")
     user_task = USER_TASK.fullmatch(word)
     if user_task is None:
+        if word.count(":") > 1:
+            what = f"{word[:200]!r} has several colons"
+            raise UsageError(what, "a task of your own is package.module:function, without others")
         found = tasks()
         if word not in found and any(word in _spellings(server) for server in servers().values()):
             raise UsageError(f"{word!r} is a server, but a task is expected", "fab list shows both")
@@ -233,6 +236,8 @@ def _find_application(word: str) -> Entry:
 def _user_file(where: str, form: str = "a task of your own is path/to/file.py:function") -> Path:
     try:
         path = Path(where).expanduser().resolve()
+        if ":" in str(path):  # it separates the function in the name of a task
+            raise UsageError(f"{str(path)[:200]!r} has a colon", "rename the file or its folder")
         if path.is_file():
             return path
     except (OSError, RuntimeError):  # the name is too long, or ~user does not exist

@@ -33,11 +33,22 @@ def join(task: str, inputs: str) -> str:
     Raise UsageError if there is no such file.
     """
     if is_file(inputs):
-        path = Path(inputs.removeprefix(FILE_MARK)).expanduser().absolute()
-        if not path.is_file():
-            raise UsageError(f"no file {str(path)[:200]!r} with arguments", "write @path/to/file")
-        inputs = f"{FILE_MARK}{path}"
+        inputs = f"{FILE_MARK}{_file(inputs.removeprefix(FILE_MARK))}"
     word = f"{task}({inputs})"
+    if "(" in task + inputs or ")" in task + inputs:
+        what = f"args= and inputs= need paths without parentheses, unlike {(task + inputs)[:200]!r}"
+        raise UsageError(what, "rename the file or its folder")
     if FORM.fullmatch(word) is None:
         raise UsageError(f"{inputs[:100]!r} names no inputs", "write @file.json or module:function")
     return word
+
+
+def _file(text: str) -> Path:
+    """Return the absolute path of a file with arguments; raise UsageError."""
+    try:
+        path = Path(text).expanduser().absolute()
+        if path.is_file():
+            return path
+    except (OSError, RuntimeError):  # the name is too long, or the user of ~user does not exist
+        path = Path(text)
+    raise UsageError(f"no file {str(path)[:200]!r} with arguments", "write @path/to/file")

@@ -6,6 +6,8 @@ import os
 import sys
 from pathlib import Path
 
+from offload.errors import MachineError
+
 PACKAGE = Path(__file__).resolve().parents[1]
 
 
@@ -18,11 +20,17 @@ CHECKOUT = _checkout()  # None if the toolkit is installed from a wheel
 
 
 def cache() -> Path:
-    """Return the folder for downloaded and generated files: .data in a checkout, else ~/.cache."""
+    """Return the folder for downloaded and generated files: .data in a checkout, else ~/.cache.
+
+    Raise MachineError if this user has no home.
+    """
     if CHECKOUT is not None:
         return CHECKOUT / ".data"
-    home = os.environ.get("XDG_CACHE_HOME") or Path("~/.cache").expanduser()
-    return Path(home) / "offload"
+    try:
+        home = Path(os.environ.get("XDG_CACHE_HOME") or "~/.cache").expanduser()
+    except RuntimeError:
+        raise MachineError("this user has no home folder", "set HOME or XDG_CACHE_HOME") from None
+    return home / "offload"
 
 
 def task_folder(path: str | None = None) -> Path:

@@ -1,9 +1,10 @@
 """Call a task without a server: python -m offload.serving.direct_calls TASK WORKERS.
 
 Each line on stdin is `threads N SECONDS`, `processes N SECONDS` or `interpreters N SECONDS`, with N
-up to WORKERS; the result is one line of JSON on stdout. Every worker calls the task repeatedly in
-its own loop, so that only the calls are measured: no hand-off between workers, no HTTP. The
-environment variables are those of `python -m offload.servers`.
+up to WORKERS; the result is one line of JSON on stdout. Whatever the task itself prints goes to
+stderr. Every worker calls the task repeatedly in its own loop, so that only the calls are measured:
+no hand-off between workers, no HTTP. The environment variables are those of
+`python -m offload.servers`.
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ import sys
 from concurrent.futures import Executor
 from contextlib import ExitStack
 from functools import partial
+from typing import TextIO
 
 from offload.errors import UserError
-from offload.serving.lifecycle import readiness
+from offload.serving.lifecycle import calling, readiness
 from offload.serving.metrics import gil_state, probe, sequential_calls
 from offload.serving.pools import call_pools, pool_workers
 
 
 def main(arguments: list[str]) -> int:
     """Execute commands until stdin ends; return the exit code."""
+    requests, results = calling.begin()
     gil_state.watch()
     task, workers = arguments[0], int(arguments[1])
     probe.facts.update(probe.identity(), task=task, workers=workers)
@@ -30,23 +33,24 @@ def main(arguments: list[str]) -> int:
         with ExitStack() as stack:
             for kind in ("processes", "threads"):
                 pools[kind] = _start_pool(kind, task, workers, stack)
-            _print(probe.facts)
-            for line in sys.stdin:
+            _print(results, probe.facts)
+            for line in requests:
                 kind, count, seconds = line.split()
                 try:
                     if kind not in pools:
                         pools[kind] = _start_pool(kind, task, workers, stack)
-                    _print(_measure(pools[kind], task, int(count), float(seconds)))
+                    found = _measure(pools[kind], task, int(count), float(seconds))
+                    _print(results, found)
                 except UserError as error:
-                    _print({"error": str(error)})
+                    _print(results, {"error": str(error)})
     except UserError as error:
         readiness.fail(error)
         return error.exit_code
     return 0
 
 
-def _print(values: dict[str, object]) -> None:
-    print(json.dumps(values), flush=True)
+def _print(results: TextIO, values: dict[str, object]) -> None:
+    print(json.dumps(values), file=results, flush=True)
 
 
 def _start_pool(kind: str, task: str, workers: int, stack: ExitStack) -> Executor:

@@ -19,14 +19,16 @@ import threading
 import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
-from contextlib import ExitStack
+from contextlib import ExitStack, suppress
 from dataclasses import asdict
 from functools import partial
+from multiprocessing import forkserver
+from pathlib import Path
 from typing import Any, TextIO
 
 from offload import tasks
 from offload.errors import UserError
-from offload.serving.lifecycle import readiness
+from offload.serving.lifecycle import calling, readiness
 from offload.serving.metrics import call_statistics, gil_address, gil_state, probe
 from offload.serving.metrics.call_statistics import CallStatistics
 from offload.serving.pools import call_pools, pool_workers
@@ -37,15 +39,15 @@ REPEATS = 5  # of the fixed work
 
 def main(arguments: list[str]) -> int:
     """Execute commands until stdin ends; return the exit code."""
-    results = os.fdopen(os.dup(1), "w")
-    os.dup2(2, 1)  # what the task prints must not be between the results
+    requests, results = calling.begin()
     gil_state.watch()
-    task = arguments[0]
+    task, start = arguments[0], _AsAtStart()
+    forkserver.ensure_running()  # the task may change the environment
     try:
         _print(results, _facts(task))
         with ExitStack() as stack:
-            probing = _Probing(task, stack)
-            for line in sys.stdin:
+            probing = _Probing(task, stack, start)
+            for line in requests:
                 try:
                     _print(results, probing.measure(**json.loads(line)))
                 except UserError as error:
@@ -75,13 +77,38 @@ def _facts(task: str) -> dict[str, Any]:
     }
 
 
+class _AsAtStart:
+    """Go back to the first sys.path and folder, which worker processes that start inherit.
+
+    With the folder of the task on sys.path they would import its queue.py instead of the standard
+    library's. The task may also have changed the folder.
+    """
+
+    def __init__(self) -> None:
+        self._first = sys.path[:], Path.cwd()
+        self._later = self._first
+
+    def __enter__(self) -> None:
+        self._later = sys.path[:], Path.cwd()
+        self._change(*self._first)
+
+    def __exit__(self, *_: object) -> None:
+        self._change(*self._later)
+
+    def _change(self, path: list[str], folder: Path) -> None:
+        sys.path[:] = path
+        with suppress(OSError):  # it was removed
+            os.chdir(folder)
+
+
 class _Probing:
     """The pools of a probe, each started when it is first used."""
 
-    def __init__(self, task: str, stack: ExitStack) -> None:
+    def __init__(self, task: str, stack: ExitStack, start: _AsAtStart) -> None:
         self._task = task
         self._stack = stack
         self._pools: dict[tuple[str, int], Executor] = {}
+        self._start = start
 
     def measure(self, kind: str, count: int, seconds: float) -> dict[str, Any]:
         """Measure calls of one kind; raise StartError if a pool does not start."""
@@ -123,8 +150,9 @@ class _Probing:
 
     def _pool(self, kind: str, count: int) -> Executor:
         if (kind, count) not in self._pools:
-            pool = self._stack.enter_context(call_pools.create(kind, count))
-            pool_workers.start(pool, count, self._task)
+            with self._start:
+                pool = self._stack.enter_context(call_pools.create(kind, count))
+                pool_workers.start(pool, count, self._task)
             self._pools[kind, count] = pool
         return self._pools[kind, count]
 

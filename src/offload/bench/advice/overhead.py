@@ -22,6 +22,7 @@ from offload.registry import places
 from offload.suites import Case
 
 LASTS = 7 * 24 * 3600.0  # s until it is measured again
+LONGEST = 60.0  # s of a valid figure
 STRATEGIES = ("loop", "threads", "processes", "pipes", "prefork")
 TASK = "noop_sync"
 USERS = 25
@@ -50,9 +51,11 @@ def known() -> dict[str, Overhead] | None:
             return None
         found = {name: Overhead(**parts) for name, parts in values["overheads"].items()}
         then = float(values["python_s"])
+        times = [time_s for each in found.values() for time_s in (each.serial_s, each.cpu_s)]
+        is_valid = all(0 < time_s < LONGEST for time_s in [then, *times])
     except (OSError, ValueError, TypeError, KeyError, AttributeError):
         return None
-    if not {*STRATEGIES} <= found.keys():
+    if not is_valid or not {*STRATEGIES} <= found.keys():
         return None
     slower = machine_speed.measure().python_s / then
     return {name: Overhead(o.serial_s * slower, o.cpu_s * slower) for name, o in found.items()}

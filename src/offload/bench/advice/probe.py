@@ -182,11 +182,14 @@ def measure(case: Case, environment: Mapping[str, str], users: int) -> Probe:
 
 
 def _call(child: CallingProcess, kind: str, count: int, seconds: float) -> Any:
-    """Measure calls of one kind; raise StartError if the process ends or a pool fails."""
+    """Measure calls of one kind; raise RunError if the process ends or a pool fails."""
     command = json.dumps({"kind": kind, "count": count, "seconds": seconds})
-    found = child.request(command, seconds + PATIENCE)
+    try:
+        found = child.request(command, seconds + PATIENCE)
+    except StartError as error:
+        raise RunError(str(error), "make the function work first") from error
     if "error" in found and "rate" not in found:
-        raise StartError(str(found["error"]))
+        raise RunError(str(found["error"]))
     return found
 
 

@@ -23,10 +23,11 @@ LASTING = "load_tests"  # the run to which single load tests are added
 def new_run(name: str) -> Path:
     """Create the folder of a new run, named by the time in UTC; two runs never share one."""
     stamp = datetime.now(UTC).strftime("%Y%m%d-%H%M%S")
+    _make_results()
     for suffix in ("", *(f"-{n}" for n in range(2, 100))):
         folder = RESULTS / f"{stamp}-{name}{suffix}"
         try:
-            folder.mkdir(parents=True)
+            folder.mkdir()
         except FileExistsError:
             continue
         except OSError as error:
@@ -47,8 +48,8 @@ def lasting_run() -> Path:
 
 def check_writable() -> None:
     """Raise StorageError unless runs can be written to the results folder."""
+    _make_results()
     try:
-        RESULTS.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryFile(dir=RESULTS):
             pass
     except OSError as error:
@@ -123,10 +124,18 @@ def is_example(folder: Path) -> bool:
 def named(run: str) -> Path:
     """Find a run by its folder's name; raise StorageError if it does not exist."""
     folder = RESULTS / run
-    if run != Path(run).name or not (folder / FILE).is_file():
+    if run != Path(run).name or not is_file(folder / FILE):
         known = ", ".join(sorted(path.parent.name for path in RESULTS.glob(f"*/{FILE}"))) or "none"
-        raise StorageError(f"no run {run!r} in {RESULTS}: there are {known}")
+        raise StorageError(f"no run {run[:100]!r} in {RESULTS}: there are {known}")
     return folder
+
+
+def is_file(path: Path) -> bool:
+    """Whether a file exists; not if its name is too long."""
+    try:
+        return path.is_file()
+    except OSError:
+        return False
 
 
 def replace(path: Path, text: str) -> None:
@@ -153,6 +162,13 @@ def _write(descriptor: int, path: Path, data: bytes) -> None:
         if path.stat().st_size == size + written:  # nobody has added to it
             os.ftruncate(descriptor, size)
         raise OSError(28, "only a part of the record could be written")
+
+
+def _make_results() -> None:
+    try:
+        RESULTS.mkdir(parents=True, exist_ok=True)
+    except OSError as error:  # also a link to a folder that is missing
+        raise _unusable(RESULTS, error) from error
 
 
 def _unusable(path: Path, error: OSError) -> StorageError:

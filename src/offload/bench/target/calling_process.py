@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,18 +14,22 @@ from typing import IO, Any
 
 from offload.bench.target import interpreters, packages
 from offload.bench.target.json_lines import read_lines
-from offload.errors import StartError
+from offload.errors import StartError, UserError, kind_of
 from offload.registry import catalog
 
-GRACE = 2.0  # s to end by itself
-ERROR = "error: "  # before the message of a process that cannot start
+GRACE = 2.0  # s to end by itself, and after SIGTERM
+REAP = 1.0  # s for what a process that has ended left behind
+POLL = 0.01  # s
+ERROR = "error: "  # before the message of a process that cannot go on
+LAST = 1 << 16  # bytes of the process's output that are read
 
 
 class CallingProcess:
-    """A running process; `facts` is the first line that it printed."""
+    """A running process; `facts` is the first line that it printed, and `log` its stderr."""
 
-    def __init__(self, process: subprocess.Popen[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
         self._process = process
+        self._log = log
         self.pid = process.pid
         self.facts: dict[str, Any] = {}
 
@@ -41,10 +46,41 @@ class CallingProcess:
         assert self._process.stdout is not None
         try:
             for line in read_lines(self._process.stdout.fileno(), time.monotonic() + seconds):
+                if not isinstance(line, dict):
+                    raise ValueError
                 return line
         except TimeoutError:
             raise StartError(f"calls of the task did not end within {seconds:.0f} s") from None
-        raise StartError("the task ended the process that called it")
+        except ValueError:
+            raise StartError("the task wrote into a pipe that is not its own") from None
+        reported = [line for line in self.last_lines() if line.startswith(ERROR)]
+        if reported:
+            raise StartError(reported[-1].removeprefix(ERROR))
+        raise StartError(f"the task ended the process that called it{self._how()}")
+
+    def last_lines(self) -> list[str]:
+        """Return the last lines of the process's stderr: a task may print very much."""
+        size = self._log.seek(0, os.SEEK_END)
+        self._log.seek(max(0, size - LAST))
+        return self._log.read().decode(errors="replace").strip().splitlines()
+
+    def kind_of_error(self) -> type[UserError]:
+        """Return the kind of the error that the process reported, by its exit code."""
+        try:
+            return kind_of(self._process.wait(REAP))
+        except subprocess.TimeoutExpired:
+            return StartError
+
+    def _how(self) -> str:
+        """Return how the process ended: its exit code, or the signal that killed it."""
+        try:
+            code = self._process.wait(REAP)
+        except subprocess.TimeoutExpired:  # it closed its output only
+            return ""
+        if code >= 0:
+            return f" (exit code {code})"
+        known = {each.value: each.name for each in signal.Signals}
+        return f" ({known.get(-code, f'signal {-code}')})"
 
 
 @contextmanager
@@ -60,48 +96,91 @@ def start(
     """Run a module of the toolkit with a task and `arguments`, in an interpreter (None: this one).
 
     `path` is a folder that a user's task imports from. Raise StartError if the process is not ready
-    within `ready_s`, or the error that it printed.
+    within `ready_s`, or the error that it reported.
     """
     program = sys.executable if python is None else interpreters.find(python)
     entry = catalog.find_task(task, path)
     needed = packages.environment(program, entry.packages)
     added = {**environment, **needed, **interpreters.environment(python)}
+    added["SERVER_DIES_WITH"] = str(os.getpid())
     if path is not None:
         added["TASK_PATH"] = path
-    with tempfile.TemporaryFile() as log:
+    with (
+        tempfile.TemporaryDirectory(prefix="calls-", ignore_cleanup_errors=True) as folder,
+        tempfile.TemporaryFile() as log,
+    ):
+        added["CALLS_FOLDER"] = folder
         process = subprocess.Popen(
             [program, "-P", "-m", module, entry.name, *arguments],
             env={**os.environ, **added},
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
+            start_new_session=True,  # a group of its own: that of a task that signals its group
         )
         try:
-            running = CallingProcess(process)
-            running.facts = _ready(running, log, ready_s)
+            running = CallingProcess(process, log)
+            running.facts = _ready(running, ready_s)
             yield running
         finally:
             _end(process)
 
 
-def _ready(running: CallingProcess, log: IO[bytes], seconds: float) -> dict[str, Any]:
+def _ready(running: CallingProcess, seconds: float) -> dict[str, Any]:
     try:
         return running.read(seconds)
     except StartError as error:
-        log.seek(0)
-        lines = log.read().decode(errors="replace").strip().splitlines()
+        lines = running.last_lines()
         reported = [line for line in lines if line.startswith(ERROR)]  # a task may print more
         last = (reported or lines or [str(error)])[-1]
-        raise StartError(last.removeprefix(ERROR)) from None
+        kind = running.kind_of_error() if reported else StartError
+        raise kind(last.removeprefix(ERROR)) from None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:
-    """Close the process's input, so that it removes its files and exits; kill it after GRACE.
+    """Close the process's input, so that it removes its files and exits, then kill its group.
 
-    Its workers end with it.
+    SIGTERM ends a call that lasts longer than GRACE. Nobody waits for the end of its output, which
+    processes that the task started may keep open.
     """
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
-        process.communicate(timeout=GRACE)
+        with suppress(BrokenPipeError):
+            process.stdin.close()
+        if not _has_ended(process):
+            process.terminate()
+            _has_ended(process)
+    finally:
+        _kill_group(process.pid)
+        process.wait()
+        process.stdout.close()
+
+
+def _has_ended(process: subprocess.Popen[bytes]) -> bool:
+    """Wait for the end of a process; return False after GRACE."""
+    try:
+        process.wait(GRACE)
     except subprocess.TimeoutExpired:
-        process.kill()
-        process.communicate()
+        return False
+    return True
+
+
+def _kill_group(group: int) -> None:
+    """Kill what is left of a group after REAP: multiprocessing removes its files until then."""
+    until = time.monotonic() + REAP
+    while _has_members(group) and time.monotonic() < until:
+        time.sleep(POLL)  # a group cannot be waited for
+    with suppress(ProcessLookupError):
+        os.killpg(group, signal.SIGKILL)
+
+
+def _has_members(group: int) -> bool:
+    with suppress(ChildProcessError):
+        while os.waitpid(-group, os.WNOHANG)[0]:  # orphans that this process has adopted
+            pass
+    try:
+        os.killpg(group, 0)
+    except ProcessLookupError:
+        return False
+    return True

@@ -9,7 +9,7 @@ from typing import IO
 import psutil
 
 from offload.bench.target.json_lines import read_lines
-from offload.errors import MachineError, StartError, UsageError, UserError
+from offload.errors import MachineError, StartError, UsageError, UserError, kind_of
 from offload.flags import CANNOT_LOAD
 from offload.suites import Case
 
@@ -40,9 +40,8 @@ def read_ready_line(
 
 def as_error(line: dict[str, object]) -> UserError:
     """Return the error that a process of ours reported as a JSON object."""
-    kinds = {kind.exit_code: kind for kind in UserError.__subclasses__()}
     code = int(str(line["exit_code"]))
-    error = kinds.get(code, StartError)(str(line["error"]), str(line.get("remedy", "")))
+    error = kind_of(code)(str(line["error"]), str(line.get("remedy", "")))
     # A package or the task cannot be imported:
     if code in (UsageError.exit_code, MachineError.exit_code):
         error.kind = CANNOT_LOAD

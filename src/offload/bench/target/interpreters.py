@@ -97,9 +97,17 @@ def _path(word: str) -> str | None:
 
 
 def _program(word: str) -> str | None:
-    program = shutil.which(Path(word).expanduser())
+    program = shutil.which(_expanded(word))
     # do not resolve links: a venv's python is one
     return None if program is None else str(Path(program).absolute())
+
+
+def _expanded(text: str) -> Path:
+    """Return a path with its ~ expanded, or unchanged if that user does not exist."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        return Path(text)
 
 
 def broken_names() -> dict[str, str]:
@@ -144,8 +152,8 @@ def _paths() -> Iterator[tuple[str, str]]:
         for program in sorted(Path(folder_name).glob("python3*")):
             if VERSION.fullmatch(program.name):
                 yield "PATH", str(program)
-    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser()
-    uv = Path(os.environ.get("UV_PYTHON_INSTALL_DIR", "~/.local/share/uv/python")).expanduser()
+    pyenv = _expanded(os.environ.get("PYENV_ROOT", "~/.pyenv"))
+    uv = _expanded(os.environ.get("UV_PYTHON_INSTALL_DIR", "~/.local/share/uv/python"))
     for source, folders in (
         (".pythons", FOLDER.glob("*/bin")),
         ("pyenv", pyenv.glob("versions/*/bin")),

@@ -93,7 +93,7 @@ def advise(
     folder = journal.new_run("advise")
     try:
         result = steps.advise(case, folder, budget_s, _report, *limits)
-    except UserError:
+    except (UserError, KeyboardInterrupt):
         _remove_if_empty(folder)
         raise
     handler = handlers.for_answer(code, result)

@@ -1,0 +1,37 @@
+"""A process that calls a task on request: its streams and its end.
+
+The task neither reads the requests nor writes between the results, whatever it does with stdin and
+stdout.
+"""
+
+from __future__ import annotations
+
+import os
+import signal
+import tempfile
+from multiprocessing import util
+from typing import TextIO
+
+from offload import prctl
+from offload.serving.lifecycle.stop_signal import exit_now
+
+
+def begin() -> tuple[TextIO, TextIO]:
+    """Return the streams of requests and of results; from now on the process ends with its parent.
+
+    For the task stdin is empty, and stdout is stderr. SIGTERM ends the process at once. The files
+    of multiprocessing are in CALLS_FOLDER, which the parent removes, even if the process is killed.
+    """
+    if (parent := os.environ.get("SERVER_DIES_WITH")) is not None:
+        prctl.end_with(int(parent))
+    if (folder := os.environ.get("CALLS_FOLDER")) is not None:
+        tempfile.tempdir = folder
+        util.get_temp_dir()  # which multiprocessing keeps
+        tempfile.tempdir = None
+    signal.signal(signal.SIGTERM, lambda *_: exit_now(1))
+    requests, results = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")
+    null = os.open(os.devnull, os.O_RDONLY)
+    os.dup2(null, 0)
+    os.close(null)
+    os.dup2(2, 1)
+    return requests, results
