@@ -7,6 +7,7 @@ import sys
 import tempfile
 from dataclasses import replace as replaced
 from datetime import UTC, datetime
+from errno import ENOTDIR
 from pathlib import Path
 
 from offload import files
@@ -167,7 +168,9 @@ def _write(descriptor: int, path: Path, data: bytes) -> None:
 def _make_results() -> None:
     try:
         RESULTS.mkdir(parents=True, exist_ok=True)
-    except OSError as error:  # also a link to a folder that is missing
+    except FileExistsError:  # a file, or a link to a folder that is missing
+        raise _unusable(RESULTS, NotADirectoryError(ENOTDIR, os.strerror(ENOTDIR))) from None
+    except OSError as error:
         raise _unusable(RESULTS, error) from error
 
 
