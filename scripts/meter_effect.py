@@ -16,7 +16,7 @@ from _script import run
 from offload import loads, prctl
 from offload.bench.stats import paired_test
 from offload.bench.target import server
-from offload.bench.telemetry.gil_sampler import TOO_LATE, GilSampler
+from offload.bench.telemetry.gil_sampler import GilSampler
 from offload.loads import Load, Window
 from offload.registry import catalog
 from offload.suites import Case
@@ -62,9 +62,9 @@ def _pair(load: Load, facts: dict[str, object], meter_first: bool) -> tuple[floa
 def _rate(load: Load, facts: dict[str, object] | None) -> float:
     with GilSampler(facts) if facts is not None else nullcontext() as meter:
         ran = loads.run(load, "builtin")
-    why = None if meter is None else meter.between(None, None).why
-    if why is not None and not why.endswith(TOO_LATE):  # late samples are samples, too
-        sys.exit(f"the meter read nothing: {why}")
+    found = None if meter is None else meter.between(None, None)
+    if found is not None and found.late is None:  # late samples are samples, too
+        sys.exit(f"the meter read nothing: {found.why}")
     return ran.result.figures.rate or sys.exit(f"no rate: {ran.result.problem}")
 
 

@@ -1,7 +1,7 @@
 """Standard output and error whose reader may end early, such as `head`.
 
 The rest of the output is discarded, and the command goes on: its exit code is its verdict's, and a
-run that is measured is kept. A command that runs until its reader ends asks `has_no_reader`.
+run that is measured is kept. A command that runs until its reader ends checks `has_no_reader`.
 """
 
 from __future__ import annotations
@@ -18,9 +18,10 @@ if TYPE_CHECKING:
 
 
 class _Discarding(io.FileIO):
-    """A file descriptor that discards everything once its reader has closed the pipe.
+    """A file descriptor that discards everything after its first failed write.
 
-    So it does once its disk is full; of stdout that raises StorageError.
+    The reader has closed the pipe, or the disk is full. A full disk below stdout raises
+    StorageError.
     """
 
     has_no_reader = False

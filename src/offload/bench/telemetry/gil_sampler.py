@@ -112,7 +112,7 @@ class GilSampler:
         share, low, high = autocorrelation.share_interval(values)
         late = late_count / max(len(values), expected)
         if late > LATE:
-            return Utilisation(why=f"{percent(late)} {TOO_LATE}")
+            return Utilisation(late=round(late, 4), why=f"{percent(late)} {TOO_LATE}")
         low, high = max(0.0, low - late), min(1.0, high + late)
         share, low, high, late = (round(value, 4) for value in (share, low, high, late))
         return Utilisation(share, low, high, len(values), late, switches, hold_s)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from offload.bench.advice import latency
@@ -44,15 +44,23 @@ def text(
     if answer.disturbed is not None:
         first = f"No advice for {task}: {answer.disturbed.message}."
     table = text_table.render(_headers(answer), [Line(cells) for cells in _rows(answer)])
+    lines = layout(first, table, _parts(answer), folder, width)
+    if handler is not None:
+        lines += ["", handler.text]
+    return "\n".join(lines)
+
+
+def layout(
+    first: str, table: str, parts: Mapping[str, Sequence[str]], folder: Path | None, width: int
+) -> list[str]:
+    """Return the lines of an answer: the advice, its table, and the sentences under each title."""
     lines = [text_table.wrapped(first, width), "", table, ""]
-    for title, sentences in _parts(answer).items():
+    for title, sentences in parts.items():
         if sentences:
             lines.append(text_table.wrapped(f"{title}: {' '.join(sentences)}", width))
     if folder is not None:
         lines.append(f"records: {folder}")
-    if handler is not None:
-        lines += ["", handler.text]
-    return "\n".join(lines)
+    return lines
 
 
 def _parts(answer: Answer) -> dict[str, list[str]]:

@@ -11,10 +11,16 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from offload.bench.analysis import application_signs
-from offload.bench.analysis.application_signs import FULL, SATURATED, STRETCHED, WAITS, Signs
+from offload.bench.analysis.application_signs import (
+    BLOCKED_S,
+    FULL,
+    SATURATED,
+    STRETCHED,
+    WAITS,
+    Signs,
+)
 from offload.bench.records.record import Record
 
-BLOCKED_S = 0.02  # s that a request runs on the event loop without a pause
 BLOCKED_SHARE = 0.5  # of the time: the loop has nothing left to do it in
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
 ONE_CORE = (0.85, 1.25)  # cores that a process uses whose threads take turns

@@ -9,6 +9,7 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
+from offload.bench.planning import blocks
 from offload.errors import MachineError
 from offload.registry import catalog, requirements
 from offload.registry.entries import Entry
@@ -29,7 +30,7 @@ ORDER = (
     "hypercorn",
     "uvicorn_h11",
 )
-MOST_SERVERS = 8  # of a block, as in records/blocks.py
+MOST_SERVERS = blocks.MOST
 MOST_PROCESSES = 16  # of one server
 MOST_THREADS = 64  # of one process
 TITLES = {"asgi": "ASGI", "wsgi": "WSGI"}

@@ -26,6 +26,7 @@ from offload.bench.advice.application.advice_run import (
 from offload.bench.advice.application.answer import PROBE_BLOCK, ApplicationAnswer, Question
 from offload.bench.advice.application.causes import Cause, Kind
 from offload.bench.advice.application.sizes import Size
+from offload.bench.advice.candidates import NEAR
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import sequential
@@ -38,7 +39,6 @@ from offload.suites import Case
 SERVERS_SHARE = 0.45  # of the time for comparing servers; the rest is for sizes
 MOST_ROUNDS = sequential.QUICK.last
 GROWS = 1.1  # times the rate: a size at the end of its range that gains so much is not the last one
-NEAR = 0.85  # of the rate of the choice: others may be as good, as candidates.NEAR
 ROUNDS_OF_SIZES = 2  # before a larger size is tried
 PROBES = 3  # servers that are tried for the probe, in case one does not start
 

@@ -11,6 +11,7 @@ from offload.bench.advice.application.answer import ApplicationAnswer, Option, W
 from offload.bench.advice.application.causes import Kind
 from offload.bench.stats.paired_test import DISTURBED, SAME, SLOWER, TINY
 from offload.registry import places
+from offload.reports.advice.answer_text import layout
 from offload.reports.advice.application import causes_text, deployment
 from offload.reports.advice.reasons import listed, percentile, seconds
 from offload.reports.tables import text_table
@@ -33,12 +34,7 @@ def text(
     if answer.disturbed is not None:
         first = f"No advice for {what}: {answer.disturbed.message}."
     table = text_table.render(_headers(), [Line(cells) for cells in _rows(answer)])
-    lines = [text_table.wrapped(first, width), "", table, ""]
-    for title, sentences in _parts(answer).items():
-        if sentences:
-            lines.append(text_table.wrapped(f"{title}: {' '.join(sentences)}", width))
-    if folder is not None:
-        lines.append(f"records: {folder}")
+    lines = layout(first, table, _parts(answer), folder, width)
     if answer.disturbed is None and (command := deployed(answer)) is not None:
         lines += ["", deployment.wrapped(command, width)]
     return "\n".join(lines)
