@@ -3,9 +3,9 @@
     start all -> first requests to each -> windows: A B C, C B A -> stop all -> records
 
 The windows follow each other in a random order and then in its reverse, so that whatever changes
-on the machine meanwhile affects all cases alike. Cases whose rate is the same in both, as that of
-tasks that sleep, have one window in further rounds. Every round has fresh servers, so that no
-single start decides. Idle servers use no CPU.
+on the machine meanwhile affects all cases alike. One window per case suffices if its rate is the
+same in both, as that of tasks that sleep, and for rounds that take long. Every round has fresh
+servers, so that no single start decides. Idle servers use no CPU.
 """
 
 from __future__ import annotations
@@ -110,13 +110,13 @@ def measure_round(
     upstream: Upstream | UserError | None,
     report: Report,
     with_gil: bool,
-    is_steady: bool = False,
+    has_one_window: bool = False,
 ) -> list[Record]:
     """Measure one round of a block; return the records of its windows, in the order of the cases.
 
     The keys of `cases` are their places in the plan, and the records have them, too. A case that
     cannot be measured has one record, with its problem. `with_gil`: sample the GIL of single
-    requests before the windows. `is_steady`: each case has one window instead of two.
+    requests before the windows. `has_one_window`: each case has one window instead of two.
     """
     phases = Phases(report)
     records: dict[int, list[Record]] = {}
@@ -130,7 +130,7 @@ def measure_round(
                     members[place] = _prime(started, trial, with_gil)
                 except UserError as error:
                     records[place] = [started.stop(trial, error)]
-        for number, place in enumerate(_order(members, trial, is_steady), start=1):
+        for number, place in enumerate(_order(members, trial, has_one_window), start=1):
             if _is_too_slow(records.get(place, ())):
                 continue
             pids = [m.started.running.process.pid for p, m in members.items() if p != place]
@@ -203,11 +203,18 @@ def _prime(started: StartedServer, trial: Trial, with_gil: bool) -> PrimedServer
     return PrimedServer(started, url, facts, before, alone, flags)
 
 
-def _order(members: Mapping[int, PrimedServer], trial: Trial, is_steady: bool) -> list[int]:
-    """Return a random order and its reverse; a single or steady case has one window."""
-    rng = random.Random(f"{trial.seed}-{trial.block}-{trial.round}")  # noqa: S311 - no secret
+def _order(members: Mapping[int, PrimedServer], trial: Trial, has_one_window: bool) -> list[int]:
+    """Return a random order and its reverse; a single case has one window.
+
+    With one window per case, the second round has the reverse of the first one, and so on.
+    """
+    number = trial.round or 1
+    pair = number if not has_one_window else number - (number + 1) % 2
+    rng = random.Random(f"{trial.seed}-{trial.block}-{pair}")  # noqa: S311 - no secret
     order = rng.sample([*members], len(members))
-    return order if is_steady or len(order) == 1 else order + order[::-1]
+    if not has_one_window:
+        return order + order[::-1] if len(order) > 1 else order
+    return order if pair == number else order[::-1]
 
 
 def _is_too_slow(windows: Sequence[Record]) -> bool:

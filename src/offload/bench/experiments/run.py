@@ -131,11 +131,13 @@ class ActiveRun:
     def _round(self, cases: Mapping[int, Case], trial: Trial) -> list[Record]:
         parts = [{place: case} for place, case in cases.items()] if trial.apart else [cases]
         with_gil = trial.round == 1
-        is_steady = schedule.is_steady(self.plan, trial.block or 0, self.records)
+        has_one_window = schedule.is_steady(
+            self.plan, trial.block or 0, self.records
+        ) or time_budget.is_long_round(self.plan, trial.block or 0, self.records)
         found: list[Record] = []
         for part in parts:
             report = self.progress.phase
-            found += measure_round(part, trial, self.upstream, report, with_gil, is_steady)
+            found += measure_round(part, trial, self.upstream, report, with_gil, has_one_window)
         return found
 
     def _keep(self, found: Sequence[Record]) -> None:
