@@ -3,14 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from offload.bench.advice import answer, check, judgement, truth
-from offload.bench.advice.judgement import RecordedAnswer, Requirement
+from offload.bench.advice import answer, check, confirmation, judgement, truth
+from offload.bench.advice.judgement import (
+    Confirmation,
+    RecordedAnswer,
+    RecordedRatio,
+    Requirement,
+)
 from offload.bench.advice.truth import Size, Truth
-from offload.bench.records.record import WINDOW
+from offload.bench.records import journal
+from offload.bench.records.record import LONG, WINDOW
+from offload.bench.stats.paired_test import Verdict
 from offload.errors import StorageError
 from offload.reports.advice import judgement_text
 from tests.advice.probes import model, probe
@@ -21,18 +29,24 @@ RATES = {("loop", 1): 10.0, ("threads", 2): 18.0, ("threads", 8): 20.0, ("pipes"
 TASK = "offload.corpus.text:markdown_page"
 
 
-def truth_of(rates: Mapping[Size, float], task: str = TASK) -> Truth:
-    """Return the truth with these rates, measured in four rounds."""
+def truth_of(
+    rates: Mapping[Size, float], task: str = TASK, speeds: tuple[float, ...] = (1.0, 1.0, 1.0)
+) -> Truth:
+    """Return the truth with these rates, measured in four rounds.
+
+    `speeds` are those of the machine in each block.
+    """
     planned = truth.plan([task], 2, 25)
     records = [
         changed(
-            new_record(case, "run"),
-            **{"kind": WINDOW, "block": 0, "round": number, "place": place, "quick": True},
-            **{"rate": rates[truth.size_of(case)] * factor, "completed": 10},
+            new_record(planned.cases[place], "run"),
+            **{"kind": WINDOW, "block": number, "round": each, "place": place, "quick": True},
+            **{"rate": rates[size] * factor * speed, "completed": 10},
         )
-        for place, case in enumerate(planned.cases)
-        if truth.size_of(case) in rates
-        for number, factor in enumerate(STEADY, start=1)
+        for number, (block, speed) in enumerate(zip(planned.blocks, speeds, strict=True))
+        for place in block.cases
+        if (size := truth.size_of(planned.cases[place])) in rates
+        for each, factor in enumerate(STEADY, start=1)
     ]
     [found] = truth.of_records(planned, records)
     return found
@@ -49,12 +63,18 @@ def given(strategy: str, workers: int, **changed: object) -> RecordedAnswer:
         "predicted_rate": 41.0,
         "sure": answer.SURE,
         "seconds": 100.0,
+        "p95_s": (0.1, 0.2),
+        "ratios": (RATIO,),
     }
     return RecordedAnswer(**{**values, **changed})  # type: ignore[arg-type]
 
 
+CONFIRMED = Confirmation(None, (0.1, 0.2))
+RATIO = RecordedRatio("threads", 8, 0.5, 0.01, 5)
+
+
 def failed(answers: list[RecordedAnswer], rates: Mapping[Size, float] = RATES) -> set[str]:
-    found = judgement.requirements({TASK: truth_of(rates)}, answers)
+    found = judgement.requirements({TASK: truth_of(rates)}, answers, {TASK: CONFIRMED})
     return {each.name for each in found if not each.passed}
 
 
@@ -90,6 +110,60 @@ def test_a_choice_is_the_best_if_it_is_not_slower_for_certain() -> None:
     assert (tied.share, slower.share) == (pytest.approx(0.995), pytest.approx(0.5))
 
 
+def test_sizes_of_different_blocks_are_compared_by_their_ratios_to_the_loop() -> None:
+    rates = {("loop", 1): 10.0, ("threads", 2): 18.0, ("prefork", 16): 20.0}
+    found = truth_of(rates, speeds=(1.5, 1.0, 0.5))
+    assert found.best == ("prefork", 16)
+    assert found.rates[("threads", 2)] / found.rates[("prefork", 16)] == pytest.approx(0.9)
+    verdict = found.compare(("threads", 2))
+    assert (verdict.outcome, verdict.pairs) == ("slower", 4)
+    assert verdict.ratio == pytest.approx(0.9)
+
+
+def test_a_confirmed_comparison_replaces_that_of_the_truth() -> None:
+    found = truth_of({("pipes", 2): 40.0, ("threads", 2): 20.0})
+    equal = Verdict("same", 0.99, 0.97, 1.01, 5, 0, 0.3, 0.01)
+
+    def chosen(verdict: Verdict | None) -> tuple[float, bool | None]:
+        choice = judgement.choice(found, ("threads", 2), verdict)
+        assert choice is not None
+        return choice.share, choice.is_best
+
+    assert chosen(None) == (pytest.approx(0.5), False)
+    assert chosen(equal) == (0.99, True)
+    assert chosen(replace(equal, ratio=1.1)) == (1.0, True)
+    assert chosen(replace(equal, outcome="slower", ratio=0.9)) == (0.9, False)
+    assert chosen(replace(equal, outcome="disturbed")) == (0.99, None)
+
+
+def test_a_choice_that_is_not_the_best_size_is_measured_beside_it() -> None:
+    planned = confirmation.plan({TASK: truth_of(RATES)}, [given("threads", 16)], 25)
+    assert [truth.size_of(case) for case in planned.cases] == [("threads", 16), ("pipes", 2)]
+    assert [block.pairs for block in planned.blocks] == [((1, 0),)]  # the choice over the best
+    assert confirmation.plan({TASK: truth_of(RATES)}, [given("pipes", 2)], 25).blocks == ()
+
+
+def test_a_confirmation_is_read_by_the_function_that_it_is_of(tmp_path: Path) -> None:
+    answers = [given("threads", 16)]
+    planned = confirmation.plan({TASK: truth_of(RATES)}, answers, 25)
+    rates = {("threads", 16): 36.0, ("pipes", 2): 40.0}
+    windows = [
+        changed(
+            new_record(case, "run"),
+            **{"kind": WINDOW, "block": 0, "round": each, "place": place, "quick": True},
+            **{"rate": rates[truth.size_of(case)] * factor, "completed": 10},
+        )
+        for place, case in enumerate(planned.cases)
+        for each, factor in enumerate(STEADY, start=1)
+    ]
+    load = changed(new_record(planned.cases[0], "run"), kind=LONG, place=0, p95_s=0.3)
+    journal.append(tmp_path, *windows, load)
+    found = confirmation.read(planned, answers, tmp_path)[TASK]
+    assert found.verdict is not None
+    assert (found.verdict.outcome, found.verdict.ratio) == ("slower", pytest.approx(0.9))
+    assert found.p95_s == (0.3,)
+
+
 def test_a_good_answer_meets_every_requirement() -> None:
     assert failed([given("pipes", 2)]) == set()
 
@@ -103,12 +177,17 @@ def test_each_requirement_can_be_missed() -> None:
     assert far == {"predicted rate within 10 %", "median error of it"}
     assert failed([given("pipes", 2, sure=answer.PREDICTED)]) == {"not known"}
     assert failed([given("pipes", 2, seconds=121.0)]) == {"longest answer"}
+    assert failed([given("pipes", 2, p95_s=(0.12, 0.26))]) == {"p95 at 50 % and 80 % within 25 %"}
+    far_off = RecordedRatio("threads", 8, 0.55, 0.01, 5)
+    assert failed([given("pipes", 2, ratios=(far_off,))] * 4) == {"intervals at 90 %"}
+    wide = replace(far_off, sd=0.2)
+    assert failed([given("pipes", 2, ratios=(wide,))] * 4) == set()
     several = [given("threads", 2, sure=answer.LIKELY)] * 4 + [given("pipes", 2)] * 6
     assert "best choice, or tied" in failed(several)
 
 
 def test_without_answers_nothing_is_known() -> None:
-    found: list[Requirement] = judgement.requirements({}, [])
+    found: list[Requirement] = judgement.requirements({}, [], {})
     assert all(each.passed is not True for each in found if each.measured == "unknown")
 
 
@@ -125,7 +204,7 @@ def test_what_people_choose_without_measuring() -> None:
 
 def test_the_report_names_choice_best_and_baselines() -> None:
     text = judgement_text.text(
-        {TASK: truth_of(RATES)}, [given("threads", 2)], {TASK: model(probe(0.0, 0.05))}
+        {TASK: truth_of(RATES)}, [given("threads", 2)], {TASK: model(probe(0.0, 0.05))}, {}
     )
     for part in ("MISSED", "text:markdown_page", "threads x2", "pipes x2", "45 %", "40 threads"):
         assert part in text

@@ -10,7 +10,7 @@ from pathlib import Path
 
 from offload.bench.advice import steps
 from offload.bench.advice.answer import Answer
-from offload.bench.advice.judgement import RecordedAnswer
+from offload.bench.advice.judgement import RecordedAnswer, RecordedRatio
 from offload.bench.advice.steps import Report
 from offload.bench.records import lines
 from offload.errors import StorageError, UserError
@@ -67,6 +67,13 @@ def read(folder: Path) -> list[RecordedAnswer]:
 
 def _recorded(task: str, found: Answer, seconds: float) -> RecordedAnswer:
     chosen = found.chosen
+    ratios = []
+    for each in found.others:
+        verdict = each.compared.verdict if each.compared else None
+        if verdict and verdict.ratio is not None and verdict.sd is not None:
+            ratios.append(
+                RecordedRatio(each.strategy, each.workers, verdict.ratio, verdict.sd, verdict.pairs)
+            )
     return RecordedAnswer(
         task,
         chosen.strategy,
@@ -77,6 +84,8 @@ def _recorded(task: str, found: Answer, seconds: float) -> RecordedAnswer:
         chosen.prediction.rate,
         found.sure,
         round(seconds, 1),
+        tuple(each.value for each in found.percentiles),
+        tuple(ratios),
     )
 
 

@@ -7,25 +7,39 @@ import statistics
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from offload.bench.advice import latency
 from offload.bench.advice.answer import PREDICTED, SURE
 from offload.bench.advice.model import Model
 from offload.bench.advice.truth import Size, Truth
 from offload.bench.stats import student_t
-from offload.bench.stats.paired_test import DISTURBED, SLOWER
+from offload.bench.stats.paired_test import DISTURBED, SLOWER, Verdict
 from offload.units import percent
 
 BEST = 0.95  # share of choices that must be the best, or not distinguishable from it
 REGRET_MEAN, REGRET_WORST = 0.98, 0.90  # of the best rate
 NEAR_RATE, NEAR_SHARE, MEDIAN_ERROR = 0.10, 0.80, 0.05  # of predictions
+NEAR_P95 = 0.25  # of the second measurement
+COVERAGE = 0.90  # of the intervals of ratios that contain the truth, at this level
 UNKNOWN_SHARE, WRONG_SHARE = 0.10, 0.01
 LONGEST_S = 120.0
+
+
+@dataclass(frozen=True)
+class RecordedRatio:
+    """The rate of a candidate over that of the chosen one, and the SD of its logarithm."""
+
+    strategy: str
+    workers: int
+    ratio: float
+    sd: float
+    rounds: int
 
 
 @dataclass(frozen=True)
 class RecordedAnswer:
     """An answer to one function, as the check keeps it: rates in requests/s, times in s.
 
-    `sure` is one of `answer.SURE` and so on.
+    `sure` is one of `answer.SURE` and so on. `p95_s` are in the order of `latency.LOADS`.
     """
 
     task: str
@@ -37,6 +51,8 @@ class RecordedAnswer:
     predicted_rate: float
     sure: str
     seconds: float
+    p95_s: tuple[float | None, ...] = ()
+    ratios: tuple[RecordedRatio, ...] = ()
 
     @property
     def size(self) -> Size:
@@ -48,14 +64,15 @@ class RecordedAnswer:
 class Choice:
     """A choice against the truth: its rate over the best one, and whether they differ for certain.
 
-    `chosen` is the measured size that is nearest to the choice.
+    `chosen` is the measured size that is nearest to the choice. `is_best` is None if the comparison
+    was disturbed.
     """
 
     task: str
     chosen: Size
     best: Size
     share: float
-    is_best: bool
+    is_best: bool | None
 
 
 @dataclass(frozen=True)
@@ -71,27 +88,66 @@ class Requirement:
     passed: bool | None
 
 
-def choice(truth: Truth, size: Size) -> Choice | None:
-    """Return a choice against the truth; None if its strategy has no known rate."""
+@dataclass(frozen=True)
+class Confirmation:
+    """The second measurement of a choice.
+
+    `verdict` compares it with the best size of the truth, None if it is that size; above a ratio of
+    1 the choice is faster. `p95_s` are response times in s, in the order of `latency.LOADS`.
+    """
+
+    verdict: Verdict | None = None
+    p95_s: tuple[float | None, ...] = ()
+
+
+def choice(truth: Truth, size: Size, confirmed: Verdict | None = None) -> Choice | None:
+    """Return a choice against the truth; None if its strategy has no known rate.
+
+    A comparison that was `confirmed` by a second measurement replaces that of the truth.
+    """
     nearest = truth.nearest(size)
     if nearest is None:
         return None
     rates, best = truth.rates, truth.best
-    is_best = nearest == best or truth.compare(nearest).verdict.outcome != SLOWER
-    return Choice(truth.task, nearest, best, rates[nearest] / rates[best], is_best)
+    share = rates[nearest] / rates[best]
+    outcome: str | None
+    if confirmed is not None and confirmed.ratio is not None:
+        outcome, share = confirmed.outcome, min(1.0, confirmed.ratio)
+    else:
+        outcome = None if nearest == best else truth.compare(nearest).outcome
+    is_best = None if outcome == DISTURBED else outcome != SLOWER
+    return Choice(truth.task, nearest, best, share, is_best)
+
+
+def choices(
+    truths: Mapping[str, Truth],
+    answers: Sequence[RecordedAnswer],
+    confirmed: Mapping[str, Confirmation],
+) -> list[Choice]:
+    """Return the choice of each answer whose function has a truth."""
+    found = []
+    for given in answers:
+        if given.task in truths:
+            again = confirmed.get(given.task, Confirmation())
+            found.append(choice(truths[given.task], given.size, again.verdict))
+    return [each for each in found if each is not None]
 
 
 def requirements(
-    truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]
+    truths: Mapping[str, Truth],
+    answers: Sequence[RecordedAnswer],
+    confirmed: Mapping[str, Confirmation],
 ) -> list[Requirement]:
     """Return every requirement on the answers of one fold."""
-    choices = [c for a in answers if a.task in truths if (c := choice(truths[a.task], a.size))]
+    found = choices(truths, answers, confirmed)
     return [
-        _best(choices),
-        *_regret(choices),
+        _best(found),
+        *_regret(found),
         *_predictions(answers),
+        _response_times(answers, confirmed),
+        _coverage(truths, answers),
         _unknown(answers),
-        _wrong(choices, answers),
+        _wrong(found, answers),
         _time(answers),
     ]
 
@@ -135,7 +191,7 @@ def _usl_peak(truth: Truth) -> int | None:
 
 
 def _best(choices: Sequence[Choice]) -> Requirement:
-    found = sum(each.is_best for each in choices)
+    found = sum(each.is_best is True for each in choices)
     required = "90 %, interval with 95 %"
     if not choices:
         return Requirement("best choice, or tied", "unknown", required, None)
@@ -178,6 +234,67 @@ def _predictions(answers: Sequence[RecordedAnswer]) -> list[Requirement]:
     ]
 
 
+def _response_times(
+    answers: Sequence[RecordedAnswer], confirmed: Mapping[str, Confirmation]
+) -> Requirement:
+    """The 95th percentiles of the answers against those of the second measurement."""
+    pairs = [
+        (first, second)
+        for given in answers
+        if given.task in confirmed
+        for first, second in zip(given.p95_s, confirmed[given.task].p95_s, strict=False)
+        if first and second
+    ]
+    loads = " and ".join(percent(share) for share in latency.LOADS)
+    name = f"p95 at {loads} within {percent(NEAR_P95)}"
+    if not pairs:
+        return Requirement(name, "unknown", percent(NEAR_SHARE), None)
+    near = sum(abs(first / second - 1) <= NEAR_P95 for first, second in pairs)
+    measured = f"{near} of {len(pairs)}"
+    return Requirement(name, measured, percent(NEAR_SHARE), near >= NEAR_SHARE * len(pairs))
+
+
+def _coverage(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]) -> Requirement:
+    """The share of ratios of candidates that agree with the truth, at a level of COVERAGE."""
+    name, required = f"intervals at {percent(COVERAGE)}", f"interval with {percent(COVERAGE)}"
+    found = [
+        covered
+        for given in answers
+        if given.task in truths
+        for ratio in given.ratios
+        if (covered := _is_covered(truths[given.task], given.size, ratio)) is not None
+    ]
+    if not found:
+        return Requirement(name, "unknown", required, None)
+    low, high = student_t.binomial_interval(sum(found), len(found))
+    measured = f"{sum(found)} of {len(found)} ({percent(low)} to {percent(high)})"
+    return Requirement(name, measured, required, low <= COVERAGE <= high)
+
+
+def _is_covered(truth: Truth, chosen: Size, found: RecordedRatio) -> bool | None:
+    """Whether a ratio and that of the truth differ by no more than their errors explain.
+
+    It is the t test of Welch 1947, The generalization of Student's problem. None if the truth has
+    no such ratio: its grid has not all sizes.
+    """
+    other = found.strategy, found.workers
+    if not {chosen, other} <= truth.windows.keys() or found.rounds < 2:
+        return None
+    logs = [math.log(b / a) for a, b in truth.pairs(chosen, other)]
+    if len(logs) < 2:
+        return None
+    parts = [
+        (found.sd**2 / found.rounds, found.rounds),
+        (statistics.variance(logs) / len(logs), len(logs)),
+    ]
+    variance = sum(part for part, _ in parts)
+    difference = abs(math.log(found.ratio) - statistics.fmean(logs))
+    if not variance:
+        return difference == 0
+    df = variance**2 / sum(part**2 / (n - 1) for part, n in parts)
+    return difference <= student_t.quantile((1 + COVERAGE) / 2, df) * math.sqrt(variance)
+
+
 def _unknown(answers: Sequence[RecordedAnswer]) -> Requirement:
     unknown = sum(each.sure in (DISTURBED, PREDICTED) for each in answers)
     passed = unknown <= UNKNOWN_SHARE * len(answers)
@@ -186,7 +303,7 @@ def _unknown(answers: Sequence[RecordedAnswer]) -> Requirement:
 
 def _wrong(choices: Sequence[Choice], answers: Sequence[RecordedAnswer]) -> Requirement:
     sure = {each.task for each in answers if each.sure == SURE}
-    wrong = [_short(each.task) for each in choices if not each.is_best and each.task in sure]
+    wrong = [_short(each.task) for each in choices if each.is_best is False and each.task in sure]
     share = len(wrong) / len(answers) if answers else 0.0
     names = f" ({', '.join(wrong)})" if wrong else ""
     measured = f"{len(wrong)} of {len(answers)}{names}"

@@ -1,18 +1,25 @@
-"""The truth about a function: every strategy at every size of a grid, measured in blocks."""
+"""The truth about a function: every strategy at every size of a grid, measured in blocks.
+
+The grid is larger than a block. All blocks of a function share its loop, and the rates of different
+blocks are compared by their ratios to the loop in the same round, so that changes of the machine
+between blocks cancel.
+"""
 
 from __future__ import annotations
 
+import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from offload.bench.advice.overhead import STRATEGIES
-from offload.bench.analysis import comparison, rate
-from offload.bench.analysis.comparison import Comparison
+from offload.bench.analysis import comparison
 from offload.bench.planning import plan as plans
 from offload.bench.planning.blocks import MOST, Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
-from offload.bench.records.run_records import RunRecords
+from offload.bench.records.run_records import RunRecords, by_round
+from offload.bench.stats import paired_test, sequential
+from offload.bench.stats.paired_test import DISTURBED, Verdict
 from offload.registry import catalog
 from offload.suites import Case
 
@@ -22,6 +29,7 @@ TIMES_CORES = (1, 2, 4, 8)  # workers of processes; threads have as many as ther
 MORE_USERS = 2  # per worker, so that all are busy
 
 Size = tuple[str, int]  # a strategy, and its number of workers
+LOOP: Size = ("loop", 1)
 
 
 @dataclass(frozen=True)
@@ -33,9 +41,25 @@ class Truth:
 
     @property
     def rates(self) -> dict[Size, float]:
-        """The rates that are known."""
-        found = {size: rate.of_windows(own).value for size, own in self.windows.items()}
-        return {size: value for size, value in found.items() if value is not None}
+        """The rates that are known: the ratio to the loop times the loop's mean rate."""
+        loops = by_round(self.windows.get(LOOP, ()), comparison.rate_of).values()
+        loop_rate = statistics.geometric_mean(loops) if loops else 1.0
+        relative = {size: self.relative(size).values() for size in self.windows}
+        return {
+            size: loop_rate * statistics.geometric_mean(found)
+            for size, found in relative.items()
+            if found
+        }
+
+    def relative(self, size: Size) -> dict[int, float]:
+        """Return the rate of a size over that of the loop in the same block, by round.
+
+        If the loop has no rate, it is the rate itself.
+        """
+        own = by_round(self.windows[size], comparison.rate_of)
+        loop = by_round(self.windows.get(LOOP, ()), comparison.rate_of)
+        known = {which: value for which, value in own.items() if which in loop or not loop}
+        return {which[2] or 0: value / loop.get(which, 1.0) for which, value in known.items()}
 
     @property
     def best(self) -> Size:
@@ -49,9 +73,18 @@ class Truth:
         known = [each for each in self.rates if each[0] == strategy]
         return min(known, key=lambda each: _distance(each[1], workers), default=None)
 
-    def compare(self, size: Size) -> Comparison:
+    def compare(self, size: Size) -> Verdict:
         """Compare a size with the best one; above a ratio of 1 it is faster."""
-        return comparison.compare(self.windows[self.best], self.windows[size])
+        pairs = self.pairs(self.best, size)
+        found = paired_test.compare(pairs, sequential.QUICK.level, comparison.ROUGH)
+        if comparison.disturbance(self.windows[self.best], self.windows[size]):
+            return replace(found, outcome=DISTURBED)
+        return found
+
+    def pairs(self, one: Size, other: Size) -> list[tuple[float, float]]:
+        """Return the relative rates of two sizes, for each round in which both have one."""
+        first, second = self.relative(one), self.relative(other)
+        return [(first[number], second[number]) for number in first if number in second]
 
 
 def grid(cores: int, users: int) -> list[Size]:
@@ -70,7 +103,7 @@ def plan(tasks: Sequence[str], cores: int, users: int) -> Plan:
     cases: list[Case] = []
     blocks: list[Block] = []
     for task in tasks:
-        own = [_case(task, size, users) for size in grid(cores, users)]
+        own = [case_of(task, size, users) for size in grid(cores, users)]
         first = len(cases)
         others = [*range(first + 1, first + len(own))]
         for start in range(0, len(others), MOST - 1):
@@ -92,19 +125,20 @@ def of_records(planned: Plan, records: Sequence[Record]) -> Iterator[Truth]:
             yield found
 
 
-def size_of(case: Case) -> Size:
-    """Return the strategy of a case and its number of workers."""
-    size = catalog.find_server(case.server).size
-    return case.server, int(str(case.settings.get(size or "", 1)))
-
-
-def _case(task: str, size: Size, users: int) -> Case:
+def case_of(task: str, size: Size, users: int) -> Case:
+    """Return the case that serves a task by a strategy of a size."""
     strategy, workers = size
     setting = catalog.find_server(strategy).size
     if not catalog.find_task(task).is_coroutine:  # of which a loop awaits any number
         users = min(users, MORE_USERS * max(2, workers))
     case = Case(strategy, task, users=users)
     return case if setting is None else replace(case, settings={setting: workers})
+
+
+def size_of(case: Case) -> Size:
+    """Return the strategy of a case and its number of workers."""
+    size = catalog.find_server(case.server).size
+    return case.server, int(str(case.settings.get(size or "", 1)))
 
 
 def _distance(one: int, other: int) -> float:

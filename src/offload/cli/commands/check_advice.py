@@ -35,11 +35,13 @@ def check_advice(
     budget     seconds until each answer; default: 120
     format     text (default) or rst
 
-    It measures every strategy at every size for each function, then runs advise on it, and compares
-    both results. After an interruption, run the same command again: it continues the measurements
-    in results/advice-FOLD. The exit code is 1 if a requirement is not met.
+    It measures every strategy at every size for each function, then runs advise on it. Then it
+    measures each recommendation again: beside the best size, and its response times. After an
+    interruption, run the same command again: it continues the measurements in results/advice-FOLD.
+    The exit code is 1 if a requirement is not met.
     """
-    from offload.bench.advice import answer, check, judgement, truth
+    from offload.bench.advice import answer, check, confirmation, judgement, truth
+    from offload.bench.experiments.run import run
     from offload.bench.planning import plan as plans
     from offload.bench.records import journal
     from offload.reports.advice import judgement_text
@@ -60,12 +62,24 @@ def check_advice(
     truths = {found.task: found for found in truth.of_records(planned, records)}
     try:
         answers = [*check.complete_answers(tasks, folder, USERS, budget_s, _report)]
+        again = confirmation.folder_of(folder)
+        if not plans.exists(again):
+            again.mkdir(exist_ok=True)
+            plans.save(confirmation.plan(truths, answers, USERS), again)
+        confirming = plans.load(again)
+        for _ in run(confirming, again):
+            pass
+        for task in confirmation.complete_response_times(confirming, answers, again):
+            _report(f"response times of {task}")
     except KeyboardInterrupt:
         raise Exit(f"interrupted: continue with fab check_advice:{fold}", code=130) from None
+    confirmed = confirmation.read(confirming, answers, again)
     models = {task: answer.load(check.own_folder(folder, task)).model for task in truths}
     style = "rst" if format == "rst" else "simple"
-    print(judgement_text.text(truths, answers, models, style))
-    missed = [r.name for r in judgement.requirements(truths, answers) if r.passed is False]
+    print(judgement_text.text(truths, answers, models, confirmed, style))
+    missed = [
+        r.name for r in judgement.requirements(truths, answers, confirmed) if r.passed is False
+    ]
     if missed:
         raise GateError(f"requirements not met: {', '.join(missed)}")
 

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from offload.bench.advice import judgement
-from offload.bench.advice.judgement import Choice, RecordedAnswer, Requirement
+from offload.bench.advice.judgement import Choice, Confirmation, RecordedAnswer, Requirement
 from offload.bench.advice.model import Model
 from offload.bench.advice.truth import Truth
 from offload.reports.advice import reasons
@@ -15,26 +15,27 @@ from offload.reports.tables.text_table import Line
 from offload.units import percent
 
 PASSED = {True: "ok", False: "MISSED", None: "unknown"}
+AS_GOOD = {True: "yes", False: "no", None: "disturbed"}
 
 
 def text(
     truths: Mapping[str, Truth],
     answers: Sequence[RecordedAnswer],
     models: Mapping[str, Model],
+    confirmed: Mapping[str, Confirmation],
     style: str = "simple",
 ) -> str:
-    """Render the judgement of one set of functions; `models` are those of the answers, by task."""
-    required = judgement.requirements(truths, answers)
-    choices = [c for a in answers if a.task in truths if (c := _choice(truths, a))]
+    """Render the judgement of one set of functions.
+
+    `models` are those of the answers, and `confirmed` the second measurements, both by task.
+    """
+    required = judgement.requirements(truths, answers, confirmed)
+    choices = judgement.choices(truths, answers, confirmed)
     parts = [_required(required, style), _choices(choices, answers, style)]
     known = {task: truth for task, truth in truths.items() if task in models}
     if known:
         parts.append(_baselines(known, models, choices, style))
     return "\n\n".join(parts)
-
-
-def _choice(truths: Mapping[str, Truth], given: RecordedAnswer) -> Choice | None:
-    return judgement.choice(truths[given.task], given.size)
 
 
 def _required(found: Sequence[Requirement], style: str) -> str:
@@ -53,7 +54,7 @@ def _choices(found: Sequence[Choice], answers: Sequence[RecordedAnswer], style: 
             reasons.option_name(own.strategy, own.workers),
             reasons.option_name(*each.best),
             percent(each.share),
-            "yes" if each.is_best else "no",
+            AS_GOOD[each.is_best],
             error,
             own.sure,
         )
@@ -79,7 +80,7 @@ def _baselines(
 
 
 def _baseline(name: str, own: Sequence[Choice]) -> tuple[str, str, str, str]:
-    best = sum(each.is_best for each in own)
+    best = sum(each.is_best is True for each in own)
     shares = [each.share for each in own]
     return (
         name,

@@ -1,0 +1,93 @@
+"""The confirmation: each choice beside the best size of the truth, and its response times again.
+
+The truth has few rounds of many servers, and its best size is partly the luckiest one. So both are
+measured again, side by side, until the difference is certain or too small to matter. The second
+measurement of response times shows whether those of the answer hold.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+
+from offload.bench.advice import latency
+from offload.bench.advice.judgement import Confirmation, RecordedAnswer
+from offload.bench.advice.truth import Truth, case_of, size_of
+from offload.bench.analysis import comparison
+from offload.bench.planning import plan as plans
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.records import journal
+from offload.bench.records.record import LONG, Record
+from offload.bench.records.run_records import RunRecords
+from offload.bench.target.needed_upstream import hold_for
+from offload.bench.trial import builder
+from offload.suites import Case
+
+SUITE = "confirm_advice"
+
+
+def plan(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer], users: int) -> Plan:
+    """Return the plan of the blocks: each has a choice, and the best size if that is another."""
+    cases: list[Case] = []
+    blocks: list[Block] = []
+    for given in answers:
+        if given.task not in truths:
+            continue
+        place, best = len(cases), truths[given.task].best
+        cases.append(case_of(given.task, given.size, users))
+        if given.size != best:
+            cases.append(case_of(given.task, best, users))
+            blocks.append(Block((place, place + 1), ((place + 1, place),)))
+    return Plan(SUITE, tuple(cases), plans.new_seed(), None, True, blocks=tuple(blocks))
+
+
+def folder_of(folder: Path) -> Path:
+    """Return the folder of the confirmation in that of the check."""
+    return folder / "confirmation"
+
+
+def complete_response_times(
+    planned: Plan, answers: Sequence[RecordedAnswer], folder: Path
+) -> Iterator[str]:
+    """Measure the missing response times of each choice, at the rates of its answer.
+
+    Yield the task before each measurement. Its records are in the journal of `folder`.
+    """
+    done = {record.trial.place for record in _records(folder) if record.trial.kind == LONG}
+    for place, given in _places(planned, answers).items():
+        if place in done or not given.rate:
+            continue
+        yield given.task
+        case = planned.cases[place]
+        trial = builder.new_trial(
+            folder.name, kind=LONG, suite=SUITE, place=place, seed=planned.seed, quick=True
+        )
+        with hold_for(case) as upstream:
+            journal.append(folder, *latency.measure(case, given.rate, trial, upstream))
+
+
+def read(planned: Plan, answers: Sequence[RecordedAnswer], folder: Path) -> dict[str, Confirmation]:
+    """Return what is known of each choice, by task."""
+    run = RunRecords(_records(folder))
+    pairs = {pair[1]: pair for block in planned.blocks for pair in block.pairs}
+    found = {}
+    for place, given in _places(planned, answers).items():
+        loads = [r for r in run.at(place).last_attempts() if r.trial.kind == LONG]
+        verdict = None
+        if place in pairs:
+            best, chosen = (run.at(each).windows() for each in pairs[place])
+            verdict = comparison.compare(best, chosen).verdict
+        found[given.task] = Confirmation(verdict, tuple(latency.percentile(r).value for r in loads))
+    return found
+
+
+def _places(planned: Plan, answers: Sequence[RecordedAnswer]) -> dict[int, RecordedAnswer]:
+    """Return the answers by the places of their choices in the plan."""
+    given = {(each.task, each.size): each for each in answers}
+    places = {(case.task, size_of(case)): place for place, case in enumerate(planned.cases)}
+    return {places[key]: answer for key, answer in given.items() if key in places}
+
+
+def _records(folder: Path) -> list[Record]:
+    return journal.read(folder) if journal.count(folder) else []
