@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.advice import answer, check, confirmation, judgement, truth
+from offload.bench.advice import answer, baselines, check, confirmation, judgement, truth
 from offload.bench.advice.judgement import (
     Confirmation,
     RecordedAnswer,
@@ -192,13 +192,13 @@ def test_without_answers_nothing_is_known() -> None:
 
 
 def test_what_people_choose_without_measuring() -> None:
-    found = judgement.baselines(truth_of(RATES), model(probe(wait_s=0.09, cpu_s=0.01)))
+    found = baselines.baselines(truth_of(RATES), model(probe(wait_s=0.09, cpu_s=0.01)))
     assert found["2n + 1 processes"] == ("prefork", 5)
     assert found["40 threads"] == ("threads", 40)
     assert found["cores x (1 + wait / CPU)"] == ("threads", 20)
     assert "USL of three points" not in found  # two numbers of threads were measured
     rates = {("threads", n): n / (1 + 0.1 * (n - 1) + 0.01 * n * (n - 1)) for n in (2, 4, 8)}
-    with_peak = judgement.baselines(truth_of(rates), model(probe(0.0, 0.01)))
+    with_peak = baselines.baselines(truth_of(rates), model(probe(0.0, 0.01)))
     assert with_peak["USL of three points"] == ("threads", 9)  # the root of (1 - 0.1) / 0.01
 
 

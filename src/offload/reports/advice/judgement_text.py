@@ -5,7 +5,7 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from offload.bench.advice import judgement
+from offload.bench.advice import baselines, judgement
 from offload.bench.advice.judgement import Choice, Confirmation, RecordedAnswer, Requirement
 from offload.bench.advice.model import Model
 from offload.bench.advice.truth import Truth
@@ -71,7 +71,7 @@ def _baselines(
 ) -> str:
     found: dict[str, list[Choice]] = {"advice": list(advised)}
     for task, truth in truths.items():
-        for name, size in judgement.baselines(truth, models[task]).items():
+        for name, size in baselines.baselines(truth, models[task]).items():
             if choice := judgement.choice(truth, size):
                 found.setdefault(name, []).append(choice)
     lines = [Line(_baseline(name, own)) for name, own in found.items() if own]

@@ -1,0 +1,46 @@
+"""Baselines: the sizes that people choose without advice."""
+
+from __future__ import annotations
+
+import math
+
+from offload.bench.advice.model import Model
+from offload.bench.advice.truth import Size, Truth
+
+
+def baselines(truth: Truth, model: Model) -> dict[str, Size]:
+    """Return what people choose without measuring.
+
+    Gunicorn's 2n + 1 processes (its documentation); 40 threads (anyio's default); cores x (1 +
+    wait / CPU) threads (Goetz 2006, Java Concurrency in Practice, 8.2), which is also the steady
+    state of BetaPool (arXiv 2601.10582); and the peak of the Universal Scalability Law through
+    three numbers of threads (Gunther 2007).
+    """
+    probe = model.probe
+    ratio = probe.call.wait_s / probe.call.cpu_s if probe.call.cpu_s else 1000.0
+    found = {
+        "2n + 1 processes": ("prefork", 2 * probe.cores + 1),
+        "40 threads": ("threads", 40),
+        "cores x (1 + wait / CPU)": ("threads", max(1, round(probe.cores * (1 + ratio)))),
+    }
+    if peak := _usl_peak(truth):
+        found["USL of three points"] = ("threads", peak)
+    return found
+
+
+def _usl_peak(truth: Truth) -> int | None:
+    """Return the peak of the law through the three smallest numbers of threads.
+
+    N / X = (1 + sigma (N - 1) + kappa N (N - 1)) / lambda is exact for three points.
+    """
+    known = sorted((n, x) for (name, n), x in truth.rates.items() if name == "threads")[:3]
+    if len(known) < 3:
+        return None
+    (n1, y1), (n2, y2), (n3, y3) = ((n, n / x) for n, x in known)
+    slope = (y2 - y1) / (n2 - n1)
+    c = ((y3 - y1) / (n3 - n1) - slope) / (n3 - n2)  # of N^2
+    b = slope - c * (n1 + n2)  # of N
+    a = y1 - b * n1 - c * n1 * n1
+    if c <= 0 or a <= 0:
+        return 40  # it has no peak: as many as people dare
+    return max(1, round(math.sqrt(a / c)))
