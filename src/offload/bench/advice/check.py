@@ -2,15 +2,16 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from collections.abc import Iterator, Sequence
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from pathlib import Path
 
 from offload.bench.advice import steps
 from offload.bench.advice.answer import Answer
-from offload.bench.advice.judgement import RecordedAnswer, RecordedRatio
+from offload.bench.advice.recorded_answer import RecordedAnswer, RecordedRatio
 from offload.bench.advice.steps import Report
 from offload.bench.records import lines
 from offload.errors import StorageError, UserError
@@ -20,35 +21,42 @@ FILE = "answers.jsonl"
 
 
 def complete_answers(
-    tasks: Sequence[str], folder: Path, users: int, budget_s: float, report: Report
+    tasks: Sequence[str],
+    folder: Path,
+    users: int,
+    budget_s: float,
+    report: Report,
+    repeat: int = 1,
 ) -> Iterator[RecordedAnswer]:
-    """Yield an answer on each task, those from `folder` first; a failure is reported and left out.
+    """Yield `repeat` answers on each task, those from `folder` first.
 
-    An interrupt keeps the answers until then.
+    A failure is reported and left out. An interrupt keeps the answers until then.
     """
-    known = {each.task: each for each in read(folder)}
-    yield from known.values()
-    for task in tasks:
-        if task in known:
+    known = read(folder)
+    yield from known
+    done = {(each.task, each.number) for each in known}
+    for number, task in itertools.product(range(1, repeat + 1), tasks):
+        if (task, number) in done:
             continue
-        report(f"advice on {task}")
+        report(f"advice on {task}" + (f", answer {number}" if number > 1 else ""))
         started = time.monotonic()
         case = Case("threads", task, users=users)
         try:
-            found = steps.advise(case, own_folder(folder, task), budget_s, report)
+            found = steps.advise(case, own_folder(folder, task, number), budget_s, report)
         except UserError as error:
             report(f"{task}: {error}")
             continue
         if found.is_interrupted:
             raise KeyboardInterrupt
-        given = _recorded(task, found, time.monotonic() - started)
+        given = replace(_recorded(task, found, time.monotonic() - started), number=number)
         append(folder, given)
         yield given
 
 
-def own_folder(folder: Path, task: str) -> Path:
-    """Return the folder with the records of the answer on one task."""
-    return folder / "answers" / task.rpartition(".")[2].replace(":", "-")
+def own_folder(folder: Path, task: str, number: int = 1) -> Path:
+    """Return the folder with the records of an answer on one task."""
+    name = task.rpartition(".")[2].replace(":", "-")
+    return folder / "answers" / (name if number == 1 else f"{name}-{number}")
 
 
 def read(folder: Path) -> list[RecordedAnswer]:

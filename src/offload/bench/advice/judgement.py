@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from offload.bench.advice import latency
 from offload.bench.advice.answer import PREDICTED, SURE
+from offload.bench.advice.recorded_answer import RecordedAnswer, RecordedRatio, firsts
 from offload.bench.advice.truth import Size, Truth
 from offload.bench.stats import student_t
 from offload.bench.stats.paired_test import DISTURBED, SLOWER, Verdict
@@ -21,42 +22,7 @@ NEAR_P95 = 0.25  # of the second measurement
 COVERAGE = 0.90  # of the intervals of ratios that contain the truth, at this level
 UNKNOWN_SHARE, WRONG_SHARE = 0.10, 0.01
 LONGEST_S = 120.0
-
-
-@dataclass(frozen=True)
-class RecordedRatio:
-    """The rate of a candidate over that of the chosen one, and the SD of its logarithm."""
-
-    strategy: str
-    workers: int
-    ratio: float
-    sd: float
-    rounds: int
-
-
-@dataclass(frozen=True)
-class RecordedAnswer:
-    """An answer to one function, as the check keeps it: rates in requests/s, times in s.
-
-    `sure` is one of `answer.SURE` and so on. `p95_s` are in the order of `latency.LOADS`.
-    """
-
-    task: str
-    strategy: str
-    workers: int
-    rate: float | None
-    rate_low: float | None
-    rate_high: float | None
-    predicted_rate: float
-    sure: str
-    seconds: float
-    p95_s: tuple[float | None, ...] = ()
-    ratios: tuple[RecordedRatio, ...] = ()
-
-    @property
-    def size(self) -> Size:
-        """The chosen strategy and size."""
-        return self.strategy, self.workers
+SAME_SHARE = 0.9  # of the functions must have the same strategy in all their answers
 
 
 @dataclass(frozen=True)
@@ -137,7 +103,12 @@ def requirements(
     answers: Sequence[RecordedAnswer],
     confirmed: Mapping[str, Confirmation],
 ) -> list[Requirement]:
-    """Return every requirement on the answers of one fold."""
+    """Return every requirement on the answers of one fold.
+
+    All but that on repeated answers are about the first answer to each function.
+    """
+    repeated = _repeated(truths, answers)
+    answers = firsts(answers)
     found = choices(truths, answers, confirmed)
     return [
         _best(found),
@@ -148,6 +119,7 @@ def requirements(
         _unknown(answers),
         _wrong(found, answers),
         _time(answers),
+        repeated,
     ]
 
 
@@ -269,6 +241,28 @@ def _wrong(choices: Sequence[Choice], answers: Sequence[RecordedAnswer]) -> Requ
     names = f" ({', '.join(wrong)})" if wrong else ""
     measured = f"{len(wrong)} of {len(answers)}{names}"
     return Requirement("wrong without a warning", measured, "at most 1 %", share <= WRONG_SHARE)
+
+
+def _repeated(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]) -> Requirement:
+    """How often all answers to a function have the same strategy, unless the truth is a tie."""
+    given: dict[str, set[str]] = {}
+    for task in {each.task for each in answers if each.number > 1} & truths.keys():
+        if not _is_tie(truths[task]):
+            given[task] = {each.strategy for each in answers if each.task == task}
+    name, required = "same strategy in each answer", percent(SAME_SHARE)
+    if not given:
+        return Requirement(name, "not repeated", required, None)
+    other = [_short(task) for task, strategies in given.items() if len(strategies) > 1]
+    same = len(given) - len(other)
+    names = f" (not {', '.join(sorted(other))})" if other else ""
+    measured = f"{same} of {len(given)}{names}"
+    return Requirement(name, measured, required, same >= SAME_SHARE * len(given))
+
+
+def _is_tie(truth: Truth) -> bool:
+    """Whether another strategy is not slower for certain than the best one."""
+    others = [size for size in truth.rates if size[0] != truth.best[0]]
+    return any(truth.compare(size).outcome != SLOWER for size in others)
 
 
 def _short(task: str) -> str:

@@ -26,6 +26,7 @@ def check_advice(
     fold: str = "",
     functions: str = "",
     budget: str = "120",
+    repeat: str = "1",
     format: str = "text",  # noqa: A002
 ) -> None:
     """Check the advice on a fold of functions, in two hours: fab check_advice:1.
@@ -33,6 +34,7 @@ def check_advice(
     fold       1, 2 or 3; or tuning: the functions that the model may be tuned with
     functions  maximum number of functions; default: all
     budget     seconds until each answer; default: 120
+    repeat     number of answers on each function, to check that they agree; default: 1
     format     text (default) or rst
 
     It measures every strategy at every size for each function, then runs advise on it. Then it
@@ -40,7 +42,7 @@ def check_advice(
     interruption, run the same command again: it continues the measurements in results/advice-FOLD.
     The exit code is 1 if a requirement is not met.
     """
-    from offload.bench.advice import answer, check, confirmation, judgement, truth
+    from offload.bench.advice import answer, check, confirmation, judgement, recorded_answer, truth
     from offload.bench.experiments.run import run
     from offload.bench.planning import plan as plans
     from offload.bench.records import journal
@@ -48,6 +50,7 @@ def check_advice(
 
     arguments.one_of("format", format, "text", "rst")
     budget_s = arguments.number("budget", budget, 30, 3600)
+    times = arguments.whole_number("repeat", repeat, 1, 100)
     tasks = _tasks(fold)
     if functions:
         tasks = tasks[: arguments.whole_number("functions", functions, 1, 1000)]
@@ -61,19 +64,20 @@ def check_advice(
     records = continue_run(planned, folder)
     truths = {found.task: found for found in truth.of_records(planned, records)}
     try:
-        answers = [*check.complete_answers(tasks, folder, USERS, budget_s, _report)]
+        answers = [*check.complete_answers(tasks, folder, USERS, budget_s, _report, times)]
+        first_answers = recorded_answer.firsts(answers)
         again = confirmation.folder_of(folder)
         if not plans.exists(again):
             again.mkdir(exist_ok=True)
-            plans.save(confirmation.plan(truths, answers, USERS), again)
+            plans.save(confirmation.plan(truths, first_answers, USERS), again)
         confirming = plans.load(again)
         for _ in run(confirming, again):
             pass
-        for task in confirmation.complete_response_times(confirming, answers, again):
+        for task in confirmation.complete_response_times(confirming, first_answers, again):
             _report(f"response times of {task}")
     except KeyboardInterrupt:
         raise Exit(f"interrupted: continue with fab check_advice:{fold}", code=130) from None
-    confirmed = confirmation.read(confirming, answers, again)
+    confirmed = confirmation.read(confirming, first_answers, again)
     models = {task: answer.load(check.own_folder(folder, task)).model for task in truths}
     style = "rst" if format == "rst" else "simple"
     print(judgement_text.text(truths, answers, models, confirmed, style))

@@ -6,8 +6,9 @@ import statistics
 from collections.abc import Mapping, Sequence
 
 from offload.bench.advice import baselines, judgement
-from offload.bench.advice.judgement import Choice, Confirmation, RecordedAnswer, Requirement
+from offload.bench.advice.judgement import Choice, Confirmation, Requirement
 from offload.bench.advice.model import Model
+from offload.bench.advice.recorded_answer import RecordedAnswer, firsts
 from offload.bench.advice.truth import Truth
 from offload.reports.advice import reasons
 from offload.reports.tables import text_table
@@ -30,6 +31,7 @@ def text(
     `models` are those of the answers, and `confirmed` the second measurements, both by task.
     """
     required = judgement.requirements(truths, answers, confirmed)
+    answers = firsts(answers)
     choices = judgement.choices(truths, answers, confirmed)
     parts = [_required(required, style), _choices(choices, answers, style)]
     known = {task: truth for task, truth in truths.items() if task in models}
