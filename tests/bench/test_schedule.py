@@ -172,6 +172,13 @@ def test_a_round_that_takes_long_with_two_windows_is_long_within_a_time_budget()
     assert is_long(many, []) and not is_long(limited, [])
 
 
+def test_time_limits_the_rounds_of_quick_only() -> None:
+    limited = replace(PLAN, budget_s=500.0)
+    assert time_budget.limits_rounds(limited)
+    assert not time_budget.limits_rounds(PLAN)
+    assert not time_budget.limits_rounds(replace(limited, quick=False))
+
+
 def test_without_quick_up_to_forty_rounds_are_analysed_at_four_counts() -> None:
     plan = replace(PLAN, quick=False)
     assert rounds(run(plan, by_rates({0: CALM, 1: WILD, 2: CALM}))) == {0: 40, 1: 5}

@@ -74,12 +74,15 @@ class PrimedServer:
     alone: SingleRequest
     flags: tuple[Flag, ...]
 
-    def window(self, trial: Trial, neighbours: Sequence[int]) -> Record:
-        """Load the server once; `neighbours` are the pids of the other servers of the block."""
+    def window(self, trial: Trial, neighbours: Sequence[int], window_s: float) -> Record:
+        """Load the server once, for at least `window_s` if there are other servers in the block.
+
+        `neighbours` are the pids of these servers.
+        """
         speed = machine_speed.measure()
         case, running = self.started.facts, self.started.running
-        sent, is_beside = self.started.request, bool(neighbours)
-        load = workload.window(self.url, case, self.facts, self.before, sent, running, is_beside)
+        sent, beside_s = self.started.request, window_s if neighbours else None
+        load = workload.window(self.url, case, self.facts, self.before, sent, running, beside_s)
         started = time.monotonic()
         loaded = load_phase.run(load, "builtin", running.facts, self.started.upstream, neighbours)
         load_s = round(time.monotonic() - started, 3)
@@ -111,12 +114,14 @@ def measure_round(
     report: Report,
     with_gil: bool,
     has_one_window: bool = False,
+    window_s: float = workload.SHORT_WINDOW,
 ) -> list[Record]:
     """Measure one round of a block; return the records of its windows, in the order of the cases.
 
     The keys of `cases` are their places in the plan, and the records have them, too. A case that
     cannot be measured has one record, with its problem. `with_gil`: sample the GIL of single
     requests before the windows. `has_one_window`: each case has one window instead of two.
+    `window_s` is the minimum of a window beside other servers.
     """
     phases = Phases(report)
     records: dict[int, list[Record]] = {}
@@ -135,7 +140,7 @@ def measure_round(
                 continue
             pids = [m.started.running.process.pid for p, m in members.items() if p != place]
             with phases.of("load", workload.WINDOW):
-                record = members[place].window(replace(trial, order=number), pids)
+                record = members[place].window(replace(trial, order=number), pids, window_s)
             records.setdefault(place, []).append(record)
         with phases.of("stop", 1.0):
             stack.close()

@@ -19,7 +19,7 @@ from offload.bench.planning.schedule import Round
 from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW, Record, Trial
 from offload.bench.target.needed_upstream import hold_for, needs_upstream
-from offload.bench.trial import builder, flags
+from offload.bench.trial import builder, flags, workload
 from offload.bench.trial.trial import long_run
 from offload.errors import RunError, UserError
 from offload.suites import Case
@@ -134,10 +134,14 @@ class ActiveRun:
         has_one_window = schedule.is_steady(
             self.plan, trial.block or 0, self.records
         ) or time_budget.is_long_round(self.plan, trial.block or 0, self.records)
+        is_limited = time_budget.limits_rounds(self.plan)
+        window_s = workload.SHORT_WINDOW if is_limited else workload.LONGER_WINDOW
+        report = self.progress.phase
         found: list[Record] = []
         for part in parts:
-            report = self.progress.phase
-            found += measure_round(part, trial, self.upstream, report, with_gil, has_one_window)
+            found += measure_round(
+                part, trial, self.upstream, report, with_gil, has_one_window, window_s
+            )
         return found
 
     def _keep(self, found: Sequence[Record]) -> None:

@@ -45,6 +45,11 @@ def is_long_round(plan: Plan, block: int, records: Sequence[Record]) -> bool:
     return common_s + loads_s > LONG_ROUND
 
 
+def limits_rounds(plan: Plan) -> bool:
+    """Whether so little time is available that there are only a few rounds."""
+    return plan.quick and plan.budget_s is not None
+
+
 def long_runs_s(plan: Plan, records: Sequence[Record]) -> float:
     """Return the expected time of all due long runs in s."""
     return sum(

@@ -19,7 +19,10 @@ TINY = 1e-9  # s
 WARM = 0.5  # s of load before a window
 WINDOW = 1.5  # s: more restarts narrow the interval more than longer windows do
 CYCLES = 2.0  # responses per user in a window
-SHORT_WARM, SHORT_WINDOW = 0.15, 0.5  # s, for several cases in a block, whose ratio matters
+# For several cases in a block, whose ratio matters, in s. One longer window takes less time than two
+# shorter ones in two rounds, and is as precise. But if time suffices for few rounds only, one round
+# more narrows the t interval more.
+SHORT_WARM, SHORT_WINDOW, LONGER_WINDOW = 0.15, 0.5, 1.0
 MANY, FEW = 20, 5  # responses in a window; FEW for several cases, or below SLOW requests/s
 
 
@@ -35,11 +38,12 @@ def window(
     before: Baseline,
     sent: Request,
     running: Server,
-    is_beside_others: bool,
+    beside_s: float | None,
 ) -> Load:
     """Return a load with a warm-up and a window of at least two responses per user.
 
-    With other servers in the block the window is shorter, because only the ratio matters.
+    With other servers in the block the window is shorter, because only the ratio matters: it lasts
+    at least `beside_s` (None: there are no others).
     Serial servers: stop each user after its response, so that no backlog remains.
     """
     is_slow = case.users / max(cycle_s(case, server, before), TINY) < SLOW
@@ -47,9 +51,9 @@ def window(
         "waits": not is_crowded(case, server),
         "refills": not running.facts.get("serial"),
     }
-    if is_beside_others:
+    if beside_s is not None:
         short = Window(warm=SHORT_WARM, completions=FEW, **always)
-        return replace(load(url, case, before, sent), seconds=SHORT_WINDOW, window=short)
+        return replace(load(url, case, before, sent), seconds=beside_s, window=short)
     completions = FEW if is_slow else MANY
     lasting = Window(warm=WARM, cycles=CYCLES, completions=completions, **always)
     return replace(load(url, case, before, sent), seconds=WINDOW, window=lasting)
