@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.experiments.block import measure_round
+from offload.bench.experiments.block import WindowDesign, measure_round
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.trial import builder, workload
 from offload.errors import UserError
@@ -15,11 +15,16 @@ from offload.upstream import Upstream
 
 
 def measure_cases(
-    *cases: Case, upstream: Upstream | UserError | None = None, with_gil: bool = False, **made: Any
+    *cases: Case,
+    upstream: Upstream | UserError | None = None,
+    with_gil: bool = False,
+    design: WindowDesign | None = None,
+    **made: Any,
 ) -> list[Record]:
     """Measure one round of a block of cases, whose places are 0, 1, ..."""
     trial = builder.new_trial("run", **{"kind": WINDOW, "block": 0, "round": 1, "seed": 1, **made})
-    return measure_round(dict(enumerate(cases)), trial, upstream, lambda *_: None, with_gil)
+    own = design or WindowDesign()
+    return measure_round(dict(enumerate(cases)), trial, upstream, lambda *_: None, with_gil, own)
 
 
 def measure_window(

@@ -150,28 +150,6 @@ def test_one_window_of_a_case_suffices_if_both_have_the_same_rate_in_every_round
     assert not is_steady(PLAN, 0, [*measured(1, 1.0, 1.01), *measured(2, 1.0, 1.03)])
 
 
-def test_a_round_that_takes_long_with_two_windows_is_long_within_a_time_budget() -> None:
-    limited = replace(PLAN, budget_s=500.0)
-
-    def measured(count: int, common_s: float, load_s: float) -> list[Record]:
-        phases = {"start": common_s, "load": load_s}
-        made = [windows(PLAN, Round(0, 1), [], phases=phases) for _ in range(count)]
-        return [record for found in made for record in found]
-
-    def is_long(plan: Plan, records: list[Record]) -> bool:
-        return time_budget.is_long_round(plan, 0, records)
-
-    assert is_long(limited, measured(2, 2.0, 5.0))  # 22 s
-    assert is_long(limited, measured(1, 2.0, 5.0))  # it would take 22 s
-    assert not is_long(limited, measured(2, 2.0, 4.0))  # 18 s
-    assert not is_long(limited, measured(1, 2.0, 4.0))
-    assert not is_long(PLAN, measured(2, 2.0, 5.0))
-    apart = replace(limited, blocks=(replace(BLOCKS[0], apart=True),))
-    assert not is_long(apart, measured(2, 2.0, 5.0))
-    many = replace(limited, blocks=(Block((0, 1, 2) * 2),))  # not measured yet: 6 x GUESS
-    assert is_long(many, []) and not is_long(limited, [])
-
-
 def test_time_limits_the_rounds_of_quick_only() -> None:
     limited = replace(PLAN, budget_s=500.0)
     assert time_budget.limits_rounds(limited)

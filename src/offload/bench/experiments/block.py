@@ -10,6 +10,7 @@ servers, so that no single start decides. Idle servers use no CPU.
 
 from __future__ import annotations
 
+import math
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -39,6 +40,19 @@ from offload.suites import Case, Request
 from offload.upstream import Upstream
 
 READY_A_WORKER = 0.5  # s: each worker of the block extends the timeout of the start by this
+
+
+@dataclass(frozen=True)
+class WindowDesign:
+    """How many windows each case of a round has, and their minimum length.
+
+    A case has two, or one with `has_one` and if loading all cases once took `longest_s` or more.
+    `beside_s` is the minimum of a window beside other servers, in s.
+    """
+
+    has_one: bool = False
+    longest_s: float = math.inf
+    beside_s: float = workload.SHORT_WINDOW
 
 
 @dataclass(frozen=True)
@@ -113,15 +127,13 @@ def measure_round(
     upstream: Upstream | UserError | None,
     report: Report,
     with_gil: bool,
-    has_one_window: bool = False,
-    window_s: float = workload.SHORT_WINDOW,
+    design: WindowDesign = WindowDesign(),
 ) -> list[Record]:
     """Measure one round of a block; return the records of its windows, in the order of the cases.
 
     The keys of `cases` are their places in the plan, and the records have them, too. A case that
     cannot be measured has one record, with its problem. `with_gil`: sample the GIL of single
-    requests before the windows. `has_one_window`: each case has one window instead of two.
-    `window_s` is the minimum of a window beside other servers.
+    requests before the windows.
     """
     phases = Phases(report)
     records: dict[int, list[Record]] = {}
@@ -135,12 +147,16 @@ def measure_round(
                     members[place] = _prime(started, trial, with_gil)
                 except UserError as error:
                     records[place] = [started.stop(trial, error)]
-        for number, place in enumerate(_order(members, trial, has_one_window), start=1):
+        started = time.monotonic()
+        order = _order(members, trial)
+        for number, place in enumerate([*order, *order[::-1]], start=1):
+            if number == len(order) + 1 and _is_complete(design, order, started):
+                break
             if _is_too_slow(records.get(place, ())):
                 continue
             pids = [m.started.running.process.pid for p, m in members.items() if p != place]
             with phases.of("load", workload.WINDOW):
-                record = members[place].window(replace(trial, order=number), pids, window_s)
+                record = members[place].window(replace(trial, order=number), pids, design.beside_s)
             records.setdefault(place, []).append(record)
         with phases.of("stop", 1.0):
             stack.close()
@@ -208,18 +224,21 @@ def _prime(started: StartedServer, trial: Trial, with_gil: bool) -> PrimedServer
     return PrimedServer(started, url, facts, before, alone, flags)
 
 
-def _order(members: Mapping[int, PrimedServer], trial: Trial, has_one_window: bool) -> list[int]:
-    """Return a random order and its reverse; a single case has one window.
+def _order(members: Mapping[int, PrimedServer], trial: Trial) -> list[int]:
+    """Return a random order of the cases; the second round has the reverse of the first, and so on.
 
-    With one window per case, the second round has the reverse of the first one, and so on.
+    So the orders are balanced even if each case has one window in each round.
     """
     number = trial.round or 1
-    pair = number if not has_one_window else number - (number + 1) % 2
+    pair = (number - 1) // 2
     rng = random.Random(f"{trial.seed}-{trial.block}-{pair}")  # noqa: S311 - no secret
     order = rng.sample([*members], len(members))
-    if not has_one_window:
-        return order + order[::-1] if len(order) > 1 else order
-    return order if pair == number else order[::-1]
+    return order if number % 2 else order[::-1]
+
+
+def _is_complete(design: WindowDesign, order: Sequence[int], started: float) -> bool:
+    """Whether one window of each case suffices; `started` is when the first one began."""
+    return design.has_one or len(order) == 1 or time.monotonic() - started >= design.longest_s
 
 
 def _is_too_slow(windows: Sequence[Record]) -> bool:

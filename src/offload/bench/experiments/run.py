@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import fcntl
+import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -11,7 +12,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from offload import prctl
-from offload.bench.experiments.block import measure_round
+from offload.bench.experiments.block import WindowDesign, measure_round
 from offload.bench.experiments.progress import Progress
 from offload.bench.planning import schedule, time_budget
 from offload.bench.planning.plan import Plan
@@ -131,17 +132,16 @@ class ActiveRun:
     def _round(self, cases: Mapping[int, Case], trial: Trial) -> list[Record]:
         parts = [{place: case} for place, case in cases.items()] if trial.apart else [cases]
         with_gil = trial.round == 1
-        has_one_window = schedule.is_steady(
-            self.plan, trial.block or 0, self.records
-        ) or time_budget.is_long_round(self.plan, trial.block or 0, self.records)
         is_limited = time_budget.limits_rounds(self.plan)
-        window_s = workload.SHORT_WINDOW if is_limited else workload.LONGER_WINDOW
+        design = WindowDesign(
+            schedule.is_steady(self.plan, trial.block or 0, self.records),
+            math.inf if self.plan.budget_s is None else time_budget.LONG_PASS,
+            workload.SHORT_WINDOW if is_limited else workload.LONGER_WINDOW,
+        )
         report = self.progress.phase
         found: list[Record] = []
         for part in parts:
-            found += measure_round(
-                part, trial, self.upstream, report, with_gil, has_one_window, window_s
-            )
+            found += measure_round(part, trial, self.upstream, report, with_gil, design)
         return found
 
     def _keep(self, found: Sequence[Record]) -> None:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Mapping, Sequence
 
 from offload.bench.planning import schedule
@@ -12,7 +11,7 @@ from offload.bench.records.record import WINDOW, Record
 
 AROUND = 2.0  # s of a long run in addition to its load, on average: start, warm-up, stop
 GUESS = 4.0  # s per case of a round, until one round of its block was measured
-LONG_ROUND = 20.0  # s: cases of a block whose rounds take longer have one window in each
+LONG_PASS = 10.0  # s to load all cases of a block once: then a second window costs too many rounds
 
 
 def round_times(plan: Plan, records: Sequence[Record]) -> list[float]:
@@ -22,27 +21,6 @@ def round_times(plan: Plan, records: Sequence[Record]) -> list[float]:
         if block is not None and 0 <= block < len(times):
             times[block] = seconds
     return times
-
-
-def is_long_round(plan: Plan, block: int, records: Sequence[Record]) -> bool:
-    """Whether a round with two windows per case takes so long that one window must suffice.
-
-    In the same time, more rounds narrow the interval of a ratio more than second windows do. Only
-    a run with a time budget has long rounds.
-    """
-    if plan.budget_s is None or plan.blocks[block].apart:
-        return False
-    own = [record for record in records if record.trial.block == block]
-    if not own:
-        return GUESS * len(plan.blocks[block].cases) > LONG_ROUND
-    last = own[-1].trial
-    windows = [
-        r.trial for r in own if (r.trial.round, r.trial.attempt) == (last.round, last.attempt)
-    ]
-    common_s = sum(windows[0].phases.values()) - windows[0].phases.get("load", 0.0)
-    counts = Counter(trial.place for trial in windows)
-    loads_s = sum(t.phases.get("load", 0.0) * 2 / counts[t.place] for t in windows)
-    return common_s + loads_s > LONG_ROUND
 
 
 def limits_rounds(plan: Plan) -> bool:
