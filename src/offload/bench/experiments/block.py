@@ -147,10 +147,10 @@ def measure_round(
                     members[place] = _prime(started, trial, with_gil)
                 except UserError as error:
                     records[place] = [started.stop(trial, error)]
-        started = time.monotonic()
+        begun = time.monotonic()
         order = _order(members, trial)
         for number, place in enumerate([*order, *order[::-1]], start=1):
-            if number == len(order) + 1 and _is_complete(design, order, started):
+            if number == len(order) + 1 and _is_complete(design, order, begun):
                 break
             if _is_too_slow(records.get(place, ())):
                 continue
@@ -236,9 +236,9 @@ def _order(members: Mapping[int, PrimedServer], trial: Trial) -> list[int]:
     return order if number % 2 else order[::-1]
 
 
-def _is_complete(design: WindowDesign, order: Sequence[int], started: float) -> bool:
-    """Whether one window of each case suffices; `started` is when the first one began."""
-    return design.has_one or len(order) == 1 or time.monotonic() - started >= design.longest_s
+def _is_complete(design: WindowDesign, order: Sequence[int], begun: float) -> bool:
+    """Whether one window of each case suffices; `begun` is when the first one began."""
+    return design.has_one or len(order) == 1 or time.monotonic() - begun >= design.longest_s
 
 
 def _is_too_slow(windows: Sequence[Record]) -> bool:
