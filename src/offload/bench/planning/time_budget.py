@@ -11,7 +11,7 @@ from offload.bench.records.record import WINDOW, Record
 
 AROUND = 2.0  # s of a long run in addition to its load, on average: start, warm-up, stop
 GUESS = 4.0  # s per case of a round, until one round of its block was measured
-LONG_PASS = 10.0  # s to load all cases of a block once: then a second window costs too many rounds
+LONG_PASS = 5.0  # s to load all cases of a block once: then a second window costs too many rounds
 
 
 def round_times(plan: Plan, records: Sequence[Record]) -> list[float]:
