@@ -3,14 +3,13 @@
     start all -> first requests to each -> windows: A B C, C B A -> stop all -> records
 
 The windows follow each other in a random order and then in its reverse, so that whatever changes
-on the machine meanwhile affects all cases alike. One window per case suffices if its rate is the
-same in both, as that of tasks that sleep, and for rounds that take long. Every round has fresh
-servers, so that no single start decides. Idle servers use no CPU.
+on the machine meanwhile affects all cases alike. With one window per case, consecutive rounds have
+reverse orders. Every round has fresh servers, so that no single start decides. Idle servers use no
+CPU.
 """
 
 from __future__ import annotations
 
-import math
 import random
 import time
 from collections.abc import Mapping, Sequence
@@ -44,14 +43,12 @@ READY_A_WORKER = 0.5  # s: each worker of the block extends the timeout of the s
 
 @dataclass(frozen=True)
 class WindowDesign:
-    """How many windows each case of a round has, and their minimum length.
+    """Whether each case of a round has one window instead of two, and how long a window is.
 
-    A case has two, or one with `has_one` and if loading all cases once took `longest_s` or more.
-    `beside_s` is the minimum of a window beside other servers, in s.
+    `beside_s` is its minimum beside other servers, in s.
     """
 
     has_one: bool = False
-    longest_s: float = math.inf
     beside_s: float = workload.SHORT_WINDOW
 
 
@@ -147,11 +144,7 @@ def measure_round(
                     members[place] = _prime(started, trial, with_gil)
                 except UserError as error:
                     records[place] = [started.stop(trial, error)]
-        begun = time.monotonic()
-        order = _order(members, trial)
-        for number, place in enumerate([*order, *order[::-1]], start=1):
-            if number == len(order) + 1 and _is_complete(design, order, begun):
-                break
+        for number, place in enumerate(_order(members, trial, design.has_one), start=1):
             if _is_too_slow(records.get(place, ())):
                 continue
             pids = [m.started.running.process.pid for p, m in members.items() if p != place]
@@ -224,21 +217,17 @@ def _prime(started: StartedServer, trial: Trial, with_gil: bool) -> PrimedServer
     return PrimedServer(started, url, facts, before, alone, flags)
 
 
-def _order(members: Mapping[int, PrimedServer], trial: Trial) -> list[int]:
-    """Return a random order of the cases; the second round has the reverse of the first, and so on.
+def _order(members: Mapping[int, PrimedServer], trial: Trial, has_one: bool) -> list[int]:
+    """Return a random order of the cases and its reverse; a single case has one window.
 
-    So the orders are balanced even if each case has one window in each round.
+    With one window per case the second round has the reverse of the first, and so on.
     """
     number = trial.round or 1
     pair = (number - 1) // 2
     rng = random.Random(f"{trial.seed}-{trial.block}-{pair}")  # noqa: S311 - no secret
     order = rng.sample([*members], len(members))
-    return order if number % 2 else order[::-1]
-
-
-def _is_complete(design: WindowDesign, order: Sequence[int], begun: float) -> bool:
-    """Whether one window of each case suffices; `begun` is when the first one began."""
-    return design.has_one or len(order) == 1 or time.monotonic() - begun >= design.longest_s
+    order = order if number % 2 else order[::-1]
+    return order if has_one or len(order) == 1 else order + order[::-1]
 
 
 def _is_too_slow(windows: Sequence[Record]) -> bool:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import fcntl
-import math
 import os
 import time
 from collections.abc import Iterator, Mapping, Sequence
@@ -133,11 +132,9 @@ class ActiveRun:
         parts = [{place: case} for place, case in cases.items()] if trial.apart else [cases]
         with_gil = trial.round == 1
         is_limited = time_budget.limits_rounds(self.plan)
-        design = WindowDesign(
-            schedule.is_steady(self.plan, trial.block or 0, self.records),
-            math.inf if self.plan.budget_s is None else time_budget.LONG_PASS,
-            workload.SHORT_WINDOW if is_limited else workload.LONGER_WINDOW,
-        )
+        is_steady = schedule.is_steady(self.plan, trial.block or 0, self.records)
+        window_s = workload.SHORT_WINDOW if is_limited else workload.LONGER_WINDOW
+        design = WindowDesign(is_limited or is_steady, window_s)
         report = self.progress.phase
         found: list[Record] = []
         for part in parts:

@@ -11,7 +11,6 @@ from offload.bench.records.record import WINDOW, Record
 
 AROUND = 2.0  # s of a long run in addition to its load, on average: start, warm-up, stop
 GUESS = 4.0  # s per case of a round, until one round of its block was measured
-LONG_PASS = 5.0  # s to load all cases of a block once: then a second window costs too many rounds
 
 
 def round_times(plan: Plan, records: Sequence[Record]) -> list[float]:
@@ -24,7 +23,11 @@ def round_times(plan: Plan, records: Sequence[Record]) -> list[float]:
 
 
 def limits_rounds(plan: Plan) -> bool:
-    """Whether so little time is available that there are only a few rounds."""
+    """Whether time suffices for a few rounds only, so that each of them should be short.
+
+    The t interval of three rounds is 3.7 times their SD, and that of seven 1.1 times: four more
+    rounds narrow it more than the second windows that take the same time.
+    """
     return plan.quick and plan.budget_s is not None
 
 

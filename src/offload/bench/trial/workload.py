@@ -20,8 +20,7 @@ WARM = 0.5  # s of load before a window
 WINDOW = 1.5  # s: more restarts narrow the interval more than longer windows do
 CYCLES = 2.0  # responses per user in a window
 # For several cases in a block, whose ratio matters, in s. One longer window takes less time than
-# two shorter ones in two rounds, and is as precise. But if time suffices for few rounds only, one
-# round more narrows the t interval more.
+# two shorter ones in two rounds, and is as precise, but see `time_budget.limits_rounds`.
 SHORT_WARM, SHORT_WINDOW, LONGER_WINDOW = 0.15, 0.5, 1.0
 MANY, FEW = 20, 5  # responses in a window; FEW for several cases, or below SLOW requests/s
 
