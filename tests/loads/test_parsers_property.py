@@ -14,10 +14,12 @@ from hypothesis import strategies as st
 
 from offload.loads import Load, LoadResult
 from offload.loads._figures import check_figures
+from offload.registry import catalog
 from tests.properties import examples
 
 TESTS = Path(__file__).parents[1]
-PARSERS = ("siege", "ab", "h2load", "wrk", "locust", "builtin")
+PARSERS = ("siege", "ab", "h2load", "wrk", "locust", "builtin")  # with recorded outputs
+EVERY = tuple(catalog.drivers())
 LOAD = Load("http://127.0.0.1/", users=3, seconds=2.0, keep_alive=True)
 BUILTIN = {
     "figures": {
@@ -75,14 +77,14 @@ def test_a_recorded_output_has_figures(name: str) -> None:
     assert any(is_sound(read(name, out, err)) for out, err in RECORDED[name])
 
 
-@pytest.mark.parametrize("name", PARSERS)
+@pytest.mark.parametrize("name", EVERY)
 @examples(50)
 @given(out=TEXT, err=TEXT)
 def test_any_text_is_a_problem_in_one_line(name: str, out: str, err: str) -> None:
     assert not is_sound(read(name, out, err))
 
 
-@pytest.mark.parametrize("name", PARSERS)
+@pytest.mark.parametrize("name", EVERY)
 @pytest.mark.parametrize("out", ["[" * 100_000, '{"a":' * 100_000 + "}", "[1]", "{}", "[{}]"])
 def test_json_that_is_no_result_is_a_problem(name: str, out: str) -> None:
     assert not is_sound(read(name, out))
