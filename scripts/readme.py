@@ -124,14 +124,14 @@ def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -
     )
     return text_table.listing(
         [
-            "The task awaits: ``loop``. One thread serves all users, at "
-            f"{awaited.here:.1f} times the rate of a blocked loop.",
-            "The task waits in blocking calls: ``threads``. Processes have the same rate "
-            f"({sleep.ratio:.2f}x){memory}.",
+            "The task awaits: ``loop``. One thread serves all users. An awaited sleep has "
+            f"{awaited.here:.1f} times the rate of a sleep that blocks the loop.",
+            "The task only waits, in blocking calls: ``threads``. Processes have the same rate "
+            f"(``{SLEEP}``: {sleep.ratio:.2f}x){memory}.",
             "The task computes in Python: ``processes``. Threads share one GIL, each process has "
-            f"its own ({parse.ratio:.2f}x).",
+            f"its own (``{PARSE}``: {parse.ratio:.2f}x).",
             "The task takes microseconds: ``loop`` or ``threads``. Passing it to a process takes "
-            f"longer than the task itself ({short.ratio:.2f}x).",
+            f"longer than the task itself (``{SHORT}``: {short.ratio:.2f}x).",
         ]
     )
 
