@@ -12,11 +12,11 @@ from offload.bench.stats.estimate import Estimate, estimate
 
 
 def of_windows(windows: Sequence[Record]) -> Estimate:
-    """Estimate a case's rate in requests a second, from the mean of each round.
+    """Estimate a case's rate in requests/s, from the geometric mean of its windows in each round.
 
     Windows without a completed request are ignored; the value is None if no window has any. Windows
-    of a block that runs apart are not mixed with others. The design and the target are those of the
-    run.
+    of a block that runs apart are not mixed with others. The newest window determines the design
+    (normal or quick) and the target.
     """
     windows = of_rate(windows)
     rates = [*by_round(windows, lambda record: record.result.rate).values()]

@@ -1,4 +1,4 @@
-"""The comparison of two cases: a run of one block, and the ratio of their rates."""
+"""The comparison of two cases (fab compare): a run of one block with one pair, and its ratio."""
 
 from __future__ import annotations
 

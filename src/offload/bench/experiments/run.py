@@ -1,4 +1,4 @@
-"""Run a plan: measure every round and long run that is due; each is on disk before the next."""
+"""Run a plan: measure every round and long run that is due; each is saved before the next."""
 
 from __future__ import annotations
 
@@ -52,8 +52,9 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
 class ActiveRun:
     """A run while it is measured; each step adds to `records`.
 
-    Which round is next depends on the records alone, so that a resumed run has the rounds of one
-    that was not interrupted, and a finished one has no more. `since` is the end of the last step.
+    Which round is next depends on the plan and the records alone, so a resumed run measures the
+    same rounds as one that was not interrupted, and a finished run measures none. `since` is the
+    time at which the last round ended.
     """
 
     plan: Plan
@@ -111,7 +112,7 @@ class ActiveRun:
         return bool(reasons)
 
     def _with_whole_time(self, found: list[Record]) -> list[Record]:
-        """Add a phase `other` to the first record: the rest of the time since the last step."""
+        """Add a phase `other` to the first record: the time since `since` outside other phases."""
         now = time.monotonic()
         known_s = sum(time_budget.times_of_rounds(self.plan, found).values())
         trial, other_s = found[0].trial, round(max(0.0, now - self.since - known_s), 3)
@@ -129,6 +130,7 @@ class ActiveRun:
         return times[each.block] + others <= left_s
 
     def _round(self, cases: Mapping[int, Case], trial: Trial) -> list[Record]:
+        """Measure the cases of a block together, or one after the other if it runs apart."""
         parts = [{place: case} for place, case in cases.items()] if trial.apart else [cases]
         with_gil = trial.round == 1
         is_limited = time_budget.limits_rounds(self.plan)

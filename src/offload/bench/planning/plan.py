@@ -25,13 +25,15 @@ MOST, MOST_ROUNDS = 10**9, 1000  # users or requests; rounds: more take days
 class Plan:
     """The `cases` of a run in the order of the table, and how they are measured.
 
-    Each of `blocks` is measured with `builtin` in rounds, whose order `seed` determines. A block
-    with pairs ends when all ratios have verdicts; wide ones have more rounds if `budget_s` has time
-    left. A block without pairs ends when the half-widths of all rates are within `target`, a share
-    (None: 2 %; 5 % with `quick` and for slow cases). With `rounds` every block has exactly this
-    number of rounds. A round that would exceed `budget_s` seconds of measuring is not started
-    (None: unlimited). Then each case has one long run with `driver`, unless that is None. `missing`
-    is the reason why `driver` is not the published tool; None if it is, or if the user chose it.
+    Each of `blocks` is measured with `builtin` in rounds, whose order `seed` determines. The pairs
+    of a block are the cases whose ratio is wanted. A block with pairs ends when all ratios have
+    verdicts; those with wide intervals have more rounds if `budget_s` has time left. A block
+    without pairs ends when the half-widths of all rates are within `target`, a share (None: 2 %;
+    5 % with `quick` and for slow cases). With `rounds` every block has exactly this number of
+    rounds. A round that would exceed `budget_s` seconds of measuring is not started (None:
+    unlimited). After all rounds each case has one long run with `driver` (None: no long runs).
+    `missing` is the reason why `driver` is not the published tool; None if it is, or if the user
+    chose it.
     """
 
     suite: str

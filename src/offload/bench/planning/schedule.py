@@ -1,9 +1,9 @@
 """The schedule: which rounds are due, derived from a plan and the records so far.
 
-Blocks have their first rounds in random order, then their second ones in another. So changes of the
-machine affect all blocks alike, and all have as many rounds when time runs out. If time remains
-when every ratio has a verdict, the ratios with wide intervals have more rounds. When all blocks are
-finished, every case has its long run.
+All blocks have their first round, in random order; then all have their second one, in another
+order. So changes of the machine affect all blocks alike, and when time runs out all have the same
+number of rounds. If time remains when every ratio has a verdict, blocks with a wide ratio have more
+rounds. When all blocks are finished, every case has its long run.
 """
 
 from __future__ import annotations
@@ -61,7 +61,10 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
 
 
 def _until_analysis(plan: Plan, number: int, records: Sequence[Record]) -> list[Record]:
-    """Return the records of a block until its last analysis: a resumed run may be beyond it."""
+    """Return the records of a block up to its last analysis.
+
+    An interrupted run may have more rounds. They do not change what was decided at that analysis.
+    """
     own = [record for record in records if record.trial.block == number]
     rounds = len({record.trial.round for record in own})
     last = max((count for count in plan.counts if count <= rounds), default=0)
@@ -97,11 +100,13 @@ def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
 
 
 def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
-    """Whether more rounds would change no verdict of a block, by its records so far.
+    """Whether the records of a block suffice for its verdicts.
 
-    At an analysis (after one of `plan.counts`) that is so if its pairs have verdicts or, without
-    pairs, if every rate is known to the target. Several cases without pairs continue instead until
-    the budget is used up. One case that was loaded for ENOUGH seconds ends its block.
+    A block is analysed when its number of rounds is one of `plan.counts`, and is decided only
+    then, unless it has no measurable case or pair left. At an analysis a block with pairs is
+    decided if each pair has a verdict, and a block without pairs if every rate is known to the
+    target. With a time budget, a block of several cases without pairs is not decided by its rates:
+    it uses up the budget. A case that was loaded for ENOUGH seconds ends its block.
     """
     own = [record for record in records if record.trial.block == number]
     block, known = plan.blocks[number], _known(plan, number, own)

@@ -18,8 +18,8 @@ SLOW = 2.0  # requests a second
 class Estimate:
     """A rate in requests/s with its confidence interval, whose coverage is at least 95 %.
 
-    That holds if all rounds vary equally; if one in ten is slower by 10 %, coverage is 85 % in
-    the simulation of tests/stats/test_judge.py.
+    The coverage assumes that all rounds have the same distribution. If one round in ten is slower
+    by 10 %, coverage is 85 % in the simulation of tests/stats/test_judge.py.
     `half_width` is a share of `value`: `high` is value x (1 + half_width), and `low` is
     value / (1 + half_width). `n` counts the rounds with a known rate. `resolved`: the case needs
     no further round, because `n` is an analysis point and `half_width` is within the target.
@@ -47,8 +47,8 @@ def estimate(
     """Estimate the geometric mean of `rates`, in requests/s, one per round; ignore None.
 
     `target` is the required half-width, a share; by default that of `target_half_width`. `quantum`
-    is the rounding error of the load driver, also a share, and is added to the half-width. Between
-    two analysis points the interval has the same level, but the estimate is not `resolved`. Fewer
+    is the error of a rate because requests are whole, also a share; it is added to the half-width.
+    Between two analysis points the interval has the same level, but `resolved` is False. Fewer
     than two rates have no interval. Raise ValueError for a rate that is not a number above 0 (pass
     None for a round that completed nothing) and for a negative share.
 

@@ -39,7 +39,7 @@ from offload.suites import Case, Request
 from offload.upstream import Upstream
 
 AGAIN = 2  # first requests in later rounds of a block; the first round has TIMES
-FACTOR = 2.0  # a guess: the first request, which also prepares the task, takes at most so much more
+FACTOR = 2.0  # a guess: the first request, which also prepares the task, may take twice as long
 Report = Callable[[str, float], object]
 
 

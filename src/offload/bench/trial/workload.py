@@ -22,7 +22,7 @@ CYCLES = 2.0  # responses per user in a window
 # For several cases in a block, whose ratio matters, in s. One longer window takes less time than
 # two shorter ones in two rounds, and is as precise, but see `time_budget.limits_rounds`.
 SHORT_WARM, SHORT_WINDOW, LONGER_WINDOW = 0.15, 0.5, 1.0
-MANY, FEW = 20, 5  # responses in a window; FEW for several cases, or below SLOW requests/s
+MANY, FEW = 20, 5  # responses in a window; FEW if a block has several cases, or below SLOW
 
 
 def url(server: str, sent: Request) -> str:
@@ -39,10 +39,13 @@ def window(
     running: Server,
     beside_s: float | None,
 ) -> Load:
-    """Return a load with a warm-up and a window of at least two responses per user.
+    """Return a load with a warm-up and a window.
 
-    With other servers in the block the window is shorter, because only the ratio matters: it lasts
-    at least `beside_s` (None: there are no others).
+    `before` is the result of the first requests, `sent` the request of the users, and `running`
+    the server. The window of a server that is measured alone has at least CYCLES responses per
+    user. With other servers in the block it is shorter, because only the ratio of the rates
+    matters: it lasts at least `beside_s` (None: there are no others), and has at least FEW
+    responses in total.
     Serial servers: stop each user after its response, so that no backlog remains.
     """
     is_slow = case.users / max(cycle_s(case, server, before), TINY) < SLOW

@@ -30,6 +30,9 @@ def measure(
 ) -> None:
     """Measure one case until its rate is known to +-2 %: fab measure:3/sleep_sync.
 
+    It also ends after the last round, or after 60 s of load (180 s below 2 requests/s): then the
+    interval is wider.
+
     Your own application: fab measure:granian_asgi,app=shop.web:app,request=/quote/7.
 
     case        server/task, with app= the server alone; x16 after the server sets its workers,

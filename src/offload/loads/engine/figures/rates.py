@@ -14,11 +14,11 @@ def residence_spread(
 ) -> float | None:
     """Return completed requests per second from `start` to `end`; None for an empty window.
 
-    Each request is spread evenly over [start, end] of its own, and the rate is the sum of the
-    parts inside the window divided by the window's length. The requests in flight at either end
-    of the window must be included. A request starts when it is sent, since one that waits to
-    connect is not in the server. The sum of n such parts is what operational analysis calls
-    completions, without the step of one batch of users at each end that counting has.
+    A request counts as the share of its own duration that is inside the window. The rate is the
+    sum of these shares divided by the window's length. Pass also the requests that are in flight
+    at either end of the window. A request starts when it is sent, since one that waits to connect
+    is not in the server. Counting whole requests instead would change the rate by up to one batch
+    of users at each end of the window.
     """
     if end <= start:
         return None
@@ -43,8 +43,9 @@ def in_flight(
 def quantum(started: Sequence[float], ended: Sequence[float], start: float, end: float) -> float:
     """Return the remaining quantization error as a share of the rate.
 
-    It is half the range of the rate over windows that end up to one mean response time earlier: 0
-    for a steady flow, up to one batch for a server that responds in bursts.
+    The rate is calculated for STEPS windows that end earlier, by up to one mean response time, and
+    the error is half the difference of the largest and the smallest of these rates: 0 for a
+    steady flow, up to one batch for a server that responds in bursts.
     """
     whole = _inside(started, ended, start, end)
     if not whole:
