@@ -10,7 +10,7 @@ TOOL = "locust"  # whose users keep their connections
 WHO, WHERE = "an unpublished text", "author unknown; two rounds of locust"
 CONDITIONS = "a Ryzen 5 7600 in WSL2, 100 users of locust, 2 workers, an upstream that sleeps"
 USERS, PROCESSES = 100, 2
-BLOCKED_USERS = 6  # with quick, if each waits for all others: seconds instead of minutes
+BLOCKED_USERS = 10  # with quick, if each waits for all others: seconds instead of minutes
 
 
 def extract(body: bytes) -> str:
