@@ -15,7 +15,7 @@ import docutils.nodes
 import pytest
 
 from offload import errors
-from offload.bench.advice.application import causes
+from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_signs import Signs
 from offload.bench.records import journal
 from offload.cli.syntax import parameter_defaults, rewrite
@@ -37,8 +37,8 @@ SIGNS = {name for name in vars(Signs) if name[0] != "_"} | {"application"}
 ADVICE = {
     *re.findall(r'^ +"(\w+)": ', Path(answer_json.__file__).read_text(), re.M),
     *re.findall(r'"(\w+)": ', Path(application_json.__file__).read_text()),
-    *(kind.value for kind in causes.Kind),
-    *(each.name for each in dataclasses.fields(causes.Cause)),
+    *(kind.value for kind in application_causes.Kind),
+    *(each.name for each in dataclasses.fields(application_causes.Cause)),
 }
 OTHERS = {  # single words that are code, and none of ours
     *("def", "fab", "serve", "x16"),

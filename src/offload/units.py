@@ -6,3 +6,11 @@ from __future__ import annotations
 def percent(share: float, digits: int = 0, sign: str = "") -> str:
     """Render a share as 46 %; with `sign` "+", a positive one as +46 %."""
     return f"{100 * share:{sign}.{digits}f} %"
+
+
+def seconds(value: float) -> str:
+    """Render a time in s, ms or us."""
+    for limit, unit, factor in ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "us", 1e6)):
+        if value >= limit:
+            return f"{value * factor:.3g} {unit}"
+    return "0 s"

@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from offload.bench.advice.application import causes
-from offload.bench.advice.application.causes import Cause, Figures, Kind
+from offload.bench.analysis import application_causes as causes
+from offload.bench.analysis.application_causes import Cause, Figures, Kind
 from offload.bench.analysis.application_signs import Signs
-from offload.reports.advice.application import causes_text
+from offload.reports import application
 from offload.suites import Case, Request
 from tests.applications.seeded import ADVISED, FOLDER, Seeded
 from tests.installed import MISSING
@@ -24,6 +24,7 @@ IDLE = Figures(
     cores_used=0.1,
     busy_cores=0.1,
     threads_used=0,
+    loop_lag_s=0.0,
     gil_enabled=True,
     is_asgi=True,
     cores=2,
@@ -55,6 +56,28 @@ def test_a_route_that_fills_the_loop_blocks_it() -> None:
     assert kinds(BLOCKED | {"loop_blocked_by_s": 0.019}, rate=50.0) == [Kind.NOTHING]
     assert kinds(BLOCKED, rate=5.0) == [Kind.NOTHING]  # the loop has time left
     assert kinds(BLOCKED, rate=24.0, is_asgi=False) == [Kind.NOTHING]
+
+
+def test_a_loop_that_another_task_than_a_routes_blocks_is_late_while_the_process_is_idle() -> None:
+    late = {"stretch": 20.0, "loop_blocked_by": "GET /a", "loop_blocked_by_s": 0.001}
+    blocked = late | {"loop_blocked_s": 0.033}
+    [cause] = found(blocked, rate=25.0, loop_lag_s=0.013)
+    assert (cause.kind, cause.route, cause.value) == (Kind.LOOP_BLOCKED, None, 0.033)
+    assert kinds(blocked, rate=25.0, loop_lag_s=0.004) == [Kind.WAITS_ELSEWHERE]
+    short = late | {"loop_blocked_s": 0.019}
+    assert kinds(short, rate=25.0, loop_lag_s=0.013) == [Kind.WAITS_ELSEWHERE]
+    assert kinds(blocked, rate=25.0, loop_lag_s=0.013, cores_used=0.8) == [Kind.NOTHING]
+    threads = kinds(blocked, rate=25.0, loop_lag_s=0.013, threads_used=4)
+    assert threads == [Kind.WAITS_ELSEWHERE]
+
+
+def test_the_machines_cpu_is_a_limit_that_others_come_before() -> None:
+    busy = {"cpu_utilisation": 0.95, "gil_utilisation": 0.5, "wait_share": 0.1}
+    [cause] = found(busy, rate=300.0, cores_used=1.9)
+    assert (cause.kind, cause.value, cause.threshold) == (Kind.CPU_SATURATED, 0.95, 0.9)
+    assert kinds(busy | {"cpu_utilisation": 0.89}, rate=300.0, cores_used=1.8) == [Kind.NOTHING]
+    both = kinds(busy | {"gil_utilisation": 0.95}, rate=50.0, cores_used=1.9)
+    assert both == [Kind.GIL_SATURATED, Kind.CPU_SATURATED]
 
 
 def test_threads_that_hold_the_gil_are_not_a_blocked_loop() -> None:
@@ -113,9 +136,12 @@ def test_an_import_that_enabled_the_gil_comes_first() -> None:
 
 def test_every_kind_has_a_sentence_that_ends_in_what_to_do() -> None:
     every = [Cause(kind, 0.5, 0.1, "GET /a", "numpy", 40, 0.02) for kind in Kind]
-    said = causes_text.sentences(every, [every[0]], 100)
-    assert len(said) == len(Kind) and all(text.endswith(".") for text in said)
-    assert [("It does not limit" in text) for text in said] == [False, *[True] * 4, False]
+    said = [application.advice(cause, 100) for cause in every]
+    assert all(text.endswith(".") for text in said)
+    remedied = [cause.kind for cause, text in zip(every, said, strict=True) if "; " in text]
+    assert remedied == [kind for kind in Kind if kind is not Kind.NOTHING]
+    elsewhere = application.advice(Cause(Kind.LOOP_BLOCKED, 0.5), 100)
+    assert "is blocked for 500 ms at a time, by no route itself, but by another task" in elsewhere
 
 
 SERVER = {"asgi": "uvicorn_httptools", "wsgi": "gunicorn_gthread"}
@@ -145,7 +171,5 @@ def test_the_seeded_cause_is_found_in_a_short_measurement(seeded: Seeded) -> Non
     case = Case(server, work, seeded.users, settings=settings, path=path, request=request)
     record = measure_window(case, with_gil=True)
     assert record.problem is None, record.problem
-    figures = causes.figures([record], 1, 2)
-    assert figures is not None
-    named = [str(cause.kind) for cause in causes.find(figures)]
-    assert named[:1] == [seeded.cause], figures
+    named = [str(cause.kind) for cause in causes.of_case([record])]
+    assert named[:1] == [seeded.cause], causes.figures([record])

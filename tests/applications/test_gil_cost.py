@@ -14,7 +14,7 @@ from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments import gil_cost
 from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.experiments.paired import ComparedCases
-from offload.bench.records.application import Application
+from offload.bench.records.application import Application, Route
 from offload.bench.stats import paired_test
 from offload.bench.stats.paired_test import Verdict
 from offload.reports.gil import cost as report
@@ -29,9 +29,11 @@ FASTER = Verdict(paired_test.FASTER, 2.0, 1.9, 2.1, 5, 0, 0.001)
 
 def found(kind: str, verdict: Verdict = FASTER, **values: Any) -> GilCost:
     """Return the GIL cost of an application of a kind, whose window has values."""
+    run_s = values.pop("run_s", None)
     facts = {"python": "3.11.7", "gil_enabled": True, **values.pop("interpreter", {})}
     record = changed(RECORD, workers=4, interpreter=facts, **values)
-    record = replace(record, application=Application(kind))
+    routes = () if run_s is None else (Route("GET /a", 9, run_s, 0.0, run_s, run_s),)
+    record = replace(record, application=Application(kind, routes=routes))
     settings = {"workers": 4} if kind == "wsgi" else {"processes": 4}
     other = replace(ONE, server="gunicorn_sync", settings=settings)
     cases = ComparedCases(ONE, other, Comparison(verdict), (1.0, 2.0), (record,), Path("gil"))
@@ -73,7 +75,13 @@ def test_the_figures_of_direct_calls_are_left_out() -> None:
         ("asgi", FASTER, {}, "4 processes have 2.00 times the rate of one process."),
         ("wsgi", FASTER, {"gil_utilisation": 0.97}, "The GIL is the limit of one process"),
         ("wsgi", FASTER, {"gil_utilisation": 0.4}, "The GIL is held for 40 % of the time, so"),
-        ("asgi", FASTER, {"gil_utilisation": 0.1}, "the event loop waits in calls that block it"),
+        ("asgi", FASTER, {"gil_utilisation": 0.1}, "The GIL is held for 10 % of the time, so"),
+        (
+            "asgi",
+            FASTER,
+            {"gil_utilisation": 0.1, "rate": 9.0, "run_s": 0.1},
+            "The event loop is blocked: GET /a runs on it for 100 ms without a pause",
+        ),
         (
             "asgi",
             FASTER,
@@ -92,7 +100,7 @@ def test_the_figures_of_direct_calls_are_left_out() -> None:
             "wsgi",
             FASTER,
             {"interpreter": {"gil_enabled_by": "numpy.core"}},
-            "The import of numpy.core switched the GIL on.",
+            "The import of numpy.core switched the GIL on in this free-threaded Python",
         ),
         (
             "wsgi",

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
+from dataclasses import asdict, replace
 from typing import Any
 
 import pytest
 
-from offload.bench.analysis import application_signs
+from offload.bench.analysis import application_causes, application_signs
+from offload.bench.analysis.application_causes import Cause, Kind
 from offload.bench.analysis.application_signs import Signs, signs
 from offload.bench.records import journal
 from offload.bench.records.application import Application, Route, ThreadLimit
@@ -44,11 +45,13 @@ class TestMeasured:
     pytestmark = server
 
     def test_a_route_that_blocks_the_loop_is_named(self) -> None:
-        found = signs(measured("uvicorn_httptools", "pure:app", "/block"))
-        assert found is not None
-        assert found.is_loop_blocked and found.loop_blocked_by == "GET /block"
+        record = measured("uvicorn_httptools", "pure:app", "/block")
+        [cause] = application_causes.of_case([record])
+        assert (cause.kind, cause.route) == (Kind.LOOP_BLOCKED, "GET /block")
+        assert cause.value is not None and 0.1 <= cause.value < 0.3
+        found = signs(record)
+        assert found is not None and found.loop_blocked_by == "GET /block"
         assert found.loop_blocked_by_s is not None and 0.1 <= found.loop_blocked_by_s < 0.3
-        assert found.waits_elsewhere is False
 
     def test_a_pool_of_one_connection_is_a_wait_elsewhere_that_limits(self) -> None:
         record = measured("uvicorn_httptools", "pure:app", "/wait")
@@ -58,6 +61,8 @@ class TestMeasured:
         assert found.stretch is not None and 3 < found.stretch < 24  # 8 users, one at a time
         assert found.concurrency is not None and 4 < found.concurrency <= 9
         assert record.application.inside_most is not None and record.application.inside_most <= 8
+        [cause] = application_causes.of_case([record])
+        assert (cause.kind, cause.limit) == (Kind.WAITS_ELSEWHERE, 1)
 
     def test_a_computation_in_threads_holds_the_gil(self) -> None:
         record = measured("gunicorn_gthread", "pure:wsgi", "/cpu")
@@ -71,10 +76,9 @@ class TestMeasured:
 
     def test_all_threads_of_anyio_in_use_are_a_sign(self) -> None:
         pytest.importorskip("fastapi", reason="fastapi is not installed: make test-all")
-        found = signs(measured("uvicorn_httptools", "fast:app", "/quote/7", users=100))
-        assert found is not None
-        assert (found.limiter_total, found.is_limiter_full) == (40, True)
-        assert found.waits_elsewhere is False
+        record = measured("uvicorn_httptools", "fast:app", "/quote/7", users=100)
+        [cause] = application_causes.of_case([record])
+        assert (cause.kind, cause.limit) == (Kind.THREAD_LIMIT, 40)
 
     def test_the_memory_is_that_of_the_largest_worker(self) -> None:
         record = measured("gunicorn_asgi", "pure:app", "/", processes=2)
@@ -95,6 +99,12 @@ def of(own: Application, **values: Any) -> Signs:
     return found
 
 
+def causes(own: Application, **values: Any) -> list[Cause]:
+    """Return what limits the application of a record with values."""
+    record = replace(changed(RECORD, **values), application=own)
+    return application_causes.of_case([record])
+
+
 def test_a_record_without_an_application_has_no_signs() -> None:
     assert signs(RECORD) is None
     assert application_signs.of_case([RECORD]) is None
@@ -108,12 +118,10 @@ def test_the_blocking_route_is_the_one_whose_requests_run_longest() -> None:
     assert of(Application("wsgi", routes=ROUTES), **LAG).loop_blocked_by is None
 
 
-def test_signs_without_figures_are_unknown_and_not_false() -> None:
+def test_without_figures_signs_are_unknown_and_no_cause_is_named() -> None:
     found = of(Application("asgi"))
     assert found == Signs()
-    yes_or_no = [name for name in vars(Signs) if name.startswith(("is_", "waits_"))]
-    assert len(yes_or_no) == 6
-    assert all(getattr(found, name) is None for name in yes_or_no)
+    assert causes(Application("asgi")) == []
 
 
 def test_a_wait_is_elsewhere_only_if_nothing_here_explains_it() -> None:
@@ -121,30 +129,47 @@ def test_a_wait_is_elsewhere_only_if_nothing_here_explains_it() -> None:
     values = {
         "cpu_ms_per_request": 10.0,
         "completed": 80,
+        "elapsed_s": 10.0,
+        "cores_used": 0.08,
         "rate": 8.0,
         "alone_s": 0.1,
         "gil_utilisation": 0.2,
     }
+
+    def kinds(own: Application = own, **others: Any) -> list[Kind]:
+        return [cause.kind for cause in causes(own, **values | others)]
+
     found = of(own, **values)
     assert (found.wait_share, found.concurrency, found.stretch) == (0.99, 8.0, 10.0)
-    assert found.waits_elsewhere and found.is_limited_elsewhere
-    assert of(own, **values | {"alone_s": 0.9}).is_limited_elsewhere is False
-    assert of(own, **values | {"gil_utilisation": 0.95}).waits_elsewhere is False
-    assert of(own, **values | LAG).waits_elsewhere is False
+    assert kinds() == [Kind.WAITS_ELSEWHERE]
+    assert kinds(alone_s=0.9) == [Kind.NOTHING]
+    assert kinds(gil_utilisation=0.95) == [Kind.GIL_SATURATED]
+    blocked = replace(own, routes=(Route("GET /a", 80, 1.0, 0.0, 0.1, 0.1),))
+    assert kinds(replace(blocked, limiter=ThreadLimit())) == [Kind.LOOP_BLOCKED]
     assert of(own, **values | {"queued_s": 48.0}).wait_share == 0.39
+    assert kinds(queued_s=48.0) == [Kind.NOTHING]
     full = replace(own, limiter=ThreadLimit(40, 40, 9, 0.7))
-    assert of(full, **values).waits_elsewhere is False
-    assert of(own, **values | {"cpu_ms_per_request": 900.0}).waits_elsewhere is False
+    assert kinds(full) == [Kind.WAITS_ELSEWHERE]  # in threads 50 times as long as alone
+    assert kinds(full, rate=400.0) == [Kind.THREAD_LIMIT]
+    assert kinds(cpu_ms_per_request=900.0) == [Kind.NOTHING]
 
 
-def test_signs_of_a_case_are_medians_of_its_windows() -> None:
+def test_signs_and_causes_of_a_case_are_of_the_medians_of_its_windows() -> None:
     records = [
-        replace(changed(RECORD, loop_lag_p99_ms=lag), application=Application("asgi"))
-        for lag in (1.0, 500.0, 30.0)
+        replace(
+            changed(RECORD, loop_lag_p99_ms=lag, rate=20.0),
+            application=Application("asgi", routes=(Route("GET /a", 9, run_s, 0.0, run_s, run_s),)),
+        )
+        for lag, run_s in ((1.0, 0.001), (500.0, 0.2), (30.0, 0.03))
     ]
     found = application_signs.of_case(records)
-    assert found is not None and found.loop_blocked_s == 0.03
-    assert report.sentence(records) == "the event loop is blocked for 30 ms at a time"
+    assert found is not None and (found.loop_blocked_s, found.loop_blocked_by_s) == (0.03, 0.03)
+    said = report.note(records)
+    assert said is not None
+    assert said.startswith("the event loop is blocked: GET /a runs on it for 30 ms without a pause")
+    values = report.as_dict(records)
+    assert values is not None and values["loop_blocked_s"] == 0.03
+    assert values["causes"] == [asdict(cause) for cause in application_causes.of_case(records)]
 
 
 def test_older_records_are_read_and_have_no_application() -> None:

@@ -1,54 +1,114 @@
-"""What limits a user's application, as notes below a table and as fields of JSON rows."""
+"""What limits a user's application: as a note below a table, as advice, and as fields of JSON."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import asdict
 
-from offload.bench.analysis import application_signs
-from offload.bench.analysis.application_signs import Signs
+from offload.bench.analysis import application_causes, application_signs
+from offload.bench.analysis.application_causes import Cause, Kind
 from offload.bench.records.record import Record
-from offload.units import percent
+from offload.units import percent, seconds
+
+# Kinds that a note below a table leaves out: no limit, and the one that notes have for any server.
+NOT_NOTED = {Kind.NOTHING, Kind.GIL_IMPORT}
 
 
 def as_dict(records: Sequence[Record]) -> dict[str, object] | None:
-    """Return the signs of a case, with what they say as true or false; None without application."""
-    found = application_signs.of_case(records)
-    if found is None:
+    """Return the figures of a case, and the causes that limit it; None without application."""
+    signs = application_signs.of_case(records)
+    if signs is None:
         return None
-    return {
-        **asdict(found),
-        "is_loop_blocked": found.is_loop_blocked,
-        "is_limiter_full": found.is_limiter_full,
-        "is_gil_saturated": found.is_gil_saturated,
-        "is_cpu_saturated": found.is_cpu_saturated,
-        "waits_elsewhere": found.waits_elsewhere,
-        "is_limited_elsewhere": found.is_limited_elsewhere,
-    }
+    causes = application_causes.of_case(records)
+    return {**asdict(signs), "causes": [asdict(cause) for cause in causes]}
 
 
-def sentence(records: Sequence[Record]) -> str | None:
-    """Return what limits the application of a case; None if no sign shows a limit."""
-    found = application_signs.of_case(records)
-    return None if found is None else "; ".join(_sentences(found)) or None
+def note(records: Sequence[Record]) -> str | None:
+    """Return what limits the application of a case; None if nothing is known to."""
+    causes = application_causes.of_case(records)
+    noted = [finding(c, records[-1].case.users) for c in causes if c.kind not in NOT_NOTED]
+    return "; ".join(noted) or None
 
 
-def _sentences(found: Signs) -> Iterator[str]:
-    if found.is_loop_blocked:
-        by = f", by {found.loop_blocked_by}" if found.loop_blocked_by else ""
-        blocked_ms = 1000 * (found.loop_blocked_s or 0.0)
-        yield f"the event loop is blocked for {blocked_ms:.0f} ms at a time{by}"
-    if found.is_limiter_full:
-        total = f"all {found.limiter_total} threads of anyio"
-        yield f"{total} are in use for {percent(found.limiter_full or 0.0)} of the time"
-    if found.is_gil_saturated:
-        yield f"the GIL is held for {percent(found.gil_utilisation or 0.0)} of the time"
-    if found.is_cpu_saturated:
-        yield f"the server uses {percent(found.cpu_utilisation or 0.0)} of the machine's CPU"
-    if found.waits_elsewhere:
-        longer = f", {found.stretch:.1f} times as long as one alone" if found.stretch else ""
-        limit = longer if found.is_limited_elsewhere else ""
-        yield (
-            f"requests wait for {percent(found.wait_share or 0.0)} of their time{limit}, and not "
-            "for the event loop, a thread, the GIL or a CPU"
+def advice(cause: Cause, users: int) -> str:
+    """Return a cause as a sentence: its figure, and what to do."""
+    remedy = REMEDIES.get(cause.kind)
+    return finding(cause, users) + (f"; {remedy}." if remedy else ".")
+
+
+def finding(cause: Cause, users: int) -> str:
+    """Return what a cause is, with the figure that shows it under `users`, as a clause."""
+    return FINDINGS[cause.kind](cause, users)
+
+
+def _gil_import(cause: Cause, _: int) -> str:
+    return (
+        f"the import of {cause.module} switched the GIL on in this free-threaded Python, so that "
+        "threads take turns"
+    )
+
+
+def _loop_blocked(cause: Cause, _: int) -> str:
+    value_s = seconds(cause.value or 0.0)
+    if cause.route is None:
+        return (
+            f"the event loop is blocked for {value_s} at a time, by no route itself, but by "
+            "another task, such as one of a middleware"
         )
+    return (
+        f"the event loop is blocked: {cause.route} runs on it for {value_s} without a pause, and "
+        "all other requests of the process wait"
+    )
+
+
+def _thread_limit(cause: Cause, users: int) -> str:
+    return (
+        f"all {cause.limit} threads of anyio, in which def routes run, are in use for "
+        f"{percent(cause.value or 0.0)} of the time with {users} users"
+    )
+
+
+def _gil_saturated(cause: Cause, _: int) -> str:
+    held = "" if cause.gil_s is None else f", {seconds(cause.gil_s)} in each request"
+    share = percent(cause.value or 0.0)
+    return f"the GIL is saturated: one process holds it for {share} of the time{held}"
+
+
+def _waits_elsewhere(cause: Cause, users: int) -> str:
+    return (
+        f"a pool of connections, or what else requests wait for, is the limit: with {users} users "
+        f"a request takes {cause.value or 0.0:.3g} times as long as alone while the process is "
+        f"idle, as if {cause.limit} at once were served"
+    )
+
+
+def _cpu_saturated(cause: Cause, _: int) -> str:
+    return f"the server uses {percent(cause.value or 0.0)} of the machine's CPU"
+
+
+def _nothing(_: Cause, __: int) -> str:
+    return (
+        "nothing is wrong: the event loop, threads, GIL and connections leave the limit to the CPU "
+        "or to the number of users"
+    )
+
+
+FINDINGS: dict[Kind, Callable[[Cause, int], str]] = {
+    Kind.GIL_IMPORT: _gil_import,
+    Kind.LOOP_BLOCKED: _loop_blocked,
+    Kind.THREAD_LIMIT: _thread_limit,
+    Kind.GIL_SATURATED: _gil_saturated,
+    Kind.WAITS_ELSEWHERE: _waits_elsewhere,
+    Kind.CPU_SATURATED: _cpu_saturated,
+    Kind.NOTHING: _nothing,
+}
+REMEDIES = {
+    Kind.GIL_IMPORT: "use a version of it that supports free threading, or processes",
+    Kind.LOOP_BLOCKED: "await what it waits for, or run it in a thread (a def route, or "
+    "asyncio.to_thread)",
+    Kind.THREAD_LIMIT: "raise total_tokens of anyio.to_thread.current_default_thread_limiter(), "
+    "use more processes, or await",
+    Kind.GIL_SATURATED: "more threads gain nothing, more processes do while cores are free",
+    Kind.WAITS_ELSEWHERE: "enlarge that pool (a process has its own)",
+    Kind.CPU_SATURATED: "only more cores or less work per request increase the rate",
+}

@@ -80,7 +80,7 @@ def _rows(rows: Sequence[Row]) -> Iterator[str]:
     yield from _grouped(rows, lambda row: None if row.problem is None else str(row.problem))
     known = [row for row in rows if row.problem is None]
     yield from _grouped(known, _gil)
-    yield from _grouped(known, lambda row: application.sentence(row.records))
+    yield from _grouped(known, lambda row: application.note(row.records))
     yield from _grouped(known, warnings.above_ceiling)
     if few := [row for row in known if _is_cut_short(row)]:
         yield f"fewer rounds than an analysis needs: {_names(few)}: fab resume continues the run"

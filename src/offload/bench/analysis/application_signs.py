@@ -1,4 +1,7 @@
-"""Signs of what limits a user's application, as figures derived from one record."""
+"""Signs of what limits a user's application, as figures derived from one record.
+
+They decide nothing: `application_causes` does.
+"""
 
 from __future__ import annotations
 
@@ -9,13 +12,6 @@ from typing import Any
 
 from offload.bench.records.application import Route
 from offload.bench.records.record import Record
-
-# Thresholds of the signs that are yes or no; guesses, unless a source is named.
-BLOCKED_S = 0.02  # s: two intervals of the loop's timer; asyncio itself warns from 0.1 s on
-FULL = 0.1  # share of time with all threads in use
-SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
-WAITS = 0.5  # share of the time inside that is no CPU time
-STRETCHED = 2.0  # times as long as a single request: something of which there is too little
 
 
 @dataclass(frozen=True)
@@ -47,47 +43,6 @@ class Signs:
     stretch: float | None = None
     worker_pss_mib: float | None = None
     worker_private_mib: float | None = None
-
-    @property
-    def is_loop_blocked(self) -> bool | None:
-        """Whether something blocks the event loop."""
-        return None if self.loop_blocked_s is None else self.loop_blocked_s >= BLOCKED_S
-
-    @property
-    def is_limiter_full(self) -> bool | None:
-        """Whether the number of anyio's threads limits the rate."""
-        return None if self.limiter_full is None else self.limiter_full >= FULL
-
-    @property
-    def is_gil_saturated(self) -> bool | None:
-        """Whether the GIL limits the rate."""
-        return None if self.gil_utilisation is None else self.gil_utilisation >= SATURATED
-
-    @property
-    def is_cpu_saturated(self) -> bool | None:
-        """Whether the machine's CPUs limit the rate."""
-        return None if self.cpu_utilisation is None else self.cpu_utilisation >= SATURATED
-
-    @property
-    def waits_elsewhere(self) -> bool | None:
-        """Whether requests mostly wait, and neither for the loop, a thread, the GIL nor a CPU.
-
-        What they wait for is outside: a database, its connection pool, another service.
-        """
-        known = (self.is_loop_blocked, self.is_limiter_full, self.is_gil_saturated)
-        if self.wait_share is None:
-            return None
-        return self.wait_share >= WAITS and True not in (*known, self.is_cpu_saturated)
-
-    @property
-    def is_limited_elsewhere(self) -> bool | None:
-        """Whether what requests wait for limits the rate, as a connection pool does.
-
-        Then they take longer than a single request; a wait without a limit is as long for each.
-        """
-        if self.waits_elsewhere is None or self.stretch is None:
-            return None
-        return self.waits_elsewhere and self.stretch >= STRETCHED
 
 
 def signs(record: Record) -> Signs | None:
@@ -126,10 +81,11 @@ def of_case(records: Sequence[Record]) -> Signs | None:
     if not known:
         return None
     names = [each.name for each in fields(Signs)]
-    return Signs(**{name: _median([getattr(found, name) for found in known]) for name in names})
+    return Signs(**{name: median([getattr(found, name) for found in known]) for name in names})
 
 
-def _median(values: Sequence[Any]) -> Any:
+def median(values: Sequence[Any]) -> Any:
+    """Return the low median of the known values, of names the most frequent; None if unknown."""
     known = [value for value in values if value is not None]
     if not known:
         return None

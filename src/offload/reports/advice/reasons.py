@@ -10,7 +10,7 @@ from offload.bench.advice.latency import Percentile
 from offload.bench.advice.probe import Probe
 from offload.bench.stats.paired_test import DISTURBED, SLOWER
 from offload.registry import places
-from offload.units import percent
+from offload.units import percent, seconds
 
 FAILS = 0.001  # of the calls: from this share on, failures are reported
 LEAKS_MIB = 0.01  # per call: 1 GiB after 100,000 requests; a guess
@@ -129,14 +129,6 @@ def listed(names: Sequence[str]) -> str:
 def _is_open(option: Option) -> bool:
     """Whether an option may be as fast as the chosen one."""
     return option.compared is not None and option.compared.verdict.outcome != SLOWER
-
-
-def seconds(value: float) -> str:
-    """Render a time in s, ms or us."""
-    for limit, unit, factor in ((1.0, "s", 1.0), (1e-3, "ms", 1e3), (0.0, "us", 1e6)):
-        if value >= limit:
-            return f"{value * factor:.3g} {unit}"
-    return "0 s"
 
 
 def percentile(found: Percentile, value: float) -> str:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
-from offload.bench.analysis.application_signs import SATURATED
+from offload.bench.analysis import application_causes
+from offload.bench.analysis.application_causes import PER_PROCESS, Cause, Kind
 from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.records.record import Record
 from offload.bench.stats import paired_test
+from offload.reports import application
 from offload.units import percent
 
 WSGI = "wsgi"
@@ -22,11 +24,11 @@ def sentences(result: GilCost) -> Iterator[str]:
     [count] = result.cases.other.settings.values()
     many = f"{count} processes"
     one = "one process with threads" if window.application.kind == WSGI else "one process"
-    if (importer := window.server.interpreter.get("gil_enabled_by")) is not None:
-        yield f"The import of {importer} switched the GIL on."
+    causes = application_causes.of_case([window])
+    yield from (_sentence(cause, window) for cause in causes if cause.kind is Kind.GIL_IMPORT)
     if verdict.outcome == paired_test.FASTER:
         yield f"{many} have {verdict.ratio:.2f} times the rate of {one}."
-        yield _cause(window)
+        yield from _reasons(window, causes)
     elif verdict.outcome in (paired_test.SAME, paired_test.TINY):
         yield f"{many} and {one} differ too little to matter: use one process."
     elif verdict.outcome == paired_test.SLOWER:
@@ -35,19 +37,21 @@ def sentences(result: GilCost) -> Iterator[str]:
         yield f"The difference between {many} and {one} is unresolved."
 
 
-def _cause(window: Record) -> str:
-    """Return the sentence on what limits the one process."""
+def _reasons(window: Record, causes: Sequence[Cause]) -> Iterator[str]:
+    """Yield what limits the one process, as sentences."""
     rho = window.gil.utilisation.value
     if window.server.interpreter.get("gil_enabled") is False:
-        return "The GIL is off, so something else limits one process."
-    if rho is None:
-        return f"Whether the GIL is the cause is unknown: {window.gil.why}."
-    if rho >= SATURATED:
-        return "The GIL is the limit of one process: use several, or a free-threaded build."
-    if window.application.kind == WSGI:
-        held = f"The GIL is held for {percent(rho)} of the time"
-        return f"{held}, so it is part of the cause at most."
-    return (
-        f"The GIL is held for {percent(rho)} of the time: the event loop waits in calls that block "
-        "it, which threads would also fix."
-    )
+        yield "The GIL is off, so something else limits one process."
+    elif rho is None:
+        yield f"Whether the GIL is the cause is unknown: {window.gil.why}."
+    elif application_causes.is_gil_full(rho):
+        yield "The GIL is the limit of one process: use several, or a free-threaded build."
+        return
+    else:
+        yield f"The GIL is held for {percent(rho)} of the time, so it is part of the cause at most."
+    yield from (_sentence(cause, window) for cause in causes if cause.kind in PER_PROCESS)
+
+
+def _sentence(cause: Cause, window: Record) -> str:
+    text = application.advice(cause, window.case.users)
+    return f"{text[0].upper()}{text[1:]}"

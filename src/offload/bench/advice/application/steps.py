@@ -10,7 +10,7 @@ from pathlib import Path
 
 from offload import cores, prctl
 from offload.bench.advice import latency
-from offload.bench.advice.application import answer, causes, sizes
+from offload.bench.advice.application import answer, sizes
 from offload.bench.advice.application.advice_run import (
     AROUND_S,
     SUITE,
@@ -24,9 +24,10 @@ from offload.bench.advice.application.advice_run import (
     short_name,
 )
 from offload.bench.advice.application.answer import PROBE_BLOCK, ApplicationAnswer, Question
-from offload.bench.advice.application.causes import Cause, Kind
 from offload.bench.advice.application.sizes import Size
 from offload.bench.advice.candidates import NEAR
+from offload.bench.analysis import application_causes
+from offload.bench.analysis.application_causes import PER_PROCESS, Cause
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import sequential
@@ -41,9 +42,6 @@ MOST_ROUNDS = sequential.QUICK.last
 GROWS = 1.1  # times the rate: a size at the end of its range that gains so much is not the last one
 ROUNDS_OF_SIZES = 2  # before a larger size is tried
 PROBES = 3  # servers that are tried for the probe, in case one does not start
-
-# Limits that each process has of its own: more processes than cores may gain.
-PER_PROCESS = (Kind.LOOP_BLOCKED, Kind.THREAD_LIMIT, Kind.WAITS_ELSEWHERE)
 
 
 def question_of(
@@ -81,7 +79,7 @@ def advise(
 
 def _measure(run: AdviceRun, names: Sequence[str]) -> None:
     probed = _probe(run, names)
-    knee, found = _knee(run.question, probed), _causes(run, probed)
+    knee, causes = _knee(run.question, probed), application_causes.of_case([probed])
     run.most = _most_processes(run.question, probed)
     load_s = 2 * latency.LONGEST if (probed.result.rate or 1.0) < 2 * latency.RESPONSES else 10.0
     run.ends -= load_s + 3 * AROUND_S  # latency, and memory with preload
@@ -96,7 +94,7 @@ def _measure(run: AdviceRun, names: Sequence[str]) -> None:
         measure_block(
             run, first, time.monotonic() + SERVERS_SHARE * whole_s, most_rounds=ROUNDS_OF_SIZES
         )
-    _compare_sizes(run, first, probed, knee, found)
+    _compare_sizes(run, first, probed, knee, causes)
     _measure_latency(run)
 
 
@@ -151,13 +149,8 @@ def _knee(question: Question, probed: Record) -> int:
     )
 
 
-def _causes(run: AdviceRun, probed: Record) -> list[Cause]:
-    found = causes.figures([probed], 1, run.question.cores)
-    return [] if found is None else causes.find(found)
-
-
 def _compare_sizes(
-    run: AdviceRun, first: Sequence[Case], probed: Record, knee: int, found: Sequence[Cause]
+    run: AdviceRun, first: Sequence[Case], probed: Record, knee: int, causes: Sequence[Cause]
 ) -> None:
     """Compare sizes of the best server, beside the best other one; go on while they gain."""
     if RunRecords(run.records).at(run.place(first[0])).windows() and len(first) > 1:
@@ -168,7 +161,7 @@ def _compare_sizes(
     else:
         case, rivals = first[0], []
         size = sizes.size_of(case)
-    is_serial = any(cause.kind in PER_PROCESS for cause in found)
+    is_serial = any(cause.kind in PER_PROCESS for cause in causes)
     is_serial = is_serial or catalog.find_server(case.server).workers_are == "processes"
     run.parallel = sizes.MOST_PROCESSES if is_serial else run.question.cores
     around = sizes.sizes_around(case.server, size, knee, is_serial)

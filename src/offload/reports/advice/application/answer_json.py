@@ -9,8 +9,8 @@ from typing import Any
 
 from offload.bench.advice import latency
 from offload.bench.advice.application.answer import ApplicationAnswer, Option, WorkerMemory
-from offload.bench.advice.application.causes import Cause
-from offload.reports.advice.application import answer_text, causes_text
+from offload.bench.analysis.application_causes import Cause
+from offload.reports.advice.application import answer_text
 
 
 def as_json(answer: ApplicationAnswer) -> str:
@@ -44,7 +44,7 @@ def as_dict(answer: ApplicationAnswer) -> dict[str, Any]:
         "is_measured": True,
         "is_interrupted": answer.is_interrupted,
         "sure": answer.sure,
-        "why": causes_text.sentences(answer.causes, answer.remaining, question.users),
+        "why": answer_text.causes(answer),
         "next": answer_text.next_step(answer),
         "flags": [problem.text for problem in answer.problems],
         "deployment": answer_text.deployed(answer),

@@ -8,17 +8,19 @@ from pathlib import Path
 from offload.bench.advice import latency
 from offload.bench.advice.answer import LIKELY, SURE, TIE, WORSE
 from offload.bench.advice.application.answer import ApplicationAnswer, Option, WorkerMemory
-from offload.bench.advice.application.causes import Kind
+from offload.bench.analysis.application_causes import Kind
 from offload.bench.stats.paired_test import DISTURBED, SAME, SLOWER, TINY
 from offload.registry import places
+from offload.reports import application
 from offload.reports.advice.answer_text import layout
-from offload.reports.advice.application import causes_text, deployment
-from offload.reports.advice.reasons import listed, percentile, seconds
+from offload.reports.advice.application import deployment
+from offload.reports.advice.reasons import listed, percentile
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
-from offload.units import percent
+from offload.units import percent, seconds
 
 MOST_OTHERS = 6  # rows of the table: the next best server, then the others
+NOT_MENDED = {Kind.NOTHING, Kind.CPU_SATURATED}
 MEMORY_GAIN = 0.9  # of the memory of a worker: preload that saves less is not advised
 
 
@@ -55,12 +57,22 @@ def name(option: Option) -> str:
     return f"{option.case.server} with {processes}{threads}"
 
 
+def causes(answer: ApplicationAnswer) -> list[str]:
+    """Return a sentence for each cause, with whether it still limits the advised size."""
+    remaining = {cause.kind for cause in answer.remaining}
+    found = []
+    for cause in answer.causes:
+        text = application.advice(cause, answer.question.users)
+        is_over = remaining and cause.kind is not Kind.NOTHING and cause.kind not in remaining
+        found.append(text + (" It does not limit the advised size." if is_over else ""))
+    return found
+
+
 def next_step(answer: ApplicationAnswer) -> str:
     """Return what to do next."""
     if answer.disturbed is not None:
         return "End the other processes, and repeat it."
-    kinds = {cause.kind for cause in answer.causes} - {Kind.NOTHING}
-    if kinds:
+    if {cause.kind for cause in answer.causes} - NOT_MENDED:
         return "Mend the cause first, and repeat it: the advice will change."
     if answer.sure in (LIKELY, TIE) and _rival(answer) is not None:
         return "If a small difference matters, repeat it with a longer budget=300."
@@ -143,9 +155,8 @@ def _percentiles(answer: ApplicationAnswer) -> str:
 
 def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
     """Return the sentences of an answer by their title."""
-    causes = causes_text.sentences(answer.causes, answer.remaining, answer.question.users)
     return {
-        _title(answer): _capital(causes) or ["unknown: figures that would show one are missing."],
+        _title(answer): _capital(causes(answer)) or ["unknown: figures that would show one are missing."],
         "Size": [_size(answer)],
         "Memory": [*_memory(answer)],
         "p99": [*_response_times(answer)],
