@@ -15,6 +15,7 @@ import docutils.nodes
 import pytest
 
 from offload import errors
+from offload.bench.advice.latency import Percentile
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_signs import Signs
 from offload.bench.records import journal
@@ -35,10 +36,11 @@ SERVERS, TASKS = catalog.servers(), catalog.tasks()
 OPTION = re.compile(r"(?<![\w.])([a-z_]+)=")
 SIGNS = {name for name in vars(Signs) if name[0] != "_"} | {"application"}
 ADVICE = {
-    *re.findall(r'^ +"(\w+)": ', Path(answer_json.__file__).read_text(), re.M),
+    *re.findall(r'"(\w+)": ', Path(answer_json.__file__).read_text()),
     *re.findall(r'"(\w+)": ', Path(application_json.__file__).read_text()),
     *(kind.value for kind in application_causes.Kind),
     *(each.name for each in dataclasses.fields(application_causes.Cause)),
+    *(each.name for each in dataclasses.fields(Percentile)),
 }
 OTHERS = {  # single words that are code, and none of ours
     *("def", "fab", "serve", "x16"),

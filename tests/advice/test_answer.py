@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.advice import answer, candidates, latency
+from offload.bench.advice import answer, candidates, certainty, latency
 from offload.bench.advice.answer import Answer, Question
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, WINDOW, Record
@@ -62,19 +62,19 @@ def test_the_fastest_candidate_is_chosen_beyond_doubt() -> None:
     assert [each.strategy for each in found.others] == ["prefork", "threads"]
     ratio = found.others[1].compared
     assert ratio is not None and ratio.verdict.ratio == pytest.approx(0.5)
-    assert found.sure == answer.SURE
+    assert found.sure == certainty.SURE
 
 
 def test_of_equal_candidates_the_simplest_is_chosen() -> None:
     found = asked(40.0, 39.8, 20.0)
     assert (found.chosen.strategy, set(found.tie)) == ("pipes", {"prefork", "pipes"})
-    assert found.sure == answer.TIE
+    assert found.sure == certainty.TIE
     assert "shows no difference between prefork and pipes; pipes is the simplest." in " ".join(
         answer_text.text(found).split()
     )
     sizes = asked(40.0, 39.9, strategies=(("pipes", 4), ("pipes", 2)))
     assert (sizes.chosen.workers, sizes.tie) == (2, ("pipes",))
-    assert sizes.sure == answer.SURE
+    assert sizes.sure == certainty.SURE
 
 
 def test_a_difference_that_is_not_certain_is_not_ignored() -> None:
@@ -83,14 +83,14 @@ def test_a_difference_that_is_not_certain_is_not_ignored() -> None:
     rates = {0: times(40.0, wild), 1: times(34.0, wild[::-1])}
     found = answer.evaluate(QUESTION, plan, measured(plan, rates))
     assert (found.chosen.strategy, found.tie) == ("prefork", ("prefork",))
-    assert found.sure == answer.LIKELY
+    assert found.sure == certainty.LIKELY
     assert "Certainty: likely. pipes x2 may be as fast" in answer_text.text(found)
 
 
 def test_a_disturbed_measurement_has_no_verdict() -> None:
     found = asked(40.0, 20.0, others_cpu=0.5)
     assert found.disturbed is not None
-    assert found.sure == answer.DISTURBED
+    assert found.sure == certainty.DISTURBED
     text = " ".join(answer_text.text(found).split())
     assert "Certainty: unknown. The measurement was disturbed: other processes used 50 % " in text
 
@@ -99,7 +99,7 @@ def test_without_any_figure_the_prediction_answers() -> None:
     plan = planned(("prefork", 2), ("pipes", 2))
     found = answer.evaluate(QUESTION, plan, [])
     assert (found.is_measured, found.chosen.strategy) == (False, "processes")
-    assert (found.chosen.rate.value, found.sure) == (None, answer.PREDICTED)
+    assert (found.chosen.rate.value, found.sure) == (None, certainty.PREDICTED)
     assert "Predicted rate" in answer_text.text(found)
     assert "fab advise:quote measures it" in answer_text.text(found)
 

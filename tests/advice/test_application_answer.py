@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 
-from offload.bench.advice.application import answer, sizes
+from offload.bench.advice.application import answer, choice, sizes
 from offload.bench.advice.application.answer import ApplicationAnswer, Option, Question
 from offload.bench.advice.application.sizes import Size
 from offload.bench.planning.plan import Plan
@@ -61,7 +61,7 @@ def records(
 
 def answered(rates: Mapping[Sized, float], **values: Any) -> ApplicationAnswer:
     plan = planned(*rates)
-    return answer.evaluate(QUESTION, plan, records(plan, dict(enumerate(rates.values())), **values))
+    return choice.evaluate(QUESTION, plan, records(plan, dict(enumerate(rates.values())), **values))
 
 
 def names(found: Sequence[Option]) -> list[tuple[str, int]]:
@@ -86,7 +86,7 @@ def test_a_tie_is_decided_by_few_processes_and_usual_servers() -> None:
 
 def test_servers_of_different_blocks_are_compared_by_way_of_a_common_one() -> None:
     plan = planned(ONE, TWO, FOUR)
-    found = answer.evaluate(
+    found = choice.evaluate(
         QUESTION,
         plan,
         [*records(plan, {0: 50.0, 1: 100.0}), *records(plan, {1: 110.0, 2: 220.0}, block=2)],
@@ -100,7 +100,7 @@ def test_servers_of_different_blocks_are_compared_by_way_of_a_common_one() -> No
 
 def test_without_compared_rounds_the_probe_is_the_answer() -> None:
     plan = planned(ONE)
-    found = answer.evaluate(QUESTION, plan, records(plan, {0: 50.0}, block=0))
+    found = choice.evaluate(QUESTION, plan, records(plan, {0: 50.0}, block=0))
     assert (names([found.chosen]), found.others, found.sure) == ([(ONE[0], 1)], (), "likely")
 
 
@@ -109,7 +109,7 @@ def test_the_cause_is_that_of_one_process_and_may_be_over_in_the_advised_size() 
     own = Application("asgi", 1, 50, 0.5, 0.001, routes=routes)
     values = {"alone_s": 0.04, "cores_used": 0.1, "elapsed_s": 1.0, "cpu_ms_per_request": 1.0}
     plan = planned(ONE, TWO)
-    found = answer.evaluate(
+    found = choice.evaluate(
         QUESTION,
         plan,
         [
@@ -131,7 +131,7 @@ def test_the_cause_is_that_of_one_process_and_may_be_over_in_the_advised_size() 
 def test_a_disturbed_measurement_is_no_advice() -> None:
     found = answered({ONE: 50.0, TWO: 100.0}, others_cpu=0.6)
     said = answer_text.text(found)
-    assert (found.sure, answer_text.deployed(found)) == ("disturbed", None)
+    assert (found.sure, answer_text.deployment_command(found)) == ("disturbed", None)
     first = "No advice for app=shop.web:app, GET /quote/7: "
     assert said.startswith(f"{first}other processes used 60 %")
     assert "uvicorn --workers" not in said
@@ -140,10 +140,10 @@ def test_a_disturbed_measurement_is_no_advice() -> None:
 def test_a_server_that_needs_too_much_memory_is_not_chosen() -> None:
     plan = planned(ONE, TWO)
     windows = records(plan, {0: 50.0, 1: 100.0})
-    found = answer.evaluate(replace(QUESTION, memory_mib=40.0), plan, windows)
+    found = choice.evaluate(replace(QUESTION, memory_mib=40.0), plan, windows)
     assert names([found.chosen]) == [("uvicorn_httptools", 1)]
     with pytest.raises(RunError, match=r"no server fits into 20 MiB: uvicorn_httptools needs 30"):
-        answer.evaluate(replace(QUESTION, memory_mib=20.0), plan, windows)
+        choice.evaluate(replace(QUESTION, memory_mib=20.0), plan, windows)
 
 
 def test_text_fits_into_30_lines_of_100_columns_whatever_was_measured() -> None:
@@ -159,7 +159,7 @@ def test_text_fits_into_30_lines_of_100_columns_whatever_was_measured() -> None:
             application=OWN,
         )
     ] * 2
-    found = answer.evaluate(replace(QUESTION, p99_s=0.1), plan, [*windows, *loads])
+    found = choice.evaluate(replace(QUESTION, p99_s=0.1), plan, [*windows, *loads])
     lines = answer_text.text(found, Path("/home/user/results/20260101-000000-advise")).splitlines()
     assert len(lines) <= 30 and max(map(len, lines)) <= 100
     assert lines[0].startswith("Use ")
@@ -180,7 +180,7 @@ def test_a_question_is_read_as_it_was_saved(tmp_path: Path) -> None:
     answer.save(QUESTION, tmp_path)
     assert answer.load(tmp_path) == QUESTION
     (tmp_path / "advice.json").write_text('{"probe": {}}')
-    with pytest.raises(StorageError, match="is not of this version"):
+    with pytest.raises(StorageError, match="is not readable by this version"):
         answer.load(tmp_path)
 
 
@@ -204,7 +204,7 @@ def test_each_server_has_a_command_line(server: str, app: str) -> None:
 
 def test_a_command_is_wrapped_so_that_a_shell_still_reads_it() -> None:
     line = f"PYTHONPATH=/srv gunicorn {'--workers 2 ' * 12}shop.web:app"
-    parts = deployment.wrapped(line, 100).split(" \\\n")
+    parts = deployment.wrap(line, 100).split(" \\\n")
     assert len(parts) > 1 and max(map(len, parts)) <= 98
     assert " ".join(part.strip() for part in parts) == line
 

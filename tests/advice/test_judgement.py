@@ -8,10 +8,19 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.advice import answer, baselines, check, confirmation, judgement, truth
+from offload.bench.advice import (
+    baselines,
+    certainty,
+    check,
+    confirmation,
+    judgement,
+    strategies,
+    truth,
+)
 from offload.bench.advice.judgement import Confirmation, Requirement
 from offload.bench.advice.recorded_answer import RecordedAnswer, RecordedRatio
-from offload.bench.advice.truth import Size, Truth
+from offload.bench.advice.strategies import Size
+from offload.bench.advice.truth import Truth
 from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW
 from offload.bench.stats.paired_test import Verdict
@@ -41,7 +50,7 @@ def truth_of(
         )
         for number, (block, speed) in enumerate(zip(planned.blocks, speeds, strict=True))
         for place in block.cases
-        if (size := truth.size_of(planned.cases[place])) in rates
+        if (size := strategies.size_of(planned.cases[place])) in rates
         for each, factor in enumerate(STEADY, start=1)
     ]
     [found] = truth.of_records(planned, records)
@@ -57,7 +66,7 @@ def given(strategy: str, workers: int, **changed: object) -> RecordedAnswer:
         "rate_low": 39.0,
         "rate_high": 41.0,
         "predicted_rate": 41.0,
-        "sure": answer.SURE,
+        "sure": certainty.SURE,
         "seconds": 100.0,
         "p95_s": (0.1, 0.2),
         "ratios": (RATIO,),
@@ -139,7 +148,7 @@ def test_a_confirmed_comparison_replaces_that_of_the_truth() -> None:
 
 def test_a_choice_that_is_not_the_best_size_is_measured_beside_it() -> None:
     planned = confirmation.plan({TASK: truth_of(RATES)}, [given("threads", 16)], 25)
-    assert [truth.size_of(case) for case in planned.cases] == [("threads", 16), ("pipes", 2)]
+    assert [strategies.size_of(case) for case in planned.cases] == [("threads", 16), ("pipes", 2)]
     assert [block.pairs for block in planned.blocks] == [((1, 0),)]  # the choice over the best
     assert confirmation.plan({TASK: truth_of(RATES)}, [given("pipes", 2)], 25).blocks == ()
 
@@ -152,7 +161,7 @@ def test_a_confirmation_is_read_by_the_function_that_it_is_of(tmp_path: Path) ->
         changed(
             new_record(case, "run"),
             **{"kind": WINDOW, "block": 0, "round": each, "place": place, "quick": True},
-            **{"rate": rates[truth.size_of(case)] * factor, "completed": 10},
+            **{"rate": rates[strategies.size_of(case)] * factor, "completed": 10},
         )
         for place, case in enumerate(planned.cases)
         for each, factor in enumerate(STEADY, start=1)
@@ -173,10 +182,12 @@ def test_each_requirement_can_be_missed() -> None:
     wrong = failed_once([given("threads", 2)])
     assert wrong >= {"mean rate, of the best", "worst rate, of the best"}
     assert "wrong without a warning" in wrong
-    assert "wrong without a warning" not in failed_once([given("threads", 2, sure=answer.LIKELY)])
+    assert "wrong without a warning" not in failed_once(
+        [given("threads", 2, sure=certainty.LIKELY)]
+    )
     far = failed_once([given("pipes", 2, predicted_rate=60.0)])
     assert far == {"predicted rate within 10 %", "median error of it"}
-    assert failed_once([given("pipes", 2, sure=answer.PREDICTED)]) == {"not known"}
+    assert failed_once([given("pipes", 2, sure=certainty.PREDICTED)]) == {"not known"}
     assert failed_once([given("pipes", 2, seconds=121.0)]) == {"longest answer"}
     assert failed_once([given("pipes", 2, p95_s=(0.12, 0.26))]) == {
         "p95 at 50 % and 80 % within 25 %"
@@ -185,7 +196,7 @@ def test_each_requirement_can_be_missed() -> None:
     assert failed_once([given("pipes", 2, ratios=(far_off,))] * 4) == {"intervals at 90 %"}
     wide = replace(far_off, sd=0.2)
     assert failed_once([given("pipes", 2, ratios=(wide,))] * 4) == set()
-    several = [given("threads", 2, sure=answer.LIKELY)] * 4 + [given("pipes", 2)] * 6
+    several = [given("threads", 2, sure=certainty.LIKELY)] * 4 + [given("pipes", 2)] * 6
     assert "best choice, or tied" in failed_once(several)
 
 

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.advice import overhead
+from offload.bench.advice.strategies import STRATEGIES
 from tests.advice.probes import OVERHEADS
 
 
@@ -16,10 +17,10 @@ def test_overheads_of_another_time_are_measured_again(
     age_s: float, is_used: bool, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overhead, "_file", lambda: tmp_path / "overheads.json")
-    overhead._keep(dict.fromkeys(overhead.STRATEGIES, OVERHEADS["threads"]))
+    overhead._save(dict.fromkeys(STRATEGIES, OVERHEADS["threads"]))
     values = json.loads((tmp_path / "overheads.json").read_text())
     (tmp_path / "overheads.json").write_text(json.dumps({**values, "utc": values["utc"] - age_s}))
-    assert (overhead.known() is not None) is is_used
+    assert (overhead.load() is not None) is is_used
 
 
 @pytest.mark.parametrize("damage", [{"python_s": 0}, {"python_s": float("nan")}, {"serial_s": -1}])
@@ -27,11 +28,11 @@ def test_damaged_overheads_are_measured_again(
     damage: dict[str, float], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(overhead, "_file", lambda: tmp_path / "overheads.json")
-    overhead._keep(dict.fromkeys(overhead.STRATEGIES, OVERHEADS["threads"]))
+    overhead._save(dict.fromkeys(STRATEGIES, OVERHEADS["threads"]))
     values = json.loads((tmp_path / "overheads.json").read_text())
     if "serial_s" in damage:
         values["overheads"]["loop"] |= damage
     else:
         values |= damage
     (tmp_path / "overheads.json").write_text(json.dumps(values))
-    assert overhead.known() is None
+    assert overhead.load() is None

@@ -63,10 +63,10 @@ def _advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> 
 
 
 def _application_advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
-    from offload.bench.advice.application import answer
+    from offload.bench.advice.application import answer, choice
     from offload.cli import advise_application
 
-    found = answer.evaluate(answer.load(folder), plan, records)
+    found = choice.evaluate(answer.load(folder), plan, records)
     advise_application.show(found, folder, style)
 
 

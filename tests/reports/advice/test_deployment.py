@@ -17,6 +17,7 @@ from typing import Any
 
 import pytest
 
+from offload.bench.advice.strategies import STRATEGIES
 from offload.errors import GateError, StartError
 from offload.reports.advice import handlers
 from offload.reports.advice.handlers import _function
@@ -78,7 +79,7 @@ def cases(*functions: str, slow: bool = False) -> list[Any]:
             skipped = [*marks, pytest.mark.skip(reason=reason)]
             found.append(pytest.param(framework, "", "", marks=skipped, id=framework))
             continue
-        for strategy in handlers.STRATEGIES:
+        for strategy in STRATEGIES:
             for function in functions:
                 name = f"{framework}-{strategy}-{function}"
                 found.append(pytest.param(framework, strategy, function, marks=marks, id=name))

@@ -15,6 +15,7 @@ import pytest
 
 from offload.bench.advice import answer
 from offload.bench.advice.answer import Question
+from offload.bench.advice.strategies import STRATEGIES
 from offload.errors import UsageError
 from offload.flags import Flag
 from offload.registry import requirements
@@ -39,7 +40,7 @@ KINDS = {
 EVERY = [
     pytest.param(framework, strategy, kind, id=f"{framework}-{strategy}-{kind}")
     for framework in handlers.names()
-    for strategy in handlers.STRATEGIES
+    for strategy in STRATEGIES
     for kind in KINDS
 ]
 
@@ -50,7 +51,7 @@ def rendered(framework: str, strategy: str, kind: str = "def") -> handlers.Handl
 
 def predicted(task: str, path: str | None = None) -> answer.Answer:
     question = Question(probe(0.01, 0.01, task=task), OVERHEADS, 25)
-    return answer.predicted(question, Case("threads", task, path=path))
+    return answer.predict(question, Case("threads", task, path=path))
 
 
 @pytest.fixture

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any, TypeVar
 
 from offload import files
-from offload.bench.advice import latency
+from offload.bench.advice import certainty, latency
+from offload.bench.advice.certainty import PREDICTED
 from offload.bench.advice.latency import Percentile
 from offload.bench.advice.model import Model, Prediction
 from offload.bench.advice.overhead import Overhead
 from offload.bench.advice.probe import Probe
+from offload.bench.advice.strategies import STRATEGIES, size_of
 from offload.bench.analysis import comparison, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.planning.plan import Plan
@@ -20,15 +23,12 @@ from offload.bench.records import lines
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.stats.estimate import Estimate
-from offload.bench.stats.paired_test import DISTURBED, FASTER, SLOWER, UNRESOLVED
 from offload.errors import StorageError
 from offload.flags import Flag, Problem
 from offload.suites import Case
 
 FILE = "advice.json"
-SURE, LIKELY, TIE, PREDICTED = "sure", "likely", "tie", "predicted"  # or DISTURBED
-WORSE = 0.03  # of the highest rate: a simpler strategy may be slower by so much, if not for certain
-SIMPLE = ("loop", "threads", "processes", "pipes", "prefork")  # the simplest one first
+T = TypeVar("T")
 
 
 @dataclass(frozen=True)
@@ -101,12 +101,8 @@ class Answer:
         """How sure the answer is: SURE, LIKELY, TIE, PREDICTED or DISTURBED."""
         if not self.is_measured:
             return PREDICTED
-        if self.disturbed is not None:
-            return DISTURBED
-        if len(self.tie) > 1:
-            return TIE
-        outcomes = {o.compared.verdict.outcome for o in self.others if o.compared is not None}
-        return LIKELY if outcomes & {UNRESOLVED, FASTER} else SURE
+        compared = (option.compared for option in self.others)
+        return certainty.of_answer(self.tie, compared, self.disturbed)
 
 
 def save(question: Question, folder: Path) -> None:
@@ -117,13 +113,21 @@ def save(question: Question, folder: Path) -> None:
 
 def load(folder: Path) -> Question:
     """Read the question of a run; raise StorageError."""
+    return read(folder, _question)
+
+
+def _question(values: Any) -> Question:
+    probe = lines.built(Probe, values["probe"], "probe")
+    found = {key: Overhead(**value) for key, value in values["overheads"].items()}
+    limits = (values.get(name) for name in ("memory_mib", "p99_s"))
+    return Question(probe, found, int(values["users"]), *limits)
+
+
+def read(folder: Path, build: Callable[[Any], T]) -> T:
+    """Build a question from the values that are saved in its run's folder; raise StorageError."""
     path = folder / FILE
     try:
-        values = json.loads(path.read_bytes())
-        probe = lines.built(Probe, values["probe"], "probe")
-        found = {key: Overhead(**value) for key, value in values["overheads"].items()}
-        limits = (values.get(name) for name in ("memory_mib", "p99_s"))
-        return Question(probe, found, int(values["users"]), *limits)
+        return build(json.loads(path.read_bytes()))
     except OSError as error:
         raise StorageError(f"{path}: {error.strerror}", "repeat fab advise") from error
     except (ValueError, TypeError, KeyError, AttributeError) as error:
@@ -131,13 +135,13 @@ def load(folder: Path) -> Question:
         raise StorageError(what, "repeat fab advise") from error
 
 
-def predicted(question: Question, case: Case) -> Answer:
+def predict(question: Question, case: Case) -> Answer:
     """Return the answer from the probe alone."""
     unknown = Estimate(None, None, None, 0, None, False)
     ranking = question.model.ranking()
     options = [Option(case, each, unknown) for each in ranking]
-    best = [each for each in options if each.prediction.rate >= (1 - WORSE) * ranking[0].rate]
-    chosen = min(best, key=lambda each: SIMPLE.index(each.strategy))
+    best = [each for each in options if certainty.is_near(each.prediction.rate / ranking[0].rate)]
+    chosen = min(best, key=lambda each: STRATEGIES.index(each.strategy))
     others = tuple(each for each in options if each is not chosen)
     return Answer(
         question,
@@ -149,70 +153,48 @@ def predicted(question: Question, case: Case) -> Answer:
     )
 
 
-def evaluate(
-    question: Question,
-    planned: Plan,
-    records: Sequence[Record],
-) -> Answer:
+def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Answer:
     """Choose among the candidates that were measured; without any, by the prediction."""
     run = RunRecords(records)
     windows = {place: run.at(place).windows() for place in range(len(planned.cases))}
-    rates = {place: rate.of_windows(found) for place, found in windows.items()}
-    known = [place for place, estimate in rates.items() if estimate.value is not None]
-    problems = tuple(dict.fromkeys(r.problem for r in records if r.problem))
-    if not known:
-        return predicted(question, planned.cases[0])
-    predictions = {place: _prediction(question, planned.cases[place]) for place in known}
-    fastest = max(known, key=lambda place: rates[place].value or 0.0)
-    to_fastest = {
-        place: comparison.compare(windows[fastest], windows[place])
-        for place in known
-        if place != fastest
+    options = {
+        place: Option(case, question.model.predict(*size_of(case)), found)
+        for place, case in enumerate(planned.cases)
+        if (found := rate.of_windows(windows[place])).value is not None
     }
-    tied = [fastest, *(place for place, found in to_fastest.items() if _is_tie(found))]
-    chosen = min(tied, key=lambda place: _preference(predictions[place]))
-    others = [
-        Option(
-            planned.cases[place],
-            predictions[place],
-            rates[place],
-            comparison.compare(windows[chosen], windows[place]),
-        )
-        for place in sorted(known, key=lambda place: -(rates[place].value or 0.0))
+    if not options:
+        return predict(question, planned.cases[0])
+    tied = _tied(options, windows)
+    chosen = min(tied, key=lambda place: _preference(options[place].prediction))
+    others = tuple(
+        replace(options[place], compared=comparison.compare(windows[chosen], windows[place]))
+        for place in sorted(options, key=lambda place: -(options[place].rate.value or 0.0))
         if place != chosen
-    ]
+    )
     loads = [r for r in run.at(chosen).last_attempts() if r.trial.kind == LONG]
-    disturbances = [
-        each.compared.disturbed for each in others if each.compared and each.compared.disturbed
-    ]
-    memory = next((m for r in loads[::-1] if (m := r.resources.memory.pss_mib)), None)
-    names = dict.fromkeys(predictions[place].strategy for place in tied)
-    option = Option(planned.cases[chosen], predictions[chosen], rates[chosen])
     return Answer(
         question,
-        option,
-        tuple(others),
-        tuple(names),
+        options[chosen],
+        others,
+        tuple(dict.fromkeys(options[place].strategy for place in tied)),
         tuple(latency.percentile(record) for record in loads),
-        memory,
-        disturbed=disturbances[0] if disturbances else None,
-        problems=problems,
+        latency.memory_mib(loads),
+        disturbed=certainty.disturbance(option.compared for option in others),
+        problems=tuple(dict.fromkeys(r.problem for r in records if r.problem)),
     )
 
 
-def _prediction(question: Question, case: Case) -> Prediction:
-    size = case.settings.get("workers", case.settings.get("processes", 1))
-    return question.model.predict(case.server, int(str(size)))
-
-
-def _is_tie(found: Comparison) -> bool:
-    """Whether a candidate may be as fast as the fastest one."""
-    outcome, ratio = found.verdict.outcome, found.verdict.ratio
-    if outcome in (FASTER, DISTURBED):
-        return True
-    return outcome != SLOWER and ratio is not None and ratio >= 1 - WORSE
+def _tied(options: Mapping[int, Option], windows: Mapping[int, Sequence[Record]]) -> list[int]:
+    """Return the place of the fastest candidate, and those that may be as fast."""
+    fastest = max(options, key=lambda place: options[place].rate.value or 0.0)
+    found = [fastest]
+    for place in options:
+        verdict = comparison.compare(windows[fastest], windows[place]).verdict
+        if place != fastest and certainty.is_tie(verdict, verdict.ratio):
+            found.append(place)
+    return found
 
 
 def _preference(prediction: Prediction) -> tuple[int, int]:
-    """Prefer few processes, which cost memory, then a simple strategy, then few workers."""
-    return SIMPLE.index(prediction.strategy), prediction.workers
+    """Prefer a simple strategy, then few workers."""
+    return STRATEGIES.index(prediction.strategy), prediction.workers

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import replace
 
+from offload.bench.advice import strategies
 from offload.bench.advice.model import Model, Prediction
 from offload.bench.planning import plan as plans
 from offload.bench.planning.blocks import Block
@@ -14,8 +15,7 @@ from offload.suites import Case
 NEAR = 0.85  # of the best predicted rate: the model may be wrong by this much
 MOST = 5  # servers of the block; with more of them there is time for too few rounds
 FEWEST = 3  # rounds that must fit into the budget, as far as at least two cases allow
-AROUND, WINDOW = 3.0, 1.0  # s of a round beside its windows, and of a window without its users
-MORE_USERS = 2  # per worker: they keep all workers busy; more would only wait longer
+AROUND_S, WINDOW_S = 3.0, 1.0  # s of a round beside its windows, and of a window without its users
 SUITE = "advise"
 
 
@@ -40,18 +40,16 @@ def candidates(model: Model, budget_s: float) -> list[Prediction]:
 def users(model: Model, found: Sequence[Prediction]) -> int:
     """Return how many users saturate all candidates, at most those of the question.
 
-    Each window starts and ends with as many requests as there are users. An event loop may await
-    any number of coroutines.
+    Each window starts and ends with as many requests as there are users.
     """
-    if model.probe.is_coroutine:
-        return model.users
-    return min(model.users, MORE_USERS * max(2, *(each.workers for each in found)))
+    workers = max(each.workers for each in found)
+    return strategies.saturating_users(model.users, workers, model.probe.is_coroutine)
 
 
 def round_s(model: Model, found: Sequence[Prediction]) -> float:
     """Return the expected time of a round in s: each case has two windows."""
     count = users(model, found)
-    return AROUND + sum(2 * (WINDOW + 2 * count / each.rate) for each in found)
+    return AROUND_S + sum(2 * (WINDOW_S + 2 * count / each.rate) for each in found)
 
 
 def plan(model: Model, case: Case, found: Sequence[Prediction], budget_s: float) -> Plan:
@@ -60,7 +58,7 @@ def plan(model: Model, case: Case, found: Sequence[Prediction], budget_s: float)
         replace(
             case,
             server=each.strategy,
-            settings=model.settings(each.strategy, each.workers),
+            settings=strategies.settings((each.strategy, each.workers)),
             users=users(model, found),
         )
         for each in found

@@ -13,7 +13,8 @@ from pathlib import Path
 from offload.bench.advice import latency
 from offload.bench.advice.judgement import Confirmation
 from offload.bench.advice.recorded_answer import RecordedAnswer
-from offload.bench.advice.truth import Truth, case_of, size_of
+from offload.bench.advice.strategies import size_of
+from offload.bench.advice.truth import Truth, case_of
 from offload.bench.analysis import comparison
 from offload.bench.planning import plan as plans
 from offload.bench.planning.blocks import Block

@@ -8,9 +8,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from offload.bench.advice import latency
-from offload.bench.advice.answer import PREDICTED, SURE
+from offload.bench.advice.certainty import PREDICTED, SURE
 from offload.bench.advice.recorded_answer import RecordedAnswer, RecordedRatio, firsts
-from offload.bench.advice.truth import Size, Truth
+from offload.bench.advice.strategies import Size
+from offload.bench.advice.truth import Truth
 from offload.bench.stats import student_t
 from offload.bench.stats.paired_test import DISTURBED, SLOWER, Verdict
 from offload.units import percent

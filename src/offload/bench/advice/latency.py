@@ -110,3 +110,8 @@ def percentile(record: Record) -> Percentile:
         p99_s,
         at_least_s,
     )
+
+
+def memory_mib(loads: Sequence[Record]) -> float | None:
+    """Return the memory of a server under the last of some loads; None if it is unknown."""
+    return next((m for r in loads[::-1] if (m := r.resources.memory.pss_mib)), None)

@@ -12,8 +12,9 @@ import math
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from offload.bench.advice.overhead import STRATEGIES, Overhead
+from offload.bench.advice.overhead import Overhead
 from offload.bench.advice.probe import LOOP, PROCESSES, THREADS, Point, Probe
+from offload.bench.advice.strategies import STRATEGIES
 
 SHARPNESS = 8.0
 SATURATED = 0.8  # of the rate that workers and cores allow, below which something else limits it
@@ -109,12 +110,6 @@ class Model:
         """Whether a size needs no more memory than there is; unknown memory fits."""
         needed = self._memory_mib(strategy, workers)
         return self.memory_mib is None or needed is None or needed <= self.memory_mib
-
-    def settings(self, strategy: str, workers: int) -> dict[str, object]:
-        """Return the settings of a strategy's server."""
-        if strategy == "loop":
-            return {}
-        return {"processes" if strategy == "prefork" else "workers": workers}
 
     def _capacities(self, strategy: str, workers: int) -> dict[str, float]:
         """Return the capacity of each resource in requests/s."""

@@ -12,6 +12,8 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from offload import cores, files
+from offload.bench.advice import strategies
+from offload.bench.advice.strategies import STRATEGIES
 from offload.bench.experiments.block import measure_round
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.records.run_records import RunRecords
@@ -23,7 +25,6 @@ from offload.suites import Case
 
 LASTS = 7 * 24 * 3600.0  # s until it is measured again
 LONGEST = 60.0  # s of a valid figure
-STRATEGIES = ("loop", "threads", "processes", "pipes", "prefork")
 TASK = "noop_sync"
 USERS = 25
 
@@ -40,7 +41,7 @@ class Overhead:
     cpu_s: float
 
 
-def known() -> dict[str, Overhead] | None:
+def load() -> dict[str, Overhead] | None:
     """Return the overheads measured on this machine lately, by strategy; None if there are none.
 
     They are corrected by the speed of the machine then and now.
@@ -64,9 +65,8 @@ def known() -> dict[str, Overhead] | None:
 def measure() -> dict[str, Overhead]:
     """Measure all strategies in one round of a block, some 10 s; keep them for this machine."""
     count = cores.available()
-    settings: Mapping[str, dict[str, object]] = {"loop": {}, "prefork": {"processes": count}}
     cases = {
-        place: Case(name, TASK, USERS, settings=settings.get(name, {"workers": count}))
+        place: Case(name, TASK, USERS, settings=strategies.settings((name, count)))
         for place, name in enumerate(STRATEGIES)
     }
     trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=1, seed=0)
@@ -75,7 +75,7 @@ def measure() -> dict[str, Overhead]:
         case.server: _of_windows(case, records.at(place).windows(), count)
         for place, case in cases.items()
     }
-    _keep(found)
+    _save(found)
     return found
 
 
@@ -102,7 +102,7 @@ def _file() -> Path:
     return places.cache() / "overheads.json"
 
 
-def _keep(found: Mapping[str, Overhead]) -> None:
+def _save(found: Mapping[str, Overhead]) -> None:
     values = {
         "machine": _machine(),
         "utc": time.time(),

@@ -141,33 +141,19 @@ def measure(case: Case, environment: Mapping[str, str], users: int) -> Probe:
         facts = child.facts
         first = _call(child, FIRST, 1, 0.0)
         before_mib = _memory_mib(child.pid)
-        with GilSampler(facts) as sampler:
-            began = time.monotonic()
-            alone = _call(child, ALONE, 1, ALONE_S)
-            ended = time.monotonic()
+        alone, hold = _alone(child)
         _check(case, alone)
+        call = _call_cost(alone, hold)
         after_mib = _memory_mib(child.pid)
-        times = alone["times"]
         crowding = float(_call(child, CROWDING, cores.available(), 0.0)["crowding"])
-        points = tuple(_points(child, alone, bool(facts["is_coroutine"]), users))
-        enabled = bool(alone["gil_enabled"])
+        points = tuple(_points(child, call, bool(facts["is_coroutine"]), users))
     return Probe(
         task=case.task,
         python=str(facts["python"]),
-        gil_enabled=enabled,
+        gil_enabled=bool(alone["gil_enabled"]),
         is_coroutine=bool(facts["is_coroutine"]),
         cores=cores.available(),
-        call=CallCost(
-            wall_s=alone["wall_s"],
-            cpu_s=alone["cpu_s"],
-            queued_s=alone["queued_s"],
-            variation=statistics.pstdev(times) / statistics.fmean(times),
-            hold=sampler.between(began, ended).share if enabled else 0.0,
-            body_bytes=int(alone["body_bytes"]),
-            results=len(alone["checksums"]),
-            failed=alone["failed"] / alone["done"],
-            error=alone["error"],
-        ),
+        call=call,
         process=ProcessCost(
             import_s=float(facts["import_s"]),
             first_s=float(first["wall_s"]),
@@ -178,6 +164,29 @@ def measure(case: Case, environment: Mapping[str, str], users: int) -> Probe:
         python_s=python_s,
         points=points,
         crowding=max(1.0, crowding),
+    )
+
+
+def _alone(child: CallingProcess) -> tuple[Any, float | None]:
+    """Measure calls of one worker, and the share of their time in which the GIL is locked."""
+    with GilSampler(child.facts) as sampler:
+        began = time.monotonic()
+        alone = _call(child, ALONE, 1, ALONE_S)
+        ended = time.monotonic()
+    return alone, sampler.between(began, ended).share if alone["gil_enabled"] else 0.0
+
+
+def _call_cost(alone: Mapping[str, Any], hold: float | None) -> CallCost:
+    return CallCost(
+        wall_s=alone["wall_s"],
+        cpu_s=alone["cpu_s"],
+        queued_s=alone["queued_s"],
+        variation=statistics.pstdev(alone["times"]) / statistics.fmean(alone["times"]),
+        hold=hold,
+        body_bytes=int(alone["body_bytes"]),
+        results=len(alone["checksums"]),
+        failed=alone["failed"] / alone["done"],
+        error=alone["error"],
     )
 
 
@@ -203,12 +212,11 @@ def _check(case: Case, alone: Mapping[str, Any]) -> None:
 
 
 def _points(
-    child: CallingProcess, alone: Mapping[str, Any], is_coroutine: bool, users: int
+    child: CallingProcess, call: CallCost, is_coroutine: bool, users: int
 ) -> Iterator[Point]:
     """Measure as many workers as there are cores, and as many as could be useful."""
     available = cores.available()
-    idle_s = max(0.0, alone["wall_s"] - alone["cpu_s"] - alone["queued_s"])
-    useful = useful_workers(idle_s, alone["cpu_s"], available, users)
+    useful = useful_workers(call.wait_s, call.cpu_s, available, users)
     for count in sorted({available, min(useful, MOST_THREADS)}):
         yield _point(child, THREADS, count)
     for count in sorted({available, min(useful, 4 * available)}):

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offload.bench.advice.truth import Size
+from offload.bench.advice.strategies import Size
 
 
 @dataclass(frozen=True)
@@ -23,8 +23,8 @@ class RecordedRatio:
 class RecordedAnswer:
     """An answer to one function, as the check keeps it: rates in requests/s, times in s.
 
-    `sure` is one of `answer.SURE` and so on. `p95_s` are in the order of `latency.LOADS`. `number`
-    counts the answers to the same function.
+    `sure` is one of `certainty.SURE` and so on. `p95_s` are in the order of `latency.LOADS`.
+    `number` counts the answers to the same function.
     """
 
     task: str

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
-from offload.bench.advice import answer, candidates, latency, overhead, probe
+from offload.bench.advice import answer, candidates, constraints, latency, overhead, probe
 from offload.bench.advice.answer import Answer, Question
 from offload.bench.experiments.run import run
 from offload.bench.planning import plan as plans
@@ -16,7 +16,6 @@ from offload.bench.records import journal
 from offload.bench.records.record import LONG, Record
 from offload.bench.target.needed_upstream import hold_for
 from offload.bench.trial import builder
-from offload.errors import RunError
 from offload.suites import Case
 from offload.upstream import Upstream
 
@@ -56,7 +55,7 @@ def prepare(
     Raise RunError if no strategy can meet the constraints `memory_mib` and `p99_s`. `report` is
     called with what happens next, in a few words.
     """
-    overheads = overhead.known()
+    overheads = overhead.load()
     if overheads is None:
         report("the strategies' overhead on this machine, once: 10 s")
         overheads = overhead.measure()
@@ -69,17 +68,11 @@ def prepare(
 
 
 def _check_constraints(question: Question) -> None:
-    wall_s, model = question.probe.call.wall_s, question.model
-    if question.p99_s is not None and wall_s > question.p99_s:
-        limit, alone = (f"{1000 * seconds:.3g} ms" for seconds in (question.p99_s, wall_s))
-        what = f"no strategy reaches a p99 of {limit}: the function alone takes {alone}"
-        raise RunError(what, "make it faster, or increase p99=")
-    if not model.ranking():
-        least = replace(model, memory_mib=None).predict("loop", 1).memory_mib
-        what = (
-            f"no strategy fits into {question.memory_mib:.0f} MiB: one loop needs {least:.0f} MiB"
-        )
-        raise RunError(what, "increase memory=")
+    alone_s, limit_mib = question.probe.call.wall_s, question.memory_mib
+    constraints.check_response_time(question.p99_s, alone_s, "strategy", "the function alone")
+    if limit_mib is not None and not question.model.ranking():
+        least_mib = replace(question.model, memory_mib=None).predict("loop", 1).memory_mib
+        raise constraints.too_little_memory(limit_mib, "strategy", "one loop", least_mib or 0.0)
 
 
 def measure(question: Question, planned: Plan, folder: Path, report: Report) -> Answer:

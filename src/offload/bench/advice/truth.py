@@ -11,7 +11,8 @@ import statistics
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from offload.bench.advice.overhead import STRATEGIES
+from offload.bench.advice import strategies
+from offload.bench.advice.strategies import STRATEGIES, Size, size_of
 from offload.bench.analysis import comparison
 from offload.bench.planning import plan as plans
 from offload.bench.planning.blocks import MOST, Block
@@ -26,9 +27,6 @@ from offload.suites import Case
 SUITE = "check_advice"
 ROUNDS = 4
 TIMES_CORES = (1, 2, 4, 8)  # workers of processes; threads have as many as there are users, too
-MORE_USERS = 2  # per worker, so that all are busy
-
-Size = tuple[str, int]  # a strategy, and its number of workers
 LOOP: Size = ("loop", 1)
 
 
@@ -128,17 +126,9 @@ def of_records(planned: Plan, records: Sequence[Record]) -> Iterator[Truth]:
 def case_of(task: str, size: Size, users: int) -> Case:
     """Return the case that serves a task by a strategy of a size."""
     strategy, workers = size
-    setting = catalog.find_server(strategy).size
-    if not catalog.find_task(task).is_coroutine:  # of which a loop awaits any number
-        users = min(users, MORE_USERS * max(2, workers))
-    case = Case(strategy, task, users=users)
-    return case if setting is None else replace(case, settings={setting: workers})
-
-
-def size_of(case: Case) -> Size:
-    """Return the strategy of a case and its number of workers."""
-    size = catalog.find_server(case.server).size
-    return case.server, int(str(case.settings.get(size or "", 1)))
+    is_coroutine = catalog.find_task(task).is_coroutine
+    users = strategies.saturating_users(users, workers, is_coroutine)
+    return Case(strategy, task, users=users, settings=strategies.settings(size))
 
 
 def _distance(one: int, other: int) -> float:

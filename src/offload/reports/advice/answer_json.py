@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
+from dataclasses import asdict
 from typing import Any
 
 from offload.bench.advice import latency
 from offload.bench.advice.answer import Answer, Option
+from offload.bench.advice.latency import Percentile
 from offload.reports.advice import reasons
 from offload.reports.advice.handlers import Handler
 
 
 def as_json(answer: Answer, handler: Handler | None = None) -> str:
-    """Return the object that docs/reference.rst describes; rates are in requests/s."""
+    """Return the object that docs/advice.rst describes; rates are in requests/s."""
     return json.dumps(as_dict(answer, handler), indent=2)
 
 
@@ -22,17 +25,7 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
     return {
         "task": answer.question.probe.task,
         **_option(chosen),
-        "p95_s": [
-            {
-                "load": share,
-                "value": each.value,
-                "low": each.low,
-                "high": each.high,
-                "p99_s": each.p99_s,
-                "at_least_s": each.at_least_s,
-            }
-            for share, each in zip(latency.LOADS, answer.percentiles, strict=False)
-        ],
+        "p95_s": percentiles(answer.percentiles),
         "memory_mib": answer.memory_mib,
         "tie": list(answer.tie),
         "alternatives": [_option(option) for option in answer.others],
@@ -46,18 +39,23 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
     }
 
 
+def percentiles(found: Sequence[Percentile]) -> list[dict[str, Any]]:
+    """Return the percentiles at each load, as a share of the rate."""
+    return [
+        {"load": share, **asdict(each)} for share, each in zip(latency.LOADS, found, strict=False)
+    ]
+
+
 def _option(option: Option) -> dict[str, Any]:
     verdict = option.compared.verdict if option.compared else None
-    ratio = (
-        {}
-        if verdict is None
-        else {
+    ratio: dict[str, Any] = {}
+    if verdict is not None:
+        ratio = {
             "ratio": verdict.ratio,
             "ratio_low": verdict.low,
             "ratio_high": verdict.high,
             "verdict": verdict.outcome,
         }
-    )
     return {
         "strategy": option.strategy,
         "workers": option.workers,

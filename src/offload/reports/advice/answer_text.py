@@ -6,16 +6,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from offload.bench.advice import latency
-from offload.bench.advice.answer import (
-    LIKELY,
-    PREDICTED,
-    SURE,
-    TIE,
-    Answer,
-    Option,
-)
-from offload.bench.advice.latency import Percentile
+from offload.bench.advice.answer import Answer, Option
+from offload.bench.advice.certainty import LIKELY, PREDICTED, SURE, TIE
 from offload.bench.stats.paired_test import DISTURBED
+from offload.flags import Flag
 from offload.registry import places
 from offload.reports.advice import reasons
 from offload.reports.advice.handlers import Handler
@@ -23,12 +17,12 @@ from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 from offload.units import percent
 
-CERTAINTY = {  # by `Answer.sure`
-    SURE: "sure. The measurement shows that no other candidate is faster",
-    LIKELY: "likely. {open} may be as fast, as far as this measurement shows",
-    TIE: "a tie. The measurement shows no difference between {tie}; {chosen} is the simplest",
-    PREDICTED: "predicted from calls of the function alone. No server was measured",
-    DISTURBED: "unknown. The measurement was disturbed: {disturbed}",
+CERTAINTY = {
+    SURE: "sure. The measurement shows that no other candidate is faster.",
+    LIKELY: "likely. {open} may be as fast, as far as this measurement shows.",
+    TIE: "a tie. The measurement shows no difference between {tie}; {chosen}.",
+    PREDICTED: "predicted from calls of the function alone. No server was measured.",
+    DISTURBED: "unknown. The measurement was disturbed: {disturbed}.",
 }
 
 
@@ -63,18 +57,26 @@ def layout(
     return lines
 
 
+def certainty(
+    sure: str, rivals: Sequence[str], tie: Sequence[str], chosen: str, disturbed: Flag | None
+) -> str:
+    """Return how sure an answer is; `rivals` may be as fast, and of a tie one is `chosen`."""
+    return CERTAINTY[sure].format(
+        open=reasons.listed(rivals) or "Others",
+        tie=reasons.listed(tie),
+        chosen=chosen,
+        disturbed=disturbed and disturbed.message,
+    )
+
+
 def _parts(answer: Answer) -> dict[str, list[str]]:
     """Return the sentences of an answer by their title."""
-    values = {
-        "open": reasons.listed(reasons.open_rivals(answer)),
-        "tie": reasons.listed(answer.tie),
-        "chosen": answer.chosen.strategy,
-        "disturbed": answer.disturbed.message if answer.disturbed else "",
-    }
+    rivals, chosen = reasons.open_rivals(answer), f"{answer.chosen.strategy} is the simplest"
+    p99_s, rate = answer.question.p99_s, answer.chosen.rate.value
     return {
         "Why": [*reasons.sentences(answer)],
-        "Certainty": [f"{CERTAINTY[answer.sure].format(**values)}."],
-        "p99": [*reasons.response_times(answer)],
+        "Certainty": [certainty(answer.sure, rivals, answer.tie, chosen, answer.disturbed)],
+        "p99": [*reasons.response_times(p99_s, rate, answer.percentiles)],
         "Prediction": [*_prediction(answer)],
         "Would change it": [*reasons.changes(answer)],
         "Next": [reasons.next_step(answer)],
@@ -118,7 +120,7 @@ def _rows(answer: Answer) -> Iterator[list[str]]:
             name,
             _rate(option),
             "" if is_chosen else _ratio(option),
-            _percentiles(answer.percentiles) if is_chosen else "",
+            reasons.p95(answer.percentiles) if is_chosen else "",
             memory,
         ]
 
@@ -138,12 +140,6 @@ def _ratio(option: Option) -> str:
     if verdict.low is not None and verdict.high is not None:
         interval = f" ({verdict.low:.2f} to {verdict.high:.2f})"
     return f"{verdict.ratio:.2f}x{interval}"
-
-
-def _percentiles(found: Sequence[Percentile]) -> str:
-    return ", ".join(
-        "unknown" if each.value is None else reasons.percentile(each, each.value) for each in found
-    )
 
 
 def _prediction(answer: Answer) -> Iterator[str]:

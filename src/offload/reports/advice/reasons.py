@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offload.bench.advice import latency, model
-from offload.bench.advice.answer import LIKELY, PREDICTED, TIE, Answer, Option
+from offload.bench.advice import certainty, latency, model
+from offload.bench.advice.answer import Answer, Option
+from offload.bench.advice.certainty import LIKELY, PREDICTED, TIE
 from offload.bench.advice.latency import Percentile
 from offload.bench.advice.probe import Probe
 from offload.bench.stats.paired_test import DISTURBED, SLOWER
@@ -76,29 +77,28 @@ def changes(answer: Answer) -> Iterator[str]:
         yield "Find what the calls wait for: a lock, a pool of connections, or a remote service."
 
 
-def response_times(answer: Answer) -> Iterator[str]:
-    """Yield whether the required 99th percentile is met, if there is one."""
-    required_s, rate = answer.question.p99_s, answer.chosen.rate.value
-    if required_s is None or rate is None or not answer.percentiles:
+def response_times(
+    p99_s: float | None, rate: float | None, percentiles: Sequence[Percentile]
+) -> Iterator[str]:
+    """Yield up to which load, as a share of the rate, a required p99 is met, if there is one."""
+    if p99_s is None or rate is None or not percentiles:
         return
-    kept = None
-    for share, found in zip(latency.LOADS, answer.percentiles, strict=False):
-        if found.p99_s is None or found.is_bound(found.p99_s):
-            continue
-        if found.p99_s <= required_s:
-            kept = share, found.p99_s
-    if kept is None:
-        first = answer.percentiles[0]
-        known = "unknown" if first.p99_s is None else percentile(first, first.p99_s)
+    met = [
+        (share, found.p99_s)
+        for share, found in zip(latency.LOADS, percentiles, strict=False)
+        if found.p99_s is not None and found.p99_s <= p99_s and not found.is_bound(found.p99_s)
+    ]
+    if met:
+        share, known_s = met[-1]
         yield (
-            f"the limit of {seconds(required_s)} is not met: {known} at "
-            f"{percent(latency.LOADS[0])} load. Reduce the load per machine."
+            f"the limit of {seconds(p99_s)} is met up to {percent(share)} load "
+            f"({share * rate:.3g}/s): {seconds(known_s)}."
         )
     else:
-        share, p99_s = kept
         yield (
-            f"the limit of {seconds(required_s)} is met up to {percent(share)} load "
-            f"({share * rate:.3g}/s): {seconds(p99_s)}."
+            f"the limit of {seconds(p99_s)} is not met: "
+            f"{percentile(percentiles[0], percentiles[0].p99_s)} at "
+            f"{percent(latency.LOADS[0])} load. Reduce the load per machine."
         )
 
 
@@ -110,7 +110,7 @@ def next_step(answer: Answer) -> str:
     if answer.sure == PREDICTED:
         return f"This is a prediction, not a measurement: fab advise:{task} measures it."
     if answer.sure in (LIKELY, TIE) and answer.others:
-        rival = next((o for o in answer.others if _is_open(o)), answer.others[0])
+        rival = next((o for o in answer.others if certainty.is_open(o.compared)), answer.others[0])
         pair = f"{answer.chosen.case.name},{rival.case.name}"
         return f"If the difference matters, measure longer: fab compare:{pair}"
     return f"Serve it: {answer.chosen.case.command}"
@@ -118,7 +118,8 @@ def next_step(answer: Answer) -> str:
 
 def open_rivals(answer: Answer) -> list[str]:
     """Return the names of the candidates that may be as fast as the chosen one."""
-    return [option_name(o.strategy, o.workers) for o in answer.others if _is_open(o)]
+    found = [option for option in answer.others if certainty.is_open(option.compared)]
+    return [option_name(option.strategy, option.workers) for option in found]
 
 
 def listed(names: Sequence[str]) -> str:
@@ -126,14 +127,16 @@ def listed(names: Sequence[str]) -> str:
     return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
 
 
-def _is_open(option: Option) -> bool:
-    """Whether an option may be as fast as the chosen one."""
-    return option.compared is not None and option.compared.verdict.outcome != SLOWER
-
-
-def percentile(found: Percentile, value: float) -> str:
+def percentile(found: Percentile, value: float | None) -> str:
     """Render one of the percentiles, with a mark if it is a lower bound."""
+    if value is None:
+        return "unknown"
     return f">= {seconds(value)}" if found.is_bound(value) else seconds(value)
+
+
+def p95(found: Sequence[Percentile]) -> str:
+    """Render the 95th percentiles at the shares of the rate in `latency.LOADS`."""
+    return ", ".join(percentile(each, each.value) for each in found)
 
 
 def _call(probe: Probe) -> str:

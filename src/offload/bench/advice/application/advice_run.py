@@ -7,8 +7,9 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from offload.bench.advice.application import answer, sizes
+from offload.bench.advice.application import choice, sizes
 from offload.bench.advice.application.answer import ApplicationAnswer, Question
+from offload.bench.advice.candidates import AROUND_S, SUITE, WINDOW_S
 from offload.bench.analysis import comparison
 from offload.bench.experiments.block import measure_round
 from offload.bench.planning import plan as plans
@@ -21,8 +22,6 @@ from offload.bench.stats.paired_test import UNRESOLVED
 from offload.bench.trial import builder
 from offload.suites import Case
 
-SUITE = "advise"
-AROUND_S, WINDOW_S = 3.0, 1.0  # s of a round, and of a window beside the responses that it awaits
 START_S = 0.5  # s of CPU to start a process, until it was measured
 
 Report = Callable[[str], object]
@@ -68,7 +67,7 @@ class AdviceRun:
 
     def evaluate(self) -> ApplicationAnswer:
         """Return the answer by what is known."""
-        return answer.evaluate(self.question, self.plan, self.records)
+        return choice.evaluate(self.question, self.plan, self.records)
 
 
 def measure_block(run: AdviceRun, cases: Sequence[Case], ends: float, most_rounds: int) -> None:

@@ -1,30 +1,22 @@
-"""The answer for an application: which server and size, from the records of a run."""
+"""The answer for an application: the question, the measured options, and which one to use."""
 
 from __future__ import annotations
 
 import json
-import math
-import statistics
-from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import Any
 
 from offload import files
-from offload.bench.advice import latency
-from offload.bench.advice.answer import FILE, LIKELY, SURE, TIE, WORSE
+from offload.bench.advice import certainty
+from offload.bench.advice.answer import FILE, read
 from offload.bench.advice.application import sizes
 from offload.bench.advice.application.sizes import Size
 from offload.bench.advice.latency import Percentile
-from offload.bench.analysis import application_causes, comparison, rate
 from offload.bench.analysis.application_causes import Cause
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.planning.plan import Plan
 from offload.bench.records import lines
-from offload.bench.records.record import LONG, Record
-from offload.bench.records.run_records import Round, RunRecords, by_round
 from offload.bench.stats.estimate import Estimate
-from offload.bench.stats.paired_test import DISTURBED, FASTER, SLOWER, UNRESOLVED
-from offload.errors import RunError, StorageError
 from offload.flags import Flag, Problem
 from offload.suites import Case
 
@@ -112,12 +104,8 @@ class ApplicationAnswer:
     @property
     def sure(self) -> str:
         """How sure the answer is: SURE, LIKELY, TIE or DISTURBED."""
-        if self.disturbed is not None:
-            return DISTURBED
-        if len(self.tie) > 1:
-            return TIE
-        outcomes = {o.compared.verdict.outcome for o in self.others if o.compared is not None}
-        return SURE if outcomes and not outcomes & {UNRESOLVED, FASTER} else LIKELY
+        compared = (option.compared for option in self.others)
+        return certainty.of_answer(self.tie, compared, self.disturbed)
 
 
 def save(question: Question, folder: Path) -> None:
@@ -128,12 +116,9 @@ def save(question: Question, folder: Path) -> None:
 
 def load(folder: Path) -> Question:
     """Read the question of a run; raise StorageError."""
-    path = folder / FILE
-    try:
-        values = json.loads(path.read_bytes())["application"]
-        question: Question = lines.built(Question, values, "question")
-        return question
-    except OSError as error:
-        raise StorageError(f"{path}: {error.strerror}", "repeat the advice") from error
-    except (ValueError, TypeError, KeyError, AttributeError) as error:
-        raise StorageError(f"{path} is not of this version: {error}", "repeat it") from error
+    return read(folder, _question)
+
+
+def _question(values: Any) -> Question:
+    question: Question = lines.built(Question, values["application"], "question")
+    return question

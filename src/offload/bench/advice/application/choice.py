@@ -1,6 +1,29 @@
-"""HEAD"""
+"""The choice of a server and its size for an application, from the records of a run."""
 
 from __future__ import annotations
+
+import math
+import statistics
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from offload.bench.advice import certainty, constraints, latency
+from offload.bench.advice.application import sizes
+from offload.bench.advice.application.answer import (
+    PROBE_BLOCK,
+    ApplicationAnswer,
+    Option,
+    Question,
+    WorkerMemory,
+)
+from offload.bench.analysis import application_causes, comparison, rate
+from offload.bench.planning.plan import Plan
+from offload.bench.records.record import LONG, Record
+from offload.bench.records.run_records import Round, RunRecords, by_round
+from offload.errors import RunError
+from offload.flags import Flag, Problem
+from offload.suites import Case
+
 
 def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> ApplicationAnswer:
     """Choose among the servers and sizes that were measured beside each other.
@@ -14,58 +37,48 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Ap
         first = problems[0] if problems else Problem("unknown", "nothing was measured")
         raise RunError(first.message, first.remedy)
     options = {place: _option(planned.cases[place], found) for place, found in windows.items()}
-    allowed = _within(question, options)
     shares = _shares(windows)
-    fastest = max(allowed, key=lambda place: shares[place])
-    tied = [p for p in allowed if p == fastest or _is_tie(p, fastest, windows, shares)]
+    tied = _tied(_within(question, options), windows, shares)
     chosen = min(tied, key=lambda p: sizes.preference(options[p].case.server, options[p].size))
     others = tuple(
-        _compared(options[place], windows, chosen, place, shares)
+        _compared(options[place], windows[chosen], windows[place], shares[place] / shares[chosen])
         for place in sorted(options, key=lambda place: -shares[place])
         if place != chosen
     )
-    return _complete(question, planned, run, options, chosen, others, tied, problems)
-
-
-def _complete(
-    question: Question,
-    planned: Plan,
-    run: RunRecords,
-    options: Mapping[int, Option],
-    chosen: int,
-    others: tuple[Option, ...],
-    tied: Sequence[int],
-    problems: tuple[Problem, ...],
-) -> ApplicationAnswer:
-    best = options[chosen]
-    own = run.at(chosen)
+    best, own = options[chosen], run.at(chosen)
     loads = [r for r in own.last_attempts() if r.trial.kind == LONG]
-    preloaded = [
-        record
-        for place, case in enumerate(planned.cases)
-        if case.server == best.case.server and case.settings.get("preload") == "yes"
-        for record in run.at(place).last_attempts()
-        if {**case.settings, "preload": None} == {**best.case.settings, "preload": None}
-    ]
     probed = [r for r in run.records if r.trial.block == PROBE_BLOCK]
-    disturbed = _disturbed(others, own.windows())
-    same = [o.size for o in others if o.case.server == best.case.server]
     return ApplicationAnswer(
         question,
         best,
         others,
-        tuple(dict.fromkeys(options[place].case.server for place in [chosen, *tied])),
-        tuple(application_causes.of_case(probed)),
-        tuple(application_causes.of_case(own.windows())),
-        next((r.baseline.alone_s for r in probed if r.baseline.alone_s), None),
-        largest=not any(size.total > best.size.total for size in same),
+        tie=tuple(dict.fromkeys(options[place].case.server for place in [chosen, *tied])),
+        causes=tuple(application_causes.of_case(probed)),
+        remaining=tuple(application_causes.of_case(own.windows())),
+        alone_s=next((r.baseline.alone_s for r in probed if r.baseline.alone_s), None),
+        largest=not any(_is_larger(option, best) for option in others),
         percentiles=tuple(latency.percentile(record) for record in loads[: len(latency.LOADS)]),
-        memory_mib=next((m for r in loads[::-1] if (m := r.resources.memory.pss_mib)), None),
+        memory_mib=latency.memory_mib(loads),
         worker=_worker_memory(loads),
-        preloaded=_worker_memory(preloaded),
-        disturbed=disturbed,
+        preloaded=_worker_memory(_preloaded(best.case, planned, run)),
+        disturbed=_disturbance(others, own.windows()),
         problems=problems,
     )
+
+
+def _is_larger(option: Option, best: Option) -> bool:
+    return option.case.server == best.case.server and option.size.total > best.size.total
+
+
+def _preloaded(best: Case, planned: Plan, run: RunRecords) -> list[Record]:
+    """Return the records of the best case with the application imported before the fork."""
+    preload = {**best.settings, "preload": "yes"}
+    return [
+        record
+        for place, case in enumerate(planned.cases)
+        if case.server == best.server and case.settings == preload
+        for record in run.at(place).last_attempts()
+    ]
 
 
 def _windows(planned: Plan, run: RunRecords) -> dict[int, list[Record]]:
@@ -99,8 +112,8 @@ def _within(question: Question, options: Mapping[int, Option]) -> list[int]:
     if found:
         return found
     least = min(options.values(), key=lambda o: o.memory_mib or math.inf)
-    what = f"no server fits into {limit:.0f} MiB: {least.case.server} needs {least.memory_mib:.0f}"
-    raise RunError(f"{what} MiB", "allow more memory")
+    needed_mib = least.memory_mib or math.inf
+    raise constraints.too_little_memory(limit, "server", least.case.server, needed_mib)
 
 
 def _shares(windows: Mapping[int, Sequence[Record]]) -> dict[int, float]:
@@ -120,36 +133,30 @@ def _shares(windows: Mapping[int, Sequence[Record]]) -> dict[int, float]:
     return found
 
 
-def _is_tie(
-    place: int,
-    fastest: int,
-    windows: Mapping[int, Sequence[Record]],
-    shares: Mapping[int, float],
-) -> bool:
-    """Whether a place may be as fast as the fastest one."""
-    share = shares[place] / shares[fastest]
-    found = comparison.compare(windows[fastest], windows[place]).verdict
-    if found.pairs:
-        return found.outcome == FASTER or (found.outcome != SLOWER and share >= 1 - WORSE)
-    return share >= 1 - WORSE
+def _tied(
+    places: Sequence[int], windows: Mapping[int, Sequence[Record]], shares: Mapping[int, float]
+) -> list[int]:
+    """Return the fastest of some places, and those that may be as fast."""
+    fastest = max(places, key=lambda place: shares[place])
+    found = [fastest]
+    for place in places:
+        verdict = comparison.compare(windows[fastest], windows[place]).verdict
+        if place != fastest and certainty.is_tie(verdict, shares[place] / shares[fastest]):
+            found.append(place)
+    return found
 
 
 def _compared(
-    option: Option,
-    windows: Mapping[int, Sequence[Record]],
-    chosen: int,
-    place: int,
-    shares: Mapping[int, float],
+    option: Option, best: Sequence[Record], own: Sequence[Record], share: float
 ) -> Option:
-    found = comparison.compare(windows[chosen], windows[place])
-    share = shares[place] / shares[chosen]
-    compared = found if found.verdict.pairs else None
-    return Option(option.case, option.rate, option.worker_mib, share, compared)
+    """Return an option with its share of the best one's rate, and their comparison, if any."""
+    found = comparison.compare(best, own)
+    return replace(option, share=share, compared=found if found.verdict.pairs else None)
 
 
-def _disturbed(others: Sequence[Option], own: Sequence[Record]) -> Flag | None:
-    known = [o.compared.disturbed for o in others if o.compared and o.compared.disturbed]
-    return known[0] if known else comparison.disturbance(own, [])
+def _disturbance(others: Sequence[Option], own: Sequence[Record]) -> Flag | None:
+    found = certainty.disturbance(option.compared for option in others)
+    return found or comparison.disturbance(own, [])
 
 
 def _worker_memory(records: Sequence[Record]) -> WorkerMemory | None:

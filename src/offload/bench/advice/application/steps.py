@@ -9,11 +9,9 @@ from dataclasses import replace
 from pathlib import Path
 
 from offload import cores, prctl
-from offload.bench.advice import latency
+from offload.bench.advice import constraints, latency
 from offload.bench.advice.application import answer, sizes
 from offload.bench.advice.application.advice_run import (
-    AROUND_S,
-    SUITE,
     AdviceRun,
     Report,
     affordable,
@@ -25,7 +23,7 @@ from offload.bench.advice.application.advice_run import (
 )
 from offload.bench.advice.application.answer import PROBE_BLOCK, ApplicationAnswer, Question
 from offload.bench.advice.application.sizes import Size
-from offload.bench.advice.candidates import NEAR
+from offload.bench.advice.candidates import AROUND_S, NEAR, SUITE
 from offload.bench.analysis import application_causes
 from offload.bench.analysis.application_causes import PER_PROCESS, Cause
 from offload.bench.records.record import LONG, Record
@@ -106,7 +104,10 @@ def _probe(run: AdviceRun, names: Sequence[str]) -> Record:
         run.report(f"one process of {name} alone: 5 s")
         [record] = measure_cases(run, [case], PROBE_BLOCK, 1, with_gil=True)
         if record.problem is None and record.result.rate:
-            _check_response_time(run.question, record)
+            alone_s = record.baseline.alone_s
+            constraints.check_response_time(
+                run.question.p99_s, alone_s, "server", "a single request"
+            )
             return record
         first = first or record
         if not record.is_unavailable:
@@ -117,22 +118,13 @@ def _probe(run: AdviceRun, names: Sequence[str]) -> Record:
     raise RunError(problem.message, problem.remedy)
 
 
-def _check_response_time(question: Question, probed: Record) -> None:
-    alone_s = probed.baseline.alone_s
-    if question.p99_s is not None and alone_s is not None and alone_s > question.p99_s:
-        limit, alone = (f"{1000 * seconds:.3g} ms" for seconds in (question.p99_s, alone_s))
-        what = f"no server reaches a p99 of {limit}: a single request takes {alone}"
-        raise RunError(what, "make it faster, or allow more")
-
-
 def _most_processes(question: Question, probed: Record) -> int:
     """Return how many processes fit into the memory; raise RunError if not even one does."""
     each_mib = probed.application.worker_pss_mib
     if question.memory_mib is None or not each_mib:
         return sizes.MOST_PROCESSES
     if each_mib > question.memory_mib:
-        what = f"no server fits into {question.memory_mib:.0f} MiB"
-        raise RunError(f"{what}: one process needs {each_mib:.0f} MiB", "allow more memory")
+        raise constraints.too_little_memory(question.memory_mib, "server", "one process", each_mib)
     return int(question.memory_mib / each_mib)
 
 

@@ -7,9 +7,9 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from offload.bench.advice import latency
 from offload.bench.advice.application.answer import ApplicationAnswer, Option, WorkerMemory
 from offload.bench.analysis.application_causes import Cause
+from offload.reports.advice.answer_json import percentiles
 from offload.reports.advice.application import answer_text
 
 
@@ -28,10 +28,7 @@ def as_dict(answer: ApplicationAnswer) -> dict[str, Any]:
         "request": None if request is None else dict(request.masked),
         "users": question.users,
         **_option(chosen),
-        "p95_s": [
-            {"load": share, **asdict(each)}
-            for share, each in zip(latency.LOADS, answer.percentiles, strict=False)
-        ],
+        "p95_s": percentiles(answer.percentiles),
         "memory_mib": answer.memory_mib,
         "worker_memory_mib": _memory(answer.worker),
         "preloaded_worker_memory_mib": _memory(answer.preloaded),
@@ -47,7 +44,7 @@ def as_dict(answer: ApplicationAnswer) -> dict[str, Any]:
         "why": answer_text.causes(answer),
         "next": answer_text.next_step(answer),
         "flags": [problem.text for problem in answer.problems],
-        "deployment": answer_text.deployed(answer),
+        "deployment": answer_text.deployment_command(answer),
     }
 
 

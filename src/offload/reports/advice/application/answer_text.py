@@ -5,22 +5,21 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
-from offload.bench.advice import latency
-from offload.bench.advice.answer import LIKELY, SURE, TIE, WORSE
+from offload.bench.advice import certainty, latency
 from offload.bench.advice.application.answer import ApplicationAnswer, Option, WorkerMemory
+from offload.bench.advice.application.sizes import Size
+from offload.bench.advice.certainty import LIKELY, TIE
 from offload.bench.analysis.application_causes import Kind
-from offload.bench.stats.paired_test import DISTURBED, SAME, SLOWER, TINY
 from offload.registry import places
 from offload.reports import application
-from offload.reports.advice.answer_text import layout
+from offload.reports.advice import answer_text, reasons
 from offload.reports.advice.application import deployment
-from offload.reports.advice.reasons import listed, percentile
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
-from offload.units import percent, seconds
 
 MOST_OTHERS = 6  # rows of the table: the next best server, then the others
-NOT_MENDED = {Kind.NOTHING, Kind.CPU_SATURATED}
+NOT_FIXABLE = {Kind.NOTHING, Kind.CPU_SATURATED}
+UNKNOWN = "unknown: figures that would show one are missing."
 MEMORY_GAIN = 0.9  # of the memory of a worker: preload that saves less is not advised
 
 
@@ -36,13 +35,13 @@ def text(
     if answer.disturbed is not None:
         first = f"No advice for {what}: {answer.disturbed.message}."
     table = text_table.render(_headers(), [Line(cells) for cells in _rows(answer)])
-    lines = layout(first, table, _parts(answer), folder, width)
-    if answer.disturbed is None and (command := deployed(answer)) is not None:
-        lines += ["", deployment.wrapped(command, width)]
+    lines = answer_text.layout(first, table, _parts(answer), folder, width)
+    if answer.disturbed is None and (command := deployment_command(answer)) is not None:
+        lines += ["", deployment.wrap(command, width)]
     return "\n".join(lines)
 
 
-def deployed(answer: ApplicationAnswer) -> str | None:
+def deployment_command(answer: ApplicationAnswer) -> str | None:
     """Return the command that serves the application as advised, in one line."""
     if answer.disturbed is not None:
         return None
@@ -51,10 +50,7 @@ def deployed(answer: ApplicationAnswer) -> str | None:
 
 def name(option: Option) -> str:
     """Return a server with its size: `granian_wsgi with 2 processes of 4 threads`."""
-    size = option.size
-    processes = f"{size.processes} process{'' if size.processes == 1 else 'es'}"
-    threads = "" if size.threads is None else f" of {_threads(size.threads)}"
-    return f"{option.case.server} with {processes}{threads}"
+    return f"{option.case.server} with {_counts(option.size)}"
 
 
 def causes(answer: ApplicationAnswer) -> list[str]:
@@ -72,15 +68,19 @@ def next_step(answer: ApplicationAnswer) -> str:
     """Return what to do next."""
     if answer.disturbed is not None:
         return "End the other processes, and repeat it."
-    if {cause.kind for cause in answer.causes} - NOT_MENDED:
-        return "Mend the cause first, and repeat it: the advice will change."
+    if {cause.kind for cause in answer.causes} - NOT_FIXABLE:
+        return "Fix the cause first, and repeat it: the advice will change."
     if answer.sure in (LIKELY, TIE) and _rival(answer) is not None:
         return "If a small difference matters, repeat it with a longer budget=300."
     return "Serve it by the command below."
 
 
-def _threads(count: int) -> str:
-    return f"{count} thread{'' if count == 1 else 's'}"
+def _counts(size: Size) -> str:
+    """Return a size in words: `2 processes of 4 threads`."""
+    processes = f"{size.processes} process{'' if size.processes == 1 else 'es'}"
+    if size.threads is None:
+        return processes
+    return f"{processes} of {size.threads} thread{'' if size.threads == 1 else 's'}"
 
 
 def _rival(answer: ApplicationAnswer) -> Option | None:
@@ -91,8 +91,8 @@ def _rival(answer: ApplicationAnswer) -> Option | None:
 def _is_open(option: Option) -> bool:
     """Whether an option may be as fast as the chosen one, as far as the measurement shows."""
     if option.compared is None:
-        return (option.share or 0.0) >= 1 - WORSE
-    return option.compared.verdict.outcome not in (SLOWER, SAME, TINY)
+        return certainty.is_near(option.share)
+    return certainty.is_open(option.compared)
 
 
 def _headers() -> list[str]:
@@ -112,7 +112,7 @@ def _rows(answer: ApplicationAnswer) -> Iterator[list[str]]:
             f"{size.processes}" if size.threads is None else f"{size.processes} x {size.threads}",
             _rate(option),
             "" if is_chosen else _ratio(option),
-            _percentiles(answer) if is_chosen else "",
+            reasons.p95(answer.percentiles) if is_chosen else "",
             memory,
         ]
 
@@ -146,20 +146,14 @@ def _ratio(option: Option) -> str:
     return f"{verdict.ratio:.2f}x ({verdict.low:.2f} to {verdict.high:.2f})"
 
 
-def _percentiles(answer: ApplicationAnswer) -> str:
-    return ", ".join(
-        "unknown" if each.value is None else percentile(each, each.value)
-        for each in answer.percentiles
-    )
-
-
 def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
     """Return the sentences of an answer by their title."""
+    p99_s, rate = answer.question.p99_s, answer.chosen.rate.value
     return {
-        _title(answer): _capital(causes(answer)) or ["unknown: figures that would show one are missing."],
+        _title(answer): _capital(causes(answer)) or [UNKNOWN],
         "Size": [_size(answer)],
         "Memory": [*_memory(answer)],
-        "p99": [*_response_times(answer)],
+        "p99": [*reasons.response_times(p99_s, rate, answer.percentiles)],
         "Certainty": [_certainty(answer)],
         "Not measured": list(dict.fromkeys(f"{each.text}." for each in answer.problems[:2])),
         "Next": [next_step(answer)],
@@ -176,25 +170,15 @@ def _capital(found: list[str]) -> list[str]:
 
 
 def _certainty(answer: ApplicationAnswer) -> str:
-    rivals = listed([name(option) for option in answer.others if _is_open(option)][:3])
-    shown = {
-        SURE: "sure. The measurement shows that no other candidate is faster",
-        LIKELY: f"likely. {rivals or 'Others'} may be as fast, as far as this measurement shows",
-        TIE: f"a tie. The measurement shows no difference between {listed(answer.tie)}; "
-        f"{answer.chosen.case.server} has the fewest processes, or is the most usual one",
-        DISTURBED: "unknown. The measurement was disturbed: "
-        f"{answer.disturbed.message if answer.disturbed else ''}",
-    }
-    return f"{shown[answer.sure]}."
+    rivals = [name(option) for option in answer.others if _is_open(option)][:3]
+    why = f"{answer.chosen.case.server} has the fewest processes, or is the most usual one"
+    return answer_text.certainty(answer.sure, rivals, answer.tie, why, answer.disturbed)
 
 
 def _size(answer: ApplicationAnswer) -> str:
     if answer.largest:
         return "a larger one was not measured."
-    size = answer.chosen.size
-    what = f"{size.processes} process{'' if size.processes == 1 else 'es'}"
-    threads = "" if size.threads is None else f" of {_threads(size.threads)}"
-    return f"more than {what}{threads} gain nothing."
+    return f"more than {_counts(answer.chosen.size)} gain nothing."
 
 
 def _memory(answer: ApplicationAnswer) -> Iterator[str]:
@@ -220,27 +204,3 @@ def _gains_by_preload(answer: ApplicationAnswer) -> bool:
     if one is None or other is None or one.pss_mib is None or other.pss_mib is None:
         return False
     return answer.chosen.size.processes > 1 and other.pss_mib < MEMORY_GAIN * one.pss_mib
-
-
-def _response_times(answer: ApplicationAnswer) -> Iterator[str]:
-    required_s, rate = answer.question.p99_s, answer.chosen.rate.value
-    if required_s is None or rate is None or not answer.percentiles:
-        return
-    kept = [
-        (share, found.p99_s)
-        for share, found in zip(latency.LOADS, answer.percentiles, strict=False)
-        if found.p99_s is not None and found.p99_s <= required_s and not found.is_bound(found.p99_s)
-    ]
-    if kept:
-        share, p99_s = kept[-1]
-        yield (
-            f"{seconds(required_s)} is kept up to {percent(share)} load, {share * rate:.3g}/s: it "
-            f"is {seconds(p99_s)} there."
-        )
-    else:
-        first = answer.percentiles[0]
-        known_as = "unknown" if first.p99_s is None else percentile(first, first.p99_s)
-        yield (
-            f"{seconds(required_s)} is not kept: {known_as} at {percent(latency.LOADS[0])} load; "
-            "less load, or more machines, may keep it."
-        )

@@ -47,7 +47,7 @@ def command(question: Question, option: Option, preload: bool = False) -> str | 
     return " ".join([*(f"{name}={shlex.quote(value)}" for name, value in variables.items()), line])
 
 
-def wrapped(line: str, width: int) -> str:
+def wrap(line: str, width: int) -> str:
     """Wrap a command at its spaces, so that it can still be pasted."""
     parts = textwrap.wrap(
         line,

@@ -15,13 +15,13 @@ from pathlib import Path
 from typing import Any
 
 from offload.bench.advice.answer import Answer
+from offload.bench.advice.strategies import STRATEGIES
 from offload.errors import UsageError
 from offload.registry import catalog, entries, requirements
 from offload.reports.advice.handlers import _function, _program
 from offload.reports.advice.handlers._program import Plan
 from offload.reports.tables import text_table
 
-STRATEGIES = ("loop", "threads", "processes", "pipes", "prefork")
 PIPEPOOL = "pipepool"  # not on PyPI, so without a floor
 
 

@@ -1,0 +1,60 @@
+"""How sure an answer is, and which candidates may be as fast as the chosen one."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+
+from offload.bench.analysis.comparison import Comparison
+from offload.bench.stats.paired_test import (
+    DISTURBED,
+    FASTER,
+    SAME,
+    SLOWER,
+    TINY,
+    UNRESOLVED,
+    Verdict,
+)
+from offload.flags import Flag
+
+SURE, LIKELY, TIE, PREDICTED = "sure", "likely", "tie", "predicted"  # or DISTURBED
+WORSE = 0.03  # of the highest rate: a simpler choice may be slower by so much, if not for certain
+
+
+def of_answer(
+    tie: Sequence[str], compared: Iterable[Comparison | None], disturbed: Flag | None
+) -> str:
+    """Return SURE, LIKELY, TIE or DISTURBED, from the other candidates compared with the chosen.
+
+    It is never SURE without a comparison.
+    """
+    if disturbed is not None:
+        return DISTURBED
+    if len(tie) > 1:
+        return TIE
+    outcomes = {found.verdict.outcome for found in compared if found is not None}
+    return SURE if outcomes and not outcomes & {UNRESOLVED, FASTER} else LIKELY
+
+
+def is_tie(verdict: Verdict, ratio: float | None) -> bool:
+    """Whether a candidate may be as fast as the fastest one; `ratio` is its rate over that one's.
+
+    An unknown ratio is no tie.
+    """
+    if verdict.outcome == FASTER:
+        return True
+    return verdict.outcome != SLOWER and is_near(ratio)
+
+
+def is_near(ratio: float | None) -> bool:
+    """Whether a rate, over another one, is hardly worse."""
+    return ratio is not None and ratio >= 1 - WORSE
+
+
+def is_open(found: Comparison | None) -> bool:
+    """Whether a candidate may be faster than the chosen one, or slower: the measurement is open."""
+    return found is not None and found.verdict.outcome not in (SLOWER, SAME, TINY)
+
+
+def disturbance(compared: Iterable[Comparison | None]) -> Flag | None:
+    """Return why a comparison with the chosen candidate is invalid; None if all are valid."""
+    return next((found.disturbed for found in compared if found and found.disturbed), None)

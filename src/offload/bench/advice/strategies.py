@@ -1,0 +1,32 @@
+"""The strategies that serve a function, their sizes, and how many users keep them busy."""
+
+from __future__ import annotations
+
+from offload.registry import catalog
+from offload.suites import Case
+
+STRATEGIES = ("loop", "threads", "processes", "pipes", "prefork")  # the simplest one first
+MORE_USERS = 2  # per worker: they keep all workers busy; more would only wait longer
+
+Size = tuple[str, int]  # a strategy, and its number of workers (processes for prefork)
+
+
+def size_of(case: Case) -> Size:
+    """Return the strategy of a case and its number of workers; 1 for the loop."""
+    setting = catalog.find_server(case.server).size
+    return case.server, int(str(case.settings.get(setting or "", 1)))
+
+
+def settings(size: Size) -> dict[str, object]:
+    """Return the settings of a strategy's server that give it a size; none for the loop."""
+    strategy, workers = size
+    setting = catalog.find_server(strategy).size
+    return {} if setting is None else {setting: workers}
+
+
+def saturating_users(users: int, workers: int, is_coroutine: bool) -> int:
+    """Return how many of the users saturate so many workers.
+
+    An event loop may await any number of coroutines.
+    """
+    return users if is_coroutine else min(users, MORE_USERS * max(2, workers))
