@@ -29,7 +29,7 @@ pytestmark = pytest.mark.server
 
 PROBE = "offload.serving.task_probe"
 SHOP = """
-import os, signal, sys, threading, time
+import os, signal, sys, tempfile, threading, time
 def reads(): return sys.stdin.read()
 def prints(): print("{}"); return "x"
 def exits(): os._exit(3)
@@ -45,6 +45,11 @@ def forks():
         os._exit(0)
 CONTENT, PATH = open("shop.py").read(), os.environ["PATH"]
 def moves(): os.chdir("/"); os.environ.clear()
+def stops_the_clock(): time.monotonic = lambda: 0.0
+def removes_the_clock(): time.monotonic = None
+def removes_its_folder():
+    os.chdir(tempfile.mkdtemp())
+    os.rmdir(os.getcwd())
 def computes():
     while True: pass
 def waits_in_threads():
@@ -136,6 +141,23 @@ def test_a_task_may_change_the_folder_and_the_environment() -> None:
         assert measured(running, "processes", 2)["failed"] == 0
 
 
+@pytest.mark.usefixtures("shop")
+@pytest.mark.parametrize("task", ["stops_the_clock", "removes_the_clock", "removes_its_folder"])
+def test_a_task_may_replace_the_clock_and_remove_its_folder(task: str) -> None:
+    with calling(f"shop:{task}") as running:
+        for kind in ("first", "crowding", "threads", "processes"):
+            found = measured(running, kind, 2)
+            assert found.get("failed", 0) == 0
+
+
+def test_a_task_may_replace_the_clock_by_its_import(shop: Path) -> None:
+    (shop / "frozen.py").write_text("import time\ntime.monotonic = None\ndef quote(): pass")
+    with calling("frozen:quote") as running:
+        assert running.facts["import_s"] > 0
+        for kind in ("first", "crowding", "threads", "processes"):
+            assert measured(running, kind, 2).get("failed", 0) == 0
+
+
 def test_a_task_may_be_beside_modules_called_as_any_other(shop: Path) -> None:
     names = {name for name in sys.stdlib_module_names if name[0] != "_"}
     for name in {"errors", "offload", "pipepool", "tasks", *names} - {*sys.builtin_module_names}:
@@ -159,8 +181,9 @@ def test_a_process_that_must_be_ended_leaves_no_file(temporary: Path) -> None:
     assert not [*temporary.iterdir()]
 
 
-@pytest.mark.usefixtures("temporary")  # a parent that is killed leaves files there
-def test_it_ends_with_its_parent_while_the_task_computes(shop: Path) -> None:
+@contextmanager
+def computing(shop: Path) -> Iterator[tuple[subprocess.Popen[bytes], psutil.Process]]:
+    """Start a parent whose child computes in a task, and yield both."""
     code = (
         "import sys\nfrom tests.bench.test_calling_process import calling, measured\n"
         "with calling('shop:computes') as running:\n"
@@ -174,17 +197,21 @@ def test_it_ends_with_its_parent_while_the_task_computes(shop: Path) -> None:
     try:
         child = psutil.Process(int(read_line(parent.stdout)))
         assert wait_until(lambda: child.cpu_times().user > 0.5)
-        parent.kill()
-        parent.communicate(timeout=20)
-        ended = wait_until(
-            lambda: not child.is_running() or child.status() == psutil.STATUS_ZOMBIE, 5
-        )
-        if not ended:
-            child.kill()
-        assert ended
+        yield parent, child
     finally:
         parent.kill()
         parent.communicate(timeout=20)
+
+
+@pytest.mark.usefixtures("temporary")  # a parent that is killed leaves files there
+def test_it_ends_with_its_parent_while_the_task_computes(shop: Path) -> None:
+    with computing(shop) as (parent, child):
+        parent.kill()
+        parent.communicate(timeout=20)
+        ended = wait_until(lambda: not _runs(child), 5)
+        if not ended:
+            child.kill()
+        assert ended
 
 
 def test_an_error_of_the_command_line_stays_one(shop: Path) -> None:

@@ -16,7 +16,6 @@ import os
 import statistics
 import sys
 import threading
-import time
 from collections.abc import Sequence
 from concurrent.futures import Executor
 from contextlib import ExitStack, suppress
@@ -24,6 +23,7 @@ from dataclasses import asdict
 from functools import partial
 from multiprocessing import forkserver
 from pathlib import Path
+from time import monotonic  # bound here: a task may replace it in its module
 from typing import Any, TextIO
 
 from offload import tasks
@@ -65,9 +65,9 @@ def _print(results: TextIO, values: dict[str, Any]) -> None:
 def _facts(task: str) -> dict[str, Any]:
     """Import the task; return what is known of it before its first call."""
     address = gil_address.facts()  # no other thread computes yet
-    before = time.monotonic()
+    before = monotonic()
     function = tasks.resolve(task)
-    import_s = time.monotonic() - before
+    import_s = monotonic() - before
     return {
         **probe.identity(),
         **address,
@@ -85,11 +85,10 @@ class _AsAtStart:
     """
 
     def __init__(self) -> None:
-        self._first = sys.path[:], Path.cwd()
-        self._later = self._first
+        self._first = self._later = _path_and_folder()
 
     def __enter__(self) -> None:
-        self._later = sys.path[:], Path.cwd()
+        self._later = _path_and_folder()
         self._change(*self._first)
 
     def __exit__(self, *_: object) -> None:
@@ -99,6 +98,13 @@ class _AsAtStart:
         sys.path[:] = path
         with suppress(OSError):  # it was removed
             os.chdir(folder)
+
+
+def _path_and_folder() -> tuple[list[str], Path]:
+    folder = Path()
+    with suppress(OSError):  # it was removed
+        folder = Path.cwd()
+    return sys.path[:], folder
 
 
 class _Probing:

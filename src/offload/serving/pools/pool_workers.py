@@ -13,11 +13,11 @@ import os
 import signal
 import sys
 import threading
-import time
 from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
+from time import monotonic  # bound here: a task may replace it in its module
 from typing import NoReturn, Protocol
 
 from offload import tasks
@@ -76,12 +76,12 @@ def start(executor: Executor, workers: int, task: str) -> None:
     Raise StartError, or the error of the task's import. If a worker is not ready by DEADLINE, end
     the process: nothing else can stop the import.
     """
-    deadline = time.monotonic() + DEADLINE
+    deadline = monotonic() + DEADLINE
     try:
         handshakes = submit_handshakes(executor, workers, task)
     except (RuntimeError, OSError, EOFError) as error:  # EOFError: forkserver could not fork
         abort_start(StartError(f"{workers} workers do not start ({error})", "use fewer, workers=1"))
-    finish(handshakes, wait(handshakes, deadline - time.monotonic()).not_done, task)
+    finish(handshakes, wait(handshakes, deadline - monotonic()).not_done, task)
 
 
 def import_task(task: str) -> None:
