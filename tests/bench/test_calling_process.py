@@ -214,6 +214,23 @@ def test_it_ends_with_its_parent_while_the_task_computes(shop: Path) -> None:
         assert ended
 
 
+def test_the_files_of_a_killed_parent_are_removed_by_the_next_one(
+    shop: Path, temporary: Path
+) -> None:
+    with computing(shop) as (parent, _):
+        parent.kill()
+        parent.communicate(timeout=20)
+    [stale] = temporary.iterdir()
+    assert f"-{parent.pid}-" in stale.name
+    foreign = [temporary / f"calls-{os.getpid()}-own", temporary / "calls-list"]
+    for folder in foreign:
+        folder.mkdir()
+    with calling("shop:prints") as running:
+        assert measured(running, "first")["failed"] == 0
+        assert not stale.exists()
+    assert {*temporary.iterdir()} == {*foreign}
+
+
 def test_an_error_of_the_command_line_stays_one(shop: Path) -> None:
     with pytest.raises(UsageError, match=r"no 'quotes' in shop: the file lists them all"):
         (shop / "shop.py").write_text(SHOP + "\n".join(f"def own_{n}(): pass" for n in range(9)))

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import os
+import re
+import shutil
 import signal
 import subprocess
 import sys
@@ -10,7 +12,10 @@ import tempfile
 import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import IO, Any
+
+import psutil
 
 from offload.bench.target import interpreters, packages
 from offload.bench.target.json_lines import read_lines
@@ -21,6 +26,8 @@ GRACE = 2.0  # s to end by itself, and after SIGTERM
 REAP = 1.0  # s for what a process that has ended left behind
 POLL = 0.01  # s
 ERROR = "error: "  # before the message of a process that cannot go on
+PREFIX = "calls-"  # of folders, before the pid of the parent
+OWNED = re.compile(PREFIX + r"([1-9]\d{0,8})-")
 LAST = 1 << 16  # bytes of the process's output that are read
 
 
@@ -105,8 +112,11 @@ def start(
     added["SERVER_DIES_WITH"] = str(os.getpid())
     if path is not None:
         added["TASK_PATH"] = path
+    _remove_stale_folders()
     with (
-        tempfile.TemporaryDirectory(prefix="calls-", ignore_cleanup_errors=True) as folder,
+        tempfile.TemporaryDirectory(
+            prefix=f"{PREFIX}{os.getpid()}-", ignore_cleanup_errors=True
+        ) as folder,
         tempfile.TemporaryFile() as log,
     ):
         added["CALLS_FOLDER"] = folder
@@ -124,6 +134,14 @@ def start(
             yield running
         finally:
             _end(process)
+
+
+def _remove_stale_folders() -> None:
+    """Remove the folders of parents that were killed, which could not do so themselves."""
+    for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
+        found = OWNED.match(folder.name)
+        if found and not psutil.pid_exists(int(found[1])):
+            shutil.rmtree(folder, ignore_errors=True)
 
 
 def _ready(running: CallingProcess, seconds: float) -> dict[str, Any]:
