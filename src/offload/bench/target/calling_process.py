@@ -140,8 +140,10 @@ def _remove_stale_folders() -> None:
     """Remove the folders of parents that were killed, which could not do so themselves."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         found = OWNED.match(folder.name)
-        if found and not psutil.pid_exists(int(found[1])):
-            shutil.rmtree(folder, ignore_errors=True)
+        with suppress(OSError):  # another process removed it
+            is_own = folder.lstat().st_uid == os.getuid()
+            if found and is_own and not psutil.pid_exists(int(found[1])):
+                shutil.rmtree(folder, ignore_errors=True)
 
 
 def _ready(running: CallingProcess, seconds: float) -> dict[str, Any]:
