@@ -49,7 +49,10 @@ def test_measure_ends_in_one_row_with_an_interval() -> None:
 
 @pytest.mark.slow
 def test_compare_finds_four_workers_faster_than_two() -> None:
-    said = fab("compare:3x2/sleep_short_sync,3x4/sleep_short_sync,users=8,quick=yes,format=json")
+    said = fab(
+        "compare:3x2/sleep_short_sync,3x4/sleep_short_sync,users=8,quick=yes,format=json",
+        timeout=180,
+    )
     found = json.loads(said.stdout)
     if found["verdict"] == "disturbed":
         assert said.returncode == 7
@@ -62,7 +65,9 @@ def test_compare_finds_four_workers_faster_than_two() -> None:
 
 @pytest.mark.slow
 def test_a_case_compared_with_itself_is_not_faster() -> None:
-    said = fab("compare:3/sleep_short_sync,3/sleep_short_sync,users=8,quick=yes,format=json")
+    said = fab(
+        "compare:3/sleep_short_sync,3/sleep_short_sync,users=8,quick=yes,format=json", timeout=180
+    )
     found = json.loads(said.stdout)
     assert said.returncode in (0, 7), said.stderr
     assert found["verdict"] in ("same", "tiny", "unresolved", "disturbed")

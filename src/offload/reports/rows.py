@@ -159,7 +159,7 @@ class Row:
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
-    """Return one row per case, in the order in which the cases were first measured.
+    """Return one row per case, in the order of the plan; others in that of their measurement.
 
     Of a round that was retried, only the retry counts. Of several long runs the newest with figures
     counts. Each manual load test has its own row, and so has each of two compared cases, which may
@@ -173,7 +173,7 @@ def rows(records: Sequence[Record]) -> list[Row]:
         found.setdefault(key, []).append(record)
     return [
         _row(group)
-        for own in found.values()
+        for own in sorted(found.values(), key=lambda own: own[0].trial.place or 0)
         for group in provenance.group_by_provenance(own, provenance.provenance_of)
     ]
 
