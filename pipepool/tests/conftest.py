@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import time
 from collections.abc import Iterator
 from multiprocessing import resource_tracker
 from pathlib import Path
@@ -16,6 +17,9 @@ with contextlib.suppress(ModuleNotFoundError):
 
     uvloop.run(asyncio.sleep(0))  # its first loop opens two descriptors for the process
 resource_tracker.ensure_running()  # its one descriptor is shared by all pools
+
+
+ENDING = 5.0  # s until a thread that has set its last result has ended
 
 
 def pytest_collection_finish() -> None:
@@ -40,5 +44,11 @@ def descriptors() -> set[tuple[str, str]]:
 def _no_descriptor_is_left() -> Iterator[None]:
     before = descriptors()
     yield
-    gc.collect()  # a pool that a traceback refers to is in a cycle with it
-    assert descriptors() <= before
+    deadline = time.monotonic() + ENDING
+    while True:
+        gc.collect()  # a pool that a traceback refers to is in a cycle with it
+        left = descriptors() - before
+        if not left or time.monotonic() > deadline:
+            break
+        time.sleep(0.01)
+    assert not left

@@ -210,7 +210,7 @@ def test_a_task_that_was_skipped_at_the_check_of_its_timeout_has_one_timer(
         assert connection.pid is not None
         os.kill(connection.pid, signal.SIGSTOP)
         before = asyncio.ensure_future(pool.run(calls.sleep, 0.0))
-        future = asyncio.ensure_future(pool.run(calls.sleep, 1.0, timeout=30, queue_timeout=0.5))
+        future = asyncio.ensure_future(pool.run(calls.sleep, 2.0, timeout=30, queue_timeout=1.5))
         await wait_for(lambda: len(connection.tasks) == 2)
         task = max(connection.tasks.values(), key=lambda each: each.sequence)
         connection.revoke()
