@@ -8,19 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from offload.bench.advice import (
-    baselines,
-    certainty,
-    check,
-    confirmation,
-    judgement,
-    strategies,
-    truth,
-)
-from offload.bench.advice.judgement import Confirmation, Requirement
-from offload.bench.advice.recorded_answer import RecordedAnswer, RecordedRatio
+from offload.bench.advice import certainty, strategies
+from offload.bench.advice.check import answers as kept
+from offload.bench.advice.check import baselines, confirmation, judgement, truth
+from offload.bench.advice.check.judgement import Confirmation, Requirement
+from offload.bench.advice.check.recorded_answer import RecordedAnswer, RecordedRatio
+from offload.bench.advice.check.truth import Truth
 from offload.bench.advice.strategies import Size
-from offload.bench.advice.truth import Truth
 from offload.bench.records import journal
 from offload.bench.records.record import LONG, WINDOW
 from offload.bench.stats.paired_test import Verdict
@@ -238,10 +232,10 @@ def test_the_report_names_choice_best_and_baselines() -> None:
 
 
 def test_answers_are_kept(tmp_path: Path) -> None:
-    assert check.read(tmp_path) == []
-    check.append(tmp_path, given("pipes", 2))
-    check.append(tmp_path, given("threads", 2, rate=None))
-    assert [each.size for each in check.read(tmp_path)] == [("pipes", 2), ("threads", 2)]
-    (tmp_path / check.FILE).write_text("{}\n")
+    assert kept.read(tmp_path) == []
+    kept.append(tmp_path, given("pipes", 2))
+    kept.append(tmp_path, given("threads", 2, rate=None))
+    assert [each.size for each in kept.read(tmp_path)] == [("pipes", 2), ("threads", 2)]
+    (tmp_path / kept.FILE).write_text("{}\n")
     with pytest.raises(StorageError, match="cannot be read"):
-        check.read(tmp_path)
+        kept.read(tmp_path)

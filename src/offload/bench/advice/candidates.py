@@ -47,9 +47,9 @@ def users(model: Model, found: Sequence[Prediction]) -> int:
 
 
 def round_s(model: Model, found: Sequence[Prediction]) -> float:
-    """Return the expected time of a round in s: each case has two windows."""
+    """Return the expected time of a round in s: each case has one window."""
     count = users(model, found)
-    return AROUND_S + sum(2 * (WINDOW_S + 2 * count / each.rate) for each in found)
+    return AROUND_S + sum(WINDOW_S + 2 * count / each.rate for each in found)
 
 
 def plan(model: Model, case: Case, found: Sequence[Prediction], budget_s: float) -> Plan:

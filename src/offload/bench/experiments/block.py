@@ -52,6 +52,9 @@ class WindowDesign:
     beside_s: float = workload.SHORT_WINDOW
 
 
+MANY_ROUNDS = WindowDesign(has_one=True)  # if second windows would leave time for few rounds
+
+
 @dataclass(frozen=True)
 class StartedServer:
     """A case of the round and its started server, which may not be ready yet."""

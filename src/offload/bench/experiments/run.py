@@ -11,7 +11,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from offload import prctl
-from offload.bench.experiments.block import WindowDesign, measure_round
+from offload.bench.experiments.block import MANY_ROUNDS, WindowDesign, measure_round
 from offload.bench.experiments.progress import Progress
 from offload.bench.planning import schedule, time_budget
 from offload.bench.planning.plan import Plan
@@ -133,10 +133,10 @@ class ActiveRun:
         """Measure the cases of a block together, or one after the other if it runs apart."""
         parts = [{place: case} for place, case in cases.items()] if trial.apart else [cases]
         with_gil = trial.round == 1
-        is_limited = time_budget.limits_rounds(self.plan)
         is_steady = schedule.is_steady(self.plan, trial.block or 0, self.records)
-        window_s = workload.SHORT_WINDOW if is_limited else workload.LONGER_WINDOW
-        design = WindowDesign(is_limited or is_steady, window_s)
+        design = WindowDesign(is_steady, workload.LONGER_WINDOW)
+        if time_budget.limits_rounds(self.plan):
+            design = MANY_ROUNDS
         report = self.progress.phase
         found: list[Record] = []
         for part in parts:

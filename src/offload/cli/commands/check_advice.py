@@ -42,8 +42,9 @@ def check_advice(
     interruption, run the same command again: it continues the measurements in results/advice-FOLD.
     The exit code is 1 if a requirement is not met.
     """
-    from offload.bench.advice import answer, check, confirmation, judgement, recorded_answer, truth
-    from offload.bench.experiments.run import run
+    from offload.bench.advice import answer
+    from offload.bench.advice.check import answers as kept
+    from offload.bench.advice.check import confirmation, judgement, recorded_answer, truth
     from offload.bench.planning import plan as plans
     from offload.bench.records import journal
     from offload.reports.advice import judgement_text
@@ -64,21 +65,13 @@ def check_advice(
     records = continue_run(planned, folder)
     truths = {found.task: found for found in truth.of_records(planned, records)}
     try:
-        answers = [*check.complete_answers(tasks, folder, USERS, budget_s, _report, times)]
+        answers = [*kept.complete_answers(tasks, folder, USERS, budget_s, _report, times)]
         first_answers = recorded_answer.firsts(answers)
-        again = confirmation.folder_of(folder)
-        if not plans.exists(again):
-            again.mkdir(exist_ok=True)
-            plans.save(confirmation.plan(truths, first_answers, USERS), again)
-        confirming = plans.load(again)
-        for _ in run(confirming, again):
-            pass
-        for task in confirmation.complete_response_times(confirming, first_answers, again):
-            _report(f"response times of {task}")
+        again = folder / "confirmation"
+        confirmed = confirmation.measure(truths, first_answers, USERS, again, _report)
     except KeyboardInterrupt:
         raise Exit(f"interrupted: continue with fab check_advice:{fold}", code=130) from None
-    confirmed = confirmation.read(confirming, first_answers, again)
-    models = {task: answer.load(check.own_folder(folder, task)).model for task in truths}
+    models = {task: answer.load(kept.own_folder(folder, task)).model for task in truths}
     style = "rst" if format == "rst" else "simple"
     print(judgement_text.text(truths, answers, models, confirmed, style))
     missed = [

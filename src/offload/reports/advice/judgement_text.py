@@ -5,11 +5,11 @@ from __future__ import annotations
 import statistics
 from collections.abc import Mapping, Sequence
 
-from offload.bench.advice import baselines, judgement
-from offload.bench.advice.judgement import Choice, Confirmation, Requirement
+from offload.bench.advice.check import baselines, judgement
+from offload.bench.advice.check.judgement import Choice, Confirmation, Requirement
+from offload.bench.advice.check.recorded_answer import RecordedAnswer, firsts
+from offload.bench.advice.check.truth import Truth, short_name
 from offload.bench.advice.model import Model
-from offload.bench.advice.recorded_answer import RecordedAnswer, firsts
-from offload.bench.advice.truth import Truth
 from offload.reports.advice import reasons
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
@@ -52,7 +52,7 @@ def _choices(found: Sequence[Choice], answers: Sequence[RecordedAnswer], style: 
         own = given[each.task]
         error = "" if not own.rate else percent(own.predicted_rate / own.rate - 1, sign="+")
         cells = (
-            each.task.rpartition(".")[2],
+            short_name(each.task),
             reasons.option_name(own.strategy, own.workers),
             reasons.option_name(*each.best),
             percent(each.share),

@@ -11,7 +11,7 @@ from offload.bench.advice.application import choice, sizes
 from offload.bench.advice.application.answer import ApplicationAnswer, Question
 from offload.bench.advice.candidates import AROUND_S, SUITE, WINDOW_S
 from offload.bench.analysis import comparison
-from offload.bench.experiments.block import measure_round
+from offload.bench.experiments.block import MANY_ROUNDS, measure_round
 from offload.bench.planning import plan as plans
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
@@ -100,7 +100,7 @@ def measure_cases(
         seed=run.seed,
         quick=True,
     )
-    found = measure_round(at, trial, None, lambda *_: None, with_gil)
+    found = measure_round(at, trial, None, lambda *_: None, with_gil, MANY_ROUNDS)
     run.keep(found)
     return found
 
@@ -149,7 +149,7 @@ def round_s(run: AdviceRun, cases: Sequence[Case], probed: Record) -> float:
     most = max(run.parallel, run.question.cores)
     # The other servers are as fast as the probe, or faster; each ends with as many responses as
     # there are users.
-    windows_s = sum(2 * (WINDOW_S + 2 * users / (rate * min(count, most))) for count in counts)
+    windows_s = sum(WINDOW_S + 2 * users / (rate * min(count, most)) for count in counts)
     return AROUND_S + START_S * sum(counts) / run.question.cores + windows_s
 
 

@@ -9,14 +9,15 @@ from dataclasses import dataclass
 
 from offload.bench.advice import latency
 from offload.bench.advice.certainty import PREDICTED, SURE
-from offload.bench.advice.recorded_answer import RecordedAnswer, RecordedRatio, firsts
+from offload.bench.advice.check.recorded_answer import RecordedAnswer, RecordedRatio, firsts
+from offload.bench.advice.check.truth import Truth, short_name
 from offload.bench.advice.strategies import Size
-from offload.bench.advice.truth import Truth
 from offload.bench.stats import student_t
 from offload.bench.stats.paired_test import DISTURBED, SLOWER, Verdict
 from offload.units import percent
 
-BEST = 0.95  # share of choices that must be the best, or not distinguishable from it
+BEST_SHARE = 0.90  # of the choices that must be the best, or not distinguishable from it
+BEST = 0.95  # the same share of all functions, which the interval must contain
 REGRET_MEAN, REGRET_WORST = 0.98, 0.90  # of the best rate
 NEAR_RATE, NEAR_SHARE, MEDIAN_ERROR = 0.10, 0.80, 0.05  # of predictions
 NEAR_P95 = 0.25  # of the second measurement
@@ -126,26 +127,27 @@ def requirements(
 
 def _best(choices: Sequence[Choice]) -> Requirement:
     found = sum(each.is_best is True for each in choices)
-    required = "90 %, interval with 95 %"
+    required = f"{percent(BEST_SHARE)}, interval with {percent(BEST)}"
     if not choices:
         return Requirement("best choice, or tied", "unknown", required, None)
     low, high = student_t.binomial_interval(found, len(choices))
     measured = f"{found} of {len(choices)} ({percent(low)} to {percent(high)})"
-    passed = found >= 0.9 * len(choices) and high >= BEST
+    passed = found >= BEST_SHARE * len(choices) and high >= BEST
     return Requirement("best choice, or tied", measured, required, passed)
 
 
 def _regret(choices: Sequence[Choice]) -> list[Requirement]:
+    least_mean, least = percent(REGRET_MEAN), percent(REGRET_WORST)
     if not choices:
-        return [Requirement("rate of the choice", "unknown", "98 % of the best", None)]
+        return [Requirement("rate of the choice, of the best", "unknown", least_mean, None)]
     mean = statistics.fmean(each.share for each in choices)
     worst = min(choices, key=lambda each: each.share)
     return [
-        Requirement("mean rate, of the best", percent(mean, 1), "98 %", mean >= REGRET_MEAN),
+        Requirement("mean rate, of the best", percent(mean, 1), least_mean, mean >= REGRET_MEAN),
         Requirement(
             "worst rate, of the best",
-            f"{percent(worst.share, 1)} ({_short(worst.task)})",
-            "90 %",
+            f"{percent(worst.share, 1)} ({short_name(worst.task)})",
+            least,
             worst.share >= REGRET_WORST,
         ),
     ]
@@ -153,18 +155,16 @@ def _regret(choices: Sequence[Choice]) -> list[Requirement]:
 
 def _predictions(answers: Sequence[RecordedAnswer]) -> list[Requirement]:
     errors = [abs(each.predicted_rate / each.rate - 1) for each in answers if each.rate]
+    name, required = f"predicted rate within {percent(NEAR_RATE)}", percent(NEAR_SHARE)
     if not errors:
-        return [Requirement("predicted rate", "unknown", "within 10 %", None)]
+        return [Requirement(name, "unknown", required, None)]
     near = sum(error <= NEAR_RATE for error in errors)
     median = statistics.median(errors)
+    is_near, is_small = near >= NEAR_SHARE * len(errors), median <= MEDIAN_ERROR
+    largest = percent(MEDIAN_ERROR)
     return [
-        Requirement(
-            "predicted rate within 10 %",
-            f"{near} of {len(errors)}",
-            "80 %",
-            near >= NEAR_SHARE * len(errors),
-        ),
-        Requirement("median error of it", percent(median, 1), "5 %", median <= MEDIAN_ERROR),
+        Requirement(name, f"{near} of {len(errors)}", required, is_near),
+        Requirement("median error of it", percent(median, 1), largest, is_small),
     ]
 
 
@@ -232,16 +232,21 @@ def _is_covered(truth: Truth, chosen: Size, found: RecordedRatio) -> bool | None
 def _unknown(answers: Sequence[RecordedAnswer]) -> Requirement:
     unknown = sum(each.sure in (DISTURBED, PREDICTED) for each in answers)
     passed = unknown <= UNKNOWN_SHARE * len(answers)
-    return Requirement("not known", f"{unknown} of {len(answers)}", "at most 10 %", passed)
+    return Requirement(
+        "not known", f"{unknown} of {len(answers)}", f"at most {percent(UNKNOWN_SHARE)}", passed
+    )
 
 
 def _wrong(choices: Sequence[Choice], answers: Sequence[RecordedAnswer]) -> Requirement:
     sure = {each.task for each in answers if each.sure == SURE}
-    wrong = [_short(each.task) for each in choices if each.is_best is False and each.task in sure]
+    wrong = [
+        short_name(each.task) for each in choices if each.is_best is False and each.task in sure
+    ]
     share = len(wrong) / len(answers) if answers else 0.0
     names = f" ({', '.join(wrong)})" if wrong else ""
     measured = f"{len(wrong)} of {len(answers)}{names}"
-    return Requirement("wrong without a warning", measured, "at most 1 %", share <= WRONG_SHARE)
+    required = f"at most {percent(WRONG_SHARE)}"
+    return Requirement("wrong without a warning", measured, required, share <= WRONG_SHARE)
 
 
 def _repeated(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]) -> Requirement:
@@ -253,7 +258,7 @@ def _repeated(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]) ->
     name, required = "same strategy in each answer", percent(SAME_SHARE)
     if not given:
         return Requirement(name, "not repeated", required, None)
-    other = [_short(task) for task, strategies in given.items() if len(strategies) > 1]
+    other = [short_name(task) for task, strategies in given.items() if len(strategies) > 1]
     same = len(given) - len(other)
     names = f" (not {', '.join(sorted(other))})" if other else ""
     measured = f"{same} of {len(given)}{names}"
@@ -266,11 +271,7 @@ def _is_tie(truth: Truth) -> bool:
     return any(truth.compare(size).outcome != SLOWER for size in others)
 
 
-def _short(task: str) -> str:
-    return task.rpartition(".")[2]
-
-
 def _time(answers: Sequence[RecordedAnswer]) -> Requirement:
     longest = max((each.seconds for each in answers), default=0.0)
     passed = longest <= LONGEST_S if answers else None
-    return Requirement("longest answer", f"{longest:.0f} s", "120 s", passed)
+    return Requirement("longest answer", f"{longest:.0f} s", f"{LONGEST_S:.0f} s", passed)

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from offload.bench.advice import steps
 from offload.bench.advice.answer import Answer
-from offload.bench.advice.recorded_answer import RecordedAnswer, RecordedRatio
+from offload.bench.advice.check.recorded_answer import RecordedAnswer, RecordedRatio
+from offload.bench.advice.check.truth import short_name
 from offload.bench.advice.steps import Report
 from offload.bench.records import lines
 from offload.errors import StorageError, UserError
@@ -55,7 +56,7 @@ def complete_answers(
 
 def own_folder(folder: Path, task: str, number: int = 1) -> Path:
     """Return the folder with the records of an answer on one task."""
-    name = task.rpartition(".")[2].replace(":", "-")
+    name = short_name(task).replace(":", "-")
     return folder / "answers" / (name if number == 1 else f"{name}-{number}")
 
 

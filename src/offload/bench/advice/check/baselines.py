@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import math
 
+from offload.bench.advice.check.truth import Truth
 from offload.bench.advice.model import Model
 from offload.bench.advice.strategies import Size
-from offload.bench.advice.truth import Truth
 
 
 def baselines(truth: Truth, model: Model) -> dict[str, Size]:

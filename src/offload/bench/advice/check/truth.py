@@ -123,6 +123,11 @@ def of_records(planned: Plan, records: Sequence[Record]) -> Iterator[Truth]:
             yield found
 
 
+def short_name(task: str) -> str:
+    """Return a function's module in the corpus and its name."""
+    return task.rpartition(".")[2]
+
+
 def case_of(task: str, size: Size, users: int) -> Case:
     """Return the case that serves a task by a strategy of a size."""
     strategy, workers = size

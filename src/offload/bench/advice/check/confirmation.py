@@ -1,21 +1,23 @@
 """The confirmation: each choice beside the best size of the truth, and its response times again.
 
-The truth has few rounds of many servers, and its best size is partly the luckiest one. So both are
+The truth has few rounds of many servers, and its best size may be best by chance. So both are
 measured again, side by side, until the difference is certain or too small to matter. The second
 measurement of response times shows whether those of the answer hold.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from offload.bench.advice import latency
-from offload.bench.advice.judgement import Confirmation
-from offload.bench.advice.recorded_answer import RecordedAnswer
+from offload.bench.advice.check.judgement import Confirmation
+from offload.bench.advice.check.recorded_answer import RecordedAnswer
+from offload.bench.advice.check.truth import Truth, case_of, short_name
+from offload.bench.advice.steps import Report
 from offload.bench.advice.strategies import size_of
-from offload.bench.advice.truth import Truth, case_of
 from offload.bench.analysis import comparison
+from offload.bench.experiments.run import run
 from offload.bench.planning import plan as plans
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
@@ -44,23 +46,33 @@ def plan(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer], users: 
     return Plan(SUITE, tuple(cases), plans.new_seed(), None, True, blocks=tuple(blocks))
 
 
-def folder_of(folder: Path) -> Path:
-    """Return the folder of the confirmation in that of the check."""
-    return folder / "confirmation"
+def measure(
+    truths: Mapping[str, Truth],
+    answers: Sequence[RecordedAnswer],
+    users: int,
+    folder: Path,
+    report: Report,
+) -> dict[str, Confirmation]:
+    """Measure what is missing in `folder`, and return what is known of each choice, by task."""
+    if not plans.exists(folder):
+        folder.mkdir(exist_ok=True)
+        plans.save(plan(truths, answers, users), folder)
+    planned = plans.load(folder)
+    for _ in run(planned, folder):
+        pass
+    _measure_response_times(planned, answers, folder, report)
+    return read(planned, answers, folder)
 
 
-def complete_response_times(
-    planned: Plan, answers: Sequence[RecordedAnswer], folder: Path
-) -> Iterator[str]:
-    """Measure the missing response times of each choice, at the rates of its answer.
-
-    Yield the task before each measurement. Its records are in the journal of `folder`.
-    """
+def _measure_response_times(
+    planned: Plan, answers: Sequence[RecordedAnswer], folder: Path, report: Report
+) -> None:
+    """Measure the missing response times of each choice, at the rates of its answer."""
     done = {record.trial.place for record in _records(folder) if record.trial.kind == LONG}
     for place, given in _places(planned, answers).items():
         if place in done or not given.rate:
             continue
-        yield given.task
+        report(f"response times of {short_name(given.task)}")
         case = planned.cases[place]
         trial = builder.new_trial(
             folder.name, kind=LONG, suite=SUITE, place=place, seed=planned.seed, quick=True
@@ -71,14 +83,14 @@ def complete_response_times(
 
 def read(planned: Plan, answers: Sequence[RecordedAnswer], folder: Path) -> dict[str, Confirmation]:
     """Return what is known of each choice, by task."""
-    run = RunRecords(_records(folder))
+    own = RunRecords(_records(folder))
     pairs = {pair[1]: pair for block in planned.blocks for pair in block.pairs}
     found = {}
     for place, given in _places(planned, answers).items():
-        loads = [r for r in run.at(place).last_attempts() if r.trial.kind == LONG]
+        loads = [r for r in own.at(place).last_attempts() if r.trial.kind == LONG]
         verdict = None
         if place in pairs:
-            best, chosen = (run.at(each).windows() for each in pairs[place])
+            best, chosen = (own.at(each).windows() for each in pairs[place])
             verdict = comparison.compare(best, chosen).verdict
         found[given.task] = Confirmation(verdict, tuple(latency.percentile(r).value for r in loads))
     return found
