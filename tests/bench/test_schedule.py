@@ -301,3 +301,14 @@ def test_a_plan_that_cannot_be_run_is_reported_in_one_line(words: str, tmp_path:
     )
     with pytest.raises(StorageError, match=re.escape(words)):
         plans.load(tmp_path)
+
+
+def test_a_folder_without_a_plan_has_none_and_a_damaged_plan_counts(tmp_path: Path) -> None:
+    assert not plans.exists(tmp_path / "no_folder")
+    assert not plans.exists(tmp_path)
+    (tmp_path / plans.FILE).write_text("{}")  # of load tests
+    assert not plans.exists(tmp_path)
+    (tmp_path / plans.FILE).write_text("damaged")
+    assert plans.exists(tmp_path)
+    plans.save(PLAN, tmp_path)
+    assert plans.exists(tmp_path)

@@ -85,6 +85,8 @@ def exists(folder: Path) -> bool:
     """
     try:
         return "cases" in json.loads((folder / FILE).read_bytes())
+    except FileNotFoundError:
+        return False
     except (OSError, ValueError, TypeError):
         return True
 
