@@ -38,7 +38,9 @@ def shell(command: str, folder: Path, **variables: str) -> CompletedCommand:
 
 @pytest.mark.server
 def test_servers_start_without_standard_streams(tmp_path: Path) -> None:
-    found = shell("OFFLOAD measure:sync/noop_sync,quick=yes,target=50 <&- >&-", tmp_path)
+    found = shell(
+        "OFFLOAD measure:sync/sleep_short_sync,users=2,quick=yes,target=50 <&- >&-", tmp_path
+    )
     assert found.returncode == 0, found.stderr
     assert "Traceback" not in found.stderr
 

@@ -283,6 +283,7 @@ def test_bursts_of_large_values_leave_the_memory_as_it_was() -> None:
     asyncio.run(asyncio.wait_for(body(), 100))
 
 
+@pytest.mark.slow
 def test_a_pool_works_after_many_crashes_while_workers_are_recycled() -> None:
     async def test(pool: PipePool) -> None:
         async def client(number: int) -> int:

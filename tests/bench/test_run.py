@@ -203,7 +203,7 @@ def test_a_resumed_run_continues_with_its_time_budget(measured: Measured, tmp_pa
 
 @pytest.mark.parametrize("is_wide", [False, True])
 @pytest.mark.parametrize("overhead_s", [0.0, 0.5])
-@pytest.mark.parametrize("budget_s", [None, 40.0, 47.0, 60.0])
+@pytest.mark.parametrize("budget_s", [None, 40.0, 47.0])
 def test_a_run_has_the_same_rounds_wherever_it_was_interrupted_and_no_more_when_it_is_resumed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,
