@@ -66,6 +66,19 @@ def test_where_nothing_was_measured_yet_the_committed_example_is_named_once() ->
     assert "claims:run=example-tornado" not in fab_here("claims").stdout
 
 
+def test_the_terminal_shows_the_suites_that_were_measured_and_the_document_all() -> None:
+    def suites(table: str) -> set[str]:
+        return {line.split()[0] for line in table.split("\n\n")[0].splitlines()[2:]}
+
+    assert suites(fab_here("claims").stdout) >= {"tornado", "granian"}
+    run = journal.new_run("granian")
+    journal.append(run, changed(new_record(Case("loop", "noop_sync"), "", None), suite="granian"))
+    completed = fab_here("claims")
+    assert suites(completed.stdout) == {"granian"}
+    assert "tornado: not measured here yet: fab run_suite:tornado,quick=yes" in completed.stdout
+    assert "tornado" in (journal.RESULTS / "claims.rst").read_text().split("\n* ")[0]
+
+
 def test_the_verdicts_on_one_suite_do_not_replace_those_on_all() -> None:
     completed = fab_here("claims:granian")
     saved = journal.RESULTS / "claims.rst"

@@ -11,7 +11,7 @@ from offload.bench.planning import plan
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
-from offload.bench.records.run_records import Round, by_round
+from offload.bench.records.run_records import RoundKey, by_round
 from offload.bench.stats import ratio, student_t
 from offload.bench.stats.ratio import Interval
 from offload.bench.trial import flags
@@ -25,7 +25,7 @@ WITHOUT_POOL = {"gunicorn_dirty": "gunicorn_gthread"}  # a peer, and the same on
 TASK, USERS, SUITE = "noop_sync", 64, "executors"
 BUDGET = {False: 300.0, True: 120.0}  # s for all rounds, with their starts; by quick
 
-Rounds = Mapping[Round, tuple[float, float]]  # rate in requests/s, CPU time of a request in us
+Rounds = Mapping[RoundKey, tuple[float, float]]  # rate in requests/s, CPU time of a request in us
 
 
 @dataclass(frozen=True)
@@ -104,7 +104,7 @@ def _hop(server: str, rounds: Mapping[str, Rounds], records: Sequence[Record]) -
     )
 
 
-def _added(own: Rounds, direct: Rounds) -> dict[Round, float]:
+def _added(own: Rounds, direct: Rounds) -> dict[RoundKey, float]:
     """Return by round the CPU time of a request minus that of a direct response, in us."""
     return {which: own[which][1] - direct[which][1] for which in own if which in direct}
 

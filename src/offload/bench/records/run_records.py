@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from offload.bench.records.record import TEST, WINDOW, Record
 
 Value = Callable[[Record], float | None]
-Round = tuple[str, int | None, int | None]  # run, block, number
+RoundKey = tuple[str, int | None, int | None]  # run, block, number
 
 
 @dataclass(frozen=True)
@@ -54,13 +54,13 @@ def of_rate(windows: Sequence[Record]) -> Sequence[Record]:
     return [record for record in windows if not record.trial.apart] or windows
 
 
-def by_round(windows: Sequence[Record], value: Value) -> Mapping[Round, float]:
+def by_round(windows: Sequence[Record], value: Value) -> Mapping[RoundKey, float]:
     """Return the geometric mean of a value over the windows of one case in each round.
 
     Rounds in which no window has the value are left out, and so are values of 0 or less and those
     of a window with a problem: what a server completed before it died is no rate.
     """
-    known: dict[Round, list[float]] = {}
+    known: dict[RoundKey, list[float]] = {}
     for record in windows:
         if record.problem is None and (found := value(record) or 0.0) > 0:
             trial = record.trial

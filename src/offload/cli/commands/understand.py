@@ -111,7 +111,8 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
     run     a folder in results/ to use instead, such as example; the verdicts are written to it
     format  text (default) or json
 
-    Verdicts on all suites are written to results/claims.rst, with the claims and their sources.
+    The terminal shows the suites that have been measured, or all before the first run. Verdicts on
+    all suites are written to results/claims.rst, with the claims and their sources.
     """
     from offload.bench.records import journal
     from offload.cli import suite_claims
@@ -141,8 +142,10 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
     if format == "json":
         print(report.as_json(found), end="")
     else:
+        measured = {verdict.suite for verdict in found if verdict.run}
+        shown = [verdict for verdict in found if verdict.suite in measured] or found
         parts = [
-            report.text(found),
+            report.text(shown),
             capacity_checks.table(checks),
             "\n".join([*sources, hint]),
         ]

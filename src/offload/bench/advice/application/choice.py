@@ -19,7 +19,7 @@ from offload.bench.advice.application.answer import (
 from offload.bench.analysis import application_causes, comparison, rate
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, Record
-from offload.bench.records.run_records import Round, RunRecords, by_round
+from offload.bench.records.run_records import RoundKey, RunRecords, by_round
 from offload.errors import RunError
 from offload.flags import Flag, Problem
 from offload.suites import Case
@@ -94,7 +94,7 @@ def _windows(planned: Plan, run: RunRecords) -> dict[int, list[Record]]:
     return {place: found for place, found in probed.items() if _rates(found)}
 
 
-def _rates(found: Sequence[Record]) -> Mapping[Round, float]:
+def _rates(found: Sequence[Record]) -> Mapping[RoundKey, float]:
     return by_round(found, comparison.rate_of)
 
 
