@@ -19,9 +19,12 @@ MOST_SKIPS_TIMING = 72
 TIMING_FILES = $(shell grep -rl "mark.timing" --include=test_*.py tests pipepool/tests)
 TIMING = -m timing --reruns 1 -rR
 
-# The toolkit and its process pool, both from here.
+# The toolkit and its process pool, both from here. What draws the pictures of reports has no wheel
+# for some Pythons: then reports have none.
 PROJECT = -e ./pipepool -e .
-REQUIREMENTS = requirements.txt requirements.lock pyproject.toml pipepool/pyproject.toml
+PICTURES = -r requirements-pictures.txt --only-binary vl-convert-python
+REQUIREMENTS = requirements.txt requirements-pictures.txt requirements.lock pyproject.toml \
+	pipepool/pyproject.toml
 
 .PHONY: setup demo test test-quick test-all test-peers coverage mutants check format readme siege \
 	suites corpus tools lock clean help
@@ -88,13 +91,14 @@ format: .venv/developed
 	@scripts/venv $(PYTHON)
 
 .venv/installed: .venv/bin/python $(REQUIREMENTS)
-	$(BIN)/python -m pip install -q --disable-pip-version-check $(PROJECT) -c requirements.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check $(PROJECT) $(PICTURES) -c requirements.lock \
+	|| $(BIN)/python -m pip install -q --disable-pip-version-check $(PROJECT) -c requirements.lock
 	@touch $@
 
 # One installation of all: two take 12 s longer. Then one process collects the tests, which compiles
 # what they import: each of the AT_ONCE processes of the first run would do it, too.
 .venv/developed: .venv/bin/python $(REQUIREMENTS) requirements-dev.txt
-	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile $(PROJECT) -r requirements-dev.txt -c requirements.lock
+	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile $(PROJECT) $(PICTURES) -r requirements-dev.txt -c requirements.lock
 	@$(PYTEST) --collect-only -qq >/dev/null 2>&1 || true
 	@touch .venv/installed $@
 

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from offload.bench.records.record import Record
     from offload.suites import Case, Claim
 
+REPORTED = ("measure", "compare", "scale", "gil")  # commands whose runs have a report.html
 BUDGET_A_ROW = {True: 18.5, False: 80.0}  # s per row; by quick
 
 
@@ -128,7 +129,20 @@ def continue_run(plan: Plan, folder: Path) -> list[Record]:
         if not journal.count(folder):  # no round was finished
             raise
         raise type(error)(f"{error}; {_resume_hint(folder)}") from error
-    return records or (journal.read(folder) if journal.count(folder) else [])
+    found = records or (journal.read(folder) if journal.count(folder) else [])
+    if found and (plan.suite in catalog.suites() or plan.suite in REPORTED):
+        write_report(folder)
+    return found
+
+
+def write_report(folder: Path) -> None:
+    """Write a run's report.html and print its path; without it, the run is as good."""
+    try:
+        from offload.reports.html import publish
+
+        print(f"report: {publish.write([folder])}", file=sys.stderr)
+    except Exception as error:  # noqa: BLE001 - whatever fails, the run and its results are kept
+        print(f"warning: no report.html: {' '.join(str(error).split())}", file=sys.stderr)
 
 
 def _resume_hint(folder: Path) -> str:

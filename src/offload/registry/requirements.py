@@ -11,6 +11,7 @@ from offload.registry import places
 
 TARGETS = {  # of make, which install the packages of these files
     places.PACKAGE / "requirements.txt": "setup",
+    places.PACKAGE / "requirements-pictures.txt": "setup",
     places.PACKAGE / "requirements-suites.txt": "suites",
     places.PACKAGE / "requirements-corpus.txt": "corpus",
 }
@@ -23,6 +24,7 @@ PROVIDED_BY = {  # import name: the name of the package that installs it
     "starlette": "fastapi",
     "strawberry": "strawberry_graphql",
     "strawberry_django": "strawberry_graphql_django",
+    "vl_convert": "vl_convert_python",
     "yaml": "pyyaml",
 }
 

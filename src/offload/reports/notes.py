@@ -26,12 +26,23 @@ def speed_moved(records: Sequence[Record]) -> float | None:
     It is p90 / p10 - 1 of the durations of the fixed work before each window, for the kind of work
     (Python or memory) that moved more.
     """
+    known = (moved(times) for times in work_times(records).values())
+    return max((share for share in known if share is not None), default=None)
+
+
+def work_times(records: Sequence[Record]) -> dict[str, list[float]]:
+    """Return the durations in s of each kind of fixed work before the windows, by its field."""
     hosts = [record.resources.host for record in records if record.trial.kind == WINDOW]
-    times = (
-        [time for host in hosts if (time := getattr(host, name))]
-        for name in ("python_s", "memory_s")
-    )
-    return max((moved for known in times if (moved := _moved(known)) is not None), default=None)
+    names = ("python_s", "memory_s")
+    return {name: [time for host in hosts if (time := getattr(host, name))] for name in names}
+
+
+def moved(times: Sequence[float]) -> float | None:
+    """Return p90 / p10 - 1 of durations; None if there are too few."""
+    if len(times) < MIN_WINDOWS:
+        return None
+    tenths = statistics.quantiles(times, n=10, method="inclusive")
+    return tenths[-1] / tenths[0] - 1
 
 
 def of_table(rows: Sequence[Row]) -> list[str]:
@@ -40,17 +51,10 @@ def of_table(rows: Sequence[Row]) -> list[str]:
     return [*_machine(records), *_flags(rows), *_rows(rows)]
 
 
-def _moved(times: Sequence[float]) -> float | None:
-    if len(times) < MIN_WINDOWS:
-        return None
-    tenths = statistics.quantiles(times, n=10, method="inclusive")
-    return tenths[-1] / tenths[0] - 1
-
-
 def _machine(records: Sequence[Record]) -> Iterator[str]:
     """Report the use and the speed of the machine during all loads."""
-    if (moved := speed_moved(records)) is not None:
-        yield f"this machine's speed changed by {summary.share(moved)} during the run"
+    if (change := speed_moved(records)) is not None:
+        yield f"this machine's speed changed by {summary.share(change)} during the run"
     windows = [r for r in records if r.trial.kind == WINDOW]
     loads, noun = (windows, "windows") if windows else (records, "loads")
     for who, name, limit in (
