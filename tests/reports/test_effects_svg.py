@@ -23,7 +23,10 @@ from tests.reports.test_tables import PROCESSES, RECORD, windows
 
 pytestmark = pytest.mark.skipif(not drawing.is_available(), reason="needs make setup")
 SVG = "{http://www.w3.org/2000/svg}"
-EXAMPLES = sorted((ROOT / "results").glob("example*"))
+EXAMPLES = [
+    path if path.name == "example-tornado" else pytest.param(path, marks=pytest.mark.slow)
+    for path in sorted((ROOT / "results").glob("example*"))
+]
 
 
 def of_run(folder: Path) -> list[Effect]:

@@ -19,7 +19,11 @@ from tests import ROOT
 html5lib = pytest.importorskip("html5lib")
 
 COMMITTED = sorted((ROOT / "results").glob("*/records.jsonl"))
-EXAMPLES = [path.parent.name for path in COMMITTED if path.parent.name.startswith("example")]
+NAMES = [path.parent.name for path in COMMITTED if path.parent.name.startswith("example")]
+FAST = ("example-advise", "example-free_threading", "example-tornado")  # one of each kind
+EXAMPLES = [
+    name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in NAMES
+]
 NEEDS_PICTURES = pytest.mark.skipif(not drawing.is_available(), reason="needs make setup")
 
 
@@ -45,9 +49,15 @@ def rendered(*folders: Path) -> str:
 
 
 @functools.cache
-def example(name: str) -> str:
-    """Return the report of a committed run; it is the same for all tests."""
-    return rendered(committed(name))
+def example(*names: str) -> str:
+    """Return the report of committed runs; it is the same for all tests."""
+    return rendered(*map(committed, names))
+
+
+@functools.cache
+def example_root(*names: str) -> Any:
+    """Return the elements of the report of committed runs."""
+    return parsed(example(*names))
 
 
 def parsed(html: str) -> Any:

@@ -15,7 +15,7 @@ from offload.errors import RunError
 from offload.reports.html import again, run
 from offload.reports.html.run import MeasuredRun
 from tests.commands import fab_here
-from tests.reports.html.pages import EXAMPLES, committed
+from tests.reports.html.pages import NAMES, committed
 
 COMMANDS = [
     "measure:3/noop_sync",
@@ -68,7 +68,7 @@ def test_the_command_of_a_run_plans_the_same_run(words: list[str], planned: list
     assert replace(other, seed=one.seed) == one
 
 
-@pytest.mark.parametrize("name", [name for name in EXAMPLES if name != "example-advise"])
+@pytest.mark.parametrize("name", [name for name in NAMES if name != "example-advise"])
 def test_a_committed_run_names_its_suite(name: str, planned: list[Plan]) -> None:
     own = run.read(committed(name))
     command = again.of_run(own)
@@ -78,7 +78,7 @@ def test_a_committed_run_names_its_suite(name: str, planned: list[Plan]) -> None
     assert planned[0].quick == own.records[0].trial.quick
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
+@pytest.mark.parametrize("name", NAMES)
 def test_the_command_of_a_case_measures_that_case(name: str, planned: list[Plan]) -> None:
     own = run.read(committed(name))
     known = [(row, command) for row in own.rows if (command := again.of_cases(own, row))]

@@ -16,7 +16,7 @@ from offload.cli import plan_run
 from offload.reports.html import page, publish
 from offload.suites import Case
 from tests.commands import fab_here
-from tests.reports.html.pages import copied, example, parsed, rendered, tables, written
+from tests.reports.html.pages import parsed, rendered, tables, written
 from tests.reports.test_tables import PROCESSES, RECORD, windows
 
 RECORDS = [*windows(RECORD, 10.0, 10.1, 9.9), *windows(PROCESSES, 20.0, 20.1, 19.9)]
@@ -36,10 +36,10 @@ def plan(monkeypatch: pytest.MonkeyPatch) -> Plan:
 
 
 def test_fab_report_writes_the_file_into_the_folder_and_prints_its_path() -> None:
-    folder = copied("example")
-    done = fab_here("report:example,format=html")
+    folder = written("run", *RECORDS)
+    done = fab_here("report:run,format=html")
     assert (done.returncode, done.stdout, done.stderr) == (0, f"{folder / 'report.html'}\n", "")
-    assert (folder / "report.html").read_text() == example("example")
+    assert (folder / "report.html").read_text() == rendered(folder)
 
 
 def test_the_newest_run_is_reported_unless_another_is_named() -> None:
@@ -50,11 +50,11 @@ def test_the_newest_run_is_reported_unless_another_is_named() -> None:
 def test_open_opens_the_file_in_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
     opened: list[str] = []
     monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or True)
-    folder = copied("example")
-    assert fab_here("report:example,format=html,open=yes").returncode == 0
+    folder = written("run", *RECORDS)
+    assert fab_here("report:run,format=html,open=yes").returncode == 0
     assert opened == [(folder / "report.html").as_uri()]
     monkeypatch.setattr(webbrowser, "open", lambda _: False)
-    done = fab_here("report:example,format=html,open=yes")
+    done = fab_here("report:run,format=html,open=yes")
     assert (done.returncode, done.stderr.count("\n")) == (0, 1)
     assert "no browser was found" in done.stderr
 
@@ -88,9 +88,9 @@ def test_a_report_that_cannot_be_written_is_one_warning(
 def test_a_folder_that_cannot_be_written_is_an_error_with_the_exit_code_of_storage(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
-    folder = copied("example")
+    folder = written("run", *RECORDS)
     monkeypatch.setattr(publish, "FILE", "missing/report.html")
-    done = fab_here("report:example,format=html")
+    done = fab_here("report:run,format=html")
     assert (done.returncode, done.stderr.count("\n")) == (6, 1)
     assert str(folder) in done.stderr
 

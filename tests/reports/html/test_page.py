@@ -3,24 +3,30 @@
 from __future__ import annotations
 
 import itertools
+import os
 import re
+import subprocess
+import sys
 from collections.abc import Mapping
 from typing import Any
 
 import pytest
 
 from offload.bench.records import journal
+from offload.errors import RunError
 from offload.reports import results_json, results_txt
 from offload.reports.gil import effects
 from offload.reports.html import page
 from offload.reports.pictures import drawing
 from offload.reports.rows import rows
+from tests import ROOT
 from tests.records import changed
 from tests.reports.html.pages import (
     EXAMPLES,
     NEEDS_PICTURES,
     committed,
     example,
+    example_root,
     floats,
     parsed,
     rendered,
@@ -46,17 +52,24 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-@pytest.mark.parametrize("name", EXAMPLES)
-def test_a_run_has_the_same_report_each_time(name: str) -> None:
-    assert rendered(committed(name)) == example(name)
+def test_a_run_has_the_same_report_each_time_in_any_process() -> None:
+    program = (
+        "import sys; from pathlib import Path; from offload.reports.html import page, run; "
+        "sys.stdout.write(page.html([run.read(Path(sys.argv[1]))]))"
+    )
+    command = [sys.executable, "-c", program, str(committed("example"))]
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Kathmandu", "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, encoding="utf-8", cwd=ROOT, timeout=60
+    )
+    assert done.stdout == example("example"), done.stderr[-500:]
 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_report_is_one_file_of_at_most_400_kb_without_links_to_others(name: str) -> None:
     html = example(name)
     assert len(html.encode()) <= 400_000
-    root = parsed(html)
-    for element in root.iter():
+    for element in example_root(name).iter():
         targets = [element.attrib.get(word) for word in ("src", "href", "data", "action", "poster")]
         assert all(target is None or target.startswith("#") for target in targets), element
     assert "@import" not in html
@@ -65,7 +78,7 @@ def test_a_report_is_one_file_of_at_most_400_kb_without_links_to_others(name: st
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_each_figure_of_the_json_report_is_in_a_table(name: str) -> None:
-    found = tables(parsed(example(name)))
+    found = tables(example_root(name))
     results = results_json.as_dict(journal.read(committed(name)))
     for caption, objects in (("figure", results["rows"]), ("ratio", results["effects"])):
         assert isinstance(objects, list)
@@ -88,7 +101,7 @@ def test_each_figure_of_the_json_report_is_in_a_table(name: str) -> None:
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_the_answer_is_first_and_has_the_sentences_of_the_text_report(name: str) -> None:
-    root = parsed(example(name))
+    root = example_root(name)
     sections = [*root.iter("section")]
     assert sections[0].attrib["id"] == "answer"
     assert sections[-1].attrib["id"] == "figures"
@@ -103,7 +116,7 @@ def test_the_answer_is_first_and_has_the_sentences_of_the_text_report(name: str)
 @NEEDS_PICTURES
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_each_picture_has_a_name_a_description_and_a_table_beside_it(name: str) -> None:
-    root = parsed(example(name))
+    root = example_root(name)
     ids = [element.attrib["id"] for element in root.iter() if "id" in element.attrib]
     assert len(ids) == len(set(ids))
     pictures = [element for element in root.iter() if str(element.tag).endswith("svg")]
@@ -118,7 +131,7 @@ def test_each_picture_has_a_name_a_description_and_a_table_beside_it(name: str) 
 
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_headings_are_in_order_and_tables_can_be_read_aloud(name: str) -> None:
-    root = parsed(example(name))
+    root = example_root(name)
     levels = [int(e.tag[1]) for e in root.iter() if re.fullmatch("h[1-6]", str(e.tag))]
     assert levels[0] == 1
     assert levels.count(1) == 1
@@ -158,14 +171,23 @@ def test_a_flag_stands_in_the_row_that_it_is_about() -> None:
     assert [("users waited elsewhere" in note) for note in noted] == [True, False]
 
 
-def test_a_run_that_is_too_large_has_no_records_inside(monkeypatch: pytest.MonkeyPatch) -> None:
-    html = example("example-tornado")
-    monkeypatch.setattr(page, "LIMIT", len(html.encode()) - 1)
-    smaller = rendered(committed("example-tornado"))
-    assert len(smaller.encode()) < len(html.encode())
+def test_a_run_that_is_too_large_has_no_records_inside_and_then_no_pictures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = written("run", *windows(RECORD, 10.0, 10.1, 9.9), *windows(PROCESSES, 20.0, 19.0))
+    whole = rendered(folder)
+    monkeypatch.setattr(page, "LIMIT", len(whole.encode()) - 1)
+    smaller = rendered(folder)
     assert page.NO_RECORDS in smaller
     assert "<svg" in smaller or not drawing.is_available()
-    assert tables(parsed(smaller)).keys() == tables(parsed(html)).keys()
+    monkeypatch.setattr(page, "LIMIT", len(smaller.encode()) - 1)
+    if drawing.is_available():
+        smallest = rendered(folder)
+        assert "<svg" not in smallest
+        assert tables(parsed(smallest)).keys() == tables(parsed(whole)).keys()
+    monkeypatch.setattr(page, "LIMIT", 5000)
+    with pytest.raises(RunError, match="more than 5: use format=json"):
+        rendered(folder)
 
 
 def test_without_the_package_that_draws_a_report_has_its_tables_and_says_so(
@@ -175,4 +197,4 @@ def test_without_the_package_that_draws_a_report_has_its_tables_and_says_so(
     plain = rendered(committed("example"))
     assert "<svg" not in plain
     assert "This report has no pictures: pictures need the package no_such_package" in plain
-    assert tables(parsed(plain)).keys() == tables(parsed(example("example"))).keys()
+    assert tables(parsed(plain)).keys() == tables(example_root("example")).keys()

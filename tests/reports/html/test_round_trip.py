@@ -15,7 +15,8 @@ from offload.errors import StorageError
 from offload.reports.html import publish, run_files
 from tests import ROOT
 from tests.commands import fab_here
-from tests.reports.html.pages import EXAMPLES, committed, copied, example
+from tests.reports.html.pages import EXAMPLES, committed, example, written
+from tests.reports.test_tables import PROCESSES, RECORD
 
 ELEMENT = re.compile(rf'(<script type="{run_files.TYPE}" id="{run_files.ID}">)([^<]*)(</script>)')
 
@@ -61,17 +62,17 @@ def test_fab_report_reads_a_report_as_the_run(
         assert (read.returncode, read.stdout) == (0, of_run.stdout), form
 
 
-def test_fab_report_writes_a_report_that_it_reads_to_the_same_file(report: Path) -> None:
-    before = report.read_bytes()
-    done = fab_here(f"report:{report},format=html")
-    assert (done.returncode, done.stdout) == (0, f"{report}\n")
-    assert report.read_bytes() == before
+def test_fab_report_writes_a_report_that_it_reads_to_the_same_file(tmp_path: Path) -> None:
+    path = publish.write([written("run", RECORD, PROCESSES)], tmp_path / "moved.html")
+    before = path.read_bytes()
+    done = fab_here(f"report:{path},format=html")
+    assert (done.returncode, done.stdout) == (0, f"{path}\n")
+    assert path.read_bytes() == before
 
 
 def test_two_runs_travel_together(tmp_path: Path) -> None:
-    folders = [copied("example"), copied("example-tornado")]
-    path = publish.write(folders)
-    assert path == journal.RESULTS / "example+example-tornado.html"
+    path = tmp_path / "both.html"
+    path.write_text(example("example", "example-tornado"))
     with run_files.unpacked(path) as found:
         assert [folder.name for folder in found] == ["example", "example-tornado"]
         publish.write(found, tmp_path / "again.html")

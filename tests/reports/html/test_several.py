@@ -15,6 +15,8 @@ from tests.reports.html.pages import (
     NEEDS_PICTURES,
     committed,
     copied,
+    example,
+    example_root,
     floats,
     parsed,
     rendered,
@@ -28,7 +30,7 @@ BOTH = ("example", "example-tornado")
 
 
 def test_each_value_of_each_run_is_in_a_column_of_its_own() -> None:
-    found = tables(parsed(rendered(*map(committed, BOTH))))
+    found = tables(example_root(*BOTH))
     rates = found["Requests per second, by run"]
     assert [*rates[0]] == ["Case", *BOTH]
     for name in BOTH:
@@ -40,7 +42,7 @@ def test_each_value_of_each_run_is_in_a_column_of_its_own() -> None:
 
 
 def test_each_run_has_its_answer_and_every_figure_of_its_own() -> None:
-    root = parsed(rendered(*map(committed, BOTH)))
+    root = example_root(*BOTH)
     heads = [words(head) for head in root.iter("h2")]
     assert heads[:2] == [f"Answer of {name}" for name in BOTH]
     captions = tables(root)
@@ -59,7 +61,7 @@ def test_a_case_that_one_run_lacks_has_a_dash() -> None:
 
 @NEEDS_PICTURES
 def test_runs_differ_by_shape_and_are_named_in_the_legend() -> None:
-    root = parsed(rendered(*map(committed, BOTH)))
+    root = example_root(*BOTH)
     pictures = [element for element in root.iter() if str(element.tag).endswith("svg")]
     assert len(pictures) >= 4
     for picture in pictures:
@@ -71,7 +73,7 @@ def test_fab_report_reads_several_runs() -> None:
     done = fab_here(f"report:runs={'+'.join(BOTH)},format=html")
     path = journal.RESULTS / "example+example-tornado.html"
     assert (done.returncode, done.stdout) == (0, f"{path}\n")
-    assert path.read_text() == rendered(*map(committed, BOTH))
+    assert path.read_text() == example(*BOTH)
     text = fab_here(f"report:runs={'+'.join(BOTH)}")
     alone = [fab_here(f"report:{name}").stdout for name in BOTH]
     assert all(own in text.stdout for own in alone)

@@ -15,13 +15,14 @@ from offload.bench.analysis.comparison import Comparison
 from offload.bench.experiments import gil_cost, sweep
 from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.planning.plan import Plan
-from offload.bench.stats import paired_test
+from offload.bench.stats import paired_test, replication
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.registry.application import is_application
 from offload.reports import comparison
 from offload.reports.advice import answer_text
 from offload.reports.advice.application import answer_text as application_text
+from offload.reports.claims import by_source, verdicts
 from offload.reports.gil import cost, effects, on_and_off
 from offload.reports.gil.effects import Effect
 from offload.reports.html import again
@@ -36,6 +37,7 @@ TONES = {
     paired_test.UNRESOLVED: UNCLEAR,
     paired_test.DISTURBED: UNCLEAR,
 }
+CLAIM_TONES = {replication.HOLDS: GOOD, replication.DOES_NOT: BAD}
 
 
 @dataclass(frozen=True)
@@ -62,11 +64,11 @@ class Answer:
 
 def of_run(run: MeasuredRun) -> Answer:
     """Return the answer of a run."""
-    verdicts, tables = _verdicts(run)
+    found, tables = _verdicts(run)
     return Answer(
         tuple(_asked(run)),
         again.of_run(run),
-        tuple(verdicts),
+        tuple(found),
         tuple(tables),
         tuple(dict.fromkeys(summary.conditions(group) for group in run.groups)),
         tuple(dict.fromkeys(_notes(run))),
@@ -124,6 +126,7 @@ def _verdicts(run: MeasuredRun) -> tuple[list[Verdict], list[Table]]:
             return [Verdict(f"{error.what}.", tone=UNCLEAR)], []
     found = [*_compared(run), *_gil(run)] or [*_effects(run)]
     found += [*_scaling(run), *_on_and_off(run)]
+    found += _claims(run, with_each=not found)
     return found or [*_rates(run)], []
 
 
@@ -164,6 +167,16 @@ def _on_and_off(run: MeasuredRun) -> Iterator[Verdict]:
         )
 
 
+def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Verdict]:
+    """Yield how many claims hold, and each of them in a run that has no other answer."""
+    for suite, found in run.claims.items():
+        yield Verdict(by_source.counted(found), suite)
+        for verdict in found if with_each else ():
+            here = verdicts.figures(verdict)[1].removeprefix("-")
+            words = _sentence(f"{verdict.says}: {verdict.verdict}; {verdict.reason}")
+            yield Verdict(words, verdict.claim, here, CLAIM_TONES.get(verdict.verdict, UNCLEAR))
+
+
 def _rates(run: MeasuredRun) -> Iterator[Verdict]:
     """Yield the rates of a run that compares nothing, if it has few."""
     for row in run.rows[:6]:
@@ -182,14 +195,14 @@ def _advice(run: MeasuredRun, planned: Plan) -> tuple[list[Verdict], list[Table]
         asked = application_advice.load(run.folder)
         own = application_text.document(choice.evaluate(asked, planned, run.records))
     tone = UNCLEAR if own.is_disturbed else GOOD
-    verdicts = [Verdict(own.first, tone=tone)]
-    verdicts += [
+    found = [Verdict(own.first, tone=tone)]
+    found += [
         Verdict(" ".join(sentences), name=title)
         for title, sentences in own.parts.items()
         if sentences
     ]
     cells = [tuple(text(cell) for cell in row) for row in own.rows]
-    return verdicts, [table(f"Candidates of {run.name}", own.head, cells)]
+    return found, [table(f"Candidates of {run.name}", own.head, cells)]
 
 
 def _notes(run: MeasuredRun) -> Iterator[str]:

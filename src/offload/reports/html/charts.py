@@ -27,9 +27,11 @@ from offload.reports.pictures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RE
 from offload.reports.pictures.texts import Key
 from offload.reports.rows import Row
 from offload.reports.tables import summary, text_table
+from offload.units import seconds
 
 MOST_BANDS = 80  # of a picture: more rows have only their table
-MOST_LETTERS = 36  # of a label in a narrow picture
+MOST_LETTERS = 36  # of a label in a narrow picture, beside its figure
+MOST_SMALL = 58  # of a detail, which has the whole line
 COLOURS = {
     "threads": ORANGE,
     "processes": BLUE,
@@ -120,7 +122,7 @@ def latency(rows: Sequence[Row]) -> Picture | None:
         return Line(tuple(marks), figure, times["p50"], times["p99"])
 
     about = "A dot is the median, a diamond the 99th percentile; strokes are p90 and p95."
-    return of_rows(rows, line, "Response times", about, summary.time, keys=LATENCY_KEYS)
+    return of_rows(rows, line, "Response times", about, seconds, keys=LATENCY_KEYS)
 
 
 def memory(rows: Sequence[Row]) -> Picture | None:
@@ -188,10 +190,12 @@ def _by_task(rows: Sequence[Row], line_of: Callable[[Row], Line]) -> Iterator[Ba
         if has_headings:
             yield Band(_label(task))
         for row in own:
-            name = summary.server_name(row.first) if has_headings else summary.case_name(row.first)
-            users = f", {row.first.case.users} users" if several_users[task] else ""
-            request = summary.request_of(row.first) if has_headings else ""
-            yield Band(_label(f"{name}{users}"), (line_of(row),), _label(request))
+            first = row.first
+            name = first.case.server if has_headings else f"{first.case.server},{first.case.task}"
+            users = f", {first.case.users} users" if several_users[task] else ""
+            more = (summary.settings_of(first), summary.request_of(first))
+            detail = text_table.shortened("  ".join(part for part in more if part), MOST_SMALL)
+            yield Band(_label(f"{name}{users}"), (line_of(row),), detail)
 
 
 def _dot(

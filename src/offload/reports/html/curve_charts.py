@@ -62,24 +62,20 @@ def speed(records: Sequence[Record]) -> Picture | None:
         "speed",
     )
     title = "Speed of the machine during the run, relative to its median"
-    about = "By the durations of fixed pieces of work before each window, in Python and in memory."
+    about = "By the durations of fixed pieces of work before the windows of each round."
     return Picture(curves.spec(plane, (), found), title, about)
 
 
 def _speeds(records: Sequence[Record], field: str) -> Iterator[tuple[float, float]]:
-    """Yield the minutes since the start and the relative speed of each window."""
-    times = [
-        (begun, seconds)
-        for record in records
-        if record.trial.kind == WINDOW
-        and (seconds := getattr(record.resources.host, field))
-        and (begun := _moment(record.trial.utc)) is not None
-    ]
-    if not times:
-        return
-    start, middle = min(begun for begun, _ in times), statistics.median(s for _, s in times)
-    for begun, seconds in sorted(times):
-        yield (begun - start) / 60, middle / seconds
+    """Yield the minutes since the start and the mean of the relative speeds of each round."""
+    times: dict[float, list[float]] = {}
+    for record in records:
+        seconds, begun = getattr(record.resources.host, field), _moment(record.trial.utc)
+        if record.trial.kind == WINDOW and seconds and begun is not None:
+            times.setdefault(begun, []).append(seconds)
+    every = [seconds for own in times.values() for seconds in own]
+    for begun, own in sorted(times.items()):
+        yield (begun - min(times)) / 60, statistics.median(every) / statistics.fmean(own)
 
 
 def _moment(utc: str) -> float | None:

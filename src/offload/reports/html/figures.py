@@ -15,7 +15,7 @@ ABOUT = (
 LISTS = ("flags", "causes")  # texts and nested objects, which other sections show
 
 
-def section(run: MeasuredRun) -> Section:
+def section(run: MeasuredRun, title: str = "Every figure") -> Section:
     """Return the section with the figures of the JSON report."""
     found = run.results
     names = [summary.case_name(row.first) for row in run.rows]
@@ -26,7 +26,7 @@ def section(run: MeasuredRun) -> Section:
     machine = dict(_flat(_object(found["machine"])))
     rows = [(text(name), _cell(value)) for name, value in machine.items() if value is not None]
     panels.append(Panel(table(f"Machine of {run.name}", ("Fact", "Value"), rows)))
-    return Section("figures", "Every figure", tuple(panels))
+    return Section("figures", title, tuple(panels))
 
 
 def _panel(

@@ -67,8 +67,11 @@ def html(runs: Sequence[MeasuredRun]) -> str:
 
 
 def _content(runs: Sequence[MeasuredRun]) -> Content:
-    shown = single.sections(runs[0]) if len(runs) == 1 else several.sections(runs)
-    shown += [figures.section(run) for run in runs]
+    if len(runs) == 1:
+        shown = [*single.sections(runs[0]), figures.section(runs[0])]
+    else:
+        shown = several.sections(runs)
+        shown += [figures.section(run, f"Every figure of {run.name}") for run in runs]
     sections = tuple(_numbered(shown))
     panels = [panel for section in sections for panel in section.panels]
     drawn, missing = _draw([panel.picture for panel in panels if panel.picture is not None])

@@ -7,6 +7,8 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
+from offload.bench.claims import of_suite
+from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.planning import plan as plans
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
@@ -62,6 +64,14 @@ class MeasuredRun:
         python = provenance.python_after_load(group[0].first)
         number = next(n for n, own in enumerate(self.groups, start=1) if own is group)
         return f" ({number}: Python {python})"
+
+    @cached_property
+    def claims(self) -> Mapping[str, Sequence[ClaimVerdict]]:
+        """The verdicts on the published claims of each suite; without suites that have none."""
+        found = {
+            suite: of_suite.evaluate_suite(suite, self.records, self.name) for suite in self.suites
+        }
+        return {suite: own for suite, own in found.items() if own}
 
     @cached_property
     def results(self) -> Mapping[str, object]:

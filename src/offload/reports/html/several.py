@@ -24,7 +24,7 @@ from offload.units import percent
 
 MOST_RUNS = len(PALETTE)
 MOST_LINES = 160  # of a picture: more values have only their table
-MOST_LETTERS = 36  # of a label in a picture
+MOST_LETTERS = 56  # of a label in a picture
 ABOUT = "Rounds of different runs are not paired: there is no ratio between runs."
 
 
@@ -77,7 +77,7 @@ def _lag(row: Row) -> Value | None:
 
 QUANTITIES = (
     Quantity("rates", "Requests per second", _rate),
-    Quantity("latency", "Response time, p99, in s", _p99),
+    Quantity("latency", "Response time, p99", _p99),
     Quantity("memory", "Peak memory in MiB", _memory, is_log=False),
     Quantity("gil", "Share of a single task's time in which it holds the GIL", _gil, is_log=False),
     Quantity("lag", "Delay of the event loop under load, p99, in ms", _lag),

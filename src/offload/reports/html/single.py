@@ -5,7 +5,6 @@ from __future__ import annotations
 import statistics
 from collections.abc import Callable, Iterator, Sequence
 
-from offload.bench.claims import of_suite
 from offload.reports import notes, warnings
 from offload.reports.claims import verdicts
 from offload.reports.gil import cost
@@ -206,8 +205,7 @@ def _machine(run: MeasuredRun) -> Iterator[Panel]:
 
 
 def _claims(run: MeasuredRun) -> Iterator[Panel]:
-    for suite in run.suites:
-        found = of_suite.evaluate_suite(suite, run.records, run.name)
+    for suite, found in run.claims.items():
         rows = []
         for verdict in found:
             published, here = verdicts.figures(verdict)
@@ -221,11 +219,8 @@ def _claims(run: MeasuredRun) -> Iterator[Panel]:
                     text(verdict.reason),
                 )
             )
-        if rows:
-            head = ("Claim", "Says", *verdicts.HEAD[2:])
-            own = table(f"Claims about {suite}", head, rows)
-            command = f"fab claims:suite={suite},run={run.name}"
-            yield Panel(own, charts.claims(found), command)
+        own = table(f"Claims about {suite}", ("Claim", "Says", *verdicts.HEAD[2:]), rows)
+        yield Panel(own, charts.claims(found), again.of_run(run))
 
 
 def _again(run: MeasuredRun, group: Sequence[Row]) -> str | None:

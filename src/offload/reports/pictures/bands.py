@@ -85,7 +85,7 @@ class Layout:
 # The label and the figure above the line: for a phone, and beside a table.
 NARROW = Layout(400, (8, 392), None, label=14, line=26, detail=29, gap=14, more=15)
 # The same for several lines, each with its figure.
-SEVERAL = Layout(400, (8, 268), 282, label=14, line=27, detail=29, gap=14, more=15, size=TEXT)
+SEVERAL = Layout(400, (8, 246), 258, label=14, line=27, detail=29, gap=14, more=15, size=TEXT)
 # The label beside the line: for a page.
 WIDE = Layout(860, (270, 680), 700, label=19, line=21, detail=35, gap=21, size=15, is_bold=True)
 HEADING = 30  # px: the height of a heading
@@ -174,7 +174,7 @@ class Bands:
             "values": list(self.axis.ticks),
             "labelExpr": self.axis.label_expression,
             "labelOverlap": "parity",
-            "labelFlush": self.layout.figure is None,
+            "labelFlush": self.layout is not WIDE,
             "title": None,
             "orient": "bottom",
             "grid": False,  # it would be as high as the picture, with its head

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from offload.reports.pictures.axis import Axis
 from offload.reports.pictures.style import BLUE, CONFIG, GREY, SHAPES, SMALL
+from offload.reports.pictures.texts import LETTER
 
 WIDTH, HEIGHT = 400, 240  # px
 LEFT, RIGHT, TOP = 58, 12, 26  # px beside and above the plot
@@ -138,7 +139,7 @@ def _texts(plane: Plane, curves: Sequence[Curve]) -> Iterator[dict[str, object]]
     x = float(WIDTH)
     for curve in reversed([curve for curve in curves if curve.name]):
         yield _text(x, 14, f"\u2014 {curve.name}", "right", curve.colour)
-        x -= 6.6 * len(curve.name) + 26
+        x -= LETTER * len(curve.name) + 36
 
 
 def _text(x: float, y: float, text: str, align: str, colour: str) -> dict[str, object]:

@@ -96,10 +96,11 @@ def case_name(record: Record) -> str:
     return f"{names.first} {request}" if (request := request_of(record)) else names.first
 
 
-def server_name(record: Record) -> str:
-    """Return the server of a case and its settings, without its task."""
-    settings = _settings(record)
-    return f"{record.case.server},{settings}" if settings else record.case.server
+def settings_of(record: Record) -> str:
+    """Return what follows the task in the command of a case: `workers=8`."""
+    if not record.case.command.startswith(COMMAND):
+        return ""
+    return record.case.command.partition(",")[2].removeprefix(record.case.task).strip(",")
 
 
 def request_of(record: Record) -> str:
@@ -207,18 +208,11 @@ class _Label:
 def _labels(record: Record, most: int) -> _Label:
     if not record.case.command.startswith(COMMAND):
         return _Label(text_table.shortened(record.case.command, most), "")
-    case, settings = f"{record.case.server},{record.case.task}", _settings(record)
+    case, settings = f"{record.case.server},{record.case.task}", settings_of(record)
     whole = f"{case},{settings}" if settings else case
     if len(whole) <= most:
         return _Label(whole, "")
     return _Label(text_table.shortened(case, most), settings)
-
-
-def _settings(record: Record) -> str:
-    """Return what follows the task in the command of a case: `workers=8`."""
-    if not record.case.command.startswith(COMMAND):
-        return ""
-    return record.case.command.partition(",")[2].removeprefix(record.case.task).strip(",")
 
 
 def _columns(rows: Sequence[Row]) -> list[list[str]]:
