@@ -119,8 +119,8 @@ def test_a_wide_ratio_has_more_rounds_if_time_remains() -> None:
     cases = (*CASES[:2], Case("threads", "noop_sync"), Case("processes", "noop_sync"))
     blocks = (Block((0, 1), ((0, 1),)), Block((2, 3), ((2, 3),)))
     plan = replace(PLAN, cases=cases, blocks=blocks, budget_s=1000.0)
-    far = [2.0 * rate for rate in (14, 17, 14)] * 14
-    wide = {0: CALM, 1: far, 2: CALM, 3: CALM}  # 1.5x to 3.0x at the first analysis
+    far = [5.0 * rate for rate in (14, 17.4, 14)] * 14
+    wide = {0: CALM, 1: far, 2: CALM, 3: CALM}  # 1.9x to 15x at the first analysis
     assert rounds(run(plan, by_rates(wide))) == {0: 9, 1: 3}
     wider = {**wide, 1: [rate * (1.5 if n % 2 else 1) for n, rate in enumerate(far)]}
     assert rounds(run(plan, by_rates(wider))) == {0: 10, 1: 3}

@@ -18,6 +18,7 @@ from offload.bench.analysis.comparison import Comparison
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
+from offload.bench.stats import sequential
 from offload.bench.stats.estimate import SLOW
 from offload.bench.stats.paired_test import DISTURBED, UNRESOLVED
 from offload.flags import TOO_SLOW
@@ -104,9 +105,10 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
 
     A block is analysed when its number of rounds is one of `plan.counts`, and is decided only
     then, unless it has no measurable case or pair left. At an analysis a block with pairs is
-    decided if each pair has a verdict, and a block without pairs if every rate is known to the
-    target. With a time budget, a block of several cases without pairs is not decided by its rates:
-    it uses up the budget. A case that was loaded for ENOUGH seconds ends its block.
+    decided if each pair has a verdict at the stopping level of its design, and a block without
+    pairs if every rate is known to the target. With a time budget, a block of several cases without
+    pairs is not decided by its rates: it uses up the budget. A case that was loaded for ENOUGH
+    seconds ends its block.
     """
     own = [record for record in records if record.trial.block == number]
     block, known = plan.blocks[number], _known(plan, number, own)
@@ -117,7 +119,8 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
         return False
     if _is_measured(plan, number, own):
         return True
-    if found := _comparisons(plan, number, own):
+    level = sequential.design(plan.quick).stopping_level(count)
+    if found := _comparisons(plan, number, own, level):
         is_first = count == plan.counts[0]
         has_verdicts = all(_is_final(each, is_first) for each in found)
         return has_verdicts and (plan.target is None or _are_resolved(known.values()))
@@ -138,11 +141,13 @@ def _is_measured(plan: Plan, number: int, own: Sequence[Record]) -> bool:
     return any(map(_has_enough, _known(plan, number, own).values()))
 
 
-def _comparisons(plan: Plan, number: int, own: Sequence[Record]) -> list[Comparison]:
-    """Compare the pairs of a block whose cases are both known."""
+def _comparisons(
+    plan: Plan, number: int, own: Sequence[Record], level: float | None = None
+) -> list[Comparison]:
+    """Compare the pairs of a block whose cases are both known, as `comparison.compare` does."""
     known = _known(plan, number, own)
     pairs = [pair for pair in plan.blocks[number].pairs if known.keys() >= {*pair}]
-    return [comparison.compare(known[one], known[other]) for one, other in pairs]
+    return [comparison.compare(known[one], known[other], level=level) for one, other in pairs]
 
 
 def _is_wide(found: Comparison) -> bool:
