@@ -34,7 +34,7 @@ ENDLESS = {  # until Ctrl-C: the words by which each shows that it is ready
     "run_upstream": "serves",
     "watch": "PSS MiB",
 }
-SECONDS = ("doctor", "list", "pythons", "report", "completion", "run_load_test", *ENDLESS)
+SECONDS = ("list", "report", "completion", "run_load_test", *ENDLESS)
 DISTURBED = {  # exit codes that mean: too much else runs on this machine
     "advise": 7,
     "compare": 7,

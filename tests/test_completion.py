@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import os
 import pty
 import select
@@ -146,9 +147,12 @@ def terminal(shell: str, folder: Path) -> Iterator[Terminal]:
 LOAD = {"fish": "{program} completion:fish | source"}
 
 
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
+
+
 @pytest.mark.server
-@pytest.mark.parametrize("program", ["fab", "offload"])
-@pytest.mark.parametrize("shell", SHELLS)
+@pytest.mark.parametrize("program", ["fab", slow("offload")])
+@pytest.mark.parametrize("shell", ["bash", slow("zsh"), slow("fish")])
 def test_a_shell_completes_a_task_behind_a_colon(shell: str, program: str, tmp_path: Path) -> None:
     if shutil.which(shell) is None:
         pytest.skip(f"{shell} is not installed: sudo apt install {shell}, then make test-all")
