@@ -20,6 +20,7 @@ SHARPNESS = 8.0
 SATURATED = 0.8  # of the rate that workers and cores allow, below which something else limits it
 CROWDED = 0.25  # of a call's time spent waiting for a CPU: then the cores limit the rate
 GIL_SHARE = 0.5  # of the limiting time that the GIL must be held to be the reason
+BLOCKING = 0.5  # of a coroutine's call, for which it occupies its event loop
 ENOUGH = 0.97  # of the highest rate of a strategy: more workers are not worth their memory
 SERVER_MIB = 12.0  # Tornado and the application, in addition to the task
 FORK_SERVER_MIB = 9.0  # of the process that starts the workers
@@ -106,6 +107,20 @@ class Model:
         found = {*(2**n for n in range(7)), self.probe.cores, most}
         return sorted(n for n in found if n <= most and self._fits(strategy, n))
 
+    @property
+    def on_loop_s(self) -> float:
+        """The time for which a call occupies an event loop, in s; a coroutine awaits without it."""
+        alone_s = self.probe.call.wait_s + self.probe.call.cpu_s
+        points = self.probe.of_kind(LOOP)
+        if not points:
+            return alone_s
+        return max(self.probe.call.cpu_s, 1 / points[-1].rate - alone_s / points[-1].count)
+
+    @property
+    def blocks_loop(self) -> bool:
+        """Whether a coroutine occupies its event loop for most of a call."""
+        return self.probe.is_coroutine and self.on_loop_s > BLOCKING * self.probe.call.wall_s
+
     def _fits(self, strategy: str, workers: int) -> bool:
         """Whether a size needs no more memory than there is; unknown memory fits."""
         needed = self._memory_mib(strategy, workers)
@@ -117,9 +132,9 @@ class Model:
         cpu_s = self._loaded_cpu_s()
         wait_s = probe.call.wait_s + overhead.serial_s
         if strategy == "loop":
-            capacities = {TASK: 1 / (self._on_loop_s() + overhead.serial_s)}
+            capacities = {TASK: 1 / (self.on_loop_s + overhead.serial_s)}
         elif strategy == "prefork" and probe.is_coroutine:
-            capacities = {WORKERS: workers / (self._on_loop_s() + overhead.serial_s)}
+            capacities = {WORKERS: workers / (self.on_loop_s + overhead.serial_s)}
         else:
             busy = min(workers, self.users)
             name = USERS if workers >= self.users else WORKERS
@@ -135,14 +150,6 @@ class Model:
         elif strategy != "loop" and (limit := self._saturated(PROCESSES)) is not None:
             capacities[EXTERNAL] = limit.rate
         return capacities
-
-    def _on_loop_s(self) -> float:
-        """The time for which a task occupies an event loop; a coroutine frees it by waiting."""
-        alone_s = self.probe.call.wait_s + self.probe.call.cpu_s
-        points = self.probe.of_kind(LOOP)
-        if not points:
-            return alone_s
-        return max(self.probe.call.cpu_s, 1 / points[-1].rate - alone_s / points[-1].count)
 
     def _has_idle_workers(self, workers: int) -> bool:
         """Whether the cores limit the rate of so many workers, rather than their number."""
