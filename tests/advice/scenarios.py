@@ -9,10 +9,11 @@ from offload.bench.advice import answer
 from offload.bench.advice.answer import Answer, Question
 from offload.bench.advice.probe import LOOP, PROCESSES, THREADS
 from tests.advice.answers import CASE, PYTHON, WILD, answered
-from tests.advice.probes import CORES, OVERHEADS, coroutine, point, probe
+from tests.advice.probes import CORES, OVERHEADS, coroutine, on_several_cores, point, probe
 
 SLEEP = probe(wait_s=0.2, cpu_s=0.0005, hold=0.002)
 SHOP = probe(wait_s=0.02, cpu_s=0.0014, hold=0.06)
+PRODUCT = on_several_cores(wall_s=0.00268, cpu_s=0.00524)
 TINY = probe(wait_s=0.0, cpu_s=0.00001, hold=1.0)
 AWAITS = coroutine(0.2, 0.0005, 25)
 BEYOND = "it cannot be pickled: <_thread.lock object at 0x7f1>, define it in a module"
@@ -91,6 +92,9 @@ SCENARIOS: dict[str, Callable[[], Answer]] = {
     ),
     "a coroutine that blocks": _blocks,
     "a lock": _locked,
+    "several cores in each call": lambda: answered(
+        PRODUCT, {("loop", 1): 209.0, ("pipes", 2): 115.0, ("prefork", 2): 111.0}
+    ),
     "a limit of memory": lambda: answered(
         SLEEP, {("threads", 25): 124.0, ("prefork", 4): 19.0, ("threads", 16): 79.0}, memory_mib=60.0
     ),

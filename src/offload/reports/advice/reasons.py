@@ -25,6 +25,7 @@ WAITING = 0.5  # of a call: with more waiting, awaiting instead is worth its own
 VARIES = 1.0  # standard deviation of the call times over their mean
 LITTLE = 0.005  # of a call: a part that is smaller is not mentioned
 
+COMPETE = "compete"  # the CPU is the limit of a function that uses several cores in each call
 LIMITS = {  # of the advised strategy
     model.USERS: "no request waits for another one",
     model.WORKERS: "the limit is the number of workers: all of them are busy",
@@ -36,6 +37,7 @@ LIMITS = {  # of the advised strategy
 }
 CAUSES = {  # of a strategy that is slower: in a sentence, and in a list
     model.CPU: ("its overhead uses CPU that the calls need", "more overhead"),
+    COMPETE: ("its calls compete for the cores that each of them uses", "calls compete for cores"),
     model.GIL: ("its threads share one GIL", "the threads share one GIL"),
     model.SERVER: (
         "its event loop, which passes each call to a worker, is busy",
@@ -97,6 +99,11 @@ def changes(answer: Answer) -> Iterator[str]:
     threads = answer.question.model.best_size("threads")
     if probe.gil_enabled and threads is not None and threads.limit == model.GIL:
         yield "In a free-threaded Python (see fab pythons), threads do not share a GIL."
+    if _is_parallel(answer):
+        yield (
+            "Each call uses several cores: with one thread in each, for example by "
+            "OPENBLAS_NUM_THREADS=1 or OMP_NUM_THREADS=1, processes may be faster. Set it and repeat."
+        )
     if answer.chosen.prediction.limit == model.CPU:
         yield "More cores or less CPU per call increase the rate."
     is_blocking = not probe.is_coroutine or answer.question.model.blocks_loop
@@ -163,6 +170,8 @@ def _call(probe: Probe) -> str:
         if value > LITTLE * call.wall_s
     ]
     whole = f"{seconds(call.wall_s)}: {' and '.join(parts)}" if len(parts) > 1 else parts[0]
+    if call.parallelism > 1:
+        whole = f"{seconds(call.wall_s)} and {seconds(call.cpu_s)} of CPU, on several cores at once"
     hold = ""
     if not probe.gil_enabled:
         hold = "; this Python has no GIL"
@@ -185,16 +194,23 @@ def _slower(answer: Answer) -> Iterator[str]:
         if option.strategy in seen or not is_slower:
             continue
         seen.add(option.strategy)
-        cause, _ = _causes(option.prediction)
+        cause, _ = _causes(option.prediction, answer)
         if cause:
             yield f"{option_name(option.strategy, option.workers)} is slower: {cause}."
 
 
-def _causes(found: Prediction) -> tuple[str, str]:
+def _causes(found: Prediction, answer: Answer) -> tuple[str, str]:
     """Return why a strategy is slower, in a sentence and in a list; empty if it is not known."""
+    if found.limit == model.CPU and found.workers > 1 and _is_parallel(answer):
+        return CAUSES[COMPETE]
     if found.limit == model.CPU and found.strategy in PASSES_NO_CALLS:
         return "", ""
     return CAUSES.get(found.limit, ("", ""))
+
+
+def _is_parallel(answer: Answer) -> bool:
+    """Whether each call uses several cores at once."""
+    return answer.question.probe.call.parallelism > 1
 
 
 def _size(answer: Answer) -> Iterator[str]:
@@ -231,7 +247,7 @@ def _unmeasured(found: Unmeasured, answer: Answer) -> str:
     name = option_name(found.strategy, found.prediction.workers)
     if found.problem is not None:
         return f"{name} (failed: {shortened(found.problem.message)})"
-    _, cause = _causes(found.prediction) if found.why == unmeasured.SLOW else ("", "")
+    _, cause = _causes(found.prediction, answer) if found.why == unmeasured.SLOW else ("", "")
     if _is_limited_by_memory(answer, found.strategy, found.prediction.workers):
         cause = f"more need more than {memory}"
     details = filter(None, (f"predicted {number(found.prediction.rate)}/s", cause))
