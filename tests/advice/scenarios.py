@@ -96,7 +96,9 @@ SCENARIOS: dict[str, Callable[[], Answer]] = {
         PRODUCT, {("loop", 1): 209.0, ("pipes", 2): 115.0, ("prefork", 2): 111.0}
     ),
     "a limit of memory": lambda: answered(
-        SLEEP, {("threads", 25): 124.0, ("prefork", 4): 19.0, ("threads", 16): 79.0}, memory_mib=60.0
+        SLEEP,
+        {("threads", 25): 124.0, ("prefork", 4): 19.0, ("threads", 16): 79.0},
+        memory_mib=60.0,
     ),
     "a limit of memory on processes": lambda: answered(
         PYTHON, {("prefork", 1): 19.7, ("threads", 1): 19.5}, memory_mib=39.0

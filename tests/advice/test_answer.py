@@ -230,8 +230,8 @@ def test_the_reasons_name_what_limits_the_rivals() -> None:
 
 def test_json_has_the_documented_keys() -> None:
     found = json.loads(answer_json.as_json(asked(40.0, 30.0, 20.0)))
-    keys = "strategy workers rate rate_low rate_high p95_s memory_mib tie alternatives not_measured "
-    keys += "predicted_rate sure why flags handler"
+    keys = "strategy workers rate rate_low rate_high p95_s memory_mib tie alternatives "
+    keys += "not_measured predicted_rate sure why flags handler"
     assert found.keys() >= {*keys.split()}
     assert found["rate_low"] < found["rate"] < found["rate_high"]
     assert (found["handler"], found["alternatives"][0]["verdict"]) == (None, "slower")

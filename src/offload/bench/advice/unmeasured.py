@@ -43,7 +43,9 @@ def of_answer(answer: Answer) -> list[Unmeasured]:
         Unmeasured(each.prediction.strategy, each.prediction, FAILED, each.problem)
         for each in answer.failures
     ]
-    others = sorted(_others(answer), key=lambda each: -(each.prediction.rate if each.prediction else 0))
+    others = sorted(
+        _others(answer), key=lambda each: -(each.prediction.rate if each.prediction else 0)
+    )
     return [*failed, *others]
 
 

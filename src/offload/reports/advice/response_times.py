@@ -29,7 +29,9 @@ def required_p99(
         return
     known = [*zip(latency.LOADS, percentiles, strict=False)]
     met = [share for share, found in known if _is_met(p99_s, found)]
-    values = [f"{percentile(found, found.p99_s)} at {percent(share)} load" for share, found in known]
+    values = [
+        f"{percentile(found, found.p99_s)} at {percent(share)} load" for share, found in known
+    ]
     limit = f"the limit of {seconds(p99_s)} is"
     if met:
         yield f"{listed(values)}: {limit} met up to {load(met[-1], rate)}."
