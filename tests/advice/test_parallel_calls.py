@@ -88,8 +88,8 @@ def test_the_answer_names_the_cores_and_how_to_use_processes() -> None:
     rates = {("loop", 1): 209.0, ("pipes", 2): 115.0, ("prefork", 2): 111.0}
     text = " ".join(answer_text.text(answered(PRODUCT, rates)).split())
     assert "A call alone takes 2.68 ms and 5.24 ms of CPU, on several cores at once;" in text
-    assert "pipes x2 is slower: its calls compete for the cores that each of them uses." in text
-    assert "prefork x2 is slower: its calls compete" in text
+    cause = "the calls compete for the cores that each of them uses."
+    assert f"pipes x2 and prefork x2 are slower: {cause}" in text
     assert "for example by OPENBLAS_NUM_THREADS=1" in text
     one_core = answered(probe(0.0, 0.05, hold=1.0), {("prefork", 2): 39.0, ("pipes", 2): 38.0})
     assert not any("several cores" in sentence for sentence in reasons.changes(one_core))
