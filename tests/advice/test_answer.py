@@ -224,7 +224,7 @@ def test_the_reasons_name_what_limits_the_rivals() -> None:
     found = asked(40.0, 39.0, 20.0)
     text = " ".join(reasons.sentences(found))
     assert "it holds the GIL for 100 % of that time" in text
-    assert "threads x2 is slower: its threads share one GIL." in text
+    assert "threads x2 is slower: the threads share one GIL." in text
     assert any("free-threaded" in line for line in reasons.changes(found))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -17,6 +18,7 @@ from tests.advice.answers import answered
 from tests.advice.probes import model, on_several_cores, probe
 
 CALL_S, CPU_S = 0.00268, 0.00524  # of a product of two matrices on two cores
+TRIES = 10  # of 0.2 s
 HASHES = """
 import hashlib
 from concurrent.futures import ThreadPoolExecutor
@@ -36,20 +38,22 @@ def test_hashes_in_two_threads_use_two_cores(
 ) -> None:
     (tmp_path / "hashes.py").write_text(HASHES)
     monkeypatch.chdir(tmp_path)
-    two, one = _call("hashes:in_two_threads"), _call("hashes:in_one_thread")
+    one = next(_calls("hashes:in_one_thread"))
     assert (one.parallelism, one.busy_s) == (1.0, one.cpu_s)
-    assert probes.PARALLEL < two.parallelism < 2.1
-    assert two.busy_s == pytest.approx(two.wall_s, rel=0.01)
-    assert two.wait_s == 0.0
+    found = max(_calls("hashes:in_two_threads"), key=lambda call: call.parallelism)
+    assert probes.PARALLEL < found.parallelism < 2.1
+    assert found.busy_s == pytest.approx(found.wall_s)
+    assert found.wait_s == 0.0
 
 
-def _call(task: str) -> CallCost:
-    """Return what a call of a task costs alone."""
+def _calls(task: str) -> Iterator[CallCost]:
+    """Yield several times what a call of a task costs alone: other processes may use the cores."""
     with calling_process.start(
         "offload.serving.task_probe", task, python=None, path=None, environment={}, ready_s=20.0
     ) as child:
         probes._call(child, probes.FIRST, 1, 0.0)
-        return probes._call_cost(probes._call(child, probes.ALONE, 1, 0.3), None)
+        for _ in range(TRIES):
+            yield probes._call_cost(probes._call(child, probes.ALONE, 1, 0.2), None)
 
 
 def test_a_call_that_only_computes_a_little_longer_than_it_lasts_uses_one_core() -> None:
@@ -84,8 +88,8 @@ def test_the_answer_names_the_cores_and_how_to_use_processes() -> None:
     rates = {("loop", 1): 209.0, ("pipes", 2): 115.0, ("prefork", 2): 111.0}
     text = " ".join(answer_text.text(answered(PRODUCT, rates)).split())
     assert "A call alone takes 2.68 ms and 5.24 ms of CPU, on several cores at once;" in text
-    assert "pipes x2 is slower: its calls compete for the cores that each of them uses." in text
-    assert "prefork x2 is slower: its calls compete" in text
+    cause = "the calls compete for the cores that each of them uses."
+    assert f"pipes x2 and prefork x2 are slower: {cause}" in text
     assert "for example by OPENBLAS_NUM_THREADS=1" in text
     one_core = answered(probe(0.0, 0.05, hold=1.0), {("prefork", 2): 39.0, ("pipes", 2): 38.0})
     assert not any("several cores" in sentence for sentence in reasons.changes(one_core))

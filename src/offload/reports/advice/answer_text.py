@@ -59,9 +59,9 @@ def layout(
 
 def certainty(sure: str, rivals: Sequence[str], tie: Sequence[str], chosen: str) -> str:
     """Return how sure an answer is; `rivals` may be as fast, and of a tie one is `chosen`."""
-    return CERTAINTY[sure].format(
-        open=names.listed(rivals) or "What was not measured", tie=names.listed(tie), chosen=chosen
-    )
+    if sure == LIKELY and not rivals:
+        return "Likely. It could not be compared: nothing else was measured."
+    return CERTAINTY[sure].format(open=names.listed(rivals), tie=names.listed(tie), chosen=chosen)
 
 
 def _parts(answer: Answer) -> dict[str, list[str]]:

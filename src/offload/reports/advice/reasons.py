@@ -36,19 +36,19 @@ LIMITS = {  # of the advised strategy
     model.EXTERNAL: "the limit is what the calls wait for, such as a lock or a remote service",
 }
 CAUSES = {  # of a strategy that is slower: in a sentence, and in a list
-    model.CPU: ("its overhead uses CPU that the calls need", "more overhead"),
-    COMPETE: ("its calls compete for the cores that each of them uses", "calls compete for cores"),
-    model.GIL: ("its threads share one GIL", "the threads share one GIL"),
+    model.CPU: ("the overhead uses CPU that the calls need", "more overhead"),
+    COMPETE: ("the calls compete for the cores that each of them uses", "calls compete for cores"),
+    model.GIL: ("the threads share one GIL", "the threads share one GIL"),
     model.SERVER: (
-        "its event loop, which passes each call to a worker, is busy",
+        "the event loop, which passes each call to a worker, is busy",
         "limited by its event loop",
     ),
     model.TASK: (
-        "each call blocks its event loop, and all other requests wait",
+        "each call blocks the event loop, and all other requests wait",
         "one call at a time",
     ),
     model.EXTERNAL: (
-        "its calls wait for something they share, such as a lock",
+        "the calls wait for something they share, such as a lock",
         "limited by a lock or a remote service",
     ),
 }
@@ -188,16 +188,19 @@ def _limit(chosen: Option, probe: Probe) -> str:
 
 
 def _slower(answer: Answer) -> Iterator[str]:
-    """Yield why each other strategy is slower, if it is for certain."""
+    """Yield why other strategies are slower, for those that are for certain."""
     seen = {answer.chosen.strategy, *answer.tie}
+    by_cause: dict[str, list[str]] = {}
     for option in answer.others:
         is_slower = option.compared is not None and option.compared.verdict.outcome == SLOWER
         if option.strategy in seen or not is_slower:
             continue
         seen.add(option.strategy)
         cause, _ = _causes(option.prediction, answer)
+        by_cause.setdefault(cause, []).append(option_name(option.strategy, option.workers))
+    for cause, names in by_cause.items():
         if cause:
-            yield f"{option_name(option.strategy, option.workers)} is slower: {cause}."
+            yield f"{listed(names)} {'is' if len(names) == 1 else 'are'} slower: {cause}."
 
 
 def _causes(found: Prediction, answer: Answer) -> tuple[str, str]:
