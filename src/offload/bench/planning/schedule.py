@@ -2,8 +2,8 @@
 
 All blocks have their first round, in random order; then all have their second one, in another
 order. So changes of the machine affect all blocks alike, and when time runs out all have the same
-number of rounds. If time remains when every ratio has a verdict, blocks with a wide ratio have more
-rounds. When all blocks are finished, every case has its long run.
+number of rounds. If time remains after the analyses of the design, all blocks with a wide
+ratio have more rounds. When all blocks are finished, every case has its long run.
 """
 
 from __future__ import annotations
@@ -18,7 +18,6 @@ from offload.bench.analysis.comparison import Comparison
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
-from offload.bench.stats import sequential
 from offload.bench.stats.estimate import SLOW
 from offload.bench.stats.paired_test import DISTURBED, UNRESOLVED
 from offload.flags import TOO_SLOW
@@ -26,7 +25,6 @@ from offload.flags import TOO_SLOW
 ENOUGH = 60.0  # s of load of one case after which its block ends, even if unresolved
 ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests/s
 WIDE = 0.10  # half-width of a ratio's interval, above which a verdict is worth more rounds
-NARROWING = 10  # rounds that a wide ratio may have, if its design has fewer
 STEADY = 0.02  # largest difference of a case's two windows in a round, so that one suffices
 HOPELESS = 2  # rounds without a rate after which a case is not measured again
 
@@ -49,8 +47,7 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     excluded |= {(each.block, each.number) for each in left_out}
     blocks = [n for n in range(len(plan.blocks)) if not is_finished(plan, n, records)]
     undecided = [n for n in blocks if not is_decided(plan, n, _until_analysis(plan, n, records))]
-    wide = [n for n in blocks if n not in undecided]
-    for candidates, counts in ((undecided, plan.counts), (wide, (*plan.counts, NARROWING))):
+    for candidates, counts in ((undecided, plan.design_counts), (blocks, plan.counts)):
         for count in counts:
             numbers = {
                 block: [n for n in range(1, count + 1) if (block, n) not in excluded]
@@ -119,8 +116,7 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
         return False
     if _is_measured(plan, number, own):
         return True
-    level = sequential.design(plan.quick).stopping_level(count)
-    if found := _comparisons(plan, number, own, level):
+    if found := _comparisons(plan, number, own, plan.stopping_level(count)):
         is_first = count == plan.counts[0]
         has_verdicts = all(_is_final(each, is_first) for each in found)
         return has_verdicts and (plan.target is None or _are_resolved(known.values()))
