@@ -31,6 +31,7 @@ def in_one_thread(): return " ".join(map(_hash, range(2)))
 PRODUCT = on_several_cores(CALL_S, CPU_S)
 
 
+@pytest.mark.slow  # it needs two cores that are idle together for 0.2 s
 @pytest.mark.timing
 @pytest.mark.skipif(cores.available() < 2, reason="one core")
 def test_hashes_in_two_threads_use_two_cores(
