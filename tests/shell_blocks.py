@@ -178,7 +178,7 @@ def prepare(copy: Path, block: Block) -> None:
     for run in set(re.findall(r"\bexample[-\w]*", block.text)):
         shutil.copytree(ROOT / "results" / run, copy / "results" / run)
     if "python3" in block.commands:  # which would change this environment
-        subprocess.run([sys.executable, "-m", "venv", copy / ".venv"], check=True, timeout=100)
+        subprocess.run([sys.executable, "-m", "venv", copy / ".venv"], check=True, timeout=400)
     elif "make" not in block.commands:
         (copy / ".venv").symlink_to(sys.prefix)
 
@@ -190,6 +190,7 @@ def script(block: Block, port: int, pid: int) -> str:
         command = command_of(line)
         short = _with(line, command, port).replace("PID", str(pid))
         short = short.replace("127.0.0.1:8000", f"127.0.0.1:{port}")
+        short = short.replace("workers=1..16", "workers=1..6")
         if command in ENDLESS:
             parts.append(f"until_ready '{ENDLESS[command]}' {shlex.quote(short)}")
         else:
