@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import fields
+from dataclasses import fields, replace
 from typing import Any
 
 from offload.bench.advice.model import Model
@@ -85,6 +85,22 @@ def coroutine(wait_s: float, cpu_s: float, users: int) -> Probe:
     known = probe(wait_s, cpu_s, hold=cpu_s / (wait_s + cpu_s), is_coroutine=True)
     points = (*known.points, point(LOOP, users, rate, cpu_s))
     return Probe(**{**vars(known), "points": points})
+
+
+def on_several_cores(wall_s: float, cpu_s: float) -> Probe:
+    """Return the probe of a call on all cores, which others slow down, processes more than threads.
+
+    The factors are those of a product of two matrices.
+    """
+    factors = ((THREADS, 1.126, 0.4), (PROCESSES, 4.45, 0.5))
+    points = []
+    for kind, factor, queued in factors:
+        rate = 0.98 * CORES / (factor * cpu_s)
+        points += [
+            point(kind, n, rate, factor * cpu_s, queued_s=queued * n / rate) for n in (CORES, 4)
+        ]
+    known = probe(0.0, cpu_s, hold=0.02, points=tuple(points))
+    return replace(known, call=replace(known.call, wall_s=wall_s))
 
 
 def model(known: Probe, users: int = 25) -> Model:

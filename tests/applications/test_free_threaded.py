@@ -53,5 +53,14 @@ def test_granian_names_the_import_that_it_refuses(python: str, folder: Path) -> 
     case = Case("granian_wsgi", "app=shop:wsgi", 4, python=python, path=str(folder))
     record = measure_window(case)
     assert record.problem is not None
-    expected = "the import of needs_gil switched the GIL on, which granian refuses"
-    assert record.problem.message == expected
+    assert record.problem.message == (
+        "the import of needs_gil switched the GIL on, which granian's free-threaded build refuses"
+    )
+
+
+def test_granian_names_the_gil_that_was_on_from_the_start(python: str) -> None:
+    record = measure_window(Case("granian_wsgi", "noop_sync", 4, python=f"{python}-gil"))
+    assert record.problem is not None
+    assert record.problem.message == (
+        "this Python was started with its GIL on, which granian's free-threaded build refuses"
+    )

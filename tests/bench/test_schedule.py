@@ -119,11 +119,11 @@ def test_a_wide_ratio_has_more_rounds_if_time_remains() -> None:
     cases = (*CASES[:2], Case("threads", "noop_sync"), Case("processes", "noop_sync"))
     blocks = (Block((0, 1), ((0, 1),)), Block((2, 3), ((2, 3),)))
     plan = replace(PLAN, cases=cases, blocks=blocks, budget_s=1000.0)
-    far = [2.0 * rate for rate in (14, 17, 14)] * 14
-    wide = {0: CALM, 1: far, 2: CALM, 3: CALM}  # 1.5x to 3.0x at the first analysis
+    far = [5.0 * rate for rate in (14, 17.4, 14)] * 14
+    wide = {0: CALM, 1: far, 2: CALM, 3: CALM}  # 1.9x to 15x at the first analysis
     assert rounds(run(plan, by_rates(wide))) == {0: 9, 1: 3}
     wider = {**wide, 1: [rate * (1.5 if n % 2 else 1) for n, rate in enumerate(far)]}
-    assert rounds(run(plan, by_rates(wider))) == {0: 10, 1: 3}
+    assert rounds(run(plan, by_rates(wider))) == {0: 14, 1: 3}
     assert rounds(run(replace(plan, budget_s=None), by_rates(wide))) == {0: 3, 1: 3}
     undecided = {**wide, 3: WILD}
     order = [
@@ -131,7 +131,22 @@ def test_a_wide_ratio_has_more_rounds_if_time_remains() -> None:
         for record in run(plan, by_rates(undecided))
         if (record.trial.round or 0) > 3 and record.trial.place in (0, 2)
     ]
-    assert order == [*((1, n) for n in range(4, 8)), *((0, n) for n in range(4, 10))]
+    assert order[:8] == [*((1, n) for n in range(4, 8)), *((0, n) for n in range(4, 8))]
+    assert {block for block, _ in order[8:]} == {0, 1}  # then all blocks have more
+
+
+def test_a_ratio_without_a_verdict_has_more_rounds_until_the_budget_ends() -> None:
+    plan, found = replace(PLAN, blocks=BLOCKS[:1]), by_rates({0: WILD, 1: CALM})
+    assert rounds(run(plan, found)) == {0: 7}
+    assert rounds(run(replace(plan, budget_s=1000.0), found)) == {0: 14}
+    assert rounds(run(replace(plan, quick=False, budget_s=1000.0), found)) == {0: 40}
+
+
+def test_a_budget_moves_the_last_level_to_the_last_analysis() -> None:
+    plan = replace(PLAN, budget_s=1000.0)
+    levels = [PLAN.stopping_level(7), plan.stopping_level(7), plan.stopping_level(14)]
+    assert levels == [0.040, 0.005, 0.040]
+    assert replace(PLAN, rounds=1).stopping_level(1) == 0.040
 
 
 def test_one_window_of_a_case_suffices_if_both_have_the_same_rate_in_every_round() -> None:

@@ -68,7 +68,7 @@ def test_where_nothing_was_measured_yet_the_committed_example_is_named_once() ->
 
 def test_the_terminal_shows_the_suites_that_were_measured_and_the_document_all() -> None:
     def suites(table: str) -> set[str]:
-        return {line.split()[0] for line in table.split("\n\n")[0].splitlines()[2:]}
+        return {line.split()[0] for line in table.partition("\n\n")[0].splitlines()[2:]}
 
     assert suites(fab_here("claims").stdout) >= {"tornado", "granian"}
     run = journal.new_run("granian")
@@ -76,7 +76,7 @@ def test_the_terminal_shows_the_suites_that_were_measured_and_the_document_all()
     completed = fab_here("claims")
     assert suites(completed.stdout) == {"granian"}
     assert "tornado: not measured here yet: fab run_suite:tornado,quick=yes" in completed.stdout
-    assert "tornado" in (journal.RESULTS / "claims.rst").read_text().split("\n* ")[0]
+    assert "tornado" in (journal.RESULTS / "claims.rst").read_text().partition("\n* ")[0]
 
 
 def test_the_verdicts_on_one_suite_do_not_replace_those_on_all() -> None:

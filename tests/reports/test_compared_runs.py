@@ -33,7 +33,7 @@ def test_a_comparison_is_reported_with_its_verdict_and_ratio(suite: str) -> None
     text = tables(compared("pipes", 1.5, suite))
     assert text.splitlines()[:4] == [
         "faster: pipes,xml is faster than threads,xml",
-        "ratio 1.500, 95 % interval 1.497 to 1.503, 5 rounds",
+        "ratio 1.500, 95 % interval 1.498 to 1.502, 5 rounds",
         "threads,xml: 10.00/s",
         "pipes,xml: 15.00/s",
     ]

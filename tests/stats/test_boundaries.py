@@ -153,7 +153,7 @@ def test_criteria_rise_with_parameters_and_know_no_error_below_a_thousandth() ->
 def test_the_schedules_are_as_documented() -> None:
     assert sequential.SequentialDesign((5, 10, 20, 40), 0.0182) == sequential.NORMAL
     assert sequential.SequentialDesign((3, 5, 7), 0.0234) == sequential.QUICK
-    assert sequential.SequentialDesign((2,), 0.5).last == 2
+    assert sequential.SequentialDesign((2,), 0.02).last == 2
 
 
 def test_the_target_is_loose_for_slow_cases_and_with_quick() -> None:

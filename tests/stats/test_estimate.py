@@ -17,7 +17,7 @@ UNKNOWN = (None, None, None)
 
 def test_the_interval_is_scipys_t_interval_of_the_logarithms() -> None:
     logs = np.log(RATES)
-    theirs = stats.ttest_1samp(logs, 0).confidence_interval(1 - sequential.NORMAL.level)
+    theirs = stats.ttest_1samp(logs, 0).confidence_interval(1 - sequential.NORMAL.rate_level)
     ours = estimate(RATES)
     expected = (math.exp(theirs.low), stats.gmean(RATES), math.exp(theirs.high))
     assert expected == pytest.approx((ours.low, ours.value, ours.high))

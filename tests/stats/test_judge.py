@@ -55,7 +55,7 @@ def test_rare_and_large_disturbances_are_not_covered_and_that_is_caught() -> Non
 
 
 def test_looks_at_5_percent_each_are_caught() -> None:
-    uncorrected = sequential.SequentialDesign(sequential.NORMAL.counts, 0.05)
+    uncorrected = sequential.SequentialDesign(sequential.NORMAL.counts, 0.05, 0.05)
     result = coverage(simulated_rates(0.025), None, 2000, random.Random(5), uncorrected)
     assert (result.passed, result.high < resampling.NOMINAL_COVERAGE) == (False, True)
 
@@ -70,7 +70,7 @@ def test_a_case_does_not_differ_from_itself(sd: float) -> None:
 
 
 def test_exchanging_at_random_removes_the_advantage_of_the_second_place() -> None:
-    assert aa_test([(80.0, 88.0), (80.0, 88.1)], rng=random.Random(8)).share < 0.1
+    assert aa_test([(80.0, 88.0), (80.0, 88.1)], rng=random.Random(8)).share < 0.2
 
 
 def test_a_difference_of_10_percent_is_found() -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from typing import Any, TypeVar
@@ -75,14 +75,23 @@ class Option:
 
 
 @dataclass(frozen=True)
+class Failure:
+    """A candidate without a rate, and the problem of its server."""
+
+    prediction: Prediction
+    problem: Problem
+
+
+@dataclass(frozen=True)
 class Answer:
     """The chosen candidate and the others, the highest rate first.
 
     `tie` are the strategies whose rate does not differ from that of the chosen one for certain.
     `percentiles` are the 95th percentiles of response times at the shares of the rate that
-    `latency.LOADS` lists. `is_measured` is False if the answer is only a prediction: then `rate`
-    is unknown. `disturbed` is the reason why the measurement is invalid. `is_interrupted` tells
-    that the user ended it early.
+    `latency.LOADS` lists, and `memories_mib` is the memory at each of them. `is_measured` is False
+    if the answer is only a prediction: then `rate` is unknown, and the memory predicted. `failures`
+    are the candidates that could not be measured, `problems` those of all servers. `disturbed` is
+    the reason why the measurement is invalid. `is_interrupted` tells that the user ended it early.
     """
 
     question: Question
@@ -90,11 +99,17 @@ class Answer:
     others: tuple[Option, ...]
     tie: tuple[str, ...]
     percentiles: tuple[Percentile, ...] = ()
-    memory_mib: float | None = None
+    memories_mib: tuple[float, ...] = ()
     is_measured: bool = True
     disturbed: Flag | None = None
+    failures: tuple[Failure, ...] = ()
     problems: tuple[Problem, ...] = ()
     is_interrupted: bool = False
+
+    @property
+    def memory_mib(self) -> float | None:
+        """The memory at the highest load; None if it is unknown."""
+        return self.memories_mib[-1] if self.memories_mib else None
 
     @property
     def sure(self) -> str:
@@ -148,7 +163,7 @@ def predict(question: Question, case: Case) -> Answer:
         chosen,
         others,
         tuple(each.strategy for each in best),
-        memory_mib=chosen.prediction.memory_mib,
+        memories_mib=tuple(filter(None, [chosen.prediction.memory_mib])),
         is_measured=False,
     )
 
@@ -162,8 +177,11 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
         for place, case in enumerate(planned.cases)
         if (found := rate.of_windows(windows[place])).value is not None
     }
+    failures = tuple(_failures(question, planned, records, options))
+    problems = tuple(dict.fromkeys(r.problem for r in records if r.problem))
     if not options:
-        return predict(question, planned.cases[0])
+        predicted = predict(question, planned.cases[0])
+        return replace(predicted, failures=failures, problems=problems)
     tied = _tied(options, windows)
     chosen = min(tied, key=lambda place: _preference(options[place].prediction))
     others = tuple(
@@ -178,10 +196,21 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
         others,
         tuple(dict.fromkeys(options[place].strategy for place in tied)),
         tuple(latency.percentile(record) for record in loads),
-        latency.memory_mib(loads),
+        latency.memories_mib(loads),
         disturbed=certainty.disturbance(option.compared for option in others),
-        problems=tuple(dict.fromkeys(r.problem for r in records if r.problem)),
+        failures=failures,
+        problems=problems,
     )
+
+
+def _failures(
+    question: Question, planned: Plan, records: Sequence[Record], measured: Collection[int]
+) -> Iterator[Failure]:
+    """Yield the candidates without a rate, each with its last problem."""
+    problems = {record.trial.place: record.problem for record in records if record.problem}
+    for place, case in enumerate(planned.cases):
+        if place not in measured and (problem := problems.get(place)) is not None:
+            yield Failure(question.model.predict(*size_of(case)), problem)
 
 
 def _tied(options: Mapping[int, Option], windows: Mapping[int, Sequence[Record]]) -> list[int]:

@@ -112,6 +112,11 @@ def percentile(record: Record) -> Percentile:
     )
 
 
+def memories_mib(loads: Sequence[Record]) -> tuple[float, ...]:
+    """Return the memory of a server under each of some loads, as far as it is known."""
+    return tuple(mib for record in loads if (mib := record.resources.memory.pss_mib))
+
+
 def memory_mib(loads: Sequence[Record]) -> float | None:
     """Return the memory of a server under the last of some loads; None if it is unknown."""
-    return next((m for r in loads[::-1] if (m := r.resources.memory.pss_mib)), None)
+    return next(reversed(memories_mib(loads)), None)

@@ -20,6 +20,7 @@ SHARPNESS = 8.0
 SATURATED = 0.8  # of the rate that workers and cores allow, below which something else limits it
 CROWDED = 0.25  # of a call's time spent waiting for a CPU: then the cores limit the rate
 GIL_SHARE = 0.5  # of the limiting time that the GIL must be held to be the reason
+BLOCKING = 0.5  # of a coroutine's call, for which it occupies its event loop
 ENOUGH = 0.97  # of the highest rate of a strategy: more workers are not worth their memory
 SERVER_MIB = 12.0  # Tornado and the application, in addition to the task
 FORK_SERVER_MIB = 9.0  # of the process that starts the workers
@@ -70,11 +71,13 @@ class Model:
     def predict(self, strategy: str, workers: int) -> Prediction:
         """Predict a strategy with a number of workers (processes for prefork, 1 for loop)."""
         capacities = self._capacities(strategy, workers)
-        common = min(capacities[name] for name in COMMON & capacities.keys())
-        serial = [capacities[name] for name in capacities.keys() - COMMON]
+        # A call that uses several cores keeps the loop and the cores busy at the same time.
+        together = COMMON if self.probe.call.parallelism == 1 else COMMON | {TASK}
+        common = min(capacities[name] for name in together & capacities.keys())
+        serial = [capacities[name] for name in capacities.keys() - together]
         rate = sum(x**-SHARPNESS for x in (common, *serial)) ** (-1 / SHARPNESS)
         limit = min(capacities, key=lambda name: capacities[name])
-        if limit == WORKERS and self._has_idle_workers(workers):
+        if limit == WORKERS and self._has_idle_workers(strategy, workers):
             limit = CPU
         memory_mib = self._memory_mib(strategy, workers)
         return Prediction(strategy, workers, rate, self.users / rate, memory_mib, limit)
@@ -106,6 +109,20 @@ class Model:
         found = {*(2**n for n in range(7)), self.probe.cores, most}
         return sorted(n for n in found if n <= most and self._fits(strategy, n))
 
+    @property
+    def on_loop_s(self) -> float:
+        """The time for which a call occupies an event loop, in s; a coroutine awaits without it."""
+        alone_s = self.probe.call.wait_s + self.probe.call.busy_s
+        points = self.probe.of_kind(LOOP)
+        if not points:
+            return alone_s
+        return max(self.probe.call.busy_s, 1 / points[-1].rate - alone_s / points[-1].count)
+
+    @property
+    def blocks_loop(self) -> bool:
+        """Whether a coroutine occupies its event loop for most of a call."""
+        return self.probe.is_coroutine and self.on_loop_s > BLOCKING * self.probe.call.wall_s
+
     def _fits(self, strategy: str, workers: int) -> bool:
         """Whether a size needs no more memory than there is; unknown memory fits."""
         needed = self._memory_mib(strategy, workers)
@@ -114,17 +131,19 @@ class Model:
     def _capacities(self, strategy: str, workers: int) -> dict[str, float]:
         """Return the capacity of each resource in requests/s."""
         probe, overhead = self.probe, self.overheads[strategy]
-        cpu_s = self._loaded_cpu_s()
+        cpu_s = self._loaded_cpu_s(strategy, workers)
         wait_s = probe.call.wait_s + overhead.serial_s
         if strategy == "loop":
-            capacities = {TASK: 1 / (self._on_loop_s() + overhead.serial_s)}
+            capacities = {TASK: 1 / (self.on_loop_s + overhead.serial_s)}
         elif strategy == "prefork" and probe.is_coroutine:
-            capacities = {WORKERS: workers / (self._on_loop_s() + overhead.serial_s)}
+            capacities = {WORKERS: workers / (self.on_loop_s + overhead.serial_s)}
         else:
-            busy = min(workers, self.users)
+            busy, parallel = min(workers, self.users), probe.call.parallelism
             name = USERS if workers >= self.users else WORKERS
-            capacities = {name: shared_rate(busy, probe.cores, wait_s, cpu_s)}
-        capacities.setdefault(USERS, self.users / (wait_s + probe.call.cpu_s))
+            # Calls that use several cores at once run like short ones on fewer cores.
+            rate = shared_rate(busy, probe.cores / parallel, wait_s, cpu_s / parallel)
+            capacities = {name: rate}
+        capacities.setdefault(USERS, self.users / (wait_s + probe.call.busy_s))
         capacities[CPU] = probe.cores / (cpu_s + overhead.cpu_s)
         if strategy not in ("loop", "prefork"):
             capacities[SERVER] = 1 / overhead.serial_s
@@ -136,28 +155,31 @@ class Model:
             capacities[EXTERNAL] = limit.rate
         return capacities
 
-    def _on_loop_s(self) -> float:
-        """The time for which a task occupies an event loop; a coroutine frees it by waiting."""
-        alone_s = self.probe.call.wait_s + self.probe.call.cpu_s
-        points = self.probe.of_kind(LOOP)
-        if not points:
-            return alone_s
-        return max(self.probe.call.cpu_s, 1 / points[-1].rate - alone_s / points[-1].count)
-
-    def _has_idle_workers(self, workers: int) -> bool:
+    def _has_idle_workers(self, strategy: str, workers: int) -> bool:
         """Whether the cores limit the rate of so many workers, rather than their number."""
-        cpu_s = self._loaded_cpu_s()
-        return workers * cpu_s > self.probe.cores * (self.probe.call.wait_s + cpu_s)
+        call, cpu_s = self.probe.call, self._loaded_cpu_s(strategy, workers)
+        return workers * cpu_s > self.probe.cores * (call.wait_s + cpu_s / call.parallelism)
 
-    def _loaded_cpu_s(self) -> float:
-        """The CPU time of a call while all cores are busy.
+    def _loaded_cpu_s(self, strategy: str, workers: int) -> float:
+        """The CPU time of a call in a strategy, while its workers keep all cores busy.
 
-        It is measured if processes of the probe kept the cores busy; else fixed work shows it.
+        It is measured if workers of the probe kept the cores busy; else fixed work shows it. A call
+        that uses several cores is alone in one worker, and takes longer the more calls compete for
+        these cores, in threads less than in processes.
         """
-        points = self.probe.of_kind(PROCESSES)
+        call = self.probe.call
+        if call.parallelism > 1 and (strategy == "loop" or workers == 1):
+            return call.cpu_s
+        in_threads = call.parallelism > 1 and strategy == "threads"
+        return self._crowded_cpu_s(THREADS if in_threads else PROCESSES)
+
+    def _crowded_cpu_s(self, kind: str) -> float:
+        """The CPU time of a call while several workers of a kind keep all cores busy."""
+        call = self.probe.call
+        points = self.probe.of_kind(kind)
         busy = [p for p in points if p.rate * p.cpu_s >= SATURATED * self.probe.cores]
-        crowded_s = busy[0].cpu_s if busy else self.probe.call.cpu_s * self.probe.crowding
-        return max(self.probe.call.cpu_s, crowded_s)
+        crowding = self.probe.crowding if call.parallelism == 1 else 1.0
+        return max(call.cpu_s, busy[0].cpu_s if busy else call.cpu_s * crowding)
 
     def _serial_of_threads(self) -> tuple[str, float]:
         """The time for which a call excludes the other threads, and the reason."""
@@ -176,7 +198,8 @@ class Model:
         if best.queued_s > CROWDED * best.wall_s:
             return None
         most = points[-1]
-        allowed = min(most.count / self.probe.call.wall_s, self.probe.cores / self._loaded_cpu_s())
+        by_cores = self.probe.cores / self._crowded_cpu_s(PROCESSES)
+        allowed = min(most.count / self.probe.call.wall_s, by_cores)
         return best if best.rate < SATURATED * allowed else None
 
     def _memory_mib(self, strategy: str, workers: int) -> float | None:
@@ -195,7 +218,7 @@ class Model:
         }[strategy]
 
 
-def shared_rate(workers: int, cores: int, wait_s: float, cpu_s: float) -> float:
+def shared_rate(workers: int, cores: float, wait_s: float, cpu_s: float) -> float:
     """Return the rate in calls/s of workers that share cores, and wait without using them.
 
     It is the geometric mean of two models: with constant times workers never queue for a core

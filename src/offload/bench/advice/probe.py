@@ -28,6 +28,7 @@ ALONE_S, POINT_S = 1.5, 0.8  # s of calls of one worker, and of several
 SLOWEST = 5.0  # s of one call, above which the probe would take too long
 MOST_THREADS = 64
 FIRST, ALONE, THREADS, PROCESSES, LOOP = "first", "alone", "threads", "processes", "loop"
+PARALLEL = 1.2  # CPU time of a call over its wall time, above which it uses several cores; a guess
 CACHES_MIB = 4.0  # of growth during the probe; a guess
 CROWDING = "crowding"
 
@@ -75,6 +76,20 @@ class CallCost:
     def wait_s(self) -> float:
         """The time of a call in which it neither uses nor waits for a CPU, in s."""
         return max(0.0, self.wall_s - self.cpu_s - self.queued_s)
+
+    @property
+    def parallelism(self) -> float:
+        """How many cores a call uses at once, on average; 1.0 unless they clearly are several.
+
+        Its CPU time is that of all threads and ended children, so it may exceed the wall time.
+        """
+        used = self.cpu_s / self.wall_s
+        return used if used > PARALLEL else 1.0
+
+    @property
+    def busy_s(self) -> float:
+        """The time of a call in which it uses cores, in s."""
+        return self.cpu_s / self.parallelism
 
 
 @dataclass(frozen=True)

@@ -48,17 +48,23 @@ def rate_of(record: Record) -> float | None:
     return record.result.rate
 
 
-def compare(one: Sequence[Record], other: Sequence[Record], value: Value = rate_of) -> Comparison:
-    """Compare a value of two cases, paired by round, at the significance level of their run.
+def compare(
+    one: Sequence[Record],
+    other: Sequence[Record],
+    value: Value = rate_of,
+    level: float | None = None,
+) -> Comparison:
+    """Compare a value of two cases, paired by round, at the last level of their run's design.
 
-    Rates of rounds in which the servers ran apart count only if the cases have no other rounds.
+    `level` is another one: a run stops early only at a stricter level. Rates of rounds in which the
+    servers ran apart count only if the cases have no other rounds.
     """
     if value is rate_of and pairs_by_round(of_rate(one), of_rate(other), value):
         one, other = of_rate(one), of_rate(other)
     is_quick = any(record.trial.quick for record in one)
     found = paired_test.compare(
         pairs_by_round(one, other, value),
-        sequential.design(is_quick).level,
+        sequential.design(is_quick).level if level is None else level,
         ROUGH if is_quick else EFFECT,
     )
     if flag := disturbance(one, other):

@@ -19,6 +19,7 @@ from offload.suites import Case
 
 FILE = machines.FILE
 MOST, MOST_ROUNDS = 10**9, 1000  # users or requests; rounds: more take days
+MORE = (10, 14)  # further analyses of a run that its time budget ends
 
 
 @dataclass(frozen=True)
@@ -50,7 +51,19 @@ class Plan:
     @property
     def counts(self) -> tuple[int, ...]:
         """The numbers of rounds after which a block is analysed, and may end."""
+        counts = self.design_counts
+        more = () if self.budget_s is None or self.rounds is not None else MORE
+        return *counts, *(count for count in more if count > counts[-1])
+
+    @property
+    def design_counts(self) -> tuple[int, ...]:
+        """The counts without those of the time that a budget has left."""
         return sequential.design(self.quick).counts if self.rounds is None else (self.rounds,)
+
+    def stopping_level(self, count: int) -> float:
+        """Return the level at which the analysis after `count` rounds may end a block."""
+        design = sequential.design(self.quick)
+        return design.early if count < self.counts[-1] else design.level
 
     def cases_of(self, block: int) -> tuple[Case, ...]:
         """Return the cases of a block, by its number."""

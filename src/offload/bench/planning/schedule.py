@@ -2,8 +2,8 @@
 
 All blocks have their first round, in random order; then all have their second one, in another
 order. So changes of the machine affect all blocks alike, and when time runs out all have the same
-number of rounds. If time remains when every ratio has a verdict, blocks with a wide ratio have more
-rounds. When all blocks are finished, every case has its long run.
+number of rounds. If time remains after the analyses of the design, all blocks with a wide
+ratio have more rounds. When all blocks are finished, every case has its long run.
 """
 
 from __future__ import annotations
@@ -25,7 +25,6 @@ from offload.flags import TOO_SLOW
 ENOUGH = 60.0  # s of load of one case after which its block ends, even if unresolved
 ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests/s
 WIDE = 0.10  # half-width of a ratio's interval, above which a verdict is worth more rounds
-NARROWING = 10  # rounds that a wide ratio may have, if its design has fewer
 STEADY = 0.02  # largest difference of a case's two windows in a round, so that one suffices
 HOPELESS = 2  # rounds without a rate after which a case is not measured again
 
@@ -48,8 +47,7 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     excluded |= {(each.block, each.number) for each in left_out}
     blocks = [n for n in range(len(plan.blocks)) if not is_finished(plan, n, records)]
     undecided = [n for n in blocks if not is_decided(plan, n, _until_analysis(plan, n, records))]
-    wide = [n for n in blocks if n not in undecided]
-    for candidates, counts in ((undecided, plan.counts), (wide, (*plan.counts, NARROWING))):
+    for candidates, counts in ((undecided, plan.design_counts), (blocks, plan.counts)):
         for count in counts:
             numbers = {
                 block: [n for n in range(1, count + 1) if (block, n) not in excluded]
@@ -104,9 +102,10 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
 
     A block is analysed when its number of rounds is one of `plan.counts`, and is decided only
     then, unless it has no measurable case or pair left. At an analysis a block with pairs is
-    decided if each pair has a verdict, and a block without pairs if every rate is known to the
-    target. With a time budget, a block of several cases without pairs is not decided by its rates:
-    it uses up the budget. A case that was loaded for ENOUGH seconds ends its block.
+    decided if each pair has a verdict at the stopping level of its design, and a block without
+    pairs if every rate is known to the target. With a time budget, a block of several cases without
+    pairs is not decided by its rates: it uses up the budget. A case that was loaded for ENOUGH
+    seconds ends its block.
     """
     own = [record for record in records if record.trial.block == number]
     block, known = plan.blocks[number], _known(plan, number, own)
@@ -117,7 +116,7 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
         return False
     if _is_measured(plan, number, own):
         return True
-    if found := _comparisons(plan, number, own):
+    if found := _comparisons(plan, number, own, plan.stopping_level(count)):
         is_first = count == plan.counts[0]
         has_verdicts = all(_is_final(each, is_first) for each in found)
         return has_verdicts and (plan.target is None or _are_resolved(known.values()))
@@ -138,11 +137,13 @@ def _is_measured(plan: Plan, number: int, own: Sequence[Record]) -> bool:
     return any(map(_has_enough, _known(plan, number, own).values()))
 
 
-def _comparisons(plan: Plan, number: int, own: Sequence[Record]) -> list[Comparison]:
-    """Compare the pairs of a block whose cases are both known."""
+def _comparisons(
+    plan: Plan, number: int, own: Sequence[Record], level: float | None = None
+) -> list[Comparison]:
+    """Compare the pairs of a block whose cases are both known, as `comparison.compare` does."""
     known = _known(plan, number, own)
     pairs = [pair for pair in plan.blocks[number].pairs if known.keys() >= {*pair}]
-    return [comparison.compare(known[one], known[other]) for one, other in pairs]
+    return [comparison.compare(known[one], known[other], level=level) for one, other in pairs]
 
 
 def _is_wide(found: Comparison) -> bool:

@@ -52,7 +52,7 @@ def estimate(
     than two rates have no interval. Raise ValueError for a rate that is not a number above 0 (pass
     None for a round that completed nothing) and for a negative share.
 
-    Source: t interval of the mean of log(rate) (Student 1908) at the design's level.
+    Source: t interval of the mean of log(rate) (Student 1908) at the design's level for rates.
     """
     known = [rate for rate in rates if rate is not None]
     if not all(0 < rate < math.inf for rate in known):
@@ -63,7 +63,7 @@ def estimate(
     value = statistics.geometric_mean(known) if known else None
     if value is None or n < 2:
         return Estimate(value, None, None, n, None, False)
-    low, high = student_t.mean_interval([math.log(rate) for rate in known], design.level)
+    low, high = student_t.mean_interval([math.log(rate) for rate in known], design.rate_level)
     half_width = math.expm1((high - low) / 2) + quantum
     if target is None:
         target = target_half_width(value, quick=design == sequential.QUICK)

@@ -42,7 +42,8 @@ def compare(
 ) -> Verdict:
     """Compare the rates (A, B) of `pairs`, in the same unit.
 
-    Call this only at the counts of `sequential.NORMAL`: more analyses raise the error rate.
+    Analyse only at the counts of a sequential design, and end a run before the last one only at its
+    stopping level: more analyses at the same level raise the error rate.
     `effect` is a share, and its range is from 1 / (1 + effect) to 1 + effect. The outcome is the
     first that applies:
     faster, slower: the interval excludes 1, and the ratio is outside the range;
@@ -82,9 +83,12 @@ def additional_pairs(sd: float, done: int, effect: float = EFFECT) -> int:
 def holm(p_values: Sequence[float], alpha: float = sequential.NORMAL.level) -> list[bool]:
     """Return which hypotheses Holm's method rejects, with a family-wise error rate of `alpha`.
 
-    The default is the level of one analysis, which is 5 % over all analyses, as in `compare`. Use
+    The default is the level of the last analysis of a run, which is 5 % over all of them. Use
     0.05 for p values of samples that are analysed only once.
     Source: Holm 1979, A simple sequentially rejective multiple test procedure.
+
+    >>> holm([0.04, 0.001, 0.03], 0.05)
+    [False, True, False]
     """
     rejected = [False] * len(p_values)
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):

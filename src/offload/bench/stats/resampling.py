@@ -132,8 +132,11 @@ def _final_estimate(
 def _final_outcome(pairs: Pairs, effect: float = paired_test.EFFECT) -> str:
     """Return the outcome at which a comparison stops."""
     outcome = paired_test.UNRESOLVED
-    for n in (count for count in sequential.NORMAL.counts if count <= len(pairs)):
-        outcome = paired_test.compare(pairs[:n], sequential.NORMAL.level, effect).outcome
+    design = sequential.NORMAL
+    counts = [count for count in design.counts if count <= len(pairs)]
+    for n in counts:
+        level = design.level if n == counts[-1] else design.early
+        outcome = paired_test.compare(pairs[:n], level, effect).outcome
         if outcome != paired_test.UNRESOLVED:
             break
     return outcome

@@ -7,9 +7,10 @@ from collections.abc import Sequence
 from dataclasses import asdict
 from typing import Any
 
-from offload.bench.advice import latency
+from offload.bench.advice import latency, unmeasured
 from offload.bench.advice.answer import Answer, Option
 from offload.bench.advice.latency import Percentile
+from offload.bench.advice.unmeasured import Unmeasured
 from offload.reports.advice import reasons
 from offload.reports.advice.handlers import Handler
 
@@ -29,11 +30,12 @@ def as_dict(answer: Answer, handler: Handler | None = None) -> dict[str, Any]:
         "memory_mib": answer.memory_mib,
         "tie": list(answer.tie),
         "alternatives": [_option(option) for option in answer.others],
+        "not_measured": [_unmeasured(each) for each in unmeasured.of_answer(answer)],
         "is_measured": answer.is_measured,
         "sure": answer.sure,
         "why": [*reasons.sentences(answer)],
         "changes": [*reasons.changes(answer)],
-        "next": reasons.next_step(answer),
+        "next": " ".join(reasons.next_steps(answer)),
         "flags": [*reasons.warnings(answer), *(problem.text for problem in answer.problems)],
         "handler": handler and handler.values,
     }
@@ -66,4 +68,15 @@ def _option(option: Option) -> dict[str, Any]:
         "predicted_memory_mib": option.prediction.memory_mib,
         "limit": option.prediction.limit,
         **ratio,
+    }
+
+
+def _unmeasured(found: Unmeasured) -> dict[str, Any]:
+    prediction, problem = found.prediction, found.problem
+    return {
+        "strategy": found.strategy,
+        "workers": prediction and prediction.workers,
+        "predicted_rate": prediction and prediction.rate,
+        "why": found.why,
+        "problem": problem and problem.text,
     }

@@ -6,24 +6,22 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from offload.bench.advice import latency
 from offload.bench.advice.answer import Answer, Option
 from offload.bench.advice.certainty import LIKELY, PREDICTED, SURE, TIE
 from offload.bench.stats.paired_test import DISTURBED
-from offload.flags import Flag
 from offload.registry import places
-from offload.reports.advice import reasons
+from offload.reports.advice import names, reasons, response_times
 from offload.reports.advice.handlers import Handler
 from offload.reports.tables import text_table
+from offload.reports.tables.summary import number
 from offload.reports.tables.text_table import Line
-from offload.units import percent
 
 CERTAINTY = {
-    SURE: "sure. The measurement shows that no other candidate is faster.",
-    LIKELY: "likely. {open} may be as fast, as far as this measurement shows.",
-    TIE: "a tie. The measurement shows no difference between {tie}; {chosen}.",
-    PREDICTED: "predicted from calls of the function alone. No server was measured.",
-    DISTURBED: "unknown. The measurement was disturbed: {disturbed}.",
+    SURE: "Sure. The measurement shows that no other row is faster.",
+    LIKELY: "Likely. {open} may be as fast: the difference is not certain.",
+    TIE: "A tie. There is no clear difference between {tie}; {chosen}.",
+    PREDICTED: "Predicted from calls of the function alone. No server was measured.",
+    DISTURBED: "Unknown, because the measurement was disturbed.",
 }
 
 
@@ -65,7 +63,8 @@ def _first(answer: Answer) -> str:
     task = places.display_name(answer.question.probe.task)
     if answer.disturbed is not None:
         return f"No advice for {task}: {answer.disturbed.message}."
-    return f"Use {_what(answer.chosen)} for {task}."
+    by = "" if answer.is_measured else ", by prediction"
+    return f"Use {_what(answer.chosen)} for {task}{by}."
 
 
 def layout(
@@ -77,34 +76,35 @@ def layout(
         if sentences:
             lines.append(text_table.wrapped(f"{title}: {' '.join(sentences)}", width))
     if folder is not None:
-        lines.append(f"records: {folder}")
+        lines.append(f"Records: {folder}")
     return lines
 
 
-def certainty(
-    sure: str, rivals: Sequence[str], tie: Sequence[str], chosen: str, disturbed: Flag | None
-) -> str:
+def certainty(sure: str, rivals: Sequence[str], tie: Sequence[str], chosen: str) -> str:
     """Return how sure an answer is; `rivals` may be as fast, and of a tie one is `chosen`."""
-    return CERTAINTY[sure].format(
-        open=reasons.listed(rivals) or "Others",
-        tie=reasons.listed(tie),
-        chosen=chosen,
-        disturbed=disturbed and disturbed.message,
-    )
+    if sure == LIKELY and not rivals:
+        return "Likely. It could not be compared: nothing else was measured."
+    return CERTAINTY[sure].format(open=names.listed(rivals), tie=names.listed(tie), chosen=chosen)
 
 
 def _parts(answer: Answer) -> dict[str, list[str]]:
     """Return the sentences of an answer by their title."""
     rivals, chosen = reasons.open_rivals(answer), f"{answer.chosen.strategy} is the simplest"
     p99_s, rate = answer.question.p99_s, answer.chosen.rate.value
-    return {
+    found = {
+        "Response time": [*response_times.sentences(rate, answer.percentiles)],
+        "p99": [*response_times.required_p99(p99_s, rate, answer.percentiles)],
         "Why": [*reasons.sentences(answer)],
-        "Certainty": [certainty(answer.sure, rivals, answer.tie, chosen, answer.disturbed)],
-        "p99": [*reasons.response_times(p99_s, rate, answer.percentiles)],
-        "Prediction": [*_prediction(answer)],
-        "Would change it": [*reasons.changes(answer)],
-        "Next": [reasons.next_step(answer)],
+        "Warning": [*reasons.warnings(answer)],
+        "Certainty": [certainty(answer.sure, rivals, answer.tie, chosen)],
+        "Not measured": [*reasons.not_measured(answer)],
+        "Prediction": [*reasons.prediction(answer)],
+        "What would change this": [*reasons.changes(answer)],
+        **dict(zip(("Next", "Or"), ([step] for step in reasons.next_steps(answer)), strict=False)),
     }
+    if answer.disturbed is None:
+        return found
+    return {title: found[title] for title in ("Warning", "Certainty", "Next")}
 
 
 def _what(option: Option) -> str:
@@ -125,35 +125,33 @@ def _what(option: Option) -> str:
 def _headers(answer: Answer) -> list[str]:
     if not answer.is_measured:
         return ["Strategy", "Predicted rate", "Memory"]
-    shares = ", ".join(percent(share) for share in latency.LOADS)
-    return ["Strategy", "Rate (95 %)", "To the first", f"p95 at {shares} load", "Memory"]
+    return ["Strategy", "Rate (95 % interval)", "Relative rate", "Memory"]
 
 
 def _rows(answer: Answer) -> Iterator[list[str]]:
     for option in (answer.chosen, *answer.others):
-        name = reasons.option_name(option.strategy, option.workers)
+        name = names.option_name(option.strategy, option.workers)
         is_chosen = option is answer.chosen
         predicted_mib = option.prediction.memory_mib
         memory = "" if predicted_mib is None else f"~{predicted_mib:.0f} MiB"
-        if is_chosen and answer.is_measured and answer.memory_mib is not None:
-            memory = f"{answer.memory_mib:.0f} MiB"
         if not answer.is_measured:
-            yield [name, f"{option.prediction.rate:.4g}/s", memory]
+            yield [name, f"{number(option.prediction.rate)}/s", memory]
             continue
-        yield [
-            name,
-            _rate(option),
-            "" if is_chosen else _ratio(option),
-            reasons.p95(answer.percentiles) if is_chosen else "",
-            memory,
-        ]
+        if is_chosen and answer.memories_mib:
+            memory = _range([f"{mib:.0f}" for mib in sorted(answer.memories_mib)], " MiB")
+        yield [name, _rate(option), "1.00x" if is_chosen else _ratio(option), memory]
+
+
+def _range(values: Sequence[str], unit: str) -> str:
+    """Render the first and the last of some values; just one if they are equal."""
+    return " to ".join(dict.fromkeys((values[0], values[-1]))) + unit
 
 
 def _rate(option: Option) -> str:
     estimate = option.rate
     if estimate.low is None or estimate.high is None:
-        return f"{estimate.value:.4g}/s"
-    return f"{estimate.value:.4g}/s ({estimate.low:.4g} to {estimate.high:.4g})"
+        return f"{number(estimate.value or 0.0)}/s"
+    return f"{number(estimate.value or 0.0)}/s ({number(estimate.low)} to {number(estimate.high)})"
 
 
 def _ratio(option: Option) -> str:
@@ -164,15 +162,3 @@ def _ratio(option: Option) -> str:
     if verdict.low is not None and verdict.high is not None:
         interval = f" ({verdict.low:.2f} to {verdict.high:.2f})"
     return f"{verdict.ratio:.2f}x{interval}"
-
-
-def _prediction(answer: Answer) -> Iterator[str]:
-    measured, predicted = answer.chosen.rate.value, answer.chosen.prediction.rate
-    if measured is None:
-        return
-    error = predicted / measured - 1
-    doubt = ""
-    if abs(error) > reasons.FAR:
-        doubt = "; the model does not explain this function, so sizes not measured are uncertain"
-    difference = f"{percent(abs(error))} {'above' if error > 0 else 'below'} the measurement"
-    yield f"{predicted:.4g}/s from the calls alone, {difference}{doubt}."

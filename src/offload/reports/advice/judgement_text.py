@@ -10,7 +10,7 @@ from offload.bench.advice.check.judgement import Choice, Confirmation, Requireme
 from offload.bench.advice.check.recorded_answer import RecordedAnswer, firsts
 from offload.bench.advice.check.truth import Truth, short_name
 from offload.bench.advice.model import Model
-from offload.reports.advice import reasons
+from offload.reports.advice.names import option_name
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 from offload.units import percent
@@ -53,8 +53,8 @@ def _choices(found: Sequence[Choice], answers: Sequence[RecordedAnswer], style: 
         error = "" if not own.rate else percent(own.predicted_rate / own.rate - 1, sign="+")
         cells = (
             short_name(each.task),
-            reasons.option_name(own.strategy, own.workers),
-            reasons.option_name(*each.best),
+            option_name(own.strategy, own.workers),
+            option_name(*each.best),
             percent(each.share),
             AS_GOOD[each.is_best],
             error,

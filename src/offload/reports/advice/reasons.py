@@ -1,62 +1,95 @@
-"""Reasons: why a strategy and its size were chosen, what would change it, and how sure it is."""
+"""Reasons: why a strategy and its size were chosen, what would change it, and what to do next."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import replace
 
-from offload.bench.advice import certainty, latency, model
+from offload.bench.advice import certainty, model, unmeasured
 from offload.bench.advice.answer import Answer, Option
 from offload.bench.advice.certainty import LIKELY, PREDICTED, TIE
-from offload.bench.advice.latency import Percentile
+from offload.bench.advice.model import Prediction
 from offload.bench.advice.probe import Probe
+from offload.bench.advice.unmeasured import Unmeasured
 from offload.bench.stats.paired_test import DISTURBED, SLOWER
 from offload.registry import places
+from offload.reports.advice.names import listed, option_name, shortened, size_name
+from offload.reports.tables.summary import number
 from offload.units import percent, seconds
 
 FAILS = 0.001  # of the calls: from this share on, failures are reported
 LEAKS_MIB = 0.01  # per call: 1 GiB after 100,000 requests; a guess
 SLOW_START_S = 0.5  # s of the import and the first call, in each process; a guess
-FAR = 0.15  # of the measured rate: a prediction that is further off is doubtful
+NEAR, FAR = 0.005, 0.15  # of the measured rate: a prediction that is further off is doubtful
 WAITING = 0.5  # of a call: with more waiting, awaiting instead is worth its own code
 VARIES = 1.0  # standard deviation of the call times over their mean
+LITTLE = 0.005  # of a call: a part that is smaller is not mentioned
+
+COMPETE = "compete"  # the CPU is the limit of a function that uses several cores in each call
+LIMITS = {  # of the advised strategy
+    model.USERS: "no request waits for another one",
+    model.WORKERS: "the limit is the number of workers: all of them are busy",
+    model.CPU: "the limit is the CPU of {cores}",
+    model.GIL: "the limit is the GIL",
+    model.SERVER: "the limit is the event loop of the server",
+    model.TASK: "calls run one at a time on the event loop, without the overhead of workers",
+    model.EXTERNAL: "the limit is what the calls wait for, such as a lock or a remote service",
+}
+CAUSES = {  # of a strategy that is slower: in a sentence, and in a list
+    model.CPU: ("the overhead uses CPU that the calls need", "more overhead"),
+    COMPETE: ("the calls compete for the cores that each of them uses", "calls compete for cores"),
+    model.GIL: ("the threads share one GIL", "the threads share one GIL"),
+    model.SERVER: (
+        "the event loop, which passes each call to a worker, is busy",
+        "limited by its event loop",
+    ),
+    model.TASK: (
+        "each call blocks the event loop, and all other requests wait",
+        "one call at a time",
+    ),
+    model.EXTERNAL: (
+        "the calls wait for something they share, such as a lock",
+        "limited by a lock or a remote service",
+    ),
+}
+PASSES_NO_CALLS = ("loop", "prefork")  # strategies whose overhead is small
 
 
 def sentences(answer: Answer) -> Iterator[str]:
-    """Yield why: the figures of the call, the limit of the strategy, and of its rivals."""
+    """Yield why: the figures of the call, the limit of the strategy, its rivals and its size."""
     probe = answer.question.probe
     yield _call(probe)
     yield _limit(answer.chosen, probe)
-    yield from _rivals(answer)
+    yield from _slower(answer)
     yield from _size(answer)
-    yield from warnings(answer)
 
 
 def warnings(answer: Answer) -> Iterator[str]:
     """Yield what the user should know about the function itself."""
     probe = answer.question.probe
     if probe.is_unsafe_in_threads:
-        yield (
-            "The function returned different results in threads than alone: it is not safe in "
-            "threads, so threads are not considered."
-        )
+        yield "In threads the function returned different results: it is not thread-safe."
     if probe.call.failed >= FAILS:
-        yield f"{percent(probe.call.failed)} of the calls failed: {probe.call.error}."
+        error = "" if probe.call.error is None else f": {shortened(probe.call.error)}"
+        yield f"{percent(probe.call.failed)} of the calls failed{error}."
     if probe.process.leak_mib is not None and probe.process.leak_mib > LEAKS_MIB:
         yield (
             f"The process grew by {probe.process.leak_mib * 1000:.0f} MiB per 1,000 calls: it may "
-            "leak; restart workers after a number of calls."
+            "leak memory; restart workers after a number of calls."
         )
     if probe.process.import_s + probe.process.first_s > SLOW_START_S + probe.call.wall_s:
         start_s = probe.process.import_s + probe.process.first_s - probe.call.wall_s
         yield f"Each new process needs {seconds(start_s)} to import and prepare the function."
     if probe.process.threads:
-        yield f"The calls left {probe.process.threads} threads of their own running."
-    if probe.is_coroutine and probe.call.wait_s < WAITING * probe.call.wall_s:
-        yield "The coroutine blocks its event loop: it hardly awaits."
+        threads = size_name("threads", probe.process.threads)
+        yield f"The calls started {threads} of their own that still run."
+    if answer.question.model.blocks_loop:
+        blocked_s = seconds(answer.question.model.on_loop_s)
+        yield f"The coroutine blocks its event loop for {blocked_s}, and all other requests wait."
     if probe.call.variation > VARIES:
         yield (
-            f"The times of single calls vary by {probe.call.variation:.1f} times their mean, so "
-            "response times vary, too."
+            f"The times of calls vary: their standard deviation is {probe.call.variation:.1f} "
+            "times their mean."
         )
 
 
@@ -65,55 +98,63 @@ def changes(answer: Answer) -> Iterator[str]:
     probe = answer.question.probe
     threads = answer.question.model.best_size("threads")
     if probe.gil_enabled and threads is not None and threads.limit == model.GIL:
-        yield "On a free-threaded Python, threads would not wait for the GIL: see fab pythons."
-    if answer.chosen.prediction.limit == model.CPU:
-        yield "All cores are busy: only more cores or less work per call increase the rate."
-    if not probe.is_coroutine and probe.call.wait_s > WAITING * probe.call.wall_s:
+        yield "In a free-threaded Python (see fab pythons), threads do not share a GIL."
+    if _is_parallel(answer):
         yield (
-            "Most of a call is waiting: the same work as a coroutine that awaits needs one event "
-            "loop and no workers."
+            "Each call uses several cores: with one thread in each, for example by "
+            "OPENBLAS_NUM_THREADS=1 or OMP_NUM_THREADS=1, processes may be faster. Set it and "
+            "repeat."
         )
+    if answer.chosen.prediction.limit == model.CPU:
+        yield "More cores or less CPU per call increase the rate."
+    is_blocking = not probe.is_coroutine or answer.question.model.blocks_loop
+    if is_blocking and probe.call.wait_s > WAITING * probe.call.wall_s:
+        yield "A coroutine that awaits needs no workers."
     if answer.chosen.prediction.limit == model.EXTERNAL:
         yield "Find what the calls wait for: a lock, a pool of connections, or a remote service."
 
 
-def response_times(
-    p99_s: float | None, rate: float | None, percentiles: Sequence[Percentile]
-) -> Iterator[str]:
-    """Yield up to which load, as a share of the rate, a required p99 is met, if there is one."""
-    if p99_s is None or rate is None or not percentiles:
-        return
-    met = [
-        (share, found.p99_s)
-        for share, found in zip(latency.LOADS, percentiles, strict=False)
-        if found.p99_s is not None and found.p99_s <= p99_s and not found.is_bound(found.p99_s)
-    ]
-    if met:
-        share, known_s = met[-1]
-        yield (
-            f"the limit of {seconds(p99_s)} is met up to {percent(share)} load "
-            f"({share * rate:.3g}/s): {seconds(known_s)}."
-        )
-    else:
-        yield (
-            f"the limit of {seconds(p99_s)} is not met: "
-            f"{percentile(percentiles[0], percentiles[0].p99_s)} at "
-            f"{percent(latency.LOADS[0])} load. Reduce the load per machine."
-        )
-
-
-def next_step(answer: Answer) -> str:
-    """Return what to do next."""
+def next_steps(answer: Answer) -> Iterator[str]:
+    """Yield what to do next, then what to do instead, if there is a choice."""
     task = places.display_name(answer.question.probe.task)
     if answer.sure == DISTURBED:
-        return "The measurement was disturbed: end the other processes and repeat it."
-    if answer.sure == PREDICTED:
-        return f"This is a prediction, not a measurement: fab advise:{task} measures it."
+        yield "End the other processes and repeat the measurement."
+    elif answer.failures and not answer.is_measured:
+        yield f"Find out why the servers failed, and repeat: fab advise:{task}"
+    elif answer.sure == PREDICTED:
+        yield f"Measure it: fab advise:{task}"
+    else:
+        yield f"Serve it: {answer.chosen.case.command}"
     if answer.sure in (LIKELY, TIE) and answer.others:
         rival = next((o for o in answer.others if certainty.is_open(o.compared)), answer.others[0])
         pair = f"{answer.chosen.case.name},{rival.case.name}"
-        return f"If the difference matters, measure longer: fab compare:{pair}"
-    return f"Serve it: {answer.chosen.case.command}"
+        yield f"Measure longer: fab compare:{pair}"
+
+
+def not_measured(answer: Answer) -> Iterator[str]:
+    """Yield which strategies have no measured rate, each with its predicted rate, and why."""
+    missing = unmeasured.of_answer(answer)
+    if not missing:
+        return
+    yield f"{listed([_unmeasured(each, answer) for each in missing])}."
+    if answer.is_interrupted:
+        yield "The measurement was interrupted."
+    elif any(each.why in (unmeasured.SLOW, unmeasured.BUDGET) for each in missing):
+        yield "Only the best predictions are measured."
+
+
+def prediction(answer: Answer) -> Iterator[str]:
+    """Yield how far the predicted rate of the chosen strategy is from the measured one."""
+    measured, predicted = answer.chosen.rate.value, answer.chosen.prediction.rate
+    if measured is None:
+        return
+    error = predicted / measured - 1
+    doubt = ": do not rely on predictions here" if abs(error) > FAR else ""
+    name = option_name(answer.chosen.strategy, answer.chosen.workers)
+    difference = "as measured"
+    if abs(error) >= NEAR:
+        difference = f"{percent(abs(error))} {'above' if error > 0 else 'below'} the measured rate"
+    yield f"{number(predicted)}/s for {name}, {difference}{doubt}. Memory with ~ is predicted."
 
 
 def open_rivals(answer: Answer) -> list[str]:
@@ -122,81 +163,102 @@ def open_rivals(answer: Answer) -> list[str]:
     return [option_name(option.strategy, option.workers) for option in found]
 
 
-def listed(names: Sequence[str]) -> str:
-    """Render names as `a, b and c`."""
-    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
-
-
-def percentile(found: Percentile, value: float | None) -> str:
-    """Render one of the percentiles, with a mark if it is a lower bound."""
-    if value is None:
-        return "unknown"
-    return f">= {seconds(value)}" if found.is_bound(value) else seconds(value)
-
-
-def p95(found: Sequence[Percentile]) -> str:
-    """Render the 95th percentiles at the shares of the rate in `latency.LOADS`."""
-    return ", ".join(percentile(each, each.value) for each in found)
-
-
 def _call(probe: Probe) -> str:
-    cpu_s, wait_s = seconds(probe.call.cpu_s), seconds(probe.call.wait_s)
-    parts = f"{cpu_s} of CPU and {wait_s} of waiting"
+    call = probe.call
+    parts = [
+        f"{seconds(value)} of {what}"
+        for value, what in ((call.cpu_s, "CPU"), (call.wait_s, "waiting"))
+        if value > LITTLE * call.wall_s
+    ]
+    whole = f"{seconds(call.wall_s)}: {' and '.join(parts)}" if len(parts) > 1 else parts[0]
+    if call.parallelism > 1:
+        whole = f"{seconds(call.wall_s)} and {seconds(call.cpu_s)} of CPU, on several cores at once"
     hold = ""
     if not probe.gil_enabled:
         hold = "; this Python has no GIL"
-    elif probe.call.hold is not None:
-        hold = f"; it holds the GIL for {percent(probe.call.hold)} of that time"
-    return f"A call takes {seconds(probe.call.wall_s)} alone: {parts}{hold}."
+    elif call.hold is not None:
+        hold = f"; it holds the GIL for {percent(call.hold)} of that time"
+    return f"A call alone takes {whole}{hold}."
 
 
 def _limit(chosen: Option, probe: Probe) -> str:
-    name = option_name(chosen.strategy, chosen.workers)
     cores = f"{probe.cores} core{'s' if probe.cores > 1 else ''}"
-    return {
-        model.USERS: f"With {name}, no request waits for another one.",
-        model.WORKERS: f"With {name}, the limit is the number of workers.",
-        model.CPU: f"With {name}, the limit is the CPU of {cores}.",
-        model.GIL: f"With {name}, the limit is the GIL, but other strategies cost more.",
-        model.SERVER: f"With {name}, the limit is the server's event loop.",
-        model.TASK: f"With {name}, calls run one after the other, without any hand-off.",
-        model.EXTERNAL: f"With {name}, the limit is outside this process: a lock or a service.",
-    }[chosen.prediction.limit]
+    limit = LIMITS[chosen.prediction.limit].format(cores=cores)
+    return f"With {option_name(chosen.strategy, chosen.workers)}, {limit}."
 
 
-def _rivals(answer: Answer) -> Iterator[str]:
-    """Yield why the best size of each other strategy is slower, for strategies that are."""
-    slower = {
-        option.strategy
-        for option in answer.others
-        if option.compared is not None and option.compared.verdict.outcome == SLOWER
-    } - {answer.chosen.strategy, *answer.tie}
-    for prediction in answer.question.model.ranking():
-        if prediction.strategy not in slower:
+def _slower(answer: Answer) -> Iterator[str]:
+    """Yield why other strategies are slower, for those that are for certain."""
+    seen = {answer.chosen.strategy, *answer.tie}
+    by_cause: dict[str, list[str]] = {}
+    for option in answer.others:
+        is_slower = option.compared is not None and option.compared.verdict.outcome == SLOWER
+        if option.strategy in seen or not is_slower:
             continue
-        reason = {
-            model.GIL: "the threads wait for the one GIL",
-            model.SERVER: "the hand-off between event loop and workers costs more than the call",
-            model.TASK: "each call blocks the event loop, so that all others wait",
-            model.CPU: "the hand-off uses CPU that the calls need",
-        }.get(prediction.limit)
-        if reason:
-            yield f"{prediction.strategy.capitalize()}: {reason}."
+        seen.add(option.strategy)
+        cause, _ = _causes(option.prediction, answer)
+        by_cause.setdefault(cause, []).append(option_name(option.strategy, option.workers))
+    for cause, names in by_cause.items():
+        if cause:
+            yield f"{listed(names)} {'is' if len(names) == 1 else 'are'} slower: {cause}."
+
+
+def _causes(found: Prediction, answer: Answer) -> tuple[str, str]:
+    """Return why a strategy is slower, in a sentence and in a list; empty if it is not known."""
+    if found.limit == model.CPU and found.workers > 1 and _is_parallel(answer):
+        return CAUSES[COMPETE]
+    if found.limit == model.CPU and found.strategy in PASSES_NO_CALLS:
+        return "", ""
+    return CAUSES.get(found.limit, ("", ""))
+
+
+def _is_parallel(answer: Answer) -> bool:
+    """Whether each call uses several cores at once."""
+    return answer.question.probe.call.parallelism > 1
 
 
 def _size(answer: Answer) -> Iterator[str]:
-    if answer.chosen.strategy == "loop":
+    """Yield the size beyond which nothing is gained, and by what this is known."""
+    question, chosen = answer.question, answer.chosen
+    best = question.model.best_size(chosen.strategy)
+    if chosen.strategy == "loop" or best is None:
         return
-    best = answer.question.model.best_size(answer.chosen.strategy)
-    if best and best.workers <= answer.chosen.workers:
-        yield f"More than {best.workers} {noun(best.strategy)} gain nothing."
+    size = size_name(chosen.strategy, chosen.workers)
+    larger = [
+        option.workers
+        for option in answer.others
+        if option.strategy == chosen.strategy and option.workers > chosen.workers
+    ]
+    if chosen.workers >= question.users:
+        yield f"More than {size} gain nothing with {question.users} users."
+    elif larger and answer.is_measured:
+        yield f"More than {size} gained nothing in this measurement."
+    elif best.workers > chosen.workers:
+        yield f"{size_name(best.strategy, best.workers)} may be faster, but were not measured."
+    elif _is_limited_by_memory(answer, chosen.strategy, chosen.workers):
+        yield f"More than {size} need more than {question.memory_mib:.0f} MiB."
+    else:
+        yield f"By the prediction, more than {size} gain nothing."
 
 
-def noun(strategy: str) -> str:
-    """Return what the workers of a strategy are called."""
-    return {"threads": "threads", "loop": "loops"}.get(strategy, "processes")
+def _unmeasured(found: Unmeasured, answer: Answer) -> str:
+    """Return the name of a strategy, its predicted rate, and why it was not measured."""
+    if found.prediction is None and found.why == unmeasured.UNSAFE:
+        return f"{found.strategy} (not thread-safe)"
+    memory = f"{answer.question.memory_mib or 0.0:.0f} MiB"
+    if found.prediction is None:
+        return f"{found.strategy} (needs more than {memory})"
+    name = option_name(found.strategy, found.prediction.workers)
+    if found.problem is not None:
+        return f"{name} (failed: {shortened(found.problem.message)})"
+    _, cause = _causes(found.prediction, answer) if found.why == unmeasured.SLOW else ("", "")
+    if _is_limited_by_memory(answer, found.strategy, found.prediction.workers):
+        cause = f"more need more than {memory}"
+    details = filter(None, (f"predicted {number(found.prediction.rate)}/s", cause))
+    return f"{name} ({', '.join(details)})"
 
 
-def option_name(strategy: str, workers: int) -> str:
-    """Return a strategy with its size: `threads x8`, and just `loop`."""
-    return strategy if strategy == "loop" else f"{strategy} x{workers}"
+def _is_limited_by_memory(answer: Answer, strategy: str, workers: int) -> bool:
+    """Whether a larger size would be better if there were more memory."""
+    unlimited = replace(answer.question.model, memory_mib=None).best_size(strategy)
+    return unlimited is not None and unlimited.workers > workers

@@ -49,8 +49,11 @@ def serve(
         worker_ready.raise_failure()
         if (importer := gil_state.now()) is None:
             raise StartError(f"granian ended: {error}", "see its output above") from None
-        what = f"the import of {importer or 'a module'} switched the GIL on, which granian refuses"
-        raise StartError(what, "use another server, or python=3.13t-nogil") from None
+        what = "this Python was started with its GIL on"
+        if importer != gil_state.FROM_THE_START:
+            what = f"the import of {importer} switched the GIL on"
+        remedy = "use another server, or python=3.13t-nogil"
+        raise StartError(f"{what}, which granian's free-threaded build refuses", remedy) from None
     except SystemExit as error:
         worker_ready.raise_failure()
         if error.code:

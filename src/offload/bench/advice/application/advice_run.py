@@ -80,7 +80,7 @@ def measure_block(run: AdviceRun, cases: Sequence[Case], ends: float, most_round
         started = time.monotonic()
         measure_cases(run, cases, block, number, with_gil=False)
         took = time.monotonic() - started
-        if sequential.QUICK.is_analysis(number) and _has_verdicts(run, cases, block):
+        if sequential.QUICK.is_analysis(number) and _has_verdicts(run, cases, block, number):
             return
         left = max(0.0, run.left_s)
         run.report(f"round {number}: {_rates(run, cases, block)}; {as_seconds(left)} left")
@@ -105,9 +105,10 @@ def measure_cases(
     return found
 
 
-def _has_verdicts(run: AdviceRun, cases: Sequence[Case], block: int) -> bool:
+def _has_verdicts(run: AdviceRun, cases: Sequence[Case], block: int, rounds: int) -> bool:
+    level = sequential.QUICK.stopping_level(rounds)
     windows = [_windows(run, case, block) for case in cases]
-    found = [comparison.compare(windows[0], other) for other in windows[1:]]
+    found = [comparison.compare(windows[0], other, level=level) for other in windows[1:]]
     return all(each.verdict.outcome != UNRESOLVED for each in found)
 
 

@@ -12,7 +12,7 @@ from offload.bench.advice.certainty import LIKELY, TIE
 from offload.bench.analysis.application_causes import Kind
 from offload.registry import places
 from offload.reports import application
-from offload.reports.advice import answer_text, reasons
+from offload.reports.advice import answer_text, response_times
 from offload.reports.advice.answer_text import Document
 from offload.reports.advice.application import deployment
 from offload.reports.tables import text_table
@@ -20,7 +20,7 @@ from offload.reports.tables.text_table import Line
 
 MOST_OTHERS = 6  # rows of the table: the next best server, then the others
 NOT_FIXABLE = {Kind.NOTHING, Kind.CPU_SATURATED}
-UNKNOWN = "unknown: figures that would show one are missing."
+UNKNOWN = "Unknown: figures that would show one are missing."
 MEMORY_GAIN = 0.9  # of the memory of a worker: preload that saves less is not advised
 
 
@@ -110,7 +110,7 @@ def _is_open(option: Option) -> bool:
 
 def _headers() -> list[str]:
     shares = ", ".join(f"{100 * share:.0f}" for share in latency.LOADS)
-    return ["Server", "Size", "Rate/s (95 %)", "To the first", f"p95 at {shares} %", "MiB"]
+    return ["Server", "Size", "Rate/s (95 %)", "Relative rate", f"p95 at {shares} %", "MiB"]
 
 
 def _rows(answer: ApplicationAnswer) -> Iterator[list[str]]:
@@ -124,8 +124,8 @@ def _rows(answer: ApplicationAnswer) -> Iterator[list[str]]:
             option.case.server,
             f"{size.processes}" if size.threads is None else f"{size.processes} x {size.threads}",
             _rate(option),
-            "" if is_chosen else _ratio(option),
-            reasons.p95(answer.percentiles) if is_chosen else "",
+            "1.00x" if is_chosen else _ratio(option),
+            response_times.p95(answer.percentiles) if is_chosen else "",
             memory,
         ]
 
@@ -166,7 +166,7 @@ def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
         _title(answer): _capital(causes(answer)) or [UNKNOWN],
         "Size": [_size(answer)],
         "Memory": [*_memory(answer)],
-        "p99": [*reasons.response_times(p99_s, rate, answer.percentiles)],
+        "p99": [*response_times.required_p99(p99_s, rate, answer.percentiles)],
         "Certainty": [_certainty(answer)],
         "Not measured": list(dict.fromkeys(f"{each.text}." for each in answer.problems[:2])),
         "Next": [next_step(answer)],
@@ -179,19 +179,19 @@ def _title(answer: ApplicationAnswer) -> str:
 
 
 def _capital(found: list[str]) -> list[str]:
-    return [*found[:1], *(f"{each[0].upper()}{each[1:]}" for each in found[1:])]
+    return [f"{each[0].upper()}{each[1:]}" for each in found]
 
 
 def _certainty(answer: ApplicationAnswer) -> str:
     rivals = [name(option) for option in answer.others if _is_open(option)][:3]
     why = f"{answer.chosen.case.server} has the fewest processes, or is the most usual one"
-    return answer_text.certainty(answer.sure, rivals, answer.tie, why, answer.disturbed)
+    return answer_text.certainty(answer.sure, rivals, answer.tie, why)
 
 
 def _size(answer: ApplicationAnswer) -> str:
     if answer.largest:
-        return "a larger one was not measured."
-    return f"more than {_counts(answer.chosen.size)} gain nothing."
+        return "A larger one was not measured."
+    return f"More than {_counts(answer.chosen.size)} gain nothing."
 
 
 def _memory(answer: ApplicationAnswer) -> Iterator[str]:

@@ -1,0 +1,34 @@
+"""The settings of the site: `make docs` writes it to docs/_build."""
+
+import re
+import sys
+from pathlib import Path
+
+from sphinx.application import Sphinx
+
+DOCS = Path(__file__).resolve().parent
+sys.path.insert(0, str(DOCS))
+
+project = "offload"
+copyright = "2026, the authors of this project"  # noqa: A001 - the setting's name
+_source = (DOCS.parent / "src" / "offload" / "__init__.py").read_text()
+release = version = re.findall(r'__version__ = "(.+)"', _source)[0]
+
+extensions = ["repository_links"]
+exclude_patterns = ["_build"]
+nitpicky = True
+highlight_language = "none"
+
+html_theme = "furo"
+html_title = f"{project} {release}"
+html_copy_source = False
+
+
+def setup(app: Sphinx) -> None:
+    """Leave out a page of the contents that is not written yet."""
+
+    def leave_out(app: Sphinx, name: str, source: list[str]) -> None:
+        if name == "index" and not (DOCS / "ci.rst").exists():
+            source[0] = source[0].replace("   ci\n", "")
+
+    app.connect("source-read", leave_out)

@@ -1,0 +1,30 @@
+"""Names and lists in the sentences of an answer."""
+
+from __future__ import annotations
+
+import textwrap
+from collections.abc import Sequence
+
+LONGEST = 110  # characters of the message of an error
+
+
+def option_name(strategy: str, workers: int) -> str:
+    """Return a strategy with its size: `threads x8`, and just `loop`."""
+    return strategy if strategy == "loop" else f"{strategy} x{workers}"
+
+
+def size_name(strategy: str, workers: int) -> str:
+    """Return a size in words: `8 threads`, `1 process`."""
+    if workers == 1:
+        return "1 thread" if strategy == "threads" else "1 process"
+    return f"{workers} {'threads' if strategy == 'threads' else 'processes'}"
+
+
+def listed(names: Sequence[str]) -> str:
+    """Render names as `a, b and c`."""
+    return " and ".join(filter(None, (", ".join(names[:-1]), *names[-1:])))
+
+
+def shortened(message: str) -> str:
+    """Render the beginning of a message in one line, without a full stop."""
+    return textwrap.shorten(message, LONGEST, placeholder=" ...").rstrip(".")

@@ -1,0 +1,74 @@
+"""Response times of an answer in words, at the loads that were measured below its rate."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from offload.bench.advice import latency
+from offload.bench.advice.latency import Percentile
+from offload.reports.advice.names import listed
+from offload.units import percent, seconds
+
+
+def sentences(rate: float | None, percentiles: Sequence[Percentile]) -> Iterator[str]:
+    """Yield the 95th percentiles with their intervals, if they were measured."""
+    if rate is None or not percentiles:
+        return
+    found = [
+        f"{_with_interval(each)} at {load(share, rate)}"
+        for share, each in zip(latency.LOADS, percentiles, strict=False)
+    ]
+    yield f"p95 is {listed(found)}."
+
+
+def required_p99(
+    p99_s: float | None, rate: float | None, percentiles: Sequence[Percentile]
+) -> Iterator[str]:
+    """Yield up to which load, as a share of the rate, a required p99 is met, if there is one."""
+    if p99_s is None or rate is None or not percentiles:
+        return
+    known = [*zip(latency.LOADS, percentiles, strict=False)]
+    met = [share for share, found in known if _is_met(p99_s, found)]
+    values = [
+        f"{percentile(found, found.p99_s)} at {percent(share)} load" for share, found in known
+    ]
+    limit = f"the limit of {seconds(p99_s)} is"
+    if met:
+        yield f"{listed(values)}: {limit} met up to {load(met[-1], rate)}."
+    else:
+        yield f"{listed(values)}: {limit} not met. Reduce the load per machine."
+
+
+def percentile(found: Percentile, value: float | None) -> str:
+    """Render one of the percentiles, with a mark if it is a lower bound."""
+    if value is None:
+        return "unknown"
+    return f">= {seconds(value)}" if found.is_bound(value) else seconds(value)
+
+
+def p95(found: Sequence[Percentile]) -> str:
+    """Render the 95th percentiles at the shares of the rate in `latency.LOADS`."""
+    return ", ".join(percentile(each, each.value) for each in found)
+
+
+def load(share: float, rate: float) -> str:
+    """Render a share of a rate: `50 % load (344/s)`."""
+    requests = f"{share * rate:.0f}" if share * rate >= 100 else f"{share * rate:.3g}"
+    return f"{percent(share)} load ({requests}/s)"
+
+
+def _is_met(p99_s: float, found: Percentile) -> bool:
+    """Whether the 99th percentile is known to be within a limit."""
+    return found.p99_s is not None and found.p99_s <= p99_s and not found.is_bound(found.p99_s)
+
+
+def _with_interval(found: Percentile) -> str:
+    """Render a 95th percentile with its interval: `46 ms (44.1 to 48.3 ms)`."""
+    value = percentile(found, found.value)
+    if found.value is None or found.low is None or found.is_bound(found.value):
+        return value
+    if found.high is None:
+        return f"{value} ({seconds(found.low)} or more)"
+    low, high = seconds(found.low), percentile(found, found.high)
+    number, unit = low.split()
+    return f"{value} ({number if high.endswith(f' {unit}') else low} to {high})"
