@@ -19,7 +19,7 @@ def evaluate_suites(
     suites: Sequence[str], run: str
 ) -> tuple[list[ClaimVerdict], list[capacity_checks.Line], list[str]]:
     """Evaluate all claims of suites; return verdicts, capacity checks and the run of each suite."""
-    from offload.bench.claims import of_suite
+    from offload.bench.claims import suite_verdicts
     from offload.reports.claims import capacity_checks
 
     found: list[ClaimVerdict] = []
@@ -30,8 +30,8 @@ def evaluate_suites(
         records = None if selected is None else selected.records
         sources.append(f"{suite}: {source}")
         name = None if selected is None else selected.folder.name
-        found += of_suite.evaluate_suite(suite, records, name)
-        checks += capacity_checks.lines(suite, of_suite.items(suite, "CLAIMS"), records or ())
+        found += suite_verdicts.evaluate_suite(suite, records, name)
+        checks += capacity_checks.lines(suite, suite_verdicts.items(suite, "CLAIMS"), records or ())
     return found, checks, sources
 
 

@@ -48,7 +48,7 @@ def remedy(needs: Sequence[str]) -> str:
     for file, target in TARGETS.items():
         provided = {_name(line) for line in lines(file)}
         targets.update({name: target for name in names if name in provided - targets.keys()})
-    if all(name in targets for name in names):
+    if places.CHECKOUT is not None and all(name in targets for name in names):
         used = set(targets.values()) - {"setup"}  # the others run it
         return f"make {' '.join(sorted(used, reverse=True)) or 'setup'}"
     return f"{sys.executable} -m pip install {' '.join(names)}"

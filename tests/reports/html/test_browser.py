@@ -68,12 +68,12 @@ def opened(browser: Any, url: str, **settings: Any) -> tuple[Any, list[str]]:
     """Open a page offline; return it, and the list of what its console will say."""
     context = browser.new_context(offline=True, **settings)
     context.set_default_timeout(60_000)
-    page, said = context.new_page(), list[str]()
-    page.on("console", lambda message: said.append(message.text))
-    page.on("pageerror", lambda error: said.append(str(error)))
-    page.on("requestfailed", lambda request: said.append(f"requested {request.url}"))
+    page, messages = context.new_page(), list[str]()
+    page.on("console", lambda message: messages.append(message.text))
+    page.on("pageerror", lambda error: messages.append(str(error)))
+    page.on("requestfailed", lambda request: messages.append(f"requested {request.url}"))
     page.goto(url)
-    return page, said
+    return page, messages
 
 
 @pytest.mark.parametrize("name", [*RUNS, "both"])
@@ -83,7 +83,7 @@ def test_every_picture_is_drawn_and_nothing_scrolls_sideways_but_tables(
     browser: Any, pages: dict[str, str], name: str, width: int, scheme: str
 ) -> None:
     view = {"width": width, "height": 900}
-    page, said = opened(browser, pages[name], viewport=view, color_scheme=scheme)
+    page, messages = opened(browser, pages[name], viewport=view, color_scheme=scheme)
     boxes = page.eval_on_selector_all(
         "svg",
         "all => all.map(e => e.getBoundingClientRect()).map(b => [b.left, b.right, b.height])",
@@ -99,7 +99,7 @@ def test_every_picture_is_drawn_and_nothing_scrolls_sideways_but_tables(
         "document.documentElement.scrollWidth - document.documentElement.clientWidth"
     )
     assert wide == 0
-    assert said == []
+    assert messages == []
     page.context.close()
 
 
@@ -132,7 +132,7 @@ def column(page: Any, caption: str, head: str) -> list[str]:
 
 
 def test_a_table_is_sorted_by_keyboard_and_says_so(browser: Any, pages: dict[str, str]) -> None:
-    page, said = opened(browser, pages["example-tornado"])
+    page, messages = opened(browser, pages["example-tornado"])
     caption, head = "Peak memory", "Memory"
     before = column(page, caption, head)
     region = page.get_by_role("region", name=caption, exact=True)
@@ -147,7 +147,7 @@ def test_a_table_is_sorted_by_keyboard_and_says_so(browser: Any, pages: dict[str
     assert orders[0] == sorted(orders[0])
     assert orders[1] == sorted(orders[0], reverse=True)
     assert sorted(before) == sorted(column(page, caption, head))
-    assert said == []
+    assert messages == []
     page.context.close()
 
 
@@ -180,7 +180,7 @@ def test_without_javascript_the_page_shows_the_same_figures(
 ) -> None:
     texts = []
     for is_enabled in (True, False):
-        page, said = opened(browser, pages["example-tornado"], java_script_enabled=is_enabled)
+        page, messages = opened(browser, pages["example-tornado"], java_script_enabled=is_enabled)
         shown = page.locator("section").all_inner_texts()
         texts.append(
             [
@@ -190,7 +190,7 @@ def test_without_javascript_the_page_shows_the_same_figures(
                 if line.strip()
             ]
         )
-        assert said == []
+        assert messages == []
         page.context.close()
     assert texts[0] == texts[1]
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import webbrowser
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -13,7 +14,8 @@ from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.cli import plan_run
-from offload.reports.html import page, publish
+from offload.reports.html import page, report_file
+from offload.reports.pictures import drawing
 from offload.suites import Case
 from tests.commands import fab_here
 from tests.reports.html.pages import parsed, rendered, tables, written
@@ -64,7 +66,42 @@ def test_a_run_writes_its_report_at_its_end(plan: Plan, capsys: pytest.CaptureFi
     assert len(plan_run.continue_run(plan, folder)) == len(RECORDS)
     assert (folder / "report.html").exists()
     printed = capsys.readouterr()
-    assert (printed.out, printed.err) == ("", f"report: {folder / 'report.html'}\n")
+    assert printed.out == ""
+    assert printed.err.startswith(f"report: {folder / 'report.html'}")
+    assert printed.err.count("\n") == 1
+
+
+def test_without_the_package_that_draws_the_line_of_the_report_says_so(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(drawing, "PACKAGE", "no_such_package")
+    folder = journal.new_run("compare")
+    plan_run.continue_run(plan, folder)
+    assert "<svg" not in (folder / "report.html").read_text()
+    printed = capsys.readouterr().err
+    start = f"report: {folder / 'report.html'}, without pictures: "
+    assert printed.startswith(f"{start}pictures need the package no_such_package: ")
+    assert printed.count("\n") == 1
+
+
+def test_pictures_that_are_not_drawn_in_time_do_not_keep_a_run_waiting(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hanging = tmp_path / "hanging.py"
+    hanging.write_text("import time; time.sleep(60)")
+    monkeypatch.setattr(drawing, "PROGRAM", hanging)
+    monkeypatch.setattr(drawing, "TIMEOUT", 0.2)
+    monkeypatch.setattr(drawing, "is_available", lambda: True)
+    folder = journal.new_run("compare")
+    plan_run.continue_run(plan, folder)
+    assert "were not drawn within" in (folder / "report.html").read_text()
+
+
+def test_runs_of_a_check_have_no_report(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = journal.new_run("check_method")
+    plan_run.continue_run(replace(plan, suite="check_method"), folder)
+    assert not (folder / "report.html").exists()
+    assert capsys.readouterr().err == ""
 
 
 @pytest.mark.parametrize("error", [OSError("no\nspace"), RuntimeError("bug"), MemoryError()])
@@ -89,7 +126,7 @@ def test_a_folder_that_cannot_be_written_is_an_error_with_the_exit_code_of_stora
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     folder = written("run", *RECORDS)
-    monkeypatch.setattr(publish, "FILE", "missing/report.html")
+    monkeypatch.setattr(report_file, "FILE", "missing/report.html")
     done = fab_here("report:run,format=html")
     assert (done.returncode, done.stderr.count("\n")) == (6, 1)
     assert str(folder) in done.stderr

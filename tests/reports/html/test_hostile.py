@@ -7,7 +7,7 @@ import json
 
 from offload.bench.records.record import Record
 from offload.reports.html import run_files
-from offload.reports.pictures import drawing
+from offload.reports.printable import printable
 from tests.records import changed
 from tests.reports.html.pages import NEEDS_PICTURES, parsed, rendered, tables, words, written
 from tests.reports.test_tables import PROCESSES, RECORD, windows
@@ -57,7 +57,7 @@ def test_a_name_is_text_in_tables() -> None:
         assert element.tag != "img"
     shown = [words(row["Server,task"]) for row in tables(root)["Requests per second"]]
     for name in NAMES:
-        plain = " ".join(drawing.plain(name).split())
+        plain = " ".join(printable(name).split())
         assert f"threads,{plain}" in shown
         assert f"processes,{plain}" in shown
 

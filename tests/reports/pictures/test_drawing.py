@@ -34,7 +34,7 @@ def picture(*values: float, label: str = "case") -> Picture:
 
 
 def drawn(one: Picture) -> Element:
-    [text] = drawing.inline([one])
+    [text] = drawing.draw_inline([one])
     return ElementTree.fromstring(text)
 
 
@@ -55,19 +55,19 @@ def test_each_value_has_its_text_and_its_mark_and_larger_ones_are_further_right(
 
 def test_a_picture_is_the_same_each_time_also_beside_others() -> None:
     one, other = picture(1.0, 2.0), picture(3.0)
-    first = drawing.inline([one])
-    assert drawing.inline([one, other])[0] == first[0]
-    assert drawing.standalone(one) == drawing.standalone(one)
+    first = drawing.draw_inline([one])
+    assert drawing.draw_inline([one, other])[0] == first[0]
+    assert drawing.draw_standalone(one) == drawing.draw_standalone(one)
 
 
 def test_ids_of_pictures_on_one_page_differ() -> None:
-    found = drawing.inline([picture(1.0), picture(1.0)])
+    found = drawing.draw_inline([picture(1.0), picture(1.0)])
     ids = [name for text in found for name in re.findall(r'id="([^"]+)"', text)]
     assert len(ids) == len(set(ids)) == 4
 
 
 def test_a_picture_names_no_class_style_or_font_and_all_its_colours_are_known() -> None:
-    [text] = drawing.inline([picture(1.0, 5.0)])
+    [text] = drawing.draw_inline([picture(1.0, 5.0)])
     assert not re.search(r" (class|style|font-family|aria-(?!labelledby)[a-z]+)=", text)
     colours = {*re.findall(r'(?:fill|stroke)="([^"]+)"', text)}
     assert colours <= {*style.PALETTE, "none"}
@@ -116,18 +116,18 @@ def test_a_curve_has_its_points_its_model_and_its_rule() -> None:
 def test_a_missing_package_has_its_remedy(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(drawing, "is_available", lambda: False)
     with pytest.raises(MachineError, match="make setup"):
-        drawing.inline([picture(1.0)])
+        drawing.draw_inline([picture(1.0)])
 
 
 def test_a_failure_of_the_engine_is_an_error_in_one_line(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     with pytest.raises(RunError, match="were not drawn: ValueError"):
-        drawing.inline([Picture({"mark": 7}, "t")])
+        drawing.draw_inline([Picture({"mark": 7}, "t")])
 
     def hang(*_: object, **__: object) -> None:
         raise subprocess.TimeoutExpired("vl_convert", 1)
 
     monkeypatch.setattr(subprocess, "run", hang)
     with pytest.raises(RunError, match="were not drawn within"):
-        drawing.inline([picture(1.0)])
+        drawing.draw_inline([picture(1.0)])

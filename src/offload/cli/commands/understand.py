@@ -32,18 +32,19 @@ def report(
     runs    several runs instead, as RUN+RUN; with html side by side
     open    yes: open the report.html in a browser
     """
-    from offload.cli import reported
+    from offload.cli import run_reports
 
-    arguments.one_of("format", format, *reported.FORMATS)
+    arguments.one_of("format", format, *run_reports.FORMATS)
     if run and runs:
         raise UsageError("run= and runs= exclude each other", "use one of them")
     if open and format != "html":
         raise UsageError("open=yes needs format=html", "leave it out")
-    with reported.folders(runs.split("+") if runs else [run]) as found:
+    names = runs.split("+") if runs else [run]
+    with run_reports.folders(names) as found:
         if format == "html":
-            reported.write(found, reported.target(run), open)
+            run_reports.write(found, run_reports.target(names), open)
         else:
-            reported.show(found, format, wide)
+            run_reports.show(found, format, wide)
 
 
 @command("Understand")
@@ -119,7 +120,7 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
     The terminal shows the suites that have been measured, or all before the first run. Verdicts on
     all suites are written to results/claims.rst, with the claims and their sources.
     """
-    from offload.bench.claims import of_suite
+    from offload.bench.claims import suite_verdicts
     from offload.bench.records import journal
     from offload.cli import suite_claims
     from offload.reports.claims import capacity_checks, sentences
@@ -137,7 +138,7 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
         journal.check_writable()
         more = (
             capacity_checks.table(checks, "rst"),
-            sentences.rst(of_suite.published_claims(suites)),
+            sentences.rst(suite_verdicts.published_claims(suites)),
         )
         journal.replace(path, report.rst(found, sources, *more))
     else:

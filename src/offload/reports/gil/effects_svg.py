@@ -29,7 +29,7 @@ def svg(found: Sequence[Effect]) -> str:
     rows = [row for effect in found for row in (effect.threads, effect.processes)]
     measured = summary.where(rows).replace("\n", " ").partition(" Pools")[0]
     own = picture(found, bands.WIDE, heads=(TITLE,), feet=(ABOUT, measured))
-    return drawing.standalone(own)
+    return drawing.draw_standalone(own)
 
 
 def picture(

@@ -1,4 +1,4 @@
-"""The answer of a run in words: what was asked, the verdicts, and what to know of its figures.
+"""The answer of a run in words: what was measured, the verdicts, and the notes on its figures.
 
 The sentences are those of the text reports.
 """
@@ -25,7 +25,7 @@ from offload.reports.advice.application import answer_text as application_text
 from offload.reports.claims import by_source, verdicts
 from offload.reports.gil import cost, effects, on_and_off
 from offload.reports.gil.effects import Effect
-from offload.reports.html import again
+from offload.reports.html import repeat_command
 from offload.reports.html.parts import Table, table, text
 from offload.reports.html.run import MeasuredRun
 from offload.reports.tables import scaling_table, summary
@@ -52,9 +52,9 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Answer:
-    """What was `asked` of a run, how to repeat it, and the answer; `where` it was measured."""
+    """The `scope` of a run, the command that repeats it, and its answer; `where` it was measured."""
 
-    asked: tuple[str, ...]
+    scope: tuple[str, ...]
     command: str | None
     verdicts: tuple[Verdict, ...]
     tables: tuple[Table, ...]
@@ -66,8 +66,8 @@ def of_run(run: MeasuredRun) -> Answer:
     """Return the answer of a run."""
     found, tables = _verdicts(run)
     return Answer(
-        tuple(_asked(run)),
-        again.of_run(run),
+        tuple(_scope(run)),
+        repeat_command.of_run(run),
         tuple(found),
         tuple(tables),
         tuple(dict.fromkeys(summary.conditions(group) for group in run.groups)),
@@ -106,8 +106,8 @@ def sweep_of(run: MeasuredRun) -> sweep.Sweep | None:
         return None
 
 
-def _asked(run: MeasuredRun) -> Iterator[str]:
-    """Say what the run measured."""
+def _scope(run: MeasuredRun) -> Iterator[str]:
+    """Yield what the run measured, in sentences."""
     for suite in run.suites:
         yield catalog.suites()[suite].summary
     cases = list(dict.fromkeys(summary.case_name(row.first) for row in run.rows))
@@ -192,8 +192,8 @@ def _advice(run: MeasuredRun, planned: Plan) -> tuple[list[Verdict], list[Table]
     if question is not None:
         own = answer_text.document(advice.evaluate(question, planned, run.records))
     else:
-        asked = application_advice.load(run.folder)
-        own = application_text.document(choice.evaluate(asked, planned, run.records))
+        own_question = application_advice.load(run.folder)
+        own = application_text.document(choice.evaluate(own_question, planned, run.records))
     tone = UNCLEAR if own.is_disturbed else GOOD
     found = [Verdict(own.first, tone=tone)]
     found += [

@@ -14,31 +14,32 @@ from markupsafe import Markup
 
 from offload import __version__
 from offload.errors import RunError, UserError
-from offload.reports.html import answer, figures, run_files, several, single
+from offload.reports.html import answer, figures, run_files, several_runs, single_run
 from offload.reports.html.answer import Answer
 from offload.reports.html.parts import Panel, Section
 from offload.reports.html.run import MeasuredRun
 from offload.reports.pictures import drawing
 from offload.reports.pictures.drawing import Picture
+from offload.reports.printable import printable
 
 LIMIT = 400_000  # bytes of a report
 BREAKS = re.compile(r"(?<=[,_/])(?=\w)")
 FOLDER = Path(__file__).parent / "page"
 NO_RECORDS = (
-    "The records of this run are not inside this file, because it would be larger than 400 kB: "
-    "they are in the folder of the run."
+    "The records are not inside this file, because it would be larger than 400 kB: they are in the "
+    "folder of the run."
 )
 
 
 @dataclass(frozen=True)
 class Content:
-    """What a page shows, and what it carries: the packed files of its runs."""
+    """What a page shows, with the packed files of its runs; `notices` say what is left out."""
 
     answers: tuple[tuple[str, Answer], ...]
     sections: tuple[Section, ...]
-    drawn: tuple[str, ...]
-    carried: str
-    missing: tuple[str, ...]
+    pictures: tuple[str, ...]
+    packed_runs: str
+    notices: tuple[str, ...]
 
     @property
     def title(self) -> str:
@@ -55,10 +56,10 @@ def html(runs: Sequence[MeasuredRun]) -> str:
     content = _content(runs)
     text = _render(content)
     if len(text.encode()) > LIMIT:
-        missing = (*content.missing, NO_RECORDS)
-        text = _render(replace(content, carried="", missing=missing))
+        content = _without_records(content)
+        text = _render(content)
     if len(text.encode()) > LIMIT:
-        text = _render(replace(content, carried="", missing=missing, drawn=()))
+        text = _render(replace(content, pictures=()))
     if (size := len(text.encode())) > LIMIT:
         names = " and ".join(run.name for run in runs)
         what = f"the report of {names} would have {size // 1000} kB, more than {LIMIT // 1000}"
@@ -66,18 +67,24 @@ def html(runs: Sequence[MeasuredRun]) -> str:
     return text
 
 
+def _without_records(content: Content) -> Content:
+    notices = tuple(dict.fromkeys((*content.notices, NO_RECORDS)))
+    return replace(content, packed_runs="", notices=notices)
+
+
 def _content(runs: Sequence[MeasuredRun]) -> Content:
     if len(runs) == 1:
-        shown = [*single.sections(runs[0]), figures.section(runs[0])]
+        shown = [*single_run.sections(runs[0]), figures.section(runs[0])]
     else:
-        shown = several.sections(runs)
+        shown = several_runs.sections(runs)
         shown += [figures.section(run, f"Every figure of {run.name}") for run in runs]
     sections = tuple(_numbered(shown))
     panels = [panel for section in sections for panel in section.panels]
-    drawn, missing = _draw([panel.picture for panel in panels if panel.picture is not None])
+    pictures, notices = _draw([panel.picture for panel in panels if panel.picture is not None])
     answers = tuple((run.name, answer.of_run(run)) for run in runs)
     packed = run_files.pack([run.folder for run in runs])
-    return Content(answers, sections, drawn, packed, missing)
+    content = Content(answers, sections, pictures, packed, notices)
+    return content if packed else _without_records(content)
 
 
 def _numbered(sections: Sequence[Section]) -> list[Section]:
@@ -94,7 +101,7 @@ def _numbered(sections: Sequence[Section]) -> list[Section]:
 def _draw(pictures: Sequence[Picture]) -> tuple[tuple[str, ...], tuple[str, ...]]:
     """Return the drawn pictures, or none and the reason."""
     try:
-        return tuple(drawing.inline(pictures)) if pictures else (), ()
+        return tuple(drawing.draw_inline(pictures)) if pictures else (), ()
     except UserError as error:
         return (), (f"This report has no pictures: {error}.",)
 
@@ -111,7 +118,7 @@ def _render(content: Content) -> str:
     style, script = (Markup((FOLDER / name).read_text()) for name in ("page.css", "page.js"))  # noqa: S704 - our own files
     panels = [panel for section in content.sections for panel in section.panels]
     pictured = [id(panel) for panel in panels if panel.picture is not None]
-    drawn = dict(zip(pictured, map(Markup, content.drawn), strict=False))  # the library escapes
+    drawn = dict(zip(pictured, map(Markup, content.pictures), strict=False))  # the library escapes
 
     def picture_of(panel: Panel) -> Markup | None:
         return drawn.get(id(panel))
@@ -131,12 +138,12 @@ def _render(content: Content) -> str:
 
 def _finalize(value: object) -> object:
     """Return plain text for what the page prints, except for parts that are HTML already."""
-    return drawing.plain(value) if type(value) is str else value
+    return printable(value) if type(value) is str else value
 
 
 def _breakable(text: str) -> Markup:
     """Return a name that may be broken after a comma or an underscore."""
-    return Markup("<wbr>").join(BREAKS.split(drawing.plain(text)))
+    return Markup("<wbr>").join(BREAKS.split(printable(text)))
 
 
 def _policy(style: str, script: str) -> str:

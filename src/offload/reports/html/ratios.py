@@ -8,7 +8,7 @@ from offload.bench.analysis.comparison import Comparison
 from offload.reports import comparison
 from offload.reports.gil import effects, effects_svg, on_and_off
 from offload.reports.gil.effects import Effect
-from offload.reports.html import again, charts
+from offload.reports.html import charts, repeat_command
 from offload.reports.html.parts import Cell, Panel, Table, count, number, rate, share, table, text
 from offload.reports.html.run import MeasuredRun
 
@@ -24,7 +24,7 @@ def panels(run: MeasuredRun) -> Iterator[Panel]:
             yield Panel(
                 _effects_table(found, run.group_name(group)),
                 effects_svg.picture(found),
-                again.of_cases(run, first.threads, first.processes),
+                repeat_command.of_cases(run, first.threads, first.processes),
             )
     if compared is not None:
         one, other = compared.names
@@ -32,7 +32,7 @@ def panels(run: MeasuredRun) -> Iterator[Panel]:
         cells = (text(f"{other} over {one}"), *_verdict_cells(compared.comparison))
         caption = "Ratio of the rates of two cases"
         picture = None if verdict.ratio is None else charts.compared(compared)
-        yield Panel(table(caption, ("Cases", *VERDICT_HEAD), [cells]), picture, again.of_run(run))
+        yield Panel(table(caption, ("Cases", *VERDICT_HEAD), [cells]), picture, repeat_command.of_run(run))
     if pairs := on_and_off.pairs(run.rows):
         rows = [
             (
@@ -44,7 +44,7 @@ def panels(run: MeasuredRun) -> Iterator[Panel]:
         ]
         head = ("Server, task", *VERDICT_HEAD, "Conclusion")
         own = table("Ratio of the rates without and with the GIL", head, rows)
-        yield Panel(own, charts.on_off(pairs), again.of_run(run))
+        yield Panel(own, charts.on_off(pairs), repeat_command.of_run(run))
 
 
 def _verdict_cells(compared: Comparison) -> tuple[Cell, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from pathlib import Path
 
-from offload.bench.claims import of_suite
+from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.planning import plan as plans
 from offload.bench.planning.plan import Plan
@@ -69,7 +69,7 @@ class MeasuredRun:
     def claims(self) -> Mapping[str, Sequence[ClaimVerdict]]:
         """The verdicts on the published claims of each suite; without suites that have none."""
         found = {
-            suite: of_suite.evaluate_suite(suite, self.records, self.name) for suite in self.suites
+            suite: suite_verdicts.evaluate_suite(suite, self.records, self.name) for suite in self.suites
         }
         return {suite: own for suite, own in found.items() if own}
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import importlib.util
 import json
-import re
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -17,12 +16,11 @@ from offload.errors import MachineError, RunError
 from offload.registry import requirements
 from offload.reports.pictures import svg
 from offload.reports.pictures.style import FONT
+from offload.reports.printable import printable
 
 PACKAGE = "vl_convert"
 PROGRAM = Path(__file__).with_name("_convert.py")
-TIMEOUT = 60.0  # s for all pictures, which take about 1 s
-# What XML cannot have, and halves of a character that are no character.
-UNPRINTABLE = re.compile("[\x00-\x08\x0b\x0c\x0e-\x1f\x7f\ud800-\udfff\ufffe\uffff]")
+TIMEOUT = 20.0  # s for all pictures, which take about 1 s: a run waits for them at its end
 
 
 @dataclass(frozen=True)
@@ -39,7 +37,12 @@ def is_available() -> bool:
     return importlib.util.find_spec(PACKAGE) is not None
 
 
-def inline(pictures: Sequence[Picture]) -> list[str]:
+def missing() -> MachineError:
+    """Return the error for the missing package, with the command that installs it."""
+    return MachineError(f"pictures need the package {PACKAGE}", requirements.remedy([PACKAGE]))
+
+
+def draw_inline(pictures: Sequence[Picture]) -> list[str]:
     """Draw pictures as elements of one HTML page; raise UserError."""
     found = _draw(pictures)
     for number, (root, picture) in enumerate(zip(found, pictures, strict=True), start=1):
@@ -49,7 +52,7 @@ def inline(pictures: Sequence[Picture]) -> list[str]:
     return [_text(root) for root in found]
 
 
-def standalone(picture: Picture) -> str:
+def draw_standalone(picture: Picture) -> str:
     """Draw a picture as a file of its own; raise UserError."""
     [root] = _draw([picture])
     root.set("font-family", FONT)
@@ -57,16 +60,10 @@ def standalone(picture: Picture) -> str:
     return f"{_text(root)}\n"
 
 
-def plain(text: str) -> str:
-    """Replace what no document may contain, such as control characters."""
-    return UNPRINTABLE.sub("\ufffd", text)
-
-
 def _draw(pictures: Sequence[Picture]) -> list[Element]:
     if not is_available():
-        what = f"pictures need the package {PACKAGE}"
-        raise MachineError(what, requirements.remedy([PACKAGE]))
-    specs = json.dumps([_plain(picture.spec) for picture in pictures], allow_nan=False)
+        raise missing()
+    specs = json.dumps([_printable(picture.spec) for picture in pictures], allow_nan=False)
     command = [sys.executable, "-P", str(PROGRAM)]
     try:
         ended = subprocess.run(
@@ -77,7 +74,7 @@ def _draw(pictures: Sequence[Picture]) -> list[Element]:
     except OSError as error:
         raise RunError(f"the pictures were not drawn: {error.strerror}", "retry") from None
     try:
-        return [svg.cleaned(text) for text in json.loads(ended.stdout)]
+        return [svg.clean(text) for text in json.loads(ended.stdout)]
     except (ValueError, ElementTree.ParseError):
         raise RunError(f"the pictures were not drawn: {_reason(ended)}") from None
 
@@ -89,14 +86,14 @@ def _reason(ended: subprocess.CompletedProcess[str]) -> str:
     return known[0][:200] if known else f"exit code {ended.returncode}"
 
 
-def _plain(value: object) -> object:
-    """Return a specification whose texts are plain."""
+def _printable(value: object) -> object:
+    """Return a specification whose texts are printable."""
     if isinstance(value, str):
-        return plain(value)
+        return printable(value)
     if isinstance(value, Mapping):
-        return {key: _plain(each) for key, each in value.items()}
+        return {key: _printable(each) for key, each in value.items()}
     if isinstance(value, list | tuple):
-        return [_plain(each) for each in value]
+        return [_printable(each) for each in value]
     return value
 
 
@@ -105,7 +102,7 @@ def _name(root: Element, picture: Picture, name: str | None) -> None:
     texts = (("title", "title", picture.title), ("desc", "text", picture.description))
     for place, (tag, suffix, text) in enumerate(texts):
         element = Element(svg.tag_of(tag))
-        element.text = plain(text)
+        element.text = printable(text)
         if name is not None:
             element.set("id", f"{name}-{suffix}")
         root.insert(place, element)

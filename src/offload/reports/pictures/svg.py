@@ -31,7 +31,7 @@ NUMBER = re.compile(r"-?\d+\.\d+(?:e-?\d+)?")
 ElementTree.register_namespace("", SVG)
 
 
-def cleaned(text: str) -> Element:
+def clean(text: str) -> Element:
     """Parse a picture of Vega, and reduce it to what is visible, with a title for each value."""
     root = ElementTree.fromstring(text)  # noqa: S314 - our own child process wrote it
     size = {name: root.attrib[name] for name in ("viewBox", "width", "height")}

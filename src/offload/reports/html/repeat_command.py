@@ -138,9 +138,13 @@ def _command(name: str, cases: Sequence[Case], is_quick: bool) -> str | None:
 
 
 def _join(name: str, options: Sequence[str], case: Case) -> str | None:
-    """Return a command; a request is written as words of their own: its body may have commas."""
+    """Return a command; None if it would have another meaning, or has a hidden header.
+
+    A request is written as words of their own: its body may have commas.
+    """
     options = [*options, *([f"path={case.path}"] if case.path else [])]
-    if case.request is not None and case.request.is_masked:
+    is_hidden = case.request is not None and case.request.is_masked
+    if is_hidden or any("," in option for option in options):
         return None
     command = shlex.quote(f"{name}:{','.join(options)}")
     return " ".join(["fab", command, *_request(case.request)])

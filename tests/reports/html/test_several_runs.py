@@ -8,7 +8,7 @@ import pytest
 
 from offload.bench.records import journal
 from offload.reports import results_json
-from offload.reports.html import several
+from offload.reports.html import run_files
 from tests.commands import fab_here
 from tests.records import changed
 from tests.reports.html.pages import (
@@ -97,7 +97,7 @@ def test_fab_report_reads_several_runs() -> None:
 def test_wrong_words_are_refused_in_one_line(words_of_command: str, why: str) -> None:
     for name in BOTH:
         copied(name)
-    for number in range(several.MOST_RUNS + 1):
+    for number in range(run_files.MOST_RUNS + 1):
         written(f"run{number}", RECORD)
     refused = fab_here(f"report:{words_of_command}")
     assert refused.returncode in (2, 6)

@@ -1,4 +1,4 @@
-"""Runs that are reported: from folders in results/, or from inside of a report.html."""
+"""The runs of a report: from folders in results/, or from inside of a report.html."""
 
 from __future__ import annotations
 
@@ -13,7 +13,6 @@ from offload.errors import StorageError, UsageError
 
 FORMATS = ("text", "json", "rst", "svg", "html")
 SUFFIX = ".html"
-MOST_RUNS = 6
 
 
 @contextmanager
@@ -22,6 +21,8 @@ def folders(names: Sequence[str]) -> Iterator[list[Path]]:
 
     Raise UserError.
     """
+    from offload.reports.html.run_files import MOST_RUNS
+
     with ExitStack() as stack:
         found = [folder for name in names for folder in _find(stack, name)]
         for number, folder in enumerate(found):
@@ -32,9 +33,9 @@ def folders(names: Sequence[str]) -> Iterator[list[Path]]:
         yield found
 
 
-def target(run: str) -> Path | None:
+def target(names: Sequence[str]) -> Path | None:
     """Return the file to write a report to: a report.html that is read; None for other runs."""
-    return Path(run) if run.endswith(SUFFIX) else None
+    return Path(names[0]) if len(names) == 1 and names[0].endswith(SUFFIX) else None
 
 
 def show(found: Sequence[Path], form: str, wide: bool) -> None:
@@ -42,6 +43,7 @@ def show(found: Sequence[Path], form: str, wide: bool) -> None:
     from offload.bench.records import journal
     from offload.reports import results_json, results_txt
     from offload.reports.gil import effects, effects_svg
+    from offload.reports.printable import printable
     from offload.reports.rows import rows
 
     if form == "svg" and len(found) > 1:
@@ -62,14 +64,14 @@ def show(found: Sequence[Path], form: str, wide: bool) -> None:
             texts.append(f"{head}{results_txt.tables(records, style, wide)}")
     if form == "json":
         print(json.dumps(objects if len(found) > 1 else objects[0], indent=2))
-    print("\n".join(texts), end="")
+    print(printable("\n".join(texts)), end="")
 
 
 def write(found: Sequence[Path], path: Path | None, is_opened: bool) -> None:
     """Write the report of runs in HTML, print its path, and open it; raise UserError."""
-    from offload.reports.html import publish
+    from offload.reports.html import report_file
 
-    written = publish.write(found, path)
+    written = report_file.write(found, path)
     print(written)
     if is_opened and not webbrowser.open(written.absolute().as_uri()):
         print(f"warning: no browser was found: open {written} in one", file=sys.stderr)
@@ -81,5 +83,5 @@ def _find(stack: ExitStack, name: str) -> list[Path]:
     if name.endswith(SUFFIX):
         from offload.reports.html import run_files
 
-        return stack.enter_context(run_files.unpacked(Path(name)))
+        return stack.enter_context(run_files.unpack(Path(name)))
     return [journal.named(name) if name else journal.newest()]

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from offload.reports import notes, warnings
 from offload.reports.claims import verdicts
 from offload.reports.gil import cost
-from offload.reports.html import again, answer, charts, curve_charts, ratios
+from offload.reports.html import answer, charts, curve_charts, ratios, repeat_command
 from offload.reports.html.parts import (
     Cell,
     Panel,
@@ -72,7 +72,7 @@ def _scaling(run: MeasuredRun) -> Iterator[Panel]:
     ]
     head = (found.over, "Rate", "From", "To", "Rounds", fit.model if fit else "Model")
     own = table(f"Rates over {found.over}", head, rows)
-    yield Panel(own, curve_charts.scaling(found), again.of_run(run))
+    yield Panel(own, curve_charts.scaling(found), repeat_command.of_run(run))
 
 
 def _rates(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel:
@@ -177,7 +177,7 @@ def _gil_cost(run: MeasuredRun) -> Iterator[Panel]:
         return
     rows = [tuple(map(text, line)) for line in cost.figure_lines(found)]
     own = table("Figures of the GIL", ("Figure", "Value", "Meaning"), rows)
-    yield Panel(own, command=again.of_run(run))
+    yield Panel(own, command=repeat_command.of_run(run))
 
 
 def _machine(run: MeasuredRun) -> Iterator[Panel]:
@@ -220,12 +220,12 @@ def _claims(run: MeasuredRun) -> Iterator[Panel]:
                 )
             )
         own = table(f"Claims about {suite}", ("Claim", "Says", *verdicts.HEAD[2:]), rows)
-        yield Panel(own, charts.claims(found), again.of_run(run))
+        yield Panel(own, charts.claims(found), repeat_command.of_run(run))
 
 
 def _again(run: MeasuredRun, group: Sequence[Row]) -> str | None:
     """Return the command of a run, or without it that of the group's first case."""
-    return again.of_run(run) or again.of_cases(run, group[0])
+    return repeat_command.of_run(run) or repeat_command.of_cases(run, group[0])
 
 
 def _spread(values: Sequence[float]) -> tuple[float, float, float]:

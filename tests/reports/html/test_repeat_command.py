@@ -12,7 +12,7 @@ from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
 from offload.cli.commands import benchmark, questions, start, understand
 from offload.errors import RunError
-from offload.reports.html import again, run
+from offload.reports.html import repeat_command, run
 from offload.reports.html.run import MeasuredRun
 from tests.commands import fab_here
 from tests.reports.html.pages import NAMES, committed
@@ -52,7 +52,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
 
 
 def command_of(plan: Plan) -> str | None:
-    return again.of_run(MeasuredRun(Path("run"), [], plan))
+    return repeat_command.of_run(MeasuredRun(Path("run"), [], plan))
 
 
 @pytest.mark.parametrize("words", [*([words] for words in COMMANDS), *REQUESTS], ids=" ".join)
@@ -71,7 +71,7 @@ def test_the_command_of_a_run_plans_the_same_run(words: list[str], planned: list
 @pytest.mark.parametrize("name", [name for name in NAMES if name != "example-advise"])
 def test_a_committed_run_names_its_suite(name: str, planned: list[Plan]) -> None:
     own = run.read(committed(name))
-    command = again.of_run(own)
+    command = repeat_command.of_run(own)
     assert command is not None
     fab_here(*shlex.split(command)[1:])
     assert [plan.suite for plan in planned] == own.suites
@@ -81,7 +81,7 @@ def test_a_committed_run_names_its_suite(name: str, planned: list[Plan]) -> None
 @pytest.mark.parametrize("name", NAMES)
 def test_the_command_of_a_case_measures_that_case(name: str, planned: list[Plan]) -> None:
     own = run.read(committed(name))
-    known = [(row, command) for row in own.rows if (command := again.of_cases(own, row))]
+    known = [(row, command) for row in own.rows if (command := repeat_command.of_cases(own, row))]
     if name == "example-tornado":
         assert len(known) == len(own.rows)
     for row, command in known[:12]:
@@ -112,5 +112,5 @@ def test_a_server_that_is_not_here_any_more_has_no_command(
     from offload.registry import catalog
 
     monkeypatch.setattr(catalog, "servers", lambda: {})
-    assert again.of_cases(own, own.rows[0]) is None
+    assert repeat_command.of_cases(own, own.rows[0]) is None
     assert journal.is_example(own.folder)

@@ -22,7 +22,6 @@ from offload.reports.rows import Row
 from offload.reports.tables import summary, text_table
 from offload.units import percent
 
-MOST_RUNS = len(PALETTE)
 MOST_LINES = 160  # of a picture: more values have only their table
 MOST_LETTERS = 56  # of a label in a picture
 ABOUT = "Rounds of different runs are not paired: there is no ratio between runs."
