@@ -32,7 +32,9 @@ def panels(run: MeasuredRun) -> Iterator[Panel]:
         cells = (text(f"{other} over {one}"), *_verdict_cells(compared.comparison))
         caption = "Ratio of the rates of two cases"
         picture = None if verdict.ratio is None else charts.compared(compared)
-        yield Panel(table(caption, ("Cases", *VERDICT_HEAD), [cells]), picture, repeat_command.of_run(run))
+        yield Panel(
+            table(caption, ("Cases", *VERDICT_HEAD), [cells]), picture, repeat_command.of_run(run)
+        )
     if pairs := on_and_off.pairs(run.rows):
         rows = [
             (

@@ -69,7 +69,8 @@ class MeasuredRun:
     def claims(self) -> Mapping[str, Sequence[ClaimVerdict]]:
         """The verdicts on the published claims of each suite; without suites that have none."""
         found = {
-            suite: suite_verdicts.evaluate_suite(suite, self.records, self.name) for suite in self.suites
+            suite: suite_verdicts.evaluate_suite(suite, self.records, self.name)
+            for suite in self.suites
         }
         return {suite: own for suite, own in found.items() if own}
 
