@@ -21,6 +21,7 @@ from tests.commands import fab_here
 from tests.reports.html.pages import parsed, rendered, tables, written
 from tests.reports.test_tables import PROCESSES, RECORD, windows
 
+pytestmark = pytest.mark.usefixtures("without_pictures")
 RECORDS = [*windows(RECORD, 10.0, 10.1, 9.9), *windows(PROCESSES, 20.0, 20.1, 19.9)]
 
 
@@ -61,7 +62,9 @@ def test_open_opens_the_file_in_a_browser(monkeypatch: pytest.MonkeyPatch) -> No
     assert "no browser was found" in done.stderr
 
 
-def test_a_run_writes_its_report_at_its_end(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_run_writes_its_report_at_its_end(
+    plan: Plan, capsys: pytest.CaptureFixture[str]
+) -> None:
     folder = journal.new_run("compare")
     assert len(plan_run.continue_run(plan, folder)) == len(RECORDS)
     assert (folder / "report.html").exists()

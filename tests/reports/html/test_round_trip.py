@@ -72,11 +72,12 @@ def test_fab_report_writes_a_report_that_it_reads_to_the_same_file(tmp_path: Pat
     assert path.read_bytes() == before
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_two_runs_travel_together(tmp_path: Path) -> None:
-    path = tmp_path / "both.html"
-    path.write_text(example("example", "example-tornado"))
+    path, names = tmp_path / "both.html", ["example-advise", "example-fastapi_strawberry"]
+    path.write_text(rendered(*map(committed, names)))
     with run_files.unpack(path) as found:
-        assert [folder.name for folder in found] == ["example", "example-tornado"]
+        assert [folder.name for folder in found] == names
         report_file.write(found, tmp_path / "again.html")
     assert (tmp_path / "again.html").read_bytes() == path.read_bytes()
 
@@ -170,6 +171,7 @@ def test_a_file_that_is_too_large_for_a_report_is_not_read(tmp_path: Path) -> No
     assert "is too large for a report" in refused.stderr
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_run_that_would_not_be_read_back_is_not_packed(monkeypatch: pytest.MonkeyPatch) -> None:
     folder = written("run", RECORD)
     assert run_files.pack([folder])
@@ -185,6 +187,7 @@ def with_record(record: Record) -> str:
     return carried({**HEAD, "runs": [run]}, content)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_values_that_no_run_has_are_an_error_in_one_line(report: Path) -> None:
     for edited, forms in (
         (changed(RECORD, upstream={"no kind": 1}), ("text", "html")),
