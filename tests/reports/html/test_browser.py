@@ -167,7 +167,7 @@ def test_rows_are_filtered_by_words(browser: Any, pages: dict[str, str]) -> None
     page, _ = opened(browser, pages["example-tornado"])
     caption = "Peak memory"
     everything = column(page, caption, "Server,task")
-    page.get_by_label(f"Rows with the words: {caption}").fill("Threads https")
+    page.get_by_label(f"Filter rows: {caption}").fill("Threads https")
     shown = column(page, caption, "Server,task")
     assert shown == [name for name in everything if "threads" in name and "https" in name]
     assert 0 < len(shown) < len(everything)
@@ -186,7 +186,7 @@ def test_without_javascript_the_page_shows_the_same_figures(
             [
                 line
                 for text in shown
-                for line in text.replace("Rows with the words", "").splitlines()
+                for line in text.replace("Filter rows", "").splitlines()
                 if line.strip()
             ]
         )

@@ -100,11 +100,12 @@ def table(
     rows: Sequence[Sequence[Cell]],
     definitions: Sequence[str] = (),
 ) -> Table:
-    """Return a table without the columns that no row has a value for."""
+    """Return a table without the columns that no row has a value for, and their definitions."""
     kept = [0, *(n for n in range(1, len(head)) if any(row[n].text != UNKNOWN for row in rows))]
+    absent = tuple(f"{name}:" for n, name in enumerate(head) if n not in kept)
     return Table(
         caption,
         tuple(head[n] for n in kept),
         tuple(tuple(row[n] for n in kept) for row in rows),
-        tuple(definitions),
+        tuple(line for line in definitions if not line.startswith(absent)),
     )

@@ -30,6 +30,8 @@ TIMES = {"Mean": None, **charts.PERCENTILES, "p99.9": 0.999}
 WORK = {"python_s": "a loop in Python", "memory_s": "copies in memory"}
 LOSSES = {"others_cpu": "CPU of other processes", "steal": "CPU that the hypervisor kept"}
 
+CLAIM_HEAD = ("Claim", "Verdict", "Published", "Here", "Says", "Reason")
+
 
 def sections(run: MeasuredRun) -> list[Section]:
     """Return the sections of a run, each with at least one panel."""
@@ -212,14 +214,14 @@ def _claims(run: MeasuredRun) -> Iterator[Panel]:
             rows.append(
                 (
                     text(verdict.claim),
-                    text(verdict.says),
+                    text(verdict.verdict),
                     number(published, verdict.published),
                     number(here, verdict.here),
-                    text(verdict.verdict),
+                    text(verdict.says),
                     text(verdict.reason),
                 )
             )
-        own = table(f"Claims about {suite}", ("Claim", "Says", *verdicts.HEAD[2:]), rows)
+        own = table(f"Claims about {suite}", CLAIM_HEAD, rows)
         yield Panel(own, charts.claims(found), repeat_command.of_run(run))
 
 

@@ -48,9 +48,9 @@ function makeFilterable(region, table) {
   const input = document.createElement("input");
   const count = document.createElement("output");
   line.className = "filter";
-  label.append("Rows with the words", input);
+  label.append("Filter rows", input);
   input.type = "search";
-  input.setAttribute("aria-label", `Rows with the words: ${table.caption.textContent}`);
+  input.setAttribute("aria-label", `Filter rows: ${table.caption.textContent}`);
   input.addEventListener("input", () => {
     const words = input.value.toLowerCase().split(/\s+/).filter(Boolean);
     let shown = 0;
