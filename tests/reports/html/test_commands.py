@@ -62,9 +62,7 @@ def test_open_opens_the_file_in_a_browser(monkeypatch: pytest.MonkeyPatch) -> No
     assert "no browser was found" in done.stderr
 
 
-def test_a_run_writes_its_report_at_its_end(
-    plan: Plan, capsys: pytest.CaptureFixture[str]
-) -> None:
+def test_a_run_writes_its_report_at_its_end(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
     folder = journal.new_run("compare")
     assert len(plan_run.continue_run(plan, folder)) == len(RECORDS)
     assert (folder / "report.html").exists()

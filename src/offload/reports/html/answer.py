@@ -52,7 +52,7 @@ class Verdict:
 
 @dataclass(frozen=True)
 class Answer:
-    """The `scope` of a run, its answer, the command that repeats it, and `where` it was measured."""
+    """The `scope` of a run, its answer, the command to repeat it, and `where` it was measured."""
 
     scope: tuple[str, ...]
     command: str | None
