@@ -170,7 +170,7 @@ def _on_and_off(run: MeasuredRun) -> Iterator[Verdict]:
 def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Verdict]:
     """Yield how many claims hold, and each of them in a run that has no other answer."""
     for suite, found in run.claims.items():
-        yield Verdict(by_source.counted(found), suite)
+        yield Verdict(by_source.counted(found), f"Claims about {suite}")
         for verdict in found if with_each else ():
             here = verdicts.figures(verdict)[1].removeprefix("-")
             words = _sentence(f"{verdict.says}: {verdict.verdict}; {verdict.reason}")

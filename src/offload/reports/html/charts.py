@@ -193,8 +193,11 @@ def _by_task(rows: Sequence[Row], line_of: Callable[[Row], Line]) -> Iterator[Ba
             first = row.first
             name = first.case.server if has_headings else f"{first.case.server},{first.case.task}"
             users = f", {first.case.users} users" if several_users[task] else ""
-            more = (summary.settings_of(first), summary.request_of(first))
-            detail = text_table.shortened("  ".join(part for part in more if part), MOST_SMALL)
+            asked = (
+                "" if first.case.asked_rate is None else f"{first.case.asked_rate:.4g}/s requested"
+            )
+            more = (summary.settings_of(first), summary.request_of(first), asked)
+            detail = text_table.shortened(", ".join(part for part in more if part), MOST_SMALL)
             yield Band(_label(f"{name}{users}"), (line_of(row),), detail)
 
 

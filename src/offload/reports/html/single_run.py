@@ -25,7 +25,10 @@ from offload.reports.rows import Row
 from offload.reports.tables import summary
 from offload.units import seconds
 
-CASE = "Server,task"
+CASE, REQUESTED = "Server,task", "Requested"
+OPEN_LOOP = (
+    f"{REQUESTED}: the rate at which requests were sent, whether or not others were answered."
+)
 TIMES = {"Mean": None, **charts.PERCENTILES, "p99.9": 0.999}
 WORK = {"python_s": "a loop in Python", "memory_s": "copies in memory"}
 LOSSES = {"others_cpu": "CPU of other processes", "steal": "CPU that the hypervisor kept"}
@@ -87,6 +90,7 @@ def _rates(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel:
             (
                 text(summary.case_name(row.first)),
                 count(row.first.case.users),
+                rate(row.first.case.asked_rate),
                 rate(row.rate) if has_figures else text("not available"),
                 rate(found.low if found else None),
                 rate(found.high if found else None),
@@ -100,12 +104,12 @@ def _rates(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel:
                 text("; ".join(notices)),
             )
         )
-    head = (CASE, "Users", "Rate", "From", "To", "Interval", "Rounds", "Long run", "Its tool")
+    head = (CASE, "Users", REQUESTED, "Rate", "From", "To", "Interval", "Rounds")
     own = table(
         f"Requests per second{name}",
-        (*head, "Ceiling", "Ceiling by", "Reached", "Warnings"),
+        (*head, "Long run", "Its tool", "Ceiling", "Ceiling by", "Reached", "Warnings"),
         rows,
-        [f"{word}: {summary.DEFINITIONS[word]}." for word in (CASE, "Users", "Rate")],
+        [*(f"{word}: {summary.DEFINITIONS[word]}." for word in (CASE, "Users", "Rate")), OPEN_LOOP],
     )
     return Panel(own, charts.rates(group), _again(run, group))
 
@@ -117,14 +121,15 @@ def _latency(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
         if any(value is not None for value in known):
             bound = row.at_least_s
             cells = [_time(value, bound) for value in known]
-            rows.append((text(summary.case_name(row.first)), count(row.first.case.users), *cells))
+            load = (count(row.first.case.users), rate(row.first.case.asked_rate))
+            rows.append((text(summary.case_name(row.first)), *load, *cells))
     if not rows:
         return None
     own = table(
         f"Response times{name}",
-        (CASE, "Users", *TIMES),
+        (CASE, "Users", REQUESTED, *TIMES),
         rows,
-        [f"Mean: {summary.DEFINITIONS['Response']}."],
+        [f"Mean: {summary.DEFINITIONS['Response']}.", OPEN_LOOP],
     )
     return Panel(own, charts.latency(group), _again(run, group))
 
