@@ -8,6 +8,7 @@ import re
 import subprocess
 import sys
 from collections.abc import Mapping
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -16,7 +17,7 @@ from offload.bench.records import journal
 from offload.errors import RunError
 from offload.reports import results_json, results_txt
 from offload.reports.gil import effects
-from offload.reports.html import page
+from offload.reports.html import page, run
 from offload.reports.pictures import drawing
 from offload.reports.rows import rows
 from tests import ROOT
@@ -162,6 +163,19 @@ def test_a_case_without_figures_says_why_and_has_no_zero() -> None:
     [away] = [row for row in cells if "not available" in words(row["Rate"])]
     assert "no network" in words(away["Warnings"])
     assert "data-v" not in away["Rate"].attrib
+
+
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize("field", ["task", "server"])
+def test_a_run_is_reported_whose_tasks_or_servers_are_removed(field: str) -> None:
+    old = run.read(committed("example-tornado"))
+    records = [
+        replace(r, case=replace(r.case, **{field: f"removed_{getattr(r.case, field)}"}))
+        for r in old.records
+    ]
+    found = tables(parsed(page.html([replace(old, records=records)])))
+    assert len(found[RATES]) == len(old.rows)
+    assert "Claims about tornado" in found
 
 
 def test_a_flag_stands_in_the_row_that_it_is_about() -> None:
