@@ -7,7 +7,6 @@ import shlex
 import shutil
 import sys
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -202,22 +201,24 @@ def other(tmp_path: Path) -> Path:
     return folder
 
 
-@pytest.mark.server
+@pytest.mark.timing
 @pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_a_real_gate_is_green_against_a_slower_checkout_and_red_the_other_way(
     other: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     words = "cases=3/count_sync,users=4,budget=120,gate=20,format=json"
+    codes = {"no loss": 0, "loss": 1, "disturbed": 7}  # others may use this machine now
     better = fab(f"compare_runs:against={other},{words}", timeout=200)
-    values: dict[str, Any] = json.loads(better.stdout)
-    assert better.returncode == 0, better.stderr
-    assert values["cases"][0]["ratio"] > 1.4
+    [case] = json.loads(better.stdout)["cases"]
+    assert case["verdict"] in ("no loss", "disturbed"), better.stderr
+    assert better.returncode == codes[case["verdict"]]
+    assert case["ratio"] > 1.4
     monkeypatch.setenv("PYTHONPATH", f"{other}/src:{other}/pipepool/src")
     for name in ("fabfile.py", "requirements.txt"):
         shutil.copy(ROOT / name, other / name)
     worse = fab(f"compare_runs:against={ROOT},{words}", cwd=other, timeout=200)
-    assert worse.returncode == 1, worse.stderr
     [case] = json.loads(worse.stdout)["cases"]
-    assert case["verdict"] == "loss"
+    assert case["verdict"] in ("loss", "disturbed"), worse.stderr
+    assert worse.returncode == codes[case["verdict"]]
     assert case["ratio"] < 0.7

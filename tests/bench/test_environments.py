@@ -84,6 +84,7 @@ def test_a_version_that_does_not_exist_is_a_usage_error(index: Path) -> None:
     with pytest.raises(UsageError, match=rf"{NAME}==9 cannot be installed \(.*: name another") as e:
         create(f"{NAME}==9")
     assert "\n" not in str(e.value)
+    assert [path for path in (index.parent / "cache").glob("environments/*") if path.is_dir()] == []
 
 
 def test_without_an_index_the_error_tells_what_to_do(

@@ -14,7 +14,7 @@ from offload.bench.experiments.gate import PASSED, RED, GateResult
 from offload.bench.planning import plan as plans
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
-from offload.bench.records import journal
+from offload.bench.records import baselines, journal
 from offload.bench.records.record import WINDOW
 from offload.bench.telemetry.host import environment
 from offload.errors import RunError, UsageError
@@ -98,6 +98,13 @@ def test_the_runs_of_a_gate_have_a_case_in_common() -> None:
     other = (Case("loop", "count_sync"), Case("sync", "count_sync"))
     with pytest.raises(RunError, match="no case in common: baseline-main has 3/count_sync, 4/"):
         compared((100.0, 100.0), cases=other)
+
+
+def test_a_run_is_not_compared_with_its_own_copy() -> None:
+    run = a_run("run", (100.0, 100.0))
+    kept = baselines.keep("main", run)
+    with pytest.raises(UsageError, match="run is the run that baseline-main was copied from: mea"):
+        kept_runs.compare(kept, run, TERMS)
 
 
 def test_another_load_is_another_case() -> None:

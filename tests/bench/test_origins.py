@@ -71,7 +71,7 @@ def test_a_users_function_is_that_of_the_other_checkout(
     assert (body(case), body(other)) == ("here", "other")
     [found] = origins.differences([case], [other])
     assert found == f"{project[0]} instead of {project[1]}"
-    assert other.name.endswith(" from ../other")
+    assert other.name == f"{case.name} from ../other"
 
 
 @pytest.mark.server

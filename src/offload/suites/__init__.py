@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -84,6 +85,8 @@ class Case:
         python = f"@{self.python}" if self.python else ""
         request = f" {self.request.short_form}" if self.request else ""
         task = places.display_name(self.task)
+        if self.origin is not None and self.origin.folder is not None:
+            task = task.replace(f"{self.origin.folder}{os.sep}", "")
         return f"{spelling}{workers}{python}/{task}{request}{self._from}"
 
     @property

@@ -154,8 +154,8 @@ def is_decided(sides: Sides, margin: float, family: int, count: int) -> bool:
     """Whether a case of a gate needs no further round, after `count` of them.
 
     It needs none at the last analysis, and at another one if it has a verdict at its stricter
-    level. `family` is the number of cases and figures of the gate. A disturbance may end, so the
-    first analysis that finds one does not end a case.
+    level. `family` is the number of cases and figures of the gate. A disturbance may end, so it
+    ends no case.
     """
     if not GATE.is_analysis(count):
         return False
@@ -163,7 +163,7 @@ def is_decided(sides: Sides, margin: float, family: int, count: int) -> bool:
         return True
     [verdict] = judge_cases([sides], margin, family - 1, GATE.early)
     if verdict.outcome == DISTURBED:
-        return count > GATE.counts[0]
+        return False
     is_bound = verdict.reason is not None and verdict.reason.kind == comparison.CLIENT_BOUND
     return is_bound or verdict.outcome != UNDECIDED
 

@@ -23,7 +23,7 @@ from offload.bench.records.run_records import RunRecords, by_round, of_rate
 from offload.bench.stats import non_inferiority
 from offload.bench.stats.non_inferiority import UNDECIDED, LogRatio
 from offload.bench.stats.sequential import GATE_ERROR
-from offload.errors import RunError
+from offload.errors import RunError, UsageError
 from offload.flags import Flag
 from offload.suites import Case, _case_syntax
 
@@ -36,9 +36,13 @@ UNKNOWN_SPEED = Flag("speed", "how far the machine's speed moved is unknown", SI
 def compare(baseline: Path, run: Path, terms: GateTerms, names: Sequence[str] = ()) -> GateResult:
     """Judge the cases that both runs have, or those of them that have `names`.
 
-    Raise RunError if the runs have no case in common, or are of different machines.
+    Raise RunError if the runs have no case in common, or are of different machines, and UsageError
+    if they are the same run.
     """
     before, now = journal.read(baseline), journal.read(run)
+    if {record.trial.run for record in before} & {record.trial.run for record in now}:
+        what = f"{run.name} is the run that {baseline.name} was copied from"
+        raise UsageError(what, "measure again, or name another run by run=")
     _check_machines(before, now, baseline.name)
     old, new = _measured_cases(baseline, before), _measured_cases(run, now)
     common = [case for case in new if case.key in {each.key for each in old}]

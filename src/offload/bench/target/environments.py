@@ -40,8 +40,12 @@ def create(requirement: str, needs: Sequence[str], python: str, has_own_work: bo
         if not (folder / COMPLETE).exists():
             shutil.rmtree(folder, ignore_errors=True)
             print(f"installing {requirement} in {folder}", file=sys.stderr, flush=True)
-            _create(folder, requirement, wanted, python)
-            (folder / COMPLETE).touch()
+            try:
+                _create(folder, requirement, wanted, python)
+                (folder / COMPLETE).touch()
+            except BaseException:
+                shutil.rmtree(folder, ignore_errors=True)
+                raise
     return str(folder / "bin" / "python")
 
 
