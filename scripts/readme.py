@@ -1,7 +1,7 @@
 """Update the generated parts of README.rst and docs/ from the committed records.
 
-scripts/readme.py writes README.rst, docs/claims.rst, docs/reference.rst, docs/effects.svg,
-the servers of docs/gil.rst and the corpus of docs/advice.rst;
+scripts/readme.py writes README.rst, docs/claims.rst, docs/reference.rst, docs/record.rst,
+docs/effects.svg, the servers of docs/gil.rst and the corpus of docs/advice.rst;
 scripts/readme.py --check only compares.
 """
 
@@ -11,6 +11,7 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import _record_fields
 import _reference
 from _committed import RESULTS, RUN, gil_effects
 from _script import ROOT, run
@@ -59,6 +60,7 @@ def pages() -> Mapping[Path, str]:
             drivers=_reference.drivers,
             suites=_reference.suites,
         ),
+        docs / "record.rst": _with(docs / "record.rst", record=_record_fields.rst),
         docs / "advice.rst": _with(docs / "advice.rst", corpus=_reference.corpus),
         docs / "gil.rst": _with(docs / "gil.rst", servers=_on_and_off),
         docs / "effects.svg": effects_svg.svg(found),

@@ -5,10 +5,10 @@ from __future__ import annotations
 from fabric.config import Config
 from fabric.executor import Executor
 from fabric.main import Fab
-from invoke import Collection, Program
+from invoke import Collection, Exit, Program
 
 from offload import __version__
-from offload.cli import COMMANDS, GROUPS, syntax
+from offload.cli import COMMANDS, GROUPS, completion, syntax
 from offload.cli.commands import (
     advise,
     benchmark,
@@ -87,3 +87,19 @@ def accept(program: Program) -> None:
         )
 
     syntax.accept(program, print_commands)
+    cleanup = program.parse_cleanup
+
+    def parse_cleanup() -> None:
+        if program.args.complete.value:
+            commands = {
+                name: syntax.parameter_defaults(task.body)
+                for name, task in program.collection.tasks.items()
+            }
+            flags = program.initial_context.flags
+            found = completion.candidates(program.core.remainder, commands, flags)
+            for word in found:
+                print(word)
+            raise Exit
+        cleanup()
+
+    setattr(program, "parse_cleanup", parse_cleanup)  # noqa: B010 - mypy forbids assigning

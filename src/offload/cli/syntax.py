@@ -80,6 +80,10 @@ def rewrite(
     """Rewrite `run_server:3,port=9000` to `run_server --server=3 --port=9000`; raise UsageError.
 
     Commands may have dashes, and options underscores; option names are checked.
+
+    >>> commands = {"run_server": {"server": "3", "port": "8000", "quick": False}}
+    >>> rewrite(["run-server:2,port=9000,quick=yes"], commands)
+    ['run_server', '--server=2', '--port=9000', '--quick']
     """
     core = set(core)
     rewritten: list[str] = []

@@ -12,8 +12,8 @@ from offload.flags import Flag
 class Response:
     """Response times of single requests in seconds; `how` is the method by which the mean is known.
 
-    `histogram` counts the times in mergeable buckets (`histogram.py`), with an error of at most
-    1 %.
+    `histogram` counts the times in mergeable buckets (`loads/engine/figures/histogram.py`), with an
+    error of at most 1 %.
 
     Of an open loop, `late_*` is the tool's delay in handling an arrival, and `waited_*` is how long
     requests then waited for one of its connections. The response times include both.

@@ -89,7 +89,11 @@ def corpus() -> dict[str, Entry]:
 
 
 def find_server(word: str) -> Entry:
-    """Find a server by number, name or an ALSO spelling (`2_group`); raise UsageError."""
+    """Find a server by number, name or an ALSO spelling (`2_group`); raise UsageError.
+
+    >>> find_server("3").name, find_server("2_group").name
+    ('threads', 'loop')
+    """
     found = servers()
     for entry in found.values():
         if word in _spellings(entry):

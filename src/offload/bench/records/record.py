@@ -207,12 +207,12 @@ class Resources:
 
 @dataclass(frozen=True)
 class Tasks:
-    """The clocks in the server: mean times of a task under load, and of a single task (`alone_`).
+    """The clocks in the server: mean times of a task under load, and of a single task (`alone_*`).
 
     `wall_s`, `cpu_s` and `queued_s` are a task's wall time, CPU time and wait for a CPU;
-    Those of a user's application are of its requests, on the thread that calls it.
+    those of a user's application are of its requests, on the thread that calls it.
     `alone_blocked_s` is the rest of the wall time of a single task. A slot runs one task at a time,
-    and `slot_s` is the time that a task occupies it. `loop_lag` is the delay of the event loop.
+    and `slot_s` is the time that a task occupies it. `loop_lag_*` is the delay of the event loop.
     """
 
     slots: int | None = None

@@ -18,6 +18,9 @@ def outliers(values: Sequence[float | None]) -> list[int]:
     value would be an outlier.
 
     Source: Hampel 1974, The influence curve and its role in robust estimation.
+
+    >>> outliers([100.0, 101.0, 99.0, None, 100.0, 140.0])
+    [5]
     """
     known = [value for value in values if value is not None]
     if len(known) < MIN_VALUES:

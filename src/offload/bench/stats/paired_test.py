@@ -86,6 +86,9 @@ def holm(p_values: Sequence[float], alpha: float = sequential.NORMAL.level) -> l
     The default is the level of the last analysis of a run, which is 5 % over all of them. Use
     0.05 for p values of samples that are analysed only once.
     Source: Holm 1979, A simple sequentially rejective multiple test procedure.
+
+    >>> holm([0.04, 0.001, 0.03], 0.05)
+    [False, True, False]
     """
     rejected = [False] * len(p_values)
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):

@@ -17,6 +17,10 @@ def geometric_mean_ratio(
     """Return the geometric mean of y / x over the pairs (x, y), all above 0; None below two pairs.
 
     The interval is the t interval of the log ratios, transformed back.
+
+    >>> ratio, low, high = geometric_mean_ratio([(10.0, 21.0), (11.0, 22.0), (9.0, 17.1)])
+    >>> round(ratio, 2), round(low, 2), round(high, 2)
+    (2.0, 1.76, 2.26)
     """
     if len(pairs) < 2:
         return None

@@ -43,6 +43,10 @@ def mean_interval(values: Sequence[float], alpha: float = 0.05) -> tuple[float, 
     """Return the lower and upper end of the t interval of a mean, in the unit of the values.
 
     Raise ValueError below two values. Source: Student 1908, The probable error of a mean.
+
+    >>> low, high = mean_interval([98.0, 101.0, 104.0, 97.0, 100.0])
+    >>> round(low, 1), round(high, 1)
+    (96.6, 103.4)
     """
     if len(values) < 2:
         raise ValueError(f"an interval needs at least two values, not {len(values)}")
@@ -57,6 +61,10 @@ def binomial_interval(successes: int, trials: int, alpha: float = 0.05) -> tuple
 
     Source: Clopper and Pearson 1934, The use of confidence or fiducial limits illustrated in the
     case of the binomial.
+
+    >>> low, high = binomial_interval(96, 100)
+    >>> round(low, 3), round(high, 3)
+    (0.901, 0.989)
     """
     if not 0 <= successes <= trials or trials < 1:
         raise ValueError(f"{successes} successes in {trials} trials are impossible")

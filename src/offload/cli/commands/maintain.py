@@ -40,6 +40,18 @@ def pythons(context: Context) -> None:
 
 
 @command("Maintain")
+def completion(context: Context, shell: str = "bash") -> None:
+    """Print the script by which a shell completes commands: eval "$(fab completion:bash)".
+
+    shell  bash (default), zsh or fish
+    """
+    from offload.cli.completion import SCRIPTS
+
+    arguments.one_of("shell", shell, *SCRIPTS)
+    print(SCRIPTS[shell], end="")
+
+
+@command("Maintain")
 def check_method(context: Context, blocks: str = "60", rounds: str = "", run: str = "") -> None:
     """Check this tool's own statistics against known truth, in an hour and a half.
 

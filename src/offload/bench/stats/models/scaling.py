@@ -107,6 +107,10 @@ def usl(points: Points) -> Fit:
     """Fit X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)) with sigma and kappa >= 0.
 
     Raise ValueError below 6 points. Source: Gunther 2007, Guerrilla Capacity Planning.
+
+    >>> points = [(n, 100 * n / (1 + 0.1 * (n - 1))) for n in (1, 2, 4, 8, 16, 32)]
+    >>> round(usl(points).parameters["sigma"], 3)
+    0.1
     """
     valid_points = _validated(points, MIN_POINTS)
     rows = [(1.0, n - 1, n * (n - 1)) for n, _ in valid_points]
