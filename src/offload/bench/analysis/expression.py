@@ -13,6 +13,7 @@ import functools
 import math
 import operator
 import re
+import warnings
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -68,7 +69,9 @@ def parse(text: str, names: tuple[str, ...]) -> Condition:
     if len(text) > LONGEST:
         raise UsageError(f"ensure= has {len(text)} characters: at most {LONGEST} are allowed")
     try:
-        tree = ast.parse(_quoted(text.strip()), mode="eval").body
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")  # for 100and, which is valid, and is no number
+            tree = ast.parse(_quoted(text.strip()), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         message = getattr(error, "msg", None) or str(error)
         raise _wrong(text, f"is not an expression ({message})") from None

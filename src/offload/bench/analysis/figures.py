@@ -51,7 +51,7 @@ def _mean(values: Sequence[float], level: float) -> Measured:
     if len(values) < 2:
         return Measured(values[0] if values else None)
     low, high = student_t.mean_interval([math.log(value) for value in values], 2 * level)
-    return Measured(statistics.geometric_mean(values), math.exp(low), math.exp(high))
+    return Measured(statistics.geometric_mean(values), student_t.exp(low), student_t.exp(high))
 
 
 def _quantile(windows: Windows, share: float, level: float) -> Measured:

@@ -20,7 +20,7 @@ from offload.bench.records.run_records import by_round, of_rate, pairs_by_round
 from offload.bench.stats import non_inferiority, paired_test, student_t
 from offload.bench.stats.non_inferiority import LOSS, NO_LOSS, UNDECIDED, LogRatio
 from offload.bench.stats.sequential import GATE
-from offload.flags import Flag
+from offload.flags import TOO_SLOW, Flag
 from offload.suites import Case, _case_syntax
 
 FAILS = "fails"  # the case works in the baseline, and does not work now
@@ -28,6 +28,7 @@ DISTURBED = paired_test.DISTURBED
 NO_BASELINE = "no baseline"  # the baseline has no rate of the case
 BY_INTERVAL = (LOSS, NO_LOSS, UNDECIDED)
 DOUBTFUL = 0.25  # p value of more failures below which a rate is no proof of no loss; a guess
+SLOWER = 2.0  # times as slow alone: then a case beyond the timeout is not so by noise; a guess
 Windows = Sequence[Record]
 RatioOf = Callable[[Windows, Windows, float], Measured]  # of the baseline and now, at a level
 
@@ -64,6 +65,15 @@ class Sides:
 
     baseline: Windows
     now: Windows
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The error rates at which a case is judged: to be green, red by its rate, and by failures."""
+
+    green: float
+    loss: float
+    failures: float
 
 
 @dataclass(frozen=True)
@@ -112,15 +122,21 @@ def judge(
 ) -> list[CaseVerdict]:
     """Judge the log ratios of all cases of a gate; `error` is the error rate of this analysis.
 
-    `slack` is a share by which each ratio may be wrong beside its error.
+    `slack` is a share by which each ratio may be wrong beside its error. A case whose requests fail
+    may be red for its failures, too: that is one more hypothesis.
     """
     p_values = [
         1.0 if each is None else non_inferiority.p_of_loss(each, margin, slack) for each in ratios
     ]
-    levels = non_inferiority.holm_levels([*p_values, *[1.0] * figure_count], error)
+    failing = [index for index, sides in enumerate(cases) if _failed_rounds(sides.now)[0]]
+    p_of_failures = [_p_of_failures(cases[index]) for index in failing]
+    levels = non_inferiority.holm_levels([*p_values, *p_of_failures, *[1.0] * figure_count], error)
+    of_failures = dict(zip(failing, levels[len(cases) :], strict=False))
     return [
-        _judge_case(sides, each, margin, (error, level), slack)
-        for sides, each, level in zip(cases, ratios, levels, strict=False)
+        _judge_case(
+            sides, each, margin, Levels(error, levels[index], of_failures.get(index, 0.0)), slack
+        )
+        for index, (sides, each) in enumerate(zip(cases, ratios, strict=True))
     ]
 
 
@@ -138,7 +154,8 @@ def judge_condition(
     if not terms.ensure:
         return None
     named = terms.figures(cases)
-    level = error / (len(cases) + len(named))
+    failing = sum(_failed_rounds(own.now)[0] > 0 for own in sides)
+    level = error / (len(cases) + len(named) + failing)
     values = {
         figure: ratio(sides[index].baseline, sides[index].now, level)
         if figure.name == figures.RATIO
@@ -176,12 +193,11 @@ def _judge_case(
     sides: Sides,
     found: LogRatio | None,
     margin: float,
-    levels: tuple[float, float],
+    levels: Levels,
     slack: float,
 ) -> CaseVerdict:
-    """Judge one case; `levels` are those of the lower and the upper end of its interval."""
     verdict = _by_interval(found, margin, levels, slack)
-    if (failure := _failure(sides, levels[1])) is not None:
+    if (failure := _failure(sides, levels.failures)) is not None:
         outcome, reason = failure
         return replace(verdict, outcome=outcome, more_rounds=None, reason=reason)
     if (flag := comparison.disturbance(sides.baseline, sides.now)) is not None:
@@ -192,32 +208,49 @@ def _judge_case(
 
 
 def _by_interval(
-    found: LogRatio | None, margin: float, levels: tuple[float, float], slack: float
+    found: LogRatio | None, margin: float, levels: Levels, slack: float
 ) -> CaseVerdict:
     """Return LOSS or NO_LOSS if the whole interval is on one side of the margin."""
     if found is None:
         return CaseVerdict(UNDECIDED, reason=Flag("rounds", "fewer than two rounds have a rate"))
-    low, high = found.low(levels[0]) / (1 + slack), found.high(levels[1]) * (1 + slack)
+    low, high = found.low(levels.green) / (1 + slack), found.high(levels.loss) * (1 + slack)
     outcome = non_inferiority.classify(low, high, margin)
     more = None
     if outcome == UNDECIDED and not slack:
-        more = non_inferiority.additional(found, margin, levels[1])
+        more = non_inferiority.additional(found, margin, levels.loss)
     return CaseVerdict(outcome, Measured(found.ratio, low, high), found.count, more)
 
 
 def _failure(sides: Sides, level: float) -> tuple[str, Flag] | None:
     """Return the outcome of a case whose requests fail, and why; None if it has rates to judge."""
-    has_baseline, has_rate = (_has_rate(own) for own in (sides.baseline, sides.now))
-    if not has_baseline:
+    if not _has_rate(sides.baseline):
         return NO_BASELINE, _problem(sides.baseline)
-    if rate.is_hopeless(sides.now) and not rate.is_hopeless(sides.baseline):
-        return FAILS, _problem(sides.now)
-    if not has_rate:
+    if never_works(sides.now) and not rate.is_hopeless(sides.baseline):
+        return (UNDECIDED if _may_be_as_slow(sides) else FAILS), _problem(sides.now)
+    if _failed_rounds(sides.now)[0] and _p_of_failures(sides) <= level:
+        return FAILS, _failed(sides)
+    if not _has_rate(sides.now):
         return UNDECIDED, _problem(sides.now)
-    now, before = (_failed_rounds(own) for own in (sides.now, sides.baseline))
-    if now[0] and _p_of_failures(now, before) <= level:
-        return FAILS, _failed(now, before)
     return None
+
+
+def never_works(windows: Windows) -> bool:
+    """Whether a case has never had a rate, in enough rounds to measure it no more.
+
+    One that had a rate before may have it again: only the number of its failures decides.
+    """
+    return rate.is_hopeless(windows) and not _has_rate(windows)
+
+
+def _may_be_as_slow(sides: Sides) -> bool:
+    """Whether a case is beyond the timeout by little, where its baseline may be next time, too."""
+    if not any(r.problem is not None and r.problem.kind == TOO_SLOW for r in sides.now):
+        return False
+    now, before = (
+        [record.baseline.alone_s for record in own if record.baseline.alone_s is not None]
+        for own in (sides.now, sides.baseline)
+    )
+    return not now or not before or min(now) < SLOWER * max(before)
 
 
 def _doubt(sides: Sides, outcome: str) -> Flag | None:
@@ -230,10 +263,10 @@ def _doubt(sides: Sides, outcome: str) -> Flag | None:
         side = "now" if outcome == LOSS else "in the baseline"
         what = f"the load tool was the limit {side}, so the true rate is unknown"
         return Flag(comparison.CLIENT_BOUND, what, "choose a case with a longer task")
-    now, before = (_failed_rounds(own) for own in (sides.now, sides.baseline))
-    is_new = now[0] and not before[0]
-    if outcome == NO_LOSS and (is_new or (now[0] and _p_of_failures(now, before) < DOUBTFUL)):
-        return _failed(now, before)
+    now, before = (_failed_rounds(own)[0] for own in (sides.now, sides.baseline))
+    is_new = now and not before
+    if outcome == NO_LOSS and (is_new or (now and _p_of_failures(sides) < DOUBTFUL)):
+        return _failed(sides)
     return None
 
 
@@ -259,12 +292,14 @@ def _failed_rounds(windows: Windows) -> tuple[int, int]:
     return sum(rounds.values()), len(rounds)
 
 
-def _p_of_failures(now: tuple[int, int], before: tuple[int, int]) -> float:
+def _p_of_failures(sides: Sides) -> float:
     """Return the p value of "rounds fail as often as in the baseline", by an exact sign test."""
+    now, before = _failed_rounds(sides.now), _failed_rounds(sides.baseline)
     share = now[1] / (now[1] + before[1])
     return student_t.beta_cdf(share, now[0], before[0] + 1)
 
 
-def _failed(now: tuple[int, int], before: tuple[int, int]) -> Flag:
+def _failed(sides: Sides) -> Flag:
+    now, before = _failed_rounds(sides.now), _failed_rounds(sides.baseline)
     what = f"requests failed in {now[0]} of {now[1]} rounds, and in {before[0]} of the baseline's"
     return Flag("failures", f"{what} {before[1]}", "see the flags of its records")

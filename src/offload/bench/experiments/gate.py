@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -118,6 +119,17 @@ def gate_plan(cases: Sequence[Case], terms: GateTerms, budget_s: float) -> Plan:
     )
 
 
+def check_sides(planned: Plan) -> None:
+    """Raise UsageError if the sides of an interrupted gate differ otherwise than at its start."""
+    assert planned.gate is not None
+    others = [planned.cases[block.cases[0]] for block in planned.blocks]
+    found = tuple(origins.differences(planned.cases_now, others))
+    if found != planned.gate.differences:
+        before, now = ("; ".join(each) for each in (planned.gate.differences, found))
+        what = f"the sides have changed: at the start {before}, and now {now}"
+        raise UsageError(what, "start a new gate by its command")
+
+
 def evaluate(measured: Plan, records: Sequence[Record], folder: Path) -> GateResult:
     """Judge the cases of a gate's run; raise RunError if no case has a baseline."""
     terms, cases = measured.gate, measured.cases_now
@@ -140,9 +152,23 @@ def gated_cases(
 ) -> list[GatedCase]:
     """Return the cases of a gate with their rates."""
     return [
-        GatedCase(case.name, verdict, rate.of_windows(own.now), rate.of_windows(own.baseline))
-        for case, own, verdict in zip(cases, sides, verdicts, strict=True)
+        GatedCase(name, verdict, rate.of_windows(own.now), rate.of_windows(own.baseline))
+        for name, own, verdict in zip(_names(cases), sides, verdicts, strict=True)
     ]
+
+
+def _names(cases: Sequence[Case]) -> list[str]:
+    """Return the names of cases; those that differ only in their load have it, too."""
+    count = Counter(case.name for case in cases)
+    found = [
+        f"{case.name} with {case.users} users" if count[case.name] > 1 else case.name
+        for case in cases
+    ]
+    return (
+        found
+        if len({*found}) == len(found)
+        else [f"{name} ({number})" for number, name in enumerate(found, 1)]
+    )
 
 
 def check_baselines(verdicts: Sequence[CaseVerdict], folder: Path) -> None:

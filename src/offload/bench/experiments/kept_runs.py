@@ -79,6 +79,8 @@ def compare(baseline: Path, run: Path, terms: GateTerms, names: Sequence[str] = 
 def _check_machines(before: Sequence[Record], now: Sequence[Record], baseline: str) -> None:
     """Raise RunError if two runs are of different machines: their rates are not comparable."""
     one, other = (_machine(records) for records in (before, now))
+    if not one or not other:
+        raise RunError(f"the machine of {baseline} or of the run is unknown", SIDE_BY_SIDE)
     for name in MACHINE:
         if one.get(name) != other.get(name):
             what = f"{baseline} is of another machine ({name}: {one.get(name)}"

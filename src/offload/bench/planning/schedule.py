@@ -132,25 +132,24 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
 def _is_gate_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     """Whether more rounds would change neither the verdict on a gate's case nor its condition.
 
-    A case without a rate on one side ends early.
+    A case that never has a rate on one side ends early.
     """
     assert plan.gate is not None
     own = [record for record in records if record.trial.block == number]
-    known, block = _known(plan, number, own), plan.blocks[number]
-    if known.keys() != {*block.cases}:
+    known = RunRecords(own)
+    sides = gate.Sides(*(known.at(place).windows() for place in plan.blocks[number].cases))
+    if gate.never_works(sides.baseline) or gate.never_works(sides.now):
         return True
     count = len({record.trial.round for record in own})
     if count == plan.counts[-1]:
         return True
     named = plan.gate.figures(plan.cases_now)
-    sides = gate.Sides(*(known[place] for place in block.cases))
     if not gate.is_decided(sides, plan.gate.loss, len(plan.blocks) + len(named), count):
         return False
     if number not in named.values():
         return True
-    all_sides = plan.sides(records)
     early = sequential.GATE.early / 2
-    verdict = gate.judge_condition(plan.gate, plan.cases_now, all_sides, early)
+    verdict = gate.judge_condition(plan.gate, plan.cases_now, plan.sides(records), early)
     return verdict is None or verdict.holds is not None
 
 
@@ -185,7 +184,9 @@ def _is_wide(found: Comparison) -> bool:
 
 
 def places_of(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
-    """Return the places of the cases of a block, except hopeless ones."""
+    """Return the places of the cases of a block, except hopeless ones; of a gate, both."""
+    if plan.gate is not None:
+        return [*plan.blocks[number].cases]
     own = [record for record in records if record.trial.block == number]
     return [*_known(plan, number, own)]
 

@@ -39,11 +39,11 @@ class LogRatio:
 
     def low(self, level: float) -> float:
         """Return the lower end of the ratio's interval, wrong at a share `level`."""
-        return math.exp(self.mean + student_t.quantile(level, self.df) * self.error)
+        return student_t.exp(self.mean + student_t.quantile(level, self.df) * self.error)
 
     def high(self, level: float) -> float:
         """Return the upper end of the ratio's interval, wrong at a share `level`."""
-        return math.exp(self.mean - student_t.quantile(level, self.df) * self.error)
+        return student_t.exp(self.mean - student_t.quantile(level, self.df) * self.error)
 
 
 def paired(pairs: Sequence[tuple[float, float]]) -> LogRatio | None:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import fcntl
 import hashlib
 import importlib.util
-import json
 import os
 import re
 import shutil
@@ -34,10 +33,13 @@ def create(requirement: str, needs: Sequence[str], python: str, has_own_work: bo
     has a package, its version is the same. Raise UsageError for a version that does not exist or
     conflicts with the other packages, and MachineError without a package index.
     """
+    if _normal(requirement) in OURS:
+        what = f"{requirement} is no package that a server imports from its environment"
+        raise UsageError(what, "name another checkout of this toolkit: against=path/to/checkout")
     wanted = _wanted(requirement, needs, has_own_work)
     folder = _folder(requirement, wanted, python)
     with _lock(folder):
-        if not (folder / COMPLETE).exists():
+        if not ((folder / COMPLETE).exists() and (folder / "bin" / "python").exists()):
             shutil.rmtree(folder, ignore_errors=True)
             print(f"installing {requirement} in {folder}", file=sys.stderr, flush=True)
             try:
@@ -61,22 +63,18 @@ def _wanted(requirement: str, needs: Sequence[str], has_own_work: bool) -> list[
 
 
 def _installed() -> dict[str, str]:
-    """Return the versions of this environment's packages by name, except those from folders."""
+    """Return the versions of this environment's packages by name, except those of no index."""
     found: dict[str, str] = {}
     for each in metadata.distributions():
         name = _normal(each.metadata["Name"] or "")
-        if name and name not in OURS and not _is_from_folder(each):
+        if name and name not in OURS and not _is_from_url(each):
             found.setdefault(name, each.version)
     return found
 
 
-def _is_from_folder(distribution: metadata.Distribution) -> bool:
-    """Whether a package was installed from a folder, as editable ones are: no index has it."""
-    try:
-        url = json.loads(distribution.read_text("direct_url.json") or "{}").get("url", "")
-    except ValueError:
-        return False
-    return str(url).startswith("file:")
+def _is_from_url(distribution: metadata.Distribution) -> bool:
+    """Whether a package was installed from a folder, a repository or a file: no index has it."""
+    return bool(distribution.read_text("direct_url.json"))
 
 
 def _normal(requirement: str) -> str:

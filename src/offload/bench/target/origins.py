@@ -236,10 +236,20 @@ def _probe(
             text=True,
             timeout=PROBE_TIMEOUT,
         )
-        facts: dict[str, Any] = json.loads(done.stdout)
-    except (OSError, subprocess.SubprocessError, ValueError) as error:
-        raise StartError(f"{python} does not start ({error})", "name another by against=") from None
+    except subprocess.TimeoutExpired:
+        raise _no_start(python, f"no output within {PROBE_TIMEOUT:.0f} s") from None
+    except OSError as error:
+        raise _no_start(python, str(error.strerror)) from None
+    try:  # a .pth file of the environment may print, too
+        facts: dict[str, Any] = json.loads(done.stdout.splitlines()[-1])
+    except (ValueError, IndexError):
+        printed = done.stderr.strip().splitlines() or [f"exit code {done.returncode}"]
+        raise _no_start(python, printed[-1][:200]) from None
     return facts
+
+
+def _no_start(python: str, why: str) -> StartError:
+    return StartError(f"{python} does not start ({why})", "name another by against=")
 
 
 def _differences(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
@@ -252,7 +262,8 @@ def _differences(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]
         is_same = now["python"] == before["python"]
         here, there = (_python(each, with_program=is_same) for each in (now, before))
         found.append(f"{here} instead of {there}")
-    return found + _changed(now["packages"], before["packages"])
+    found += _changed(now["packages"], before["packages"])
+    return found or _added(now["packages"], before["packages"])
 
 
 def _described(file: str | None, depth: int) -> str:
@@ -278,7 +289,25 @@ def _python(facts: Mapping[str, Any], with_program: bool) -> str:
 def _changed(now: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
     """Return the packages of both sides whose versions differ."""
     names = sorted(now.keys() & before.keys() - environments.OURS)
-    found = [f"{n} {now[n]} instead of {before[n]}" for n in names if now[n] != before[n]]
+    return _some([f"{n} {now[n]} instead of {before[n]}" for n in names if now[n] != before[n]])
+
+
+def _added(now: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
+    """Return the packages that only one side has."""
+    names = sorted(now.keys() ^ before.keys())
+    return _some(
+        [
+            f"{name} {now[name]} instead of none"
+            if name in now
+            else f"no {name} instead of {before[name]}"
+            for name in names
+            if name.lower() not in environments.OURS
+        ]
+    )
+
+
+def _some(found: Sequence[str]) -> list[str]:
+    """Return the first of many differences, and how many more there are."""
     if len(found) <= MOST_NAMED:
-        return found
-    return [*found[:MOST_NAMED], f"{len(found) - MOST_NAMED} more packages of other versions"]
+        return [*found]
+    return [*found[:MOST_NAMED], f"{len(found) - MOST_NAMED} more packages"]

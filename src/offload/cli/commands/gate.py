@@ -75,9 +75,10 @@ def compare_runs(
     from offload.bench.experiments import gate as gates
     from offload.bench.experiments import kept_runs
     from offload.bench.records import baselines, journal
-    from offload.reports.gate.formats import FORMATS
+    from offload.reports.gate import formats
 
-    arguments.one_of("format", format, *FORMATS)
+    formats.remove()
+    arguments.one_of("format", format, *formats.FORMATS)
     loss = arguments.number("gate", gate, 0.1, 90.0) / 100
     seconds = arguments.seconds("budget", budget, 30.0)
     terms = GateTerms(loss, ensure.strip(), against)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable
 from pathlib import Path
 
@@ -16,6 +17,7 @@ from offload.reports.gate.markdown import markdown
 from offload.reports.gate.text import text
 
 FOLDER = "gate"  # in results/
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 FORMATS: dict[str, tuple[str, Callable[[GateResult], str]]] = {
     "text": ("gate.txt", lambda found: f"{text(found)}\n"),
     "json": ("gate.json", as_json),
@@ -27,8 +29,22 @@ FORMATS: dict[str, tuple[str, Callable[[GateResult], str]]] = {
 
 
 def render(found: GateResult, style: str) -> str:
-    """Render a result in one of FORMATS."""
-    return FORMATS[style][1](found)
+    """Render a result in one of FORMATS.
+
+    File names may have characters that are no text or that control a terminal; they are escaped.
+    """
+    text = FORMATS[style][1](found).encode("utf-8", "backslashreplace").decode()
+    return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def remove() -> None:
+    """Remove the results of the previous gate, so that no one reads them if this one fails."""
+    for name, _ in FORMATS.values():
+        path = journal.RESULTS / FOLDER / name
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageError(f"{path}: {error.strerror}", "check permissions") from error
 
 
 def publish(found: GateResult) -> Path:
@@ -39,6 +55,6 @@ def publish(found: GateResult) -> Path:
     except OSError as error:
         what = f"{folder}: {error.strerror}"
         raise StorageError(what, "check permissions and disk space") from error
-    for name, write in FORMATS.values():
-        journal.replace(folder / name, write(found))
+    for style, (name, _) in FORMATS.items():
+        journal.replace(folder / name, render(found, style))
     return folder

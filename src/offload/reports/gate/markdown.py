@@ -9,7 +9,10 @@ from offload.reports.gate import words
 
 SIGNS = {PASSED: ":white_check_mark:", RED: ":x:"}
 UNDECIDED_SIGN = ":warning:"
-SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&~])")
+SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&~$])")
+MENTION = re.compile(r"@(?=\w)")  # of a user, who would be notified
+NO_MENTION = "@<!-- -->"
+IN_CODE = re.compile(r"[`|\\]")  # what a literal in a table cannot have
 
 
 def markdown(found: GateResult) -> str:
@@ -36,10 +39,10 @@ def markdown(found: GateResult) -> str:
 
 
 def _plain(text: str) -> str:
-    """Escape what Markdown would interpret."""
-    return SPECIAL.sub(r"\\\1", " ".join(text.split()))
+    """Escape what Markdown and GitHub would interpret."""
+    return MENTION.sub(NO_MENTION, SPECIAL.sub(r"\\\1", " ".join(text.split())))
 
 
 def _code(text: str) -> str:
-    """Return a literal in a cell: backquotes in it become quotes, and bars are escaped."""
-    return f"`{' '.join(text.split()).replace('`', chr(39)).replace('|', chr(92) + '|')}`"
+    """Return a literal for a cell, or plain text if a literal cannot have its characters."""
+    return _plain(text) if IN_CODE.search(text) else f"`{' '.join(text.split())}`"

@@ -16,7 +16,6 @@ from offload.reports.tables import summary
 from offload.units import percent
 
 DIGITS = 1  # of a change in percent
-MANY_ROUNDS = 10 * GATE.last  # rounds: more of them are no advice
 HOLDS = {True: "holds", False: "does not hold", None: "is undecided"}
 
 
@@ -64,6 +63,8 @@ def change(ratio: Measured) -> str:
     if ratio.value is None:
         return "-"
     value, low, high = (100 * (end - 1) for end in (ratio.value, ratio.low, ratio.high))
+    if high == math.inf:
+        return f"{value:+.{DIGITS}f} % (at least {low:+.{DIGITS}f})"
     return f"{value:+.{DIGITS}f} % ({low:+.{DIGITS}f} to {high:+.{DIGITS}f})"
 
 
@@ -84,8 +85,10 @@ def reason(found: GateResult, case: GatedCase) -> str:
     limit = percent(found.terms.loss, decimals(found.terms.loss))
     is_lower = verdict.change.high < 1
     what = f"its loss is close to {limit}" if is_lower else f"its interval includes {limit}"
-    if verdict.more_rounds is None or verdict.more_rounds > MANY_ROUNDS:
+    if verdict.more_rounds is None:
         return f"{what}: more rounds will not decide it"
+    if verdict.rounds + verdict.more_rounds > GATE.last:
+        return f"{what}: the {GATE.last} rounds of a gate will not decide it: increase gate="
     return f"{what}: about {verdict.more_rounds} more rounds may decide it: increase budget="
 
 
