@@ -63,6 +63,7 @@ def lines(printed: str) -> dict[str, list[str]]:
     return {line.split("  ")[0]: line.split("  ") for line in printed.splitlines()}
 
 
+@pytest.mark.slow
 def test_every_kind_is_measured_once_and_each_promise_has_a_line(
     script: ModuleType,
     monkeypatch: pytest.MonkeyPatch,

@@ -94,6 +94,35 @@ def test_kept_runs_are_compared_without_measuring(rate: float, speed_s: float, c
     assert newest.returncode == code
 
 
+@pytest.mark.parametrize(
+    ("words", "code"), [("against=nosuch,cases=3/noop_sync", 2), ("nosuch", 6), ("main,gate=x", 2)]
+)
+def test_a_gate_that_fails_leaves_no_result_of_another_one(words: str, code: int) -> None:
+    a_run("baseline-main", (100.0, 100.0))
+    a_run("run", (100.0, 100.0))
+    assert fab_here("compare_runs:main,run=run").returncode == 0
+    folder = journal.RESULTS / "gate"
+    assert {path.name for path in folder.iterdir()} == {file for file, _ in FORMATS.values()}
+    assert fab_here(f"compare_runs:{words}").returncode == code
+    assert [*folder.iterdir()] == []
+
+
+def test_a_gate_is_resumed_only_with_the_sides_that_it_began_with(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    noise = rates(0.8, sd=0.02)
+    Measured(monkeypatch, lambda trial, place: noise(place, trial.round or 0))
+    monkeypatch.setattr(gates.origins, "differences", lambda *_: ["/here (def) instead of /other"])
+    run = gate_run(0.8, rounds=3)
+    said = fab_here(f"resume:{run}")
+    assert (said.returncode, said.stdout) == (2, "")
+    assert "at the start /here instead of /other, and now /here (def) instead" in said.stderr
+    assert journal.count(journal.RESULTS / run) == 6
+    monkeypatch.setattr(gates.origins, "differences", lambda *_: ["/here instead of /other"])
+    assert fab_here(f"resume:{run}").returncode == 1
+    assert journal.count(journal.RESULTS / run) == 10
+
+
 def test_the_limit_is_the_users() -> None:
     a_run("baseline-main", (100.0, 100.0))
     a_run("run", (100.0, 80.0))

@@ -66,6 +66,7 @@ def test_it_has_the_version_and_nothing_of_the_system(index: Path) -> None:
     assert "include-system-site-packages = false" in settings
 
 
+@pytest.mark.slow
 def test_it_is_kept_and_an_interrupted_one_is_created_again(
     index: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
@@ -87,6 +88,7 @@ def test_a_version_that_does_not_exist_is_a_usage_error(index: Path) -> None:
     assert [path for path in (index.parent / "cache").glob("environments/*") if path.is_dir()] == []
 
 
+@pytest.mark.slow
 def test_without_an_index_the_error_tells_what_to_do(
     index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -128,3 +130,52 @@ def test_a_case_of_another_python_has_an_environment_of_it(monkeypatch: Any) -> 
         ("tornado==6.4", False),
         ("tornado==6.4", True),
     ]
+
+
+@pytest.mark.slow
+def test_an_environment_whose_interpreter_is_gone_is_created_again(
+    index: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    python = Path(create(f"{NAME}==1.0"))
+    python.unlink()
+    python.symlink_to("/nosuch/python")
+    capsys.readouterr()
+    assert imported(create(f"{NAME}==1.0")) == "1.0"
+    assert capsys.readouterr().err.count("\n") == 1
+
+
+def test_an_interrupted_installation_leaves_nothing(
+    index: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def interrupted(argv: list[str]) -> str | None:
+        if "install" in argv:
+            raise KeyboardInterrupt
+        return run(argv)
+
+    run = environments._run
+    monkeypatch.setattr(environments, "_run", interrupted)
+    with pytest.raises(KeyboardInterrupt):
+        create(f"{NAME}==1.0")
+    assert [path for path in (index.parent / "cache").glob("environments/*") if path.is_dir()] == []
+    monkeypatch.setattr(environments, "_run", run)
+    assert imported(create(f"{NAME}==1.0")) == "1.0"
+
+
+@pytest.mark.parametrize("requirement", ["offload==0.1", "PipePool==0.1", "pip==23.0"])
+def test_a_version_of_this_toolkit_is_a_checkout(requirement: str) -> None:
+    with pytest.raises(UsageError, match="name another checkout of this toolkit: against=path"):
+        create(requirement)
+
+
+def test_a_package_of_no_index_is_not_pinned(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for name, url in (("from_git", '{"url": "https://x/y.git", "vcs_info": {}}'), ("plain", None)):
+        facts = tmp_path / f"{name}-1.0.dist-info"
+        facts.mkdir()
+        (facts / "METADATA").write_text(f"Metadata-Version: 2.1\nName: {name}\nVersion: 1.0\n")
+        if url is not None:
+            (facts / "direct_url.json").write_text(url)
+    monkeypatch.syspath_prepend(tmp_path)
+    found = environments._installed()
+    assert ("plain" in found, "from-git" in found) == (True, False)

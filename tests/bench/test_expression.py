@@ -106,6 +106,7 @@ WRONG = {
     "(x := rate(3/quote)) > 1": "may not have",
     "rate(3/quote) > 1 if 1 else 2": "may not have",
     "p99(3/quote) < 50ms": "is not an expression",
+    "rate(3/quote) > 100and 1 < 2": "is not an expression",
     "rate(3/quote) > " + "1+" * 300 + "1": "has more than 200 parts",
     "rate(3/quote) > " + "1" * 3000: "at most 2000 are allowed",
     "(" * 300 + "rate(3/quote) > 1": "is not an expression",

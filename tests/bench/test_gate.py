@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from pathlib import Path
 from typing import Any
 
@@ -10,6 +11,7 @@ import pytest
 from offload.bench.analysis import gate
 from offload.bench.experiments.gate import PASSED, RED, GateResult, evaluate
 from offload.errors import RunError
+from offload.flags import TOO_SLOW, Problem
 from tests.bench.gates import PROCESSES, THREADS, Rates, plan, rates, records, window
 
 BOUND = ("client-bound: builtin used 90 % of the CPU: use driver=h2load",)
@@ -196,3 +198,55 @@ def test_a_disturbance_may_end_until_the_last_analysis() -> None:
     rounds = [window(made, p, n, rate=100.0, others_cpu=0.5) for n in range(5) for p in (0, 1)]
     [loud] = made.sides(rounds)
     assert [gate.is_decided(loud, 0.05, 1, count) for count in (5, 10, 160)] == [False, False, True]
+
+
+FAILED = {"rate": None, "problem": "not available: it did not start"}
+
+
+def test_servers_that_do_not_start_now_and_then_are_not_red() -> None:
+    """Two failures in a row are no proof for a case that had a rate before."""
+    steady = rates(1.0)
+
+    def failing(*numbers: int) -> Rates:
+        return lambda p, n: FAILED if p == 1 and n in numbers else steady(p, n)
+
+    for numbers in ((19, 20), (1, 2), (7, 8)):
+        found = judged(failing(*numbers))
+        assert found.cases[0].verdict.outcome == gate.UNDECIDED
+        assert "failed in 2 of 20 rounds" in str(found.cases[0].verdict.reason)
+    assert judged(failing(*range(3, 21))).cases[0].verdict.outcome == gate.FAILS
+
+
+@pytest.mark.parametrize(
+    ("alone_s", "expected"), [(2.5, gate.UNDECIDED), (20.0, gate.FAILS), (None, gate.UNDECIDED)]
+)
+def test_a_case_that_is_just_beyond_the_timeout_is_not_red(
+    alone_s: float | None, expected: str
+) -> None:
+    """Its baseline would be beyond it in some rounds, too."""
+    late = {"rate": None, "problem": Problem(TOO_SLOW, "a request takes 2.5 s"), "alone_s": alone_s}
+    steady = rates(1.0)
+    found = judged(lambda p, n: late if p == 1 else {**steady(p, n), "alone_s": 2.3}, rounds=1)
+    assert found.cases[0].verdict.outcome == expected
+
+
+def test_failures_and_a_loss_share_the_error_rate() -> None:
+    """One round with a failure makes two hypotheses of the case, so that a loss needs more."""
+    steady = rates(0.88)
+    some = also(steady, 1, failed={"5xx": 1})
+    once = lambda p, n: (some if n == 1 else steady)(p, n)  # noqa: E731
+    alone, both = (judged(values).cases[0].verdict.change for values in (steady, once))
+    assert (alone.value, alone.low) == (both.value, both.low)
+    assert alone.high < both.high
+
+
+@pytest.mark.slow
+def test_gates_of_failing_servers_are_red_by_chance_in_at_most_1_of_100() -> None:
+    rng = random.Random(5)
+    red = 0
+    for _ in range(300):
+        noise = rates(1.0, sd=0.03, seed=rng.randrange(10**6))
+        broken = {(p, n) for p in (0, 1) for n in range(1, 21) if rng.random() < 0.15}
+        values = lambda p, n: FAILED if (p, n) in broken else noise(p, n)  # noqa: B023, E731
+        red += judged(values).outcome == RED
+    assert red <= 6  # more are seen in 2 of 1,000 runs if 1 % are red

@@ -70,6 +70,15 @@ def test_a_case_that_fails_ends_after_two_rounds() -> None:
     assert (rounds, outcome(made, found)) == ({0: 2}, RED)
 
 
+def test_a_case_that_had_a_rate_is_measured_again_after_failures() -> None:
+    made = plan(THREADS)
+    steady = rates(1.0, sd=0.06)
+    fails = {"rate": None, "problem": "not available: it did not start"}
+    found, rounds = followed(made, lambda p, n: fails if p == 1 and n in (3, 4) else steady(p, n))
+    assert rounds[0] > 5
+    assert {record.trial.place for record in found if record.trial.round == 5} == {0, 1}
+
+
 def test_rounds_are_short_and_many() -> None:
     made = plan(THREADS)
     assert time_budget.limits_rounds(made)

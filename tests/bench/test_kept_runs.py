@@ -158,3 +158,8 @@ def test_a_condition_is_about_the_newer_run(
     found = compared((200.0, 100.0), terms=GateTerms(0.05, ensure), speed_s=speed_s)
     assert found.condition is not None
     assert found.condition.holds is holds
+
+
+def test_a_run_of_an_unknown_machine_is_not_compared() -> None:
+    with pytest.raises(RunError, match="the machine of baseline-main or of the run is unknown"):
+        compared((100.0, 100.0), environment={})

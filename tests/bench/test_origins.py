@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 
 from offload.bench.target import interpreters, origins, server
-from offload.errors import UsageError
+from offload.errors import StartError, UsageError
 from offload.registry import catalog
 from offload.suites import Case, Origin, _case_syntax
 from tests import ROOT
@@ -147,6 +147,7 @@ def test_a_task_and_a_server_of_ours_are_those_of_the_other_checkout(
     assert re.fullmatch(rf"{ROOT}({commit})? instead of {toolkit}", found)
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_a_block_measures_both_sides_beside_each_other(toolkit: Path) -> None:
     [other] = origins.counterparts([NOOP], str(toolkit))
@@ -256,3 +257,57 @@ def test_every_form_is_told_apart() -> None:
         assert not origins.VERSION.fullmatch(word)
     assert interpreters.NAME.fullmatch("3.13t")
     assert catalog.find_server("3").name == "threads"
+
+
+def test_a_package_that_only_one_side_has_is_named(tmp_path: Path) -> None:
+    now, before = {"tornado": "6.5", "uvloop": "0.22"}, {"tornado": "6.5", "pip": "24.0"}
+    same = {"toolkit": "/t", "work": None, "python": "3.11.7", "program": "/p", "gil": None}
+    found = origins._differences({**same, "packages": now}, {**same, "packages": before})
+    assert found == ["uvloop 0.22 instead of none"]
+    found = origins._differences({**same, "packages": before}, {**same, "packages": now})
+    assert found == ["no uvloop instead of 0.22"]
+
+
+@pytest.mark.server
+def test_an_environment_may_print_at_its_start(tmp_path: Path) -> None:
+    folder = environment(tmp_path / "venv", "6.4")
+    [packages] = folder.glob("lib/python*/site-packages")
+    (packages / "noise.pth").write_text("import sys; print('hello from a .pth file')\n")
+    case, other = other_side("3/noop_sync", str(folder))
+    assert origins.differences([case], [other])
+
+
+@pytest.mark.server
+@pytest.mark.parametrize(
+    ("script", "why"),
+    [
+        ("echo first >&2; echo 'Unknown option: -P' >&2; exit 2", r"\(Unknown option: -P\)"),
+        ("exit 3", r"\(exit code 3\)"),
+        (None, r"\(No such file or directory\)"),
+    ],
+)
+def test_an_interpreter_that_does_not_start_is_one_line(
+    script: str | None, why: str, tmp_path: Path
+) -> None:
+    folder = tmp_path / "a venv with spaces"
+    (folder / "bin").mkdir(parents=True)
+    (folder / "pyvenv.cfg").touch()
+    if script is not None:
+        python = folder / "bin" / "python"
+        python.write_text(f"#!/bin/sh\n{script}\n")
+        python.chmod(0o755)
+    case, other = other_side("3/noop_sync", str(folder))
+    with pytest.raises(StartError, match=f"spaces/bin/python does not start {why}: name another"):
+        origins.differences([case], [other])
+
+
+@pytest.mark.server
+def test_a_checkout_may_have_spaces_and_quotes_in_its_name(
+    project: tuple[Path, Path], tmp_path: Path
+) -> None:
+    _, other = project
+    odd = other.rename(tmp_path / "an 'other' $x")
+    case, moved = other_side("3/shop:quote", str(odd))
+    assert body(moved) == "other"
+    [found] = origins.differences([case], [moved])
+    assert "an 'other' $x" in found

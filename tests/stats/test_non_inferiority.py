@@ -154,3 +154,9 @@ def test_a_gate_is_green_by_chance_in_at_most_1_of_100() -> None:
         t = (part.mean(1) - math.log(0.95)) / part.std(1, ddof=1) * n**0.5
         green |= t > stats.t.ppf(1 - GATE.stopping_level(n) / 2, n - 1)
     assert 0.002 < green.mean() <= 0.01
+
+
+def test_an_interval_of_two_values_may_have_no_upper_end() -> None:
+    found = non_inferiority.paired([(1.0, 1000.0), (1000.0, 1.0)])
+    assert found is not None
+    assert (found.low(0.0005), found.high(0.0005)) == (0.0, math.inf)

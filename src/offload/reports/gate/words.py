@@ -16,6 +16,7 @@ from offload.reports.tables import summary
 from offload.units import percent
 
 DIGITS = 1  # of a change in percent
+LARGEST = 100.0  # ratio: a larger end of an interval, as of two rounds, is no figure
 HOLDS = {True: "holds", False: "does not hold", None: "is undecided"}
 
 
@@ -63,7 +64,7 @@ def change(ratio: Measured) -> str:
     if ratio.value is None:
         return "-"
     value, low, high = (100 * (end - 1) for end in (ratio.value, ratio.low, ratio.high))
-    if high == math.inf:
+    if ratio.high > LARGEST:
         return f"{value:+.{DIGITS}f} % (at least {low:+.{DIGITS}f})"
     return f"{value:+.{DIGITS}f} % ({low:+.{DIGITS}f} to {high:+.{DIGITS}f})"
 
