@@ -4,8 +4,6 @@ import re
 import sys
 from pathlib import Path
 
-from sphinx.application import Sphinx
-
 DOCS = Path(__file__).resolve().parent
 sys.path.insert(0, str(DOCS))
 
@@ -22,13 +20,3 @@ highlight_language = "none"
 html_theme = "furo"
 html_title = f"{project} {release}"
 html_copy_source = False
-
-
-def setup(app: Sphinx) -> None:
-    """Leave out a page of the contents that is not written yet."""
-
-    def leave_out(app: Sphinx, name: str, source: list[str]) -> None:
-        if name == "index" and not (DOCS / "ci.rst").exists():
-            source[0] = source[0].replace("   ci\n", "")
-
-    app.connect("source-read", leave_out)

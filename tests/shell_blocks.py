@@ -38,6 +38,7 @@ SECONDS = ("list", "report", "completion", "run_load_test", *ENDLESS)
 DISTURBED = {  # exit codes that mean: too much else runs on this machine
     "advise": 7,
     "compare": 7,
+    "compare_runs": 7,
     "doctor": 3,
     "predict": 7,
 }

@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offload.bench.analysis.gate import GateTerms
 from offload.bench.planning import plan as plans
 from offload.bench.planning.blocks import Block
 from offload.bench.records import journal
@@ -23,7 +24,10 @@ from tests.properties import examples
 from tests.test_resume import PLAN, a_run
 
 ODD = (None, True, -1, 0, 1.5, 1e300, 10**30, "", "x", "../x", [], [1], [-1], [[0]], {}, {"a": 1})
-SUITES = ("compare", "gil", "scale", "executors", "check_method", "advise", "measure", "tornado")
+SUITES = (
+    *("compare", "gil", "scale", "executors", "check_method", "advise", "measure", "tornado"),
+    "gate",
+)
 REFUSED = (2, 3, 5, 6, 7)
 
 
@@ -78,7 +82,9 @@ def saved(suite: str) -> tuple[str, Any]:
     """Write a finished run; return its name and the values of its plan."""
     folder = journal.RESULTS / a_run(suite, cpu_ms_per_request=0.5)
     cases = tuple(replace(case, settings={"workers": 1 + n}) for n, case in enumerate(PLAN.cases))
-    plans.save(replace(PLAN, suite=suite, cases=cases, target=0.05, budget_s=30.0), folder)
+    terms = GateTerms(0.05, "rate(processes/noop_sync) > 1") if suite == plans.GATE else None
+    made = replace(PLAN, suite=suite, cases=cases, target=0.05, budget_s=30.0, gate=terms)
+    plans.save(made, folder)
     return folder.name, json.loads((folder / plans.FILE).read_text())
 
 

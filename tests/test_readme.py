@@ -16,7 +16,7 @@ import pytest
 
 from offload import errors
 from offload.bench.advice.latency import Percentile
-from offload.bench.analysis import application_causes
+from offload.bench.analysis import application_causes, figures
 from offload.bench.analysis.application_signs import Signs
 from offload.bench.records import journal
 from offload.cli.syntax import parameter_defaults, rewrite
@@ -25,6 +25,7 @@ from offload.registry import catalog
 from offload.registry.places import PACKAGE
 from offload.reports.advice import answer_json
 from offload.reports.advice.application import answer_json as application_json
+from offload.reports.gate.formats import FORMATS
 from offload.reports.gil import effects
 from offload.reports.rows import rows
 from offload.suites import _module
@@ -44,12 +45,17 @@ ADVICE = {
     *(each.name for each in dataclasses.fields(application_causes.Cause)),
     *(each.name for each in dataclasses.fields(Percentile)),
 }
+GATE = {*figures.NAMES, *FORMATS}  # of compare_runs
 RECORD = set(re.findall(r"^``(\w+)`` ", (ROOT / "docs" / "record.rst").read_text(), re.M))
 OTHERS = {  # single words that are code, and none of ours
     *("def", "fab", "serve", "x16"),
     *("process", "forkserver", "process_vm_readv", "ptrace_scope"),
+    *("and", "or", "not", "allow_failure"),
 }
-MADE = {"results/results.txt", ".venv/bin", ".venv/bin/activate"}  # by commands and by make
+MADE = {  # by commands and by make
+    *("results/results.txt", "results/gate/", "results/gate/gate.md", "results/gate/junit.xml"),
+    *(".venv/bin", ".venv/bin/activate"),
+}
 OF_A_RUN = {"claims.rst", "run.json", "records.jsonl"}  # in each committed run
 EXAMPLES = {  # files that a contributor would add
     "tasks/total.py",
@@ -180,6 +186,7 @@ def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
         *lanes,
         *SIGNS,
         *ADVICE,
+        *GATE,
         *RECORD,
     }
     named = {word for word in words() if re.fullmatch(r"[a-z][a-z0-9_]+", word)}

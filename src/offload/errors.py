@@ -26,7 +26,7 @@ class UserError(Exception):
 
 
 class GateError(UserError):
-    """A check of the method or of the executors failed."""
+    """A gate is red, or a check of the method or of the executors failed."""
 
 
 class UsageError(UserError):
@@ -72,6 +72,10 @@ class DisturbedError(UserError):
     """Other processes disturbed a measurement so much that it has no verdict."""
 
     exit_code = 7
+
+
+class UndecidedError(DisturbedError):
+    """Rates vary too much for the verdict of a gate."""
 
 
 def kind_of(exit_code: int) -> type[UserError]:

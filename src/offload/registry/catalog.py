@@ -21,6 +21,7 @@ RUN_NAMES = (
     "check_method",
     "compare",
     "executors",
+    "gate",
     "gil",
     "load_tests",
     "measure",

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from offload.errors import MachineError
@@ -56,19 +57,23 @@ def display_name(task: str) -> str:
     return task.replace(f"{Path.cwd()}{os.sep}", "")
 
 
-def import_path(python: str = sys.executable) -> dict[str, str]:
+def import_path(
+    python: str = sys.executable, toolkit: str | None = None, search: Sequence[str] = ()
+) -> dict[str, str]:
     """Return a PYTHONPATH with which an interpreter imports `offload` and `pipepool`.
 
-    The user's own PYTHONPATH follows, without its empty entries, which mean the current folder.
+    `toolkit` is another checkout to import them from. The folders `search` follow, and then the
+    user's own PYTHONPATH, without its empty entries, which mean the current folder.
     """
-    if CHECKOUT is not None:
-        ours = [CHECKOUT / "src", CHECKOUT / "pipepool" / "src"]
+    checkout = CHECKOUT if toolkit is None else Path(toolkit)
+    if checkout is not None:
+        ours = [checkout / "src", checkout / "pipepool" / "src"]
     elif python != sys.executable:
         ours = [_linked_packages()]
     else:
         ours = []
     theirs = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    found = dict.fromkeys([*map(str, ours), *(entry for entry in theirs if entry)])
+    found = dict.fromkeys([*map(str, ours), *search, *(entry for entry in theirs if entry)])
     return {"PYTHONPATH": os.pathsep.join(found)} if found else {}
 
 

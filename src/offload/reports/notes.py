@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 
+from offload.bench.analysis import machine_speed
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats import sequential
 from offload.flags import Flag
@@ -13,7 +13,6 @@ from offload.reports.rows import Row
 from offload.reports.tables import summary
 from offload.units import percent
 
-MIN_WINDOWS = 5  # fewer do not show how the machine's speed moved
 OTHERS = 0.1  # share of the CPU above which there is a note; records/comparison has the limits
 STEAL = 0.01  # the same for the hypervisor
 OF_THE_MACHINE = {"others", "steal"}  # kinds of flags that `_machine` reports
@@ -26,23 +25,7 @@ def speed_moved(records: Sequence[Record]) -> float | None:
     It is p90 / p10 - 1 of the durations of the fixed work before each window, for the kind of work
     (Python or memory) that moved more.
     """
-    known = (moved(times) for times in work_times(records).values())
-    return max((share for share in known if share is not None), default=None)
-
-
-def work_times(records: Sequence[Record]) -> dict[str, list[float]]:
-    """Return the durations in s of each kind of fixed work before the windows, by its field."""
-    hosts = [record.resources.host for record in records if record.trial.kind == WINDOW]
-    names = ("python_s", "memory_s")
-    return {name: [time for host in hosts if (time := getattr(host, name))] for name in names}
-
-
-def moved(times: Sequence[float]) -> float | None:
-    """Return p90 / p10 - 1 of durations; None if there are too few."""
-    if len(times) < MIN_WINDOWS:
-        return None
-    tenths = statistics.quantiles(times, n=10, method="inclusive")
-    return tenths[-1] / tenths[0] - 1
+    return machine_speed.moved(records)
 
 
 def of_table(rows: Sequence[Row]) -> list[str]:

@@ -97,6 +97,8 @@ class ActiveRun:
     def _measure(self, each: Round, attempt: int) -> bool:
         """Measure one round; return whether its flags are a reason to retry it."""
         places = schedule.places_of(self.plan, each.block, self.records)
+        if self.plan.gate is not None and each.number % 2 == 0:
+            places.reverse()  # neither side always starts first, even if that should not matter
         cases = {place: self.plan.cases[place] for place in places}
         self.progress.begin(f"round {each.number}", self.plan.title(each.block))
         is_apart = self.plan.blocks[each.block].apart

@@ -10,14 +10,18 @@ from pathlib import Path
 from typing import Any
 
 from offload import files
+from offload.bench.analysis.gate import GateTerms, Sides
 from offload.bench.planning.blocks import Block
 from offload.bench.records import lines, machines
+from offload.bench.records.record import Record
+from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import sequential
 from offload.errors import StorageError, UsageError
 from offload.registry import catalog
 from offload.suites import Case
 
 FILE = machines.FILE
+GATE = "gate"  # the suite of runs that are a gate
 MOST, MOST_ROUNDS = 10**9, 1000  # users or requests; rounds: more take days
 MORE = (10, 14)  # further analyses of a run that its time budget ends
 
@@ -32,7 +36,9 @@ class Plan:
     without pairs ends when the half-widths of all rates are within `target`, a share (None: 2 %;
     5 % with `quick` and for slow cases). With `rounds` every block has exactly this number of
     rounds. A round that would exceed `budget_s` seconds of measuring is not started (None:
-    unlimited). After all rounds each case has one long run with `driver` (None: no long runs).
+    unlimited). With `gate` the pairs are the baseline and the same case now, and a block ends when
+    its gate is decided. After all rounds each case has one long run with `driver` (None: no long
+    runs).
     `missing` is the reason why `driver` is not the published tool; None if it is, or if the user
     chose it.
     """
@@ -47,23 +53,40 @@ class Plan:
     blocks: tuple[Block, ...] = ()
     budget_s: float | None = None
     rounds: int | None = None
+    gate: GateTerms | None = None
 
     @property
     def counts(self) -> tuple[int, ...]:
         """The numbers of rounds after which a block is analysed, and may end."""
         counts = self.design_counts
-        more = () if self.budget_s is None or self.rounds is not None else MORE
+        is_fixed = self.budget_s is None or self.rounds is not None or self.gate is not None
+        more = () if is_fixed else MORE
         return *counts, *(count for count in more if count > counts[-1])
 
     @property
     def design_counts(self) -> tuple[int, ...]:
         """The counts without those of the time that a budget has left."""
+        if self.gate is not None:
+            return sequential.GATE.counts
         return sequential.design(self.quick).counts if self.rounds is None else (self.rounds,)
 
     def stopping_level(self, count: int) -> float:
         """Return the level at which the analysis after `count` rounds may end a block."""
         design = sequential.design(self.quick)
         return design.early if count < self.counts[-1] else design.level
+
+    @property
+    def cases_now(self) -> tuple[Case, ...]:
+        """The cases of a gate as they are now: the second one of each block."""
+        return tuple(self.cases[block.cases[-1]] for block in self.blocks)
+
+    def sides(self, records: Sequence[Record]) -> list[Sides]:
+        """Return the windows of a gate's cases: those of the baseline, and those now."""
+        own = RunRecords(records)
+        return [
+            Sides(*(own.at(place).windows() for place in (block.cases[0], block.cases[-1])))
+            for block in self.blocks
+        ]
 
     def cases_of(self, block: int) -> tuple[Case, ...]:
         """Return the cases of a block, by its number."""
@@ -133,6 +156,7 @@ def _checked(values: dict[str, Any]) -> Plan:
             raise ValueError(f"a block has cases {block.cases}, of {len(plan.cases)}")
         if any(len(pair) != 2 or not {*pair} <= {*block.cases} for pair in block.pairs):
             raise ValueError(f"a block of cases {block.cases} has pairs {block.pairs}")
+    _check_gate(plan)
     return plan
 
 
@@ -156,6 +180,19 @@ def _check_values(plan: Plan) -> None:
         raise ValueError(f"budget_s={plan.budget_s} must be at least 0")
     if plan.target is not None and not plan.target > 0:
         raise ValueError(f"target={plan.target} must be more than 0")
+
+
+def _check_gate(plan: Plan) -> None:
+    """Raise ValueError or UsageError for a gate that judges nothing."""
+    if (plan.suite == GATE) != (plan.gate is not None):
+        raise ValueError("it has no gate, or is none")
+    if plan.gate is None:
+        return
+    if not 0 < plan.gate.loss < 1:
+        raise ValueError(f"the loss {plan.gate.loss} of a gate must be between 0 and 1")
+    if not plan.blocks or any(block.pairs != (block.cases,) for block in plan.blocks):
+        raise ValueError("a gate compares two cases in each block")
+    plan.gate.figures(plan.cases_now)
 
 
 def _check_count(name: str, count: int | None, most: int) -> None:

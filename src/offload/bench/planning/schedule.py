@@ -13,20 +13,19 @@ import random
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from offload.bench.analysis import comparison, rate
+from offload.bench.analysis import comparison, gate, rate
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
+from offload.bench.stats import sequential
 from offload.bench.stats.estimate import SLOW
 from offload.bench.stats.paired_test import DISTURBED, UNRESOLVED
-from offload.flags import TOO_SLOW
 
 ENOUGH = 60.0  # s of load of one case after which its block ends, even if unresolved
 ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests/s
 WIDE = 0.10  # half-width of a ratio's interval, above which a verdict is worth more rounds
 STEADY = 0.02  # largest difference of a case's two windows in a round, so that one suffices
-HOPELESS = 2  # rounds without a rate after which a case is not measured again
 
 
 @dataclass(frozen=True)
@@ -46,7 +45,10 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     excluded = {(record.trial.block, record.trial.round) for record in records}
     excluded |= {(each.block, each.number) for each in left_out}
     blocks = [n for n in range(len(plan.blocks)) if not is_finished(plan, n, records)]
-    undecided = [n for n in blocks if not is_decided(plan, n, _until_analysis(plan, n, records))]
+    undecided = blocks
+    if plan.gate is None:
+        own = {n: _until_analysis(plan, n, records) for n in blocks}
+        undecided = [n for n in blocks if not is_decided(plan, n, own[n])]
     for candidates, counts in ((undecided, plan.design_counts), (blocks, plan.counts)):
         for count in counts:
             numbers = {
@@ -86,9 +88,12 @@ def long_runs_due(plan: Plan, records: Sequence[Record]) -> list[int]:
 def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     """Whether a block needs no further round.
 
-    It is decided, and if the run has a time budget, then none of its ratios is wide.
+    It is decided, and if the run has a time budget, then none of its ratios is wide. The blocks of
+    a gate end by themselves.
     """
     own = [record for record in records if record.trial.block == number]
+    if plan.gate is not None:
+        return _is_gate_decided(plan, number, records)
     analysed = _until_analysis(plan, number, own)
     if not (is_decided(plan, number, own) or is_decided(plan, number, analysed)):
         return False
@@ -124,10 +129,34 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     return not fills_budget and _are_resolved(known.values())
 
 
+def _is_gate_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
+    """Whether more rounds would change neither the verdict on a gate's case nor its condition.
+
+    A case that never has a rate on one side ends early.
+    """
+    assert plan.gate is not None
+    own = [record for record in records if record.trial.block == number]
+    known = RunRecords(own)
+    sides = gate.Sides(*(known.at(place).windows() for place in plan.blocks[number].cases))
+    if gate.never_works(sides.baseline) or gate.never_works(sides.now):
+        return True
+    count = len({record.trial.round for record in own})
+    if count == plan.counts[-1]:
+        return True
+    named = plan.gate.figures(plan.cases_now)
+    if not gate.is_decided(sides, plan.gate.loss, len(plan.blocks) + len(named), count):
+        return False
+    if number not in named.values():
+        return True
+    early = sequential.GATE.early / 2
+    verdict = gate.judge_condition(plan.gate, plan.cases_now, plan.sides(records), early)
+    return verdict is None or verdict.holds is not None
+
+
 def _known(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[Record]]:
     """Return the windows of each case of a block, except hopeless ones."""
     windows = {place: RunRecords(own).at(place).windows() for place in plan.blocks[number].cases}
-    return {place: found for place, found in windows.items() if not _is_hopeless(found)}
+    return {place: found for place, found in windows.items() if not rate.is_hopeless(found)}
 
 
 def _is_measured(plan: Plan, number: int, own: Sequence[Record]) -> bool:
@@ -155,7 +184,9 @@ def _is_wide(found: Comparison) -> bool:
 
 
 def places_of(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
-    """Return the places of the cases of a block, except hopeless ones."""
+    """Return the places of the cases of a block, except hopeless ones; of a gate, both."""
+    if plan.gate is not None:
+        return [*plan.blocks[number].cases]
     own = [record for record in records if record.trial.block == number]
     return [*_known(plan, number, own)]
 
@@ -192,19 +223,6 @@ def _is_final(found: Comparison, is_first: bool) -> bool:
 
 def _are_resolved(all_windows: Iterable[Sequence[Record]]) -> bool:
     return all(rate.of_windows(windows).resolved for windows in all_windows)
-
-
-def _is_hopeless(windows: Sequence[Record]) -> bool:
-    """Whether a case had no rate in each of its last HOPELESS rounds, or is too slow."""
-    if any(record.problem and record.problem.kind == TOO_SLOW for record in windows):
-        return True
-    rounds: dict[int | None, bool] = {}
-    for record in windows:
-        known = rounds.get(record.trial.round, False)
-        has_rate = record.problem is None and bool(record.result.rate)
-        rounds[record.trial.round] = known or has_rate
-    last = [*rounds.values()][-HOPELESS:]
-    return len(last) == HOPELESS and not any(last)
 
 
 def _has_enough(windows: Sequence[Record]) -> bool:

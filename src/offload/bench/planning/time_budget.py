@@ -28,7 +28,7 @@ def limits_rounds(plan: Plan) -> bool:
     The t interval of three rounds is 3.7 times their SD, and that of seven 1.1 times: four more
     rounds narrow it more than the second windows that take the same time.
     """
-    return plan.quick and plan.budget_s is not None
+    return plan.gate is not None or (plan.quick and plan.budget_s is not None)
 
 
 def long_runs_s(plan: Plan, records: Sequence[Record]) -> float:

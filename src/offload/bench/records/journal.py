@@ -118,8 +118,11 @@ def newest() -> Path:
 
 
 def is_example(folder: Path) -> bool:
-    """Whether a run is committed in the repository: `example`, `example-SUITE`, `reference-...`."""
-    return folder.name.partition("-")[0] in ("example", "reference")
+    """Whether a run is kept for reference: `example`, `example-SUITE`, `baseline-NAME`.
+
+    Examples are committed in the repository, and so is `reference-...`.
+    """
+    return folder.name.partition("-")[0] in ("example", "reference", "baseline")
 
 
 def named(run: str) -> Path:

@@ -54,7 +54,8 @@ class CaseFacts:
     `id` consists of the server, its settings, interpreter and task, and does not depend on aliases;
     `command` is how a user starts the server. `request` has the fields of a suite's Request; None
     is `GET /`. `asked_rate` is the requested rate of an open loop. `clients` is the number of load
-    processes, `path` the folder from which a user's task imports.
+    processes, `path` the folder from which a user's task imports. `origin` names the checkout or
+    environment from which the server started, if it was not the one that measured.
     """
 
     id: str
@@ -72,6 +73,7 @@ class CaseFacts:
     clients: int = 1
     upstream: Facts | None = None
     path: str | None = None
+    origin: str | None = None
 
     @property
     def key(self) -> tuple[object, ...]:

@@ -12,12 +12,13 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from offload.bench.stats import paired_test, sequential, student_t
+from offload.bench.stats import non_inferiority, paired_test, sequential, student_t
 from offload.bench.stats.estimate import Estimate, estimate
 
 NOMINAL_COVERAGE = 0.95  # share of intervals that contain the truth
 MAX_FALSE_POSITIVES = 0.05  # share of comparisons of a case with itself
 MIN_POWER = 0.90  # share of true differences that are detected
+MAX_RED = sequential.GATE_ERROR  # share of gates that are red without a loss beyond their limit
 
 Pairs = Sequence[tuple[float, float]]
 
@@ -116,6 +117,44 @@ def power(
     hits = sum(outcome == paired_test.FASTER for outcome in found)
     low, high = student_t.binomial_interval(hits, comparisons)
     return ResamplingResult(hits, comparisons, low, high, hits >= MIN_POWER * comparisons)
+
+
+def gate_test(
+    pools: Sequence[Pairs],
+    loss: float = 0.0,
+    margin: float = 0.05,
+    gates: int = 300,
+    cases: int = 1,
+    rng: random.Random | None = None,
+) -> ResamplingResult:
+    """Count the gates that are red: those of `cases` cases of which each has lost `loss`, a share.
+
+    Each of `pools` has rates (A, B) of a case and itself; A and B are exchanged at random. A gate
+    allows a loss of `margin`. Passes if `low` is at most 1 %. Raise ValueError without pairs.
+    """
+    rng = rng or random.Random(0)  # noqa: S311
+    hits = 0
+    for _ in range(gates):
+        chosen = [rng.choice(pools) for _ in range(cases)]
+        hits += any(_is_red(pairs, loss, margin, cases, rng) for pairs in chosen)
+    low, high = student_t.binomial_interval(hits, gates)
+    return ResamplingResult(hits, gates, low, high, low <= MAX_RED)
+
+
+def _is_red(pairs: Pairs, loss: float, margin: float, cases: int, rng: random.Random) -> bool:
+    """Whether a case of a gate ends as lost; its analyses stop at the first verdict."""
+    drawn = _resample(pairs, rng, sequential.GATE.last)
+    drawn = [(b, a) if rng.random() < 0.5 else (a, b) for a, b in drawn]
+    lost = [(a, b * (1 - loss)) for a, b in drawn]
+    for count in sequential.GATE.counts:
+        found = non_inferiority.paired(lost[:count])
+        assert found is not None
+        error = sequential.GATE.stopping_level(count) / 2
+        low, high = found.low(error), found.high(error / cases)
+        outcome = non_inferiority.classify(low, high, margin)
+        if outcome != non_inferiority.UNDECIDED:
+            return outcome == non_inferiority.LOSS
+    return False
 
 
 def _final_estimate(

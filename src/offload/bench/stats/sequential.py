@@ -11,6 +11,9 @@ for runs of QUICK that a time budget ends after 14 rounds [10^6 simulated runs e
 tests/stats/test_sequential.py repeats them]. The level of rates is the one of Pocock 1977 for
 analyses at all these sizes; tests/stats/test_estimate.py checks that intervals cover the rate in
 95 % of runs.
+
+A gate promises its error rate, so the levels of GATE add up to it (Bonferroni): half of it is for
+the last analysis. This holds for any dependence of the analyses and any degrees of freedom.
 """
 
 from __future__ import annotations
@@ -18,6 +21,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 LEVEL, EARLY = 0.040, 0.005  # two-sided alpha of the last analysis, and of each before
+GATE_ERROR = 0.01  # one-sided error rate of a gate, in either direction
+GATE_COUNTS = (5, 10, 20, 40, 80, 160)
 
 
 @dataclass(frozen=True)
@@ -58,6 +63,12 @@ class SequentialDesign:
 
 NORMAL = SequentialDesign((5, 10, 20, 40), 0.0182)  # rounds of a block
 QUICK = SequentialDesign((3, 5, 7), 0.0234)  # rounds of a block, with `quick`
+GATE = SequentialDesign(  # rounds of a gate
+    GATE_COUNTS,
+    rate_level=GATE_ERROR,
+    level=GATE_ERROR,
+    early=GATE_ERROR / (len(GATE_COUNTS) - 1),
+)
 
 
 def design(is_quick: bool) -> SequentialDesign:

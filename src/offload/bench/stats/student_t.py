@@ -39,6 +39,14 @@ def two_sided_p(t: float, df: float) -> float:
     return 0.0 if math.isinf(t) else beta_cdf(df / (df + t * t), df / 2, 0.5)
 
 
+def exp(value: float) -> float:
+    """Return e^value, infinite if it is too large: intervals of two values may be that wide."""
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
 def mean_interval(values: Sequence[float], alpha: float = 0.05) -> tuple[float, float]:
     """Return the lower and upper end of the t interval of a mean, in the unit of the values.
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -27,18 +27,24 @@ _failed: dict[str, set[str]] = {}  # by interpreter; the next command retries th
 OLDEST_PIP = (24, 1)  # an older pip installs wheels for normal builds in a free-threaded build
 
 
-def environment(python: str, needs: Sequence[str] = (), work: str = "") -> dict[str, str]:
+def environment(
+    python: str,
+    needs: Sequence[str] = (),
+    work: str = "",
+    ours: Mapping[str, str] | None = None,
+) -> dict[str, str]:
     """Return a PYTHONPATH with which servers start in an interpreter.
 
     If it has Tornado and the packages in `needs`, only `offload` and `pipepool` are added. Else
     the packages are installed into the interpreter's own folder under .pythons. Packages that
     cannot be installed are reported and skipped; a server that needs one does not start. The next
     command retries them. For a user's application, `work`, only the packages in `needs` are
-    required: it has its own. Raise MachineError if Tornado cannot be installed.
+    required: it has its own. `ours` is a PYTHONPATH to use instead of this checkout's. Raise
+    MachineError if Tornado cannot be installed.
     """
+    ours = dict(places.import_path(python) if ours is None else ours)
     if python == sys.executable:
-        return places.import_path()
-    ours = places.import_path(python)
+        return ours
     always = () if is_application(work) else ALWAYS
     if _has(python, (*always[:1], *needs)):
         return ours
@@ -55,9 +61,22 @@ def environment(python: str, needs: Sequence[str] = (), work: str = "") -> dict[
 
 
 def environment_for(case: Case, python: str) -> dict[str, str]:
-    """Return `environment` with the packages that a case's server and its task import."""
+    """Return `environment` with the packages that a case's server and its task import.
+
+    An origin that is an environment has all of them: nothing is installed beside it.
+    """
+    if case.origin is None:
+        return environment(python, needs_of(case), case.task)
+    ours = places.import_path(python, case.origin.toolkit, case.origin.search)
+    if case.origin.python is not None:
+        return ours
+    return environment(python, needs_of(case), case.task, ours)
+
+
+def needs_of(case: Case) -> tuple[str, ...]:
+    """Return the packages that a case's server and its task import, by their import names."""
     server, task = catalog.find_server(case.server), catalog.find_task(case.task, case.path)
-    return environment(python, (*server.needs, *task.packages), case.task)
+    return (*server.needs, *task.packages)
 
 
 def _has(python: str, names: Sequence[str]) -> bool:

@@ -66,6 +66,8 @@ def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:
     task = catalog.find_task(case.task, case.path).name
     catalog.check_work(server, task)
     python = sys.executable if case.python is None else interpreters.find(case.python)
+    if case.origin is not None and case.origin.python is not None:
+        python = case.origin.python
     environment |= interpreters.environment(case.python)
     return [python, "-P", "-m", "offload.servers", server.name, task, str(port)], environment
 
@@ -89,7 +91,8 @@ def launch(case: Case, environment: Mapping[str, str], ready_s: float = handshak
     argv, settings = command(case, port=0)
     settings |= packages.environment_for(case, argv[0])
     settings["SERVER_READY_S"] = str(ready_s)
-    return _popen(argv, {**environment, **settings}, ready_s)
+    folder = None if case.origin is None else case.origin.folder
+    return _popen(argv, {**environment, **settings}, ready_s, folder)
 
 
 def await_ready(server: Server, case: Case) -> None:
@@ -100,7 +103,9 @@ def await_ready(server: Server, case: Case) -> None:
         )
 
 
-def _popen(argv: list[str], environment: Mapping[str, str], ready_s: float) -> Server:
+def _popen(
+    argv: list[str], environment: Mapping[str, str], ready_s: float, folder: str | None
+) -> Server:
     log = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the server is ready, or stopped
     reading, writing = os.pipe()
     pipe_settings = {"SERVER_READY_FD": str(writing), "SERVER_DIES_WITH": str(os.getpid())}
@@ -108,6 +113,7 @@ def _popen(argv: list[str], environment: Mapping[str, str], ready_s: float) -> S
         process = subprocess.Popen(
             argv,
             env={**os.environ, **environment, **pipe_settings},
+            cwd=folder,
             pass_fds=(writing,),
             start_new_session=True,
             stdin=subprocess.DEVNULL,

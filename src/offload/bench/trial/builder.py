@@ -52,6 +52,7 @@ def case_facts(case: Case, upstream: Upstream | None) -> CaseFacts:
         clients=case.clients,
         upstream=None if upstream is None else _upstream(upstream),
         path=case.path,
+        origin=None if case.origin is None else case.origin.label,
     )
 
 

@@ -111,18 +111,26 @@ def resume(context: Context, run: str = "", format: str = "text") -> None:  # no
     """Continue an interrupted run; finished rounds are not repeated.
 
     run     its folder in results/; default: the newest
-    format  text (default) or json
+    format  text (default) or json; of a gate any format of fab compare_runs
     """
+    from offload.bench.experiments import gate as gates
     from offload.bench.planning import plan, runs
+    from offload.reports.gate import formats
 
-    arguments.one_of("format", format, "text", "json")
+    arguments.one_of("format", format, *formats.FORMATS)
     folder = runs.planned(run) if run else runs.newest_unfinished()
     unfinished = plan.load(folder)
+    if unfinished.gate is None:
+        arguments.one_of("format", format, "text", "json")
     if any(case.request is not None and case.request.is_masked for case in unfinished.cases):
         what = f"{folder.name} sends a header whose value is not in its file"
         raise UsageError(what, "start a new run by its command")
+    if unfinished.gate is not None:
+        formats.remove()
     if runs.is_due(unfinished, folder):
         check(unfinished)
+        if unfinished.gate is not None:
+            gates.check_sides(unfinished)
     print_answer(unfinished, folder, continue_run(unfinished, folder), format)
 
 

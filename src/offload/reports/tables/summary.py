@@ -92,8 +92,13 @@ def label(record: Record, literal: str = "") -> str:
 
 def case_name(record: Record) -> str:
     """Return the server, task and settings of a case, as `fab run_server:` accepts them."""
-    names = _labels(record, text_table.WIDTH)
-    return f"{names.first} {request}" if (request := request_of(record)) else names.first
+    parts = (_labels(record, text_table.WIDTH).first, request_of(record), _origin(record))
+    return " ".join(part for part in parts if part)
+
+
+def _origin(record: Record) -> str:
+    """Return from where the server started, if not from the checkout that measured."""
+    return f"from {record.case.origin}" if record.case.origin else ""
 
 
 def settings_of(record: Record) -> str:
@@ -235,7 +240,8 @@ def _columns(rows: Sequence[Row]) -> list[list[str]]:
 
 def _detail(row: Row, settings: str, style: str) -> str:
     mark = "``" if style == text_table.RST else ""
-    literal = [f"{mark}{text}{mark}" for text in (settings, request_of(row.first)) if text]
+    texts = (settings, request_of(row.first), _origin(row.first))
+    literal = [f"{mark}{text}{mark}" for text in texts if text]
     return "  ".join([*literal, *([load] if (load := load_settings(row)) else [])])
 
 

@@ -1,0 +1,67 @@
+"""The result of a gate as JUnit XML: a test for each case, and one for the condition."""
+
+from __future__ import annotations
+
+import re
+from xml.etree import ElementTree as ET
+
+from offload.bench.analysis.gate import FAILS
+from offload.bench.experiments.gate import GatedCase, GateResult
+from offload.bench.records.record import Record
+from offload.bench.stats.non_inferiority import LOSS, NO_LOSS
+from offload.reports.gate import words
+
+SUITE = "offload.gate"
+DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>'
+FAILURE, ERROR = "failure", "error"  # a loss; no verdict
+KINDS = {LOSS: FAILURE, FAILS: FAILURE, NO_LOSS: None}
+HOLDS = {True: None, False: FAILURE, None: ERROR}
+INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # in XML 1.0
+
+
+def junit(found: GateResult) -> str:
+    """Render the result; what has no verdict is an error, since it is no success."""
+    suite = ET.Element("testsuite", {"name": SUITE})
+    for case in found.cases:
+        _add(suite, case.name, KINDS.get(case.verdict.outcome, ERROR), *_words(found, case))
+    if (verdict := found.condition) is not None:
+        name, text = f"ensure={verdict.text}", words.condition(verdict)
+        _add(suite, name, HOLDS[verdict.holds], words.HOLDS[verdict.holds], text)
+    kinds = [child.tag for test in suite for child in test]
+    suite.attrib |= {
+        "tests": str(len(suite)),
+        "failures": str(kinds.count(FAILURE)),
+        "errors": str(kinds.count(ERROR)),
+        "skipped": "0",
+        "time": f"{sum(map(_seconds, found.records)):.3f}",
+    }
+    if found.records:
+        suite.set("timestamp", found.records[-1].trial.utc[:19])
+    root = ET.Element("testsuites")
+    root.append(suite)
+    ET.indent(root)
+    return f"{DECLARATION}\n{ET.tostring(root, encoding='unicode')}\n"
+
+
+def _words(found: GateResult, case: GatedCase) -> tuple[str, str]:
+    """Return the type of a failure or an error, and its text."""
+    verdict = case.verdict
+    parts = (words.change(verdict.change), words.reason(found, case))
+    rates = f"{words.rate(case.baseline)} in the baseline, {words.rate(case.now)} now"
+    return verdict.outcome, "; ".join([rates, *(part for part in parts if part not in ("", "-"))])
+
+
+def _add(suite: ET.Element, name: str, kind: str | None, outcome: str, text: str) -> None:
+    test = ET.SubElement(suite, "testcase", {"classname": SUITE, "name": _valid(name), "time": "0"})
+    if kind is not None:
+        found = ET.SubElement(test, kind, {"type": outcome, "message": _valid(text)})
+        found.text = _valid(text)
+
+
+def _valid(text: str) -> str:
+    """Replace characters that XML does not allow."""
+    return INVALID.sub("?", text)
+
+
+def _seconds(record: Record) -> float:
+    return record.trial.phases.get("load", 0.0)
