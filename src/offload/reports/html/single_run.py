@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Callable, Iterator, Sequence
 
 from offload.bench.analysis import machine_speed
-from offload.reports import notes, warnings
+from offload.reports import warnings
 from offload.reports.claims import verdicts
 from offload.reports.gil import cost
 from offload.reports.html import answer, charts, curve_charts, ratios, repeat_command
