@@ -12,7 +12,7 @@ from rich.live import Live
 from rich.text import Text
 
 from offload.bench.analysis.comparison import rate_of
-from offload.bench.planning import schedule, time_budget
+from offload.bench.planning import round_times, schedule, time_budget
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round
@@ -70,7 +70,7 @@ class Progress:
     def _expected_s(self) -> float:
         """Estimate the remaining time in s, with all rounds up to the next analysis."""
         plan, records = self._plan, self._records
-        times = time_budget.round_times(plan, records)
+        times = round_times.expected(plan, records)
         rounds = sum(times[due.block] for due in schedule.due(plan, records))
         if (left := time_budget.left_for_rounds_s(plan, records)) is not None:
             rounds = min(rounds, max(0.0, left))
@@ -105,5 +105,5 @@ def duration(seconds: float) -> str:
 
 def expected_s(plan: Plan, rounds: int) -> float:
     """Estimate the duration of a new run in s, if each block needs this number of rounds."""
-    whole = rounds * sum(time_budget.round_times(plan, [])) + time_budget.long_runs_s(plan, [])
+    whole = rounds * sum(round_times.expected(plan, [])) + time_budget.long_runs_s(plan, [])
     return whole if plan.budget_s is None else min(whole, plan.budget_s)

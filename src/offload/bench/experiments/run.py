@@ -13,7 +13,7 @@ from pathlib import Path
 from offload import prctl
 from offload.bench.experiments.block import MANY_ROUNDS, WindowDesign, measure_round
 from offload.bench.experiments.progress import Progress
-from offload.bench.planning import schedule, time_budget
+from offload.bench.planning import round_times, schedule, time_budget
 from offload.bench.planning.plan import Plan
 from offload.bench.planning.schedule import Round
 from offload.bench.records import journal
@@ -72,7 +72,7 @@ class ActiveRun:
                 if schedule.is_finished(self.plan, each.block, self.records):
                     continue  # its cases had no rate in the last rounds
                 left_s = time_budget.left_for_rounds_s(self.plan, self.records)
-                expected_s = time_budget.round_times(self.plan, self.records)[each.block]
+                expected_s = round_times.expected(self.plan, self.records)[each.block]
                 if left_s is not None and expected_s > left_s:
                     left_out.add(each)
                     continue
@@ -116,7 +116,7 @@ class ActiveRun:
     def _with_whole_time(self, found: list[Record]) -> list[Record]:
         """Add a phase `other` to the first record: the time since `since` outside other phases."""
         now = time.monotonic()
-        known_s = sum(time_budget.times_of_rounds(self.plan, found).values())
+        known_s = sum(round_times.measured(self.plan, found).values())
         trial, other_s = found[0].trial, round(max(0.0, now - self.since - known_s), 3)
         self.since = now
         first = replace(found[0], trial=replace(trial, phases={**trial.phases, "other": other_s}))
@@ -127,7 +127,7 @@ class ActiveRun:
         left_s = time_budget.left_for_rounds_s(self.plan, self.records)
         if left_s is None:
             return True
-        times = time_budget.round_times(self.plan, self.records)
+        times = round_times.expected(self.plan, self.records)
         others = sum(times[other.block] for other in schedule.due(self.plan, self.records))
         return times[each.block] + others <= left_s
 

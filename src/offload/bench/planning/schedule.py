@@ -2,19 +2,20 @@
 
 All blocks have their first round, in random order; then all have their second one, in another
 order. So changes of the machine affect all blocks alike, and when time runs out all have the same
-number of rounds. If time remains after the analyses of the design, all blocks with a wide
-ratio have more rounds. When all blocks are finished, every case has its long run.
+number of rounds. If time remains after the analyses of the design, the rounds that narrow a wide
+interval most for their time follow. When all blocks are finished, every case has its long run.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
 from offload.bench.analysis import comparison, gate, rate
 from offload.bench.analysis.comparison import Comparison
+from offload.bench.planning import round_times
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
@@ -49,15 +50,44 @@ def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -
     if plan.gate is None:
         own = {n: _until_analysis(plan, n, records) for n in blocks}
         undecided = [n for n in blocks if not is_decided(plan, n, own[n])]
-    for candidates, counts in ((undecided, plan.design_counts), (blocks, plan.counts)):
-        for count in counts:
+    for candidates in (undecided, blocks):
+        for count in plan.design_counts:
             numbers = {
                 block: [n for n in range(1, count + 1) if (block, n) not in excluded]
                 for block in candidates
             }
             if any(numbers.values()):
                 return _in_order(numbers, plan.seed)
-    return []
+    return _most_useful(plan, blocks, records, excluded)
+
+
+def _most_useful(
+    plan: Plan,
+    blocks: Sequence[int],
+    records: Sequence[Record],
+    excluded: Container[tuple[int | None, int | None]],
+) -> list[Round]:
+    """Return the further round that narrows the interval of its block most for its time.
+
+    A half-width w falls with the root of the number of rounds n, so one more narrows it by w / 2n.
+    """
+    times = round_times.expected(plan, records)
+    gains: dict[Round, float] = {}
+    for block in blocks:
+        numbers = (n for n in range(1, plan.counts[-1] + 1) if (block, n) not in excluded)
+        if (number := next(numbers, None)) is not None:
+            width = _half_width(plan, block, records)
+            gains[Round(block, number)] = width / (2 * number * times[block])
+    return [max(gains, key=lambda each: gains[each])] if gains else []
+
+
+def _half_width(plan: Plan, number: int, records: Sequence[Record]) -> float:
+    """Return the widest half-width of a block's ratios, or else of its rates, as a share."""
+    own = [record for record in records if record.trial.block == number]
+    if found := _comparisons(plan, number, own):
+        return max(map(_half_width_of, found))
+    rates = [rate.of_windows(windows).half_width for windows in _known(plan, number, own).values()]
+    return max((math.inf if each is None else each for each in rates), default=math.inf)
 
 
 def _until_analysis(plan: Plan, number: int, records: Sequence[Record]) -> list[Record]:
@@ -177,10 +207,15 @@ def _comparisons(
 
 def _is_wide(found: Comparison) -> bool:
     """Whether more rounds would narrow a ratio that matters."""
-    low, high = found.verdict.low, found.verdict.high
-    if found.is_client_bound or found.disturbed or not low or not high:
+    if found.is_client_bound or found.disturbed:
         return False
-    return math.sqrt(high / low) > 1 + WIDE
+    return WIDE < _half_width_of(found) < math.inf
+
+
+def _half_width_of(found: Comparison) -> float:
+    """Return the half-width of a ratio as a share; infinite if it is unknown."""
+    low, high = found.verdict.low, found.verdict.high
+    return math.sqrt(high / low) - 1 if low and high else math.inf
 
 
 def places_of(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
