@@ -18,6 +18,7 @@ from _script import ROOT, run
 from _table import between
 
 from offload.bench.advice import answer
+from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.planning import plan
 from offload.bench.records import journal
@@ -155,10 +156,10 @@ def _claims() -> Mapping[str, Sequence[by_source.Evaluated]]:
     for folder in sorted(RESULTS.glob("example-*"), key=lambda each: each.name != RUN):
         records = journal.read(folder)
         for suite in {*suite_claims.measured_suites(records)} & catalog.suites().keys():
-            verdicts = suite_claims.evaluate_suite(suite, records, folder.name)
+            verdicts = suite_verdicts.evaluate_suite(suite, records, folder.name)
             if not verdicts:  # it compares without a publication
                 continue
-            claims = [claim for _, claim in suite_claims.published_claims([suite])]
+            claims = [claim for _, claim in suite_verdicts.published_claims([suite])]
             found[suite] = [*zip(claims, verdicts, strict=True)]
     return found
 

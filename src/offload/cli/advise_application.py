@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from invoke import Exit
 
 from offload.cli import arguments, case_options
+from offload.cli.plan_run import write_report
 from offload.errors import DisturbedError, UsageError, UserError
 
 if TYPE_CHECKING:
@@ -51,6 +52,8 @@ def advise(
         with suppress(OSError):  # it has records
             folder.rmdir()
         raise
+    if not found.is_interrupted:
+        write_report(folder)
     show(found, folder, style)
 
 

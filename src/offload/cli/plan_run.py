@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from offload.bench.records.record import Record
     from offload.suites import Case, Claim
 
+NOT_REPORTED = ("check_advice", "check_method")  # many short runs, with a summary of their own
 BUDGET_A_ROW = {True: 18.5, False: 80.0}  # s per row; by quick
 
 
@@ -128,7 +129,24 @@ def continue_run(plan: Plan, folder: Path) -> list[Record]:
         if not journal.count(folder):  # no round was finished
             raise
         raise type(error)(f"{error}; {_resume_hint(folder)}") from error
-    return records or (journal.read(folder) if journal.count(folder) else [])
+    found = records or (journal.read(folder) if journal.count(folder) else [])
+    if found and plan.suite not in NOT_REPORTED:
+        write_report(folder)
+    return found
+
+
+def write_report(folder: Path) -> None:
+    """Write a run's report.html and print its path; a failure is a warning in one line."""
+    try:
+        from offload.reports.html import report_file
+        from offload.reports.pictures import drawing
+
+        path = report_file.write([folder])
+        missing = "" if drawing.is_available() else f", without pictures: {drawing.missing()}"
+        print(f"report: {path}{missing}", file=sys.stderr)
+    except Exception as error:  # noqa: BLE001 - whatever fails, the run and its results are kept
+        what = " ".join(str(error).split()) or type(error).__name__
+        print(f"warning: no report.html: {what}", file=sys.stderr)
 
 
 def _resume_hint(folder: Path) -> str:

@@ -36,8 +36,8 @@ def of_table(rows: Sequence[Row]) -> list[str]:
 
 def _machine(records: Sequence[Record]) -> Iterator[str]:
     """Report the use and the speed of the machine during all loads."""
-    if (moved := speed_moved(records)) is not None:
-        yield f"this machine's speed changed by {summary.share(moved)} during the run"
+    if (change := speed_moved(records)) is not None:
+        yield f"this machine's speed changed by {summary.share(change)} during the run"
     windows = [r for r in records if r.trial.kind == WINDOW]
     loads, noun = (windows, "windows") if windows else (records, "loads")
     for who, name, limit in (

@@ -100,12 +100,13 @@ class Row:
 
     def quantile(self, share: float) -> float | None:
         """Return a quantile of the response times of all requests, accurate to 1 %."""
-        known = [
-            record.result.response.histogram
-            for record in self._of_rate
-            if record.result.response.histogram
-        ]
-        return histogram.quantile(histogram.merge(known), share, self.at_least_s)
+        return histogram.quantile(self._histogram, share, self.at_least_s)
+
+    @cached_property
+    def _histogram(self) -> Mapping[str, int]:
+        """The response times of all requests."""
+        known = (record.result.response.histogram for record in self._of_rate)
+        return histogram.merge(each for each in known if each)
 
     @property
     def at_least_s(self) -> float | None:

@@ -14,26 +14,26 @@ KINDS = ("python_s", "memory_s")
 def moved(*runs: Sequence[Record]) -> float | None:
     """Return how far the machine's speed moved during runs and between them, as a share.
 
-    It is the largest p90 / the smallest p10 - 1 of the durations of the fixed work in each run, for
-    the kind of work (Python or memory) that moved more. None if a run is too short to show it.
+    It is that of the kind of work (Python or memory) that moved more. None if a run is too short to
+    show it.
     """
-    found = [_moved(runs, kind) for kind in KINDS]
+    times = [work_times(records) for records in runs]
+    found = [moved_times(*(each[kind] for each in times)) for kind in KINDS]
     return max((share for share in found if share is not None), default=None)
 
 
-def _moved(runs: Sequence[Sequence[Record]], kind: str) -> float | None:
-    tenths = [_tenths(records, kind) for records in runs]
-    known = [each for each in tenths if each is not None]
-    if not known or len(known) < len(tenths):
+def moved_times(*runs: Sequence[float]) -> float | None:
+    """Return the largest p90 / the smallest p10 - 1 of the durations in each run.
+
+    None if a run has fewer than MIN_WINDOWS.
+    """
+    if not runs or any(len(times) < MIN_WINDOWS for times in runs):
         return None
-    return max(high for _, high in known) / min(low for low, _ in known) - 1
+    tenths = [statistics.quantiles(times, n=10, method="inclusive") for times in runs]
+    return max(each[-1] for each in tenths) / min(each[0] for each in tenths) - 1
 
 
-def _tenths(records: Sequence[Record], kind: str) -> tuple[float, float] | None:
-    """Return p10 and p90 of the times of one kind of work."""
+def work_times(records: Sequence[Record]) -> dict[str, list[float]]:
+    """Return the durations in s of each kind of fixed work before the windows, by its field."""
     hosts = [record.resources.host for record in records if record.trial.kind == WINDOW]
-    times = [time for host in hosts if (time := getattr(host, kind))]
-    if len(times) < MIN_WINDOWS:
-        return None
-    tenths = statistics.quantiles(times, n=10, method="inclusive")
-    return tenths[0], tenths[-1]
+    return {kind: [time for host in hosts if (time := getattr(host, kind))] for kind in KINDS}

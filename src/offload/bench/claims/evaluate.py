@@ -13,6 +13,7 @@ from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import paired_test, replication
 from offload.bench.stats.paired_test import DISTURBED
 from offload.bench.stats.replication import NOT_COMPARABLE, UNRESOLVED
+from offload.errors import UserError
 from offload.registry import catalog
 from offload.suites import Case, Claim
 from offload.suites._claim import FIGURES, RATE
@@ -172,4 +173,7 @@ def _difference(one: Sequence[Record], other: Sequence[Record]) -> str | None:
 
 
 def _is_stable(record: Record) -> bool:
-    return catalog.has_constant_bodies(record.case.task, record.case.path)
+    try:
+        return catalog.has_constant_bodies(record.case.task, record.case.path)
+    except UserError:  # the task was measured elsewhere, or is removed
+        return False

@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from invoke import Context, Exit
 
 from offload.cli import advise_application, arguments, case_options, command
+from offload.cli.plan_run import write_report
 from offload.errors import DisturbedError, UsageError, UserError
 from offload.registry import catalog
 
@@ -96,6 +97,8 @@ def advise(
     except (UserError, KeyboardInterrupt):
         _remove_if_empty(folder)
         raise
+    if not result.is_interrupted:
+        write_report(folder)
     handler = handlers.for_answer(code, result)
     if format == "json":
         print(answer_json.as_json(result, handler))

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from offload.bench.advice.answer import Answer, Option
@@ -31,17 +32,39 @@ def text(
     width: int = text_table.WIDTH,
 ) -> str:
     """Render an answer; `folder` is where its records are."""
-    task = places.display_name(answer.question.probe.task)
-    first = f"Use {_what(answer.chosen)} for {task}."
-    if answer.disturbed is not None:
-        first = f"No advice for {task}: {answer.disturbed.message}."
-    elif not answer.is_measured:
-        first = f"Use {_what(answer.chosen)} for {task}, by prediction."
+    first = _first(answer)
     table = text_table.render(_headers(answer), [Line(cells) for cells in _rows(answer)])
     lines = layout(first, table, _parts(answer), folder, width)
     if handler is not None:
         lines += ["", handler.text]
     return "\n".join(lines)
+
+
+@dataclass(frozen=True)
+class Document:
+    """An answer in its parts: the advice, its table, and the sentences under each title."""
+
+    first: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    parts: Mapping[str, Sequence[str]]
+    is_disturbed: bool
+
+
+def document(answer: Answer) -> Document:
+    """Return the parts of an answer, for a report that arranges them itself."""
+    is_disturbed = answer.disturbed is not None
+    return Document(
+        _first(answer), _headers(answer), [*_rows(answer)], _parts(answer), is_disturbed
+    )
+
+
+def _first(answer: Answer) -> str:
+    task = places.display_name(answer.question.probe.task)
+    if answer.disturbed is not None:
+        return f"No advice for {task}: {answer.disturbed.message}."
+    by = "" if answer.is_measured else ", by prediction"
+    return f"Use {_what(answer.chosen)} for {task}{by}."
 
 
 def layout(

@@ -21,9 +21,8 @@ Evaluated = tuple[Claim | Availability | Audit, ClaimVerdict]
 
 def rst(found: Mapping[str, Sequence[Evaluated]]) -> str:
     """Render the claims of each suite, with their verdicts, as reStructuredText."""
-    counts = Counter(verdict.verdict for pairs in found.values() for _, verdict in pairs)
-    counted = ", ".join(f"{word} {count}" for word, count in counts.most_common())
-    parts = [text_table.wrapped(f"{counts.total()} claims and audits: {counted}.")]
+    every = [verdict for pairs in found.values() for _, verdict in pairs]
+    parts = [text_table.wrapped(counted(every))]
     for suite, pairs in found.items():
         parts.append(f"{suite}\n{'-' * len(suite)}")
         if run := next((verdict.run for _, verdict in pairs if verdict.run), None):
@@ -34,6 +33,13 @@ def rst(found: Mapping[str, Sequence[Evaluated]]) -> str:
         for source, own in sources.items():
             parts += [text_table.wrapped(_plain(source)), _table(own)]
     return "\n\n".join(parts)
+
+
+def counted(found: Sequence[ClaimVerdict]) -> str:
+    """Return the number of each verdict in a sentence."""
+    counts = Counter(verdict.verdict for verdict in found)
+    words = ", ".join(f"{word} {count}" for word, count in counts.most_common())
+    return f"{counts.total()} claims and audits: {words}."
 
 
 def _source(claim: Claim | Availability | Audit) -> str:

@@ -153,7 +153,12 @@ def ratio_text(effect: Effect) -> str:
 
 
 def short_words(task: str) -> str:
-    """Return what a task does in a few words, as its docstring has them; empty if unknown."""
+    """Return what a task does in a few words, as its docstring has them; empty if unknown.
+
+    A user's task has none: its file, which a record may name, is not read.
+    """
+    if ":" in task and not task.startswith(catalog.CORPUS):
+        return ""
     try:
         return catalog.find_task(task).short
     except UserError:  # it was measured elsewhere, or is removed

@@ -76,17 +76,22 @@ def table(found: Sequence[Pair], style: str = "simple") -> str:
     )
 
 
+def ratio_text(pair: Pair) -> str:
+    """Format the ratio with its interval: `1.78x (1.17 to 2.73)`; empty if it is unknown."""
+    verdict = pair.comparison.verdict
+    if verdict.ratio is None or verdict.low is None or verdict.high is None:
+        return ""
+    return f"{verdict.ratio:.2f}x ({verdict.low:.2f} to {verdict.high:.2f})"
+
+
 def _cells(pair: Pair) -> Iterator[str]:
-    case, verdict = pair.on.first.case, pair.comparison.verdict
+    case = pair.on.first.case
     server = pair.on.first.server
     yield f"{case.server}, {case.task}"
     yield str(server.workers or server.settings.get("processes", "-"))
     for row in (pair.on, pair.off):
         yield "-" if row.rate is None else f"{summary.number(row.rate)}/s"
-    if verdict.ratio is None or verdict.low is None or verdict.high is None:
-        yield "-"
-    else:
-        yield f"{verdict.ratio:.2f}x ({verdict.low:.2f} to {verdict.high:.2f})"
+    yield ratio_text(pair) or "-"
     memory = [row.memory_pss_mib for row in (pair.on, pair.off)]
     yield " / ".join("-" if mib is None else f"{mib:.0f}" for mib in memory)
 

@@ -101,6 +101,13 @@ def _origin(record: Record) -> str:
     return f"from {record.case.origin}" if record.case.origin else ""
 
 
+def settings_of(record: Record) -> str:
+    """Return what follows the task in the command of a case: `workers=8`."""
+    if not record.case.command.startswith(COMMAND):
+        return ""
+    return record.case.command.partition(",")[2].removeprefix(record.case.task).strip(",")
+
+
 def request_of(record: Record) -> str:
     """Return the short form of a case's request; empty for `GET /`."""
     if not record.case.request:
@@ -206,8 +213,7 @@ class _Label:
 def _labels(record: Record, most: int) -> _Label:
     if not record.case.command.startswith(COMMAND):
         return _Label(text_table.shortened(record.case.command, most), "")
-    case = f"{record.case.server},{record.case.task}"
-    settings = record.case.command.partition(",")[2].removeprefix(record.case.task).strip(",")
+    case, settings = f"{record.case.server},{record.case.task}", settings_of(record)
     whole = f"{case},{settings}" if settings else case
     if len(whole) <= most:
         return _Label(whole, "")

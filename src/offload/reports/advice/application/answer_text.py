@@ -13,6 +13,7 @@ from offload.bench.analysis.application_causes import Kind
 from offload.registry import places
 from offload.reports import application
 from offload.reports.advice import answer_text, response_times
+from offload.reports.advice.answer_text import Document
 from offload.reports.advice.application import deployment
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
@@ -27,18 +28,30 @@ def text(
     answer: ApplicationAnswer, folder: Path | None = None, width: int = text_table.WIDTH
 ) -> str:
     """Render an answer; `folder` is where its records are."""
-    request = answer.chosen.case.request
-    what = (
-        f"{places.display_name(answer.question.work)}, {request.short_form if request else 'GET /'}"
-    )
-    first = f"Use {name(answer.chosen)} for {what}."
-    if answer.disturbed is not None:
-        first = f"No advice for {what}: {answer.disturbed.message}."
+    first = _first(answer)
     table = text_table.render(_headers(), [Line(cells) for cells in _rows(answer)])
     lines = answer_text.layout(first, table, _parts(answer), folder, width)
     if answer.disturbed is None and (command := deployment_command(answer)) is not None:
         lines += ["", deployment.wrap(command, width)]
     return "\n".join(lines)
+
+
+def document(answer: ApplicationAnswer) -> Document:
+    """Return the parts of an answer, with the command that serves the application as advised."""
+    parts = _parts(answer)
+    if (command := deployment_command(answer)) is not None:
+        parts |= {"Command": [command]}
+    is_disturbed = answer.disturbed is not None
+    return Document(_first(answer), _headers(), [*_rows(answer)], parts, is_disturbed)
+
+
+def _first(answer: ApplicationAnswer) -> str:
+    request = answer.chosen.case.request
+    sent = request.short_form if request else "GET /"
+    what = f"{places.display_name(answer.question.work)}, {sent}"
+    if answer.disturbed is not None:
+        return f"No advice for {what}: {answer.disturbed.message}."
+    return f"Use {name(answer.chosen)} for {what}."
 
 
 def deployment_command(answer: ApplicationAnswer) -> str | None:
