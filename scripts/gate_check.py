@@ -48,6 +48,7 @@ FOUND = 28 / 30  # share of the gates with a loss of 12 % that must be red
 AT_LIMIT = 0.9  # share of the gates with a loss of 5 % whose interval must contain it
 GATES, RESAMPLED = 60, 5  # gates of a case against itself; resampled ones for each of them
 AT_LIMIT_TIMES = 5  # as many with a loss of exactly the limit, where 1 % are red
+MIN_PAIRS = 20  # rounds of a case: fewer, drawn again and again, have no t distribution
 USERS = 8  # they keep all 4 workers busy
 TASKS = ("sleep_short_sync", "network_sync_local", "count_sync")
 STEPS = 400_000  # of a loop: some 20 ms
@@ -252,7 +253,10 @@ def check_resampled(own: Sequence[FinishedGate]) -> list[CheckResult]:
         one, other = (RunRecords(found.result.records).at(place).windows() for place in (0, 1))
         [case] = found.result.cases
         pools.setdefault(case.name, []).extend(pairs_by_round(one, other, rate_of))
-    known = [pairs for pairs in pools.values() if len(pairs) > 1]
+    known = [pairs for pairs in pools.values() if len(pairs) >= MIN_PAIRS]
+    if not known:
+        why = f"no case has {MIN_PAIRS} rounds"
+        return [CheckResult("resampled", why, "measure more gates", None)]
     count, rng = RESAMPLED * len(own), random.Random(0)  # noqa: S311 - no secret
     results = []
     for cases in (1, 10):
