@@ -240,9 +240,9 @@ def check_same(own: Sequence[FinishedGate]) -> list[CheckResult]:
     required = f"at most {percent(resampling.MAX_RED)}"
     return [
         CheckResult(
-            "A/A, red", shown(red, len(own)), required, red <= resampling.MAX_RED * len(own)
+            "A/A, red", with_interval(red, len(own)), required, red <= resampling.MAX_RED * len(own)
         ),
-        CheckResult("A/A, green", shown(green, len(own)), "as many as possible", None),
+        CheckResult("A/A, green", with_interval(green, len(own)), "as many as possible", None),
     ]
 
 
@@ -265,7 +265,8 @@ def check_resampled(own: Sequence[FinishedGate]) -> list[CheckResult]:
             tested = resampling.gate_test(known, loss, LIMIT, trials, cases, rng)
             name = f"resampled, {cases} case{'s' if cases > 1 else ''}, loss {percent(loss)}"
             required = "an interval that contains 1 % or less"
-            results.append(CheckResult(name, shown(tested.hits, trials), required, tested.passed))
+            found = with_interval(tested.hits, trials)
+            results.append(CheckResult(name, found, required, tested.passed))
     return results
 
 
@@ -275,22 +276,22 @@ def check_lost(kind: Kind, own: Sequence[FinishedGate]) -> list[CheckResult]:
     name = kind.title()
     if kind.loss <= LIMIT:
         changes = [found.result.cases[0].verdict.change for found in own]
-        told = sum(change.low <= 1 - kind.loss <= change.high for change in changes)
+        containing = sum(change.low <= 1 - kind.loss <= change.high for change in changes)
         required = f"{percent(AT_LIMIT)} of intervals contain it"
-        passed = told >= AT_LIMIT * len(own)
+        passed = containing >= AT_LIMIT * len(own)
         return [
-            CheckResult(f"{name}, interval", shown(told, len(own)), required, passed),
-            CheckResult(f"{name}, red", shown(red, len(own)), "reported", None),
+            CheckResult(f"{name}, interval", with_interval(containing, len(own)), required, passed),
+            CheckResult(f"{name}, red", with_interval(red, len(own)), "reported", None),
         ]
     longest = max(found.seconds for found in own)
     least = f"at least {percent(FOUND)}"
     return [
-        CheckResult(f"{name}, red", shown(red, len(own)), least, red >= FOUND * len(own)),
+        CheckResult(f"{name}, red", with_interval(red, len(own)), least, red >= FOUND * len(own)),
         CheckResult(f"{name}, time", f"{longest:.0f} s", f"{BUDGET:.0f} s", longest <= BUDGET),
     ]
 
 
-def shown(hits: int, trials: int) -> str:
+def with_interval(hits: int, trials: int) -> str:
     """Return a count with the exact binomial 95 % interval of its share."""
     low, high = student_t.binomial_interval(hits, trials)
     return f"{hits} of {trials} ({percent(low, 1)} to {percent(high, 1)})"
