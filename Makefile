@@ -35,7 +35,7 @@ help:
 	@echo "make demo    set up, then measure the 14 rows of the main benchmark (5 minutes)"
 	@echo "make suites  set up for every suite: also servers, load tools and nginx"
 	@echo "make corpus  set up for the functions that advice is checked on"
-	@echo "make test    set up, then run the tests (4 minutes); test-quick: only tests without servers"
+	@echo "make test    set up, then run the tests (6 minutes); test-quick: only tests without servers"
 	@echo "make test-all  set up for every suite, then run the slow tests, too"
 	@echo "make test-peers  run the tests of CPython, loky, pebble and anyio on pipepool (10 minutes)"
 	@echo "make coverage  run the tests and print the branches that they do not reach"

@@ -48,6 +48,7 @@ FOUND = 28 / 30  # share of the gates with a loss of 12 % that must be red
 AT_LIMIT = 0.9  # share of the gates with a loss of 5 % whose interval must contain it
 GATES, RESAMPLED = 60, 5  # gates of a case against itself; resampled ones for each of them
 AT_LIMIT_TIMES = 5  # as many with a loss of exactly the limit, where 1 % are red
+MIN_PAIRS = 20  # rounds of a case: fewer, drawn again and again, have no t distribution
 USERS = 8  # they keep all 4 workers busy
 TASKS = ("sleep_short_sync", "network_sync_local", "count_sync")
 STEPS = 400_000  # of a loop: some 20 ms
@@ -239,9 +240,9 @@ def check_same(own: Sequence[FinishedGate]) -> list[CheckResult]:
     required = f"at most {percent(resampling.MAX_RED)}"
     return [
         CheckResult(
-            "A/A, red", shown(red, len(own)), required, red <= resampling.MAX_RED * len(own)
+            "A/A, red", with_interval(red, len(own)), required, red <= resampling.MAX_RED * len(own)
         ),
-        CheckResult("A/A, green", shown(green, len(own)), "as many as possible", None),
+        CheckResult("A/A, green", with_interval(green, len(own)), "as many as possible", None),
     ]
 
 
@@ -252,7 +253,10 @@ def check_resampled(own: Sequence[FinishedGate]) -> list[CheckResult]:
         one, other = (RunRecords(found.result.records).at(place).windows() for place in (0, 1))
         [case] = found.result.cases
         pools.setdefault(case.name, []).extend(pairs_by_round(one, other, rate_of))
-    known = [pairs for pairs in pools.values() if len(pairs) > 1]
+    known = [pairs for pairs in pools.values() if len(pairs) >= MIN_PAIRS]
+    if not known:
+        why = f"no case has {MIN_PAIRS} rounds"
+        return [CheckResult("resampled", why, "measure more gates", None)]
     count, rng = RESAMPLED * len(own), random.Random(0)  # noqa: S311 - no secret
     results = []
     for cases in (1, 10):
@@ -261,7 +265,8 @@ def check_resampled(own: Sequence[FinishedGate]) -> list[CheckResult]:
             tested = resampling.gate_test(known, loss, LIMIT, trials, cases, rng)
             name = f"resampled, {cases} case{'s' if cases > 1 else ''}, loss {percent(loss)}"
             required = "an interval that contains 1 % or less"
-            results.append(CheckResult(name, shown(tested.hits, trials), required, tested.passed))
+            found = with_interval(tested.hits, trials)
+            results.append(CheckResult(name, found, required, tested.passed))
     return results
 
 
@@ -271,22 +276,22 @@ def check_lost(kind: Kind, own: Sequence[FinishedGate]) -> list[CheckResult]:
     name = kind.title()
     if kind.loss <= LIMIT:
         changes = [found.result.cases[0].verdict.change for found in own]
-        told = sum(change.low <= 1 - kind.loss <= change.high for change in changes)
+        containing = sum(change.low <= 1 - kind.loss <= change.high for change in changes)
         required = f"{percent(AT_LIMIT)} of intervals contain it"
-        passed = told >= AT_LIMIT * len(own)
+        passed = containing >= AT_LIMIT * len(own)
         return [
-            CheckResult(f"{name}, interval", shown(told, len(own)), required, passed),
-            CheckResult(f"{name}, red", shown(red, len(own)), "reported", None),
+            CheckResult(f"{name}, interval", with_interval(containing, len(own)), required, passed),
+            CheckResult(f"{name}, red", with_interval(red, len(own)), "reported", None),
         ]
     longest = max(found.seconds for found in own)
     least = f"at least {percent(FOUND)}"
     return [
-        CheckResult(f"{name}, red", shown(red, len(own)), least, red >= FOUND * len(own)),
+        CheckResult(f"{name}, red", with_interval(red, len(own)), least, red >= FOUND * len(own)),
         CheckResult(f"{name}, time", f"{longest:.0f} s", f"{BUDGET:.0f} s", longest <= BUDGET),
     ]
 
 
-def shown(hits: int, trials: int) -> str:
+def with_interval(hits: int, trials: int) -> str:
     """Return a count with the exact binomial 95 % interval of its share."""
     low, high = student_t.binomial_interval(hits, trials)
     return f"{hits} of {trials} ({percent(low, 1)} to {percent(high, 1)})"

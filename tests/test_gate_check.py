@@ -7,7 +7,7 @@ import json
 import subprocess
 import sys
 from pathlib import Path
-from types import ModuleType
+from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import pytest
@@ -184,3 +184,14 @@ def test_it_helps_and_refuses() -> None:
         done = subprocess.run(argv, capture_output=True, text=True, timeout=30)
         assert done.returncode == code
         assert "Traceback" not in done.stderr
+
+
+def test_few_rounds_are_not_resampled(script: ModuleType, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Some values, drawn again and again, would be red more often than those of a case."""
+    own = [SimpleNamespace(result=SimpleNamespace(records=(), cases=[SimpleNamespace(name="3/x")]))]
+    pairs = [(100.0, 100.0 + n) for n in range(script.MIN_PAIRS)]
+    monkeypatch.setattr(script, "pairs_by_round", lambda *_: pairs[1:])
+    [found] = script.check_resampled(own)
+    assert (found.passed, found.measured) == (None, "no case has 20 rounds")
+    monkeypatch.setattr(script, "pairs_by_round", lambda *_: pairs)
+    assert len(script.check_resampled(own)) == 4

@@ -57,6 +57,7 @@ def create(requirement: str) -> str:
     return environments.create(requirement, (), sys.executable, has_own_work=False)
 
 
+@pytest.mark.slow
 def test_it_has_the_version_and_nothing_of_the_system(index: Path) -> None:
     old, new = create(f"{NAME}==1.0"), create(f"{NAME}==2.0")
     assert (imported(old), imported(new)) == ("1.0", "2.0")

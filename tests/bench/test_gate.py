@@ -185,11 +185,11 @@ def test_a_percentile_beyond_the_timeout_is_unknown_above() -> None:
 
 def test_a_verdict_is_final_at_an_analysis_only() -> None:
     made = plan(THREADS)
-    for count, expected in ((4, False), (5, True), (6, False), (160, True)):
+    for count, expected in ((9, False), (10, True), (11, False), (160, True)):
         sides = made.sides(records(made, rates(0.8, sd=0.01), count))
         assert gate.is_decided(sides[0], 0.05, 1, count) is expected
-    [wild] = made.sides(records(made, rates(1.0, sd=0.2), 5))
-    assert not gate.is_decided(wild, 0.05, 1, 5)
+    [wild] = made.sides(records(made, rates(1.0, sd=0.2), 10))
+    assert not gate.is_decided(wild, 0.05, 1, 10)
     assert gate.is_decided(wild, 0.05, 1, 160)
 
 
@@ -197,7 +197,11 @@ def test_a_disturbance_may_end_until_the_last_analysis() -> None:
     made = plan(THREADS)
     rounds = [window(made, p, n, rate=100.0, others_cpu=0.5) for n in range(5) for p in (0, 1)]
     [loud] = made.sides(rounds)
-    assert [gate.is_decided(loud, 0.05, 1, count) for count in (5, 10, 160)] == [False, False, True]
+    assert [gate.is_decided(loud, 0.05, 1, count) for count in (10, 20, 160)] == [
+        False,
+        False,
+        True,
+    ]
 
 
 FAILED = {"rate": None, "problem": "not available: it did not start"}

@@ -19,15 +19,6 @@ OF_THE_MACHINE = {"others", "steal"}  # kinds of flags that `_machine` reports
 MOST_NAMES = 100  # characters of the names of rows in a note
 
 
-def speed_moved(records: Sequence[Record]) -> float | None:
-    """Return how far this machine's speed moved during a run, as a share; None if unknown.
-
-    It is p90 / p10 - 1 of the durations of the fixed work before each window, for the kind of work
-    (Python or memory) that moved more.
-    """
-    return machine_speed.moved(records)
-
-
 def of_table(rows: Sequence[Row]) -> list[str]:
     """Return the notes on the rows of one table."""
     records = [record for row in rows for record in row.records]
@@ -36,7 +27,7 @@ def of_table(rows: Sequence[Row]) -> list[str]:
 
 def _machine(records: Sequence[Record]) -> Iterator[str]:
     """Report the use and the speed of the machine during all loads."""
-    if (change := speed_moved(records)) is not None:
+    if (change := machine_speed.moved(records)) is not None:
         yield f"this machine's speed changed by {summary.share(change)} during the run"
     windows = [r for r in records if r.trial.kind == WINDOW]
     loads, noun = (windows, "windows") if windows else (records, "loads")

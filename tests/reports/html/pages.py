@@ -20,7 +20,7 @@ html5lib = pytest.importorskip("html5lib")
 
 COMMITTED = sorted((ROOT / "results").glob("*/records.jsonl"))
 NAMES = [path.parent.name for path in COMMITTED if path.parent.name.startswith("example")]
-FAST = ("example-advise", "example-tornado")  # a question and a suite
+FAST = ("example-tornado",)
 EXAMPLES = [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
 NEEDS_PICTURES = pytest.mark.skipif(not drawing.is_available(), reason="needs make setup")
 

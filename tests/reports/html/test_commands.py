@@ -17,8 +17,9 @@ from offload.cli import plan_run
 from offload.reports.html import page, report_file
 from offload.reports.pictures import drawing
 from offload.suites import Case
+from tests.bench import gates
 from tests.commands import fab_here
-from tests.reports.html.pages import parsed, rendered, tables, written
+from tests.reports.html.pages import parsed, rendered, tables, words, written
 from tests.reports.test_tables import PROCESSES, RECORD, windows
 
 pytestmark = pytest.mark.usefixtures("without_pictures")
@@ -152,3 +153,20 @@ def test_a_sweep_has_its_model_and_a_comparison_its_verdict() -> None:
     found = tables(parsed(rendered(folder)))
     assert len(found["Rates over workers"]) == 6
     assert "knee" in found["Rates over workers"][0]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "sentence"),
+    [
+        (1.0, "No loss of more than 5 % in 3/count_sync against ../main."),
+        (0.8, "3/count_sync lost more than 5 % of the rate against ../main."),
+    ],
+)
+def test_the_answer_of_a_gate_is_its_verdict(ratio: float, sentence: str) -> None:
+    made = gates.plan(gates.THREADS, budget_s=600.0)
+    folder = journal.new_run(made.suite)
+    plans.save(made, folder)
+    journal.append(folder, *gates.records(made, gates.rates(ratio), 10, folder.name))
+    root = parsed(rendered(folder))
+    first, *_ = (words(item) for item in root.iter("li") if item.get("class") in ("good", "bad"))
+    assert first == sentence

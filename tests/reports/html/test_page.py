@@ -53,6 +53,7 @@ def is_number(value: object) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
+@pytest.mark.slow
 def test_a_run_has_the_same_report_each_time_in_any_process() -> None:
     program = (
         "import sys; from pathlib import Path; from offload.reports.html import page, run; "
@@ -185,6 +186,7 @@ def test_a_flag_stands_in_the_row_that_it_is_about() -> None:
     assert [("users waited elsewhere" in note) for note in noted] == [True, False]
 
 
+@pytest.mark.slow
 def test_a_run_that_is_too_large_has_no_records_inside_and_then_no_pictures(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

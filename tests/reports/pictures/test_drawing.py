@@ -53,6 +53,7 @@ def test_each_value_has_its_text_and_its_mark_and_larger_ones_are_further_right(
     assert {"case 0", "case 1", "case 2", "1.0", "10.0", "100.0"} <= {*shown}
 
 
+@pytest.mark.slow
 def test_a_picture_is_the_same_each_time_also_beside_others() -> None:
     one, other = picture(1.0, 2.0), picture(3.0)
     first = drawing.draw_inline([one])

@@ -1,10 +1,11 @@
 """The gate: which cases lost more of their rate than a limit, and whether a condition holds.
 
-A gate is red by chance in at most 1 % of runs: GATE_ERROR is divided among all analyses of a run,
-and among its cases and figures by Holm's method. A case ends early at the level of the early
-analyses, and is judged at that of the last one. A gate is green by chance in at most 1 %, too: only
-if every case is, so that each may use the whole of GATE_ERROR (an intersection-union test: Berger
-1982). What is neither shown to be lost nor shown to be kept is undecided.
+If rates vary as a normal distribution does, a gate is red by chance in at most 1 % of runs:
+GATE_ERROR is divided among all analyses of a run, and among its cases and figures by Holm's method.
+A case ends early at the level of the early analyses, and is judged at that of the last one. A gate
+is green by chance in at most 1 %, too: only if every case is, so that each may use the whole of
+GATE_ERROR (an intersection-union test: Berger 1982). What is neither shown to be lost nor shown to
+be kept is undecided.
 """
 
 from __future__ import annotations
@@ -256,7 +257,8 @@ def _may_be_as_slow(sides: Sides) -> bool:
 def _doubt(sides: Sides, outcome: str) -> Flag | None:
     """Return why an interval proves nothing: the load tool was the limit, or requests failed.
 
-    A limited rate is lower than the true one: a loss from it, or no loss against it, may be none.
+    A limited rate is below the true one: with such a rate now the loss may be smaller, with such a
+    baseline larger.
     """
     limited = sides.now if outcome == LOSS else sides.baseline
     if outcome != UNDECIDED and comparison.is_client_bound(limited):

@@ -16,8 +16,6 @@ if TYPE_CHECKING:
     from offload.bench.analysis.gate import GateTerms
     from offload.suites import Case
 
-USERS = 25  # of cases that no kept run has
-
 
 @command("Maintain")
 def baseline(context: Context, name: str = "", run: str = "") -> None:
@@ -110,13 +108,13 @@ def _cases(name: str, words: str, users: str) -> list[Case]:
     """Return the cases to measure: those of a kept run, or of the words, or of both."""
     from offload.bench.planning import plan
     from offload.bench.records import baselines
-    from offload.suites import _case_syntax
+    from offload.suites import Case, _case_syntax
 
     chosen = [word for word in words.split("+") if word]
     if not name:
         if not chosen:
             raise UsageError("no cases given", "use fab compare_runs:NAME, or cases=3/sleep_sync")
-        count = arguments.whole_number("users", users, 1, 20_000) if users else USERS
+        count = arguments.whole_number("users", users or str(Case.users), 1, 20_000)
         found = {each.key: each for each in map(_case_syntax.case, chosen)}
         return [replace(case, users=count) for case in found.values()]
     if users:

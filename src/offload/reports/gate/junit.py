@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from xml.etree import ElementTree as ET
 
 from offload.bench.analysis.gate import FAILS
@@ -10,13 +9,13 @@ from offload.bench.experiments.gate import GatedCase, GateResult
 from offload.bench.records.record import Record
 from offload.bench.stats.non_inferiority import LOSS, NO_LOSS
 from offload.reports.gate import words
+from offload.reports.printable import printable
 
 SUITE = "offload.gate"
 DECLARATION = '<?xml version="1.0" encoding="UTF-8"?>'
 FAILURE, ERROR = "failure", "error"  # a loss; no verdict
 KINDS = {LOSS: FAILURE, FAILS: FAILURE, NO_LOSS: None}
 HOLDS = {True: None, False: FAILURE, None: ERROR}
-INVALID = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")  # in XML 1.0
 
 
 def junit(found: GateResult) -> str:
@@ -52,15 +51,11 @@ def _words(found: GateResult, case: GatedCase) -> tuple[str, str]:
 
 
 def _add(suite: ET.Element, name: str, kind: str | None, outcome: str, text: str) -> None:
-    test = ET.SubElement(suite, "testcase", {"classname": SUITE, "name": _valid(name), "time": "0"})
+    facts = {"classname": SUITE, "name": printable(name), "time": "0"}
+    test = ET.SubElement(suite, "testcase", facts)
     if kind is not None:
-        found = ET.SubElement(test, kind, {"type": outcome, "message": _valid(text)})
-        found.text = _valid(text)
-
-
-def _valid(text: str) -> str:
-    """Replace characters that XML does not allow."""
-    return INVALID.sub("?", text)
+        found = ET.SubElement(test, kind, {"type": outcome, "message": printable(text)})
+        found.text = printable(text)
 
 
 def _seconds(record: Record) -> float:

@@ -110,6 +110,12 @@ def measured(value: Measured) -> str:
 
 def remarks(found: GateResult) -> Iterator[str]:
     """Yield how the cases were measured, and what limits the answer."""
+    yield from conditions(found)
+    yield from warnings.count_flags(found.records, "windows")
+
+
+def conditions(found: GateResult) -> Iterator[str]:
+    """Yield how the cases were measured."""
     if found.kept is None:
         rounds = sorted({case.verdict.rounds for case in found.cases})
         span = f"{rounds[0]} to {rounds[-1]}" if len(rounds) > 1 else f"{rounds[0]}"
@@ -120,7 +126,6 @@ def remarks(found: GateResult) -> Iterator[str]:
     yield "Change: the rate now over that of the baseline, with its 98 % interval."
     for name in found.left_out:
         yield f"Not compared, because only one run has it: {name}."
-    yield from warnings.count_flags(found.records, "windows")
 
 
 def _weaker(found: GateResult) -> Iterator[str]:

@@ -27,8 +27,7 @@ def svg(found: Sequence[Effect]) -> str:
     if not found:
         raise StorageError(UNKNOWN, "choose another run")
     rows = [row for effect in found for row in (effect.threads, effect.processes)]
-    measured = summary.where(rows).replace("\n", " ").partition(" Pools")[0]
-    own = picture(found, bands.WIDE, heads=(TITLE,), feet=(ABOUT, measured))
+    own = picture(found, bands.WIDE, heads=(TITLE,), feet=(ABOUT, summary.when(rows)))
     return drawing.draw_standalone(own)
 
 
@@ -53,9 +52,9 @@ def ratio_axis(values: Sequence[float]) -> Axis:
 
 def _band(effect: Effect, what: str) -> Band:
     task, colour = effect.threads.first.case.task, COLOURS.get(effect.verdict.outcome, GREY)
-    ratio = effects.ratio_text(effect)
+    ratio, interval = effects.ratio_and_interval(effect)
     is_disturbed = effect.verdict.outcome == paired_test.DISTURBED
-    figure = f"{ratio.partition(' ')[0]} disturbed" if is_disturbed else ratio
-    mark = Mark(effect.ratio, f"{task}: {ratio}", colour=colour)
-    line = Line((mark,), figure, effect.verdict.low, effect.verdict.high)
+    mark = Mark(effect.ratio, f"{task}: {effects.ratio_text(effect)}", colour=colour)
+    detail = "disturbed" if is_disturbed else interval
+    line = Line((mark,), ratio, effect.verdict.low, effect.verdict.high, detail)
     return Band(what or task, (line,), task if what else "")

@@ -12,10 +12,12 @@ from offload.bench.advice import answer as advice
 from offload.bench.advice.application import answer as application_advice
 from offload.bench.advice.application import choice
 from offload.bench.analysis.comparison import Comparison
-from offload.bench.experiments import gil_cost, sweep
+from offload.bench.analysis.gate import FAILS
+from offload.bench.experiments import gate, gil_cost, sweep
 from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.planning.plan import Plan
 from offload.bench.stats import paired_test, replication
+from offload.bench.stats.non_inferiority import LOSS, NO_LOSS
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.registry.application import is_application
@@ -23,6 +25,7 @@ from offload.reports import comparison
 from offload.reports.advice import answer_text
 from offload.reports.advice.application import answer_text as application_text
 from offload.reports.claims import by_source, verdicts
+from offload.reports.gate import words as gate_words
 from offload.reports.gil import cost, effects, on_and_off
 from offload.reports.gil.effects import Effect
 from offload.reports.html import repeat_command
@@ -37,6 +40,8 @@ TONES = {
     paired_test.UNRESOLVED: UNCLEAR,
     paired_test.DISTURBED: UNCLEAR,
 }
+GATE_TONES = {gate.PASSED: GOOD, gate.RED: BAD}
+CASE_TONES = {NO_LOSS: GOOD, LOSS: BAD, FAILS: BAD}
 CLAIM_TONES = {replication.HOLDS: GOOD, replication.DOES_NOT: BAD}
 
 
@@ -124,10 +129,29 @@ def _verdicts(run: MeasuredRun) -> tuple[list[Verdict], list[Table]]:
             return _advice(run, run.plan)
         except UserError as error:  # its question is missing, or of another version
             return [Verdict(f"{error.what}.", tone=UNCLEAR)], []
+    if run.plan is not None and run.plan.gate is not None:
+        return [*_gate(run, run.plan)], []
     found = [*_compared(run), *_gil(run)] or [*_effects(run)]
     found += [*_scaling(run), *_on_and_off(run)]
     found += _claims(run, with_each=not found)
     return found or [*_rates(run)], []
+
+
+def _gate(run: MeasuredRun, planned: Plan) -> Iterator[Verdict]:
+    try:
+        found = gate.evaluate(planned, run.records, run.folder)
+    except UserError as error:  # no case has a rate in the baseline
+        yield Verdict(f"{error.what}.", tone=UNCLEAR)
+        return
+    yield Verdict(gate_words.headline(found), tone=GATE_TONES.get(found.outcome, UNCLEAR))
+    for case in found.cases:
+        reason = gate_words.reason(found, case)
+        words = _sentence(": ".join(part for part in (case.verdict.outcome, reason) if part))
+        tone = CASE_TONES.get(case.verdict.outcome, UNCLEAR)
+        yield Verdict(words, case.name, gate_words.change(case.verdict.change), tone)
+    if found.condition is not None:
+        yield Verdict(_sentence(gate_words.condition(found.condition)))
+    yield Verdict(" ".join(map(_sentence, gate_words.conditions(found))))
 
 
 def _compared(run: MeasuredRun) -> Iterator[Verdict]:

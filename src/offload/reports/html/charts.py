@@ -101,7 +101,7 @@ def rates(rows: Sequence[Row]) -> Picture | None:
         low, high = (None, None) if found is None else (found.low, found.high)
         return _dot(row, row.rate, summary.rate(row), low, high)
 
-    return of_rows(rows, line, "Requests per second", "The lines are 95 % intervals.", _plain)
+    return of_rows(rows, line, "Requests per second", "The lines are 95 % intervals.", axis.plain)
 
 
 def latency(rows: Sequence[Row]) -> Picture | None:
@@ -133,7 +133,7 @@ def memory(rows: Sequence[Row]) -> Picture | None:
         return _dot(row, value, summary.memory(value), 0.0, value)
 
     about = "Each line begins at 0."
-    return of_rows(rows, line, "Peak memory in MiB", about, _plain, is_log=False)
+    return of_rows(rows, line, "Peak memory in MiB", about, axis.plain, is_log=False)
 
 
 def gil_held(rows: Sequence[Row]) -> Picture | None:
@@ -154,7 +154,7 @@ def loop_lag(rows: Sequence[Row]) -> Picture | None:
         return _dot(row, lag, "" if lag is None else f"{lag:.1f} ms", None, None)
 
     title = "Delay of the event loop under load, p99, in ms"
-    return of_rows(rows, line, title, "", _plain)
+    return of_rows(rows, line, title, "", axis.plain)
 
 
 def of_rows(
@@ -193,10 +193,9 @@ def _by_task(rows: Sequence[Row], line_of: Callable[[Row], Line]) -> Iterator[Ba
             first = row.first
             name = first.case.server if has_headings else f"{first.case.server},{first.case.task}"
             users = f", {first.case.users} users" if several_users[task] else ""
-            asked = (
-                "" if first.case.asked_rate is None else f"{first.case.asked_rate:.4g}/s requested"
-            )
-            more = (summary.settings_of(first), summary.request_of(first), asked)
+            rate = first.case.asked_rate
+            requested = "" if rate is None else f"{rate:.4g}/s requested"
+            more = (summary.settings_of(first), summary.request_of(first), requested)
             detail = text_table.shortened(", ".join(part for part in more if part), MOST_SMALL)
             yield Band(_label(f"{name}{users}"), (line_of(row),), detail)
 
@@ -234,7 +233,3 @@ def _ratio(ratio: float | None, low: float | None, high: float | None) -> str:
 
 def _label(text: str) -> str:
     return text_table.shortened(text, MOST_LETTERS)
-
-
-def _plain(value: float) -> str:
-    return f"{value:g}"

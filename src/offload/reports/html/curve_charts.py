@@ -32,8 +32,8 @@ def scaling(sweep: Sweep) -> Picture | None:
     fitted = [(float(n), rate) for (n, _), rate in zip(sweep.points, predicted, strict=False)]
     ends = [end for point in points for end in (point.y, point.high or 0.0)]
     plane = Plane(
-        axis.linear([float(number) for number, _, _ in known], _number),
-        axis.linear([*ends, *(value for _, value in fitted)], _number),
+        axis.linear([float(number) for number, _, _ in known], axis.plain),
+        axis.linear([*ends, *(value for _, value in fitted)], axis.plain),
         sweep.over,
         "requests/s",
     )
@@ -56,7 +56,7 @@ def speed(records: Sequence[Record]) -> Picture | None:
     values = [y for curve in found for _, y in curve.places]
     minutes = [x for curve in found for x, _ in curve.places]
     plane = Plane(
-        axis.linear(minutes, _number),
+        axis.linear(minutes, axis.plain),
         axis.linear(values, summary.share, low=min(values), high=1.0),
         "minutes since the start",
         "speed",
@@ -70,12 +70,12 @@ def _speeds(records: Sequence[Record], field: str) -> Iterator[tuple[float, floa
     """Yield the minutes since the start and the mean of the relative speeds of each round."""
     times: dict[float, list[float]] = {}
     for record in records:
-        seconds, begun = getattr(record.resources.host, field), _moment(record.trial.utc)
-        if record.trial.kind == WINDOW and seconds and begun is not None:
-            times.setdefault(begun, []).append(seconds)
+        seconds, started = getattr(record.resources.host, field), _moment(record.trial.utc)
+        if record.trial.kind == WINDOW and seconds and started is not None:
+            times.setdefault(started, []).append(seconds)
     every = [seconds for own in times.values() for seconds in own]
-    for begun, own in sorted(times.items()):
-        yield (begun - min(times)) / 60, statistics.median(every) / statistics.fmean(own)
+    for started, own in sorted(times.items()):
+        yield (started - min(times)) / 60, statistics.median(every) / statistics.fmean(own)
 
 
 def _moment(utc: str) -> float | None:
@@ -91,7 +91,3 @@ def _thinned(places: Sequence[tuple[float, float]]) -> Iterator[tuple[float, flo
     for start in range(0, len(places), size):
         own = places[start : start + size]
         yield statistics.fmean(x for x, _ in own), statistics.fmean(y for _, y in own)
-
-
-def _number(value: float) -> str:
-    return f"{value:g}"

@@ -88,7 +88,7 @@ def _content(runs: Sequence[MeasuredRun]) -> Content:
 
 
 def _numbered(sections: Sequence[Section]) -> list[Section]:
-    """Give sections of several runs different ids."""
+    """Return sections with unique ids: a name that repeats has a number."""
     names: dict[str, int] = {}
     found = []
     for section in sections:

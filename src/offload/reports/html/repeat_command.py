@@ -15,7 +15,7 @@ from offload.reports.html.run import MeasuredRun
 from offload.reports.rows import Row
 from offload.suites import Case, Request, _module
 
-DEFAULT_USERS, SCALED_USERS = 25, 25  # of compare and measure; of scale over workers
+DEFAULT_USERS = Case.users  # of commands, too
 
 
 def of_run(run: MeasuredRun) -> str | None:
@@ -87,7 +87,7 @@ def _scale(plan: Plan) -> str | None:
     size = catalog.find_server(first.server).size
     if over == sweep.WORKERS:
         numbers = _sizes(plan.cases)
-        users = [] if first.users == SCALED_USERS else [f"users={first.users}"]
+        users = [] if first.users == DEFAULT_USERS else [f"users={first.users}"]
         first = replace(first, settings={k: v for k, v in first.settings.items() if k != size})
     else:
         numbers, users = sorted({case.users for case in plan.cases}), []

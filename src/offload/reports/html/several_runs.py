@@ -51,8 +51,8 @@ def _rate(row: Row) -> Value | None:
     found, value = row.estimate, row.rate
     if value is None or row.problem is not None:
         return None
-    shown = f"{summary.rate(row)}"
-    return Value(value, shown, found.low if found else None, found.high if found else None)
+    low, high = (None, None) if found is None else (found.low, found.high)
+    return Value(value, summary.rate(row), low, high)
 
 
 def _p99(row: Row) -> Value | None:
@@ -163,5 +163,5 @@ def _axis(values: Sequence[float], is_log: bool, has_one: bool) -> Axis:
     if has_one:
         return effects_svg.ratio_axis(values)
     if is_log:
-        return axis.logarithmic(values, lambda value: f"{value:g}")
-    return axis.linear(values, lambda value: f"{value:g}")
+        return axis.logarithmic(values, axis.plain)
+    return axis.linear(values, axis.plain)

@@ -37,6 +37,11 @@ class Axis:
         return [*zip(self.ticks, self.labels, strict=True)]
 
 
+def plain(value: float) -> str:
+    """Return the label of a number without a unit."""
+    return f"{value:g}"
+
+
 def logarithmic(
     values: Sequence[float], label: Callable[[float], str], includes: Sequence[float] = ()
 ) -> Axis:

@@ -27,12 +27,21 @@ class Mark:
 
 @dataclass(frozen=True)
 class Line:
-    """The marks of one value, a line from `low` to `high`, and the value as text beside them."""
+    """The marks of one value, a line from `low` to `high`, and the value as text beside them.
+
+    `detail` is what follows the text: the interval in words.
+    """
 
     marks: tuple[Mark, ...]
     figure: str = ""
     low: float | None = None
     high: float | None = None
+    detail: str = ""
+
+    @property
+    def text(self) -> str:
+        """The value and its detail."""
+        return f"{self.figure} ({self.detail})" if self.detail else self.figure
 
     @property
     def values(self) -> list[float]:
@@ -85,7 +94,7 @@ class Layout:
 # The label and the figure above the line: for a phone, and beside a table.
 NARROW = Layout(400, (8, 392), None, label=14, line=26, detail=29, gap=14, more=15)
 # The same for several lines, each with its figure.
-SEVERAL = Layout(400, (8, 246), 258, label=14, line=27, detail=29, gap=14, more=15, size=TEXT)
+SEVERAL = Layout(400, (8, 246), 258, label=14, line=27, detail=29, gap=14, more=15)
 # The label beside the line: for a page.
 WIDE = Layout(860, (270, 680), 700, label=19, line=21, detail=35, gap=21, size=15, is_bold=True)
 HEADING = 30  # px: the height of a heading
@@ -267,10 +276,10 @@ class Bands:
         for top, y, line in self._lines(placed):
             if layout.figure is None:
                 label_y = top + layout.label
-                yield Text(layout.width, label_y, line.figure, layout.size, ends_at_x=True)
+                yield Text(layout.width, label_y, line.text, layout.size, ends_at_x=True)
             elif layout.is_bold:
-                first, _, rest = line.figure.partition(" ")
-                yield Text(layout.figure, y + 5, first, layout.size, True, line.marks[0].colour)
-                yield Text(layout.figure + 60, y + 5, rest.strip("()"))
+                colour = line.marks[0].colour
+                yield Text(layout.figure, y + 5, line.figure, layout.size, True, colour)
+                yield Text(layout.figure + 60, y + 5, line.detail)
             else:
-                yield Text(layout.figure, y + 4, line.figure)
+                yield Text(layout.figure, y + 4, line.text)

@@ -31,7 +31,6 @@ class Curve:
     name: str
     places: tuple[tuple[float, float], ...]
     colour: str = GREY
-    is_dashed: bool = False
 
 
 @dataclass(frozen=True)
@@ -92,11 +91,10 @@ def _rule(plane: Plane, at: float | None) -> Iterator[dict[str, object]]:
 
 def _curves(plane: Plane, curves: Sequence[Curve]) -> Iterator[dict[str, object]]:
     for curve in curves:
-        dash = {"strokeDash": [5, 4]} if curve.is_dashed else {}
         mark = {"type": "line", "stroke": curve.colour, "strokeWidth": 1.5, "aria": False}
         yield {
             "data": {"values": [{"x": x, "y": y} for x, y in curve.places]},
-            "mark": {**mark, **dash},
+            "mark": mark,
             "encoding": {"x": plane.encoding("x", "x"), "y": plane.encoding("y", "y")},
         }
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import importlib.util
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -33,12 +34,18 @@ class Picture:
 
 
 def is_available() -> bool:
-    """Whether pictures can be drawn: an optional package is installed."""
-    return importlib.util.find_spec(PACKAGE) is not None
+    """Whether pictures are drawn: an optional package is installed, and PICTURES is not `no`."""
+    return not _are_off() and importlib.util.find_spec(PACKAGE) is not None
+
+
+def _are_off() -> bool:
+    return os.environ.get("PICTURES") == "no"
 
 
 def missing() -> MachineError:
-    """Return the error for the missing package, with the command that installs it."""
+    """Return the error for pictures that are not available, with its remedy."""
+    if _are_off():
+        return MachineError("PICTURES=no", "unset it to draw them")
     return MachineError(f"pictures need the package {PACKAGE}", requirements.remedy([PACKAGE]))
 
 

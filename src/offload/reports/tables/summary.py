@@ -58,12 +58,16 @@ def conditions(rows: Sequence[Row]) -> str:
 
 def where(rows: Sequence[Row]) -> str:
     """Describe when and where the rows were measured, and the size of their pools."""
-    records = [record for row in rows for record in row.records]
-    day = records[0].trial.utc[:16].replace("T", " ")
-    lines = [text_table.wrapped(f"Measured {day} UTC on {_machine(rows)}.")]
-    if pools := _pools(records):
+    lines = [text_table.wrapped(when(rows))]
+    if pools := _pools([record for row in rows for record in row.records]):
         lines.append(pools)
     return "\n".join(lines)
+
+
+def when(rows: Sequence[Row]) -> str:
+    """Return the time of the first record and the machine, in a sentence."""
+    day = rows[0].records[0].trial.utc[:16].replace("T", " ")
+    return f"Measured {day} UTC on {_machine(rows)}."
 
 
 def how(rows: Sequence[Row]) -> str:
