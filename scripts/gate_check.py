@@ -32,7 +32,7 @@ from offload.bench.experiments import gate as gates
 from offload.bench.experiments import run as running
 from offload.bench.experiments.gate import GateResult
 from offload.bench.experiments.method_check import CheckResult
-from offload.bench.planning import plan, time_budget
+from offload.bench.planning import plan, round_times, time_budget
 from offload.bench.records import journal
 from offload.bench.records.run_records import RunRecords, pairs_by_round
 from offload.bench.stats import resampling, student_t
@@ -175,7 +175,7 @@ def read(kind: Kind) -> Iterator[FinishedGate]:
 def finish(kind: Kind, number: int, folder: Path) -> FinishedGate:
     """Judge a gate by its records."""
     planned, records = plan.load(folder), journal.read(folder)
-    seconds = sum(time_budget.times_of_rounds(planned, records).values())
+    seconds = sum(round_times.measured(planned, records).values())
     return FinishedGate(kind, number, gates.evaluate(planned, records, folder), seconds)
 
 

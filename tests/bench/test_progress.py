@@ -11,7 +11,8 @@ from offload.bench.experiments import progress as module
 from offload.bench.experiments.progress import Progress, expected_s
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
-from offload.bench.planning.time_budget import AROUND, GUESS
+from offload.bench.planning.round_times import GUESS
+from offload.bench.planning.time_budget import AROUND
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.suites import Case
 from tests.records import changed, new_record

@@ -15,7 +15,7 @@ import pytest
 
 from offload.bench.experiments import run as running
 from offload.bench.planning import plan as plans
-from offload.bench.planning import time_budget
+from offload.bench.planning import round_times
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
@@ -172,7 +172,7 @@ def test_a_case_that_died_twice_is_omitted_and_a_block_without_a_pair_ends(
 def test_no_round_starts_that_does_not_fit_into_the_time(
     measured: Measured, tmp_path: Path
 ) -> None:
-    guesses = [time_budget.GUESS * len(block.cases) for block in BLOCKS]
+    guesses = [round_times.GUESS * len(block.cases) for block in BLOCKS]
     run(replace(PLAN, budget_s=22.0), tmp_path)
     assert 3 <= len(measured.rounds) <= 4
     assert measured.now - 1000.0 <= 22.0
