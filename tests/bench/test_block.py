@@ -186,7 +186,10 @@ def test_a_server_that_failed_is_stopped_before_the_first_window(
 def test_a_server_that_dies_in_the_middle_of_a_round_has_a_problem_and_the_others_go_on(
     tmp_path: Path, mark: Alive
 ) -> None:
-    body = f"def work():\n    if os.path.exists({str(tmp_path / 'die')!r}):\n        os._exit(3)\n"
+    body = (
+        f"import time\ndef work():\n    if os.path.exists({str(tmp_path / 'die')!r}):\n"
+        "        os._exit(3)\n    time.sleep(0.01)\n"  # leaves the CPU idle
+    )
     dying = Case("loop", own_task(tmp_path, body), users=2)
     loads = 0
 
