@@ -297,7 +297,7 @@ def long_until(path: str, number: int, end: str = "") -> int:
     """Mostly short; with the path of `end`, run until that file exists or 10 s have passed."""
     note(path, str(number))
     deadline = time.monotonic() + 10
-    while end and not os.path.exists(end) and time.monotonic() < deadline:
+    while end and not Path(end).exists() and time.monotonic() < deadline:
         time.sleep(0.005)
     return number
 
