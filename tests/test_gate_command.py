@@ -152,12 +152,12 @@ WRONG = {
     "compare_runs:against=.,cases=3": (2, "is not a case"),
     "compare_runs:against=.,cases=3/noop_sync,run=x": (2, "run= excludes against="),
     "compare_runs:against=.,cases=3/noop_sync,users=0": (2, "users='0'"),
-    "compare_runs:against=nosuch,cases=3/noop_sync": (2, "is no folder, no interpreter"),
+    "compare_runs:against=nosuch,cases=3/noop_sync": (2, "is not a folder, an interpreter"),
     "compare_runs:against=.,cases=3/noop_sync,ensure=rate(4/noop_sync) > 1": (
         2,
         "no '4/noop_sync' in the cases of the gate: did you mean 3/noop_sync?",
     ),
-    "baseline": (2, "no name given, and kept are none: use fab baseline:NAME"),
+    "baseline": (2, "no name given; existing baselines: none: use fab baseline:NAME"),
     "baseline:main": (6, "no run in"),
     "baseline:main,run=x": (6, "no run 'x'"),
 }

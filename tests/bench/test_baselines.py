@@ -82,12 +82,12 @@ def test_a_run_is_found_by_its_name_too_and_what_is_missing_is_told() -> None:
     run = a_run("compare")
     assert baselines.find(run) == journal.RESULTS / run
     with pytest.raises(
-        StorageError, match=r"no baseline 'main' in .*: none is kept: fab baseline:"
+        StorageError, match=r"no baseline 'main' in .*: there is none: fab baseline:"
     ):
         baselines.find("main")
     baselines.keep("v1", journal.RESULTS / run)
     for name in ("main", "..", "../results/baseline-v1"):
-        with pytest.raises(StorageError, match="kept are v1: fab baseline:NAME keeps"):
+        with pytest.raises(StorageError, match="there are v1: fab baseline:NAME keeps"):
             baselines.find(name)
 
 
@@ -102,6 +102,6 @@ def test_the_command_keeps_the_newest_run_or_the_named_one() -> None:
     assert baselines.names() == ["main", "old"]
     missing = fab_here("baseline")
     assert missing.stderr == (
-        "error: no name given, and kept are main, old: use fab baseline:NAME\n"
+        "error: no name given; existing baselines: main, old: use fab baseline:NAME\n"
     )
     assert fab_here("report:baseline-main").returncode == 0

@@ -116,7 +116,7 @@ def test_a_plan_is_saved_and_read_with_its_terms_and_origins(tmp_path: Path) -> 
 @pytest.mark.parametrize(
     ("old", "new", "words"),
     [
-        ('"suite": "gate"', '"suite": "measure"', "it has no gate, or is none"),
+        ('"suite": "gate"', '"suite": "measure"', "only a gate has the field `gate`"),
         ('"loss": 0.05', '"loss": 0.0', "the loss 0.0 of a gate"),
         ('"ensure": ""', '"ensure": "rate(4/count_sync) > 1"', "no '4/count_sync' in the cases"),
         ('"ensure": ""', '"ensure": "1"', "compares nothing"),

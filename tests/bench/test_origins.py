@@ -216,16 +216,16 @@ WRONG = {
     (
         "3/shop:quote",
         "../nosuch",
-    ): "against='../nosuch' is no folder, no interpreter and no version",
+    ): "against='../nosuch' is not a folder, an interpreter or a version",
     ("3/shop:quote", "tornado=6.4"): "write against=../other, against=3.13 or against=tornado==6.4",
     ("3/shop:quote", "3.98"): "no Python at '3.98': fab pythons shows",
-    ("3/shop:quote", "~nosuch/x"): "is no folder",
-    ("3/shop:quote", "x" * 5000): "is no folder",
-    ("3/noop_sync", "../other"): "3/noop_sync runs nothing that is in ../other: choose cases with",
-    ("3/offload.corpus.text:markdown_page", "../other"): "runs nothing that is in ../other",
+    ("3/shop:quote", "~nosuch/x"): "is not a folder",
+    ("3/shop:quote", "x" * 5000): "is not a folder",
+    ("3/noop_sync", "../other"): "3/noop_sync runs no code from ../other: choose cases with",
+    ("3/offload.corpus.text:markdown_page", "../other"): "runs no code from ../other",
     ("3/only_here.py:quote", "../other"): "/other/only_here.py' to compare with",
     ("3/json:dumps", "../other"): ", outside of ",
-    ("3/nosuch:f", "../other"): "3/nosuch:f runs nothing that is in ../other",
+    ("3/nosuch:f", "../other"): "3/nosuch:f runs no code from ../other",
 }
 
 

@@ -247,7 +247,7 @@ def test_every_case_has_one_long_run_but_what_was_never_available() -> None:
 def test_the_time_left_for_rounds_is_without_what_was_used_and_the_long_runs() -> None:
     plan = replace(LONG_RUNS, budget_s=500.0)
     assert time_budget.left_for_rounds_s(PLAN, []) is None
-    long_s = sum(case.seconds + time_budget.AROUND for case in CASES)
+    long_s = sum(case.seconds + time_budget.LONG_RUN_OVERHEAD_S for case in CASES)
     assert time_budget.left_for_rounds_s(plan, []) == pytest.approx(500 - long_s)
     phases = {"start": 1.0, "prime": 0.5, "load": 2.0, "stop": 0.5}
     records = windows(plan, Round(0, 1), [], rate=14.0, phases=phases)
@@ -296,7 +296,7 @@ def test_what_is_no_plan_is_reported_in_one_line(tmp_path: Path, text: str) -> N
 BROKEN: dict[str, dict[str, Any]] = {
     "it has no blocks: another version wrote it": {"blocks": None},
     "it has users: another version wrote it": {"users": 25},
-    "a block has cases (0, 3), of 3": {"blocks": [{"cases": [0, 3]}]},
+    "a block has cases (0, 3), but there are 3": {"blocks": [{"cases": [0, 3]}]},
     "has pairs ((0, 2),)": {"blocks": [{"cases": [0, 1], "pairs": [[0, 2]]}]},
     "has pairs ((0,),)": {"blocks": [{"cases": [0, 1], "pairs": [[0]]}]},
     "plan.budget_s='long' is not of type float": {"budget_s": "long"},

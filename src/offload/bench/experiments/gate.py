@@ -1,4 +1,4 @@
-"""The gate of two sides (fab compare_runs): a block of the baseline and now for each case."""
+"""The gate (fab compare_runs): for each case a block of its baseline and its current version."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ from offload.errors import RunError, UsageError
 from offload.suites import Case
 
 NOW = "now"
-PASSED, RED = "no loss", "loss"  # verdicts of a whole gate, beside UNDECIDED
+PASSED, RED = "no loss", "loss"  # verdicts of a whole gate, in addition to UNDECIDED
 
 
 @dataclass(frozen=True)
@@ -43,9 +43,9 @@ class GatedCase:
 
 @dataclass(frozen=True)
 class KeptRuns:
-    """The two runs of a gate that were measured at different times.
+    """The names of the two runs of a gate that were measured at different times.
 
-    `moved` is how far the machine's speed moved during them and between them, a share.
+    `moved` is the share by which the machine's speed changed during the runs and between them.
     """
 
     baseline: str
@@ -53,15 +53,18 @@ class KeptRuns:
     moved: float | None
 
     def smallest(self, loss: float) -> float:
-        """Return the smallest loss that can be shown, a share: the machine explains others."""
+        """Return the smallest loss that can be detected, a share.
+
+        A smaller loss can be explained by the change of the machine's speed.
+        """
         return 1 - (1 - loss) / (1 + (self.moved or 0.0))
 
 
 @dataclass(frozen=True)
 class GateResult:
-    """The result of a gate. `kept` is None if both sides were measured side by side.
+    """The result of a gate. `kept` is None if both sides were measured in the same run.
 
-    `left_out` are cases that only one of two kept runs has.
+    `left_out` are the names of cases that only one of two kept runs has.
     """
 
     terms: GateTerms
@@ -75,7 +78,7 @@ class GateResult:
 
     @property
     def outcome(self) -> str:
-        """RED if any case or the condition is, PASSED if all are green, else UNDECIDED."""
+        """RED if a case fails or the condition does not hold, PASSED if all pass, or UNDECIDED."""
         if self.failed or (self.condition is not None and self.condition.holds is False):
             return RED
         holds = self.condition is None or self.condition.holds
@@ -83,7 +86,7 @@ class GateResult:
 
     @property
     def failed(self) -> list[GatedCase]:
-        """The cases that lost more than the gate allows, or fail."""
+        """The cases that lost more than the gate allows, or whose requests fail."""
         return self._with(LOSS, FAILS)
 
     @property
@@ -96,9 +99,9 @@ class GateResult:
 
 
 def gate_plan(cases: Sequence[Case], terms: GateTerms, budget_s: float) -> Plan:
-    """Return the plan of a gate that measures cases now and from `terms.against`, side by side.
+    """Return the plan of a gate that measures each case together with that from `terms.against`.
 
-    Raise UserError if the other side cannot be started, or a case would be compared with itself.
+    Raise UserError if the other side cannot be started, or if both sides of a case are the same.
     """
     if not cases:
         raise UsageError("a gate needs at least one case", "name cases by cases=3/quote+4/quote")
@@ -106,11 +109,11 @@ def gate_plan(cases: Sequence[Case], terms: GateTerms, budget_s: float) -> Plan:
     others = origins.counterparts(cases, terms.against)
     found = origins.differences(cases, others)
     complete = GateTerms(terms.loss, terms.ensure, terms.against, tuple(found))
-    pairs = [case for both in zip(others, cases, strict=True) for case in both]
-    blocks = tuple(Block((n, n + 1), ((n, n + 1),)) for n in range(0, len(pairs), 2))
+    all_cases = [case for pair in zip(others, cases, strict=True) for case in pair]
+    blocks = tuple(Block((n, n + 1), ((n, n + 1),)) for n in range(0, len(all_cases), 2))
     return Plan(
         plan.GATE,
-        tuple(pairs),
+        tuple(all_cases),
         plan.new_seed(),
         None,
         blocks=blocks,
@@ -120,7 +123,7 @@ def gate_plan(cases: Sequence[Case], terms: GateTerms, budget_s: float) -> Plan:
 
 
 def check_sides(planned: Plan) -> None:
-    """Raise UsageError if the sides of an interrupted gate differ otherwise than at its start."""
+    """Raise UsageError if the differences of the sides have changed since the start of a gate."""
     assert planned.gate is not None
     others = [planned.cases[block.cases[0]] for block in planned.blocks]
     found = tuple(origins.differences(planned.cases_now, others))
@@ -158,7 +161,7 @@ def gated_cases(
 
 
 def _names(cases: Sequence[Case]) -> list[str]:
-    """Return the names of cases; those that differ only in their load have it, too."""
+    """Return unique names of cases: cases with equal names also have their users or a number."""
     count = Counter(case.name for case in cases)
     found = [
         f"{case.name} with {case.users} users" if count[case.name] > 1 else case.name
@@ -172,7 +175,7 @@ def _names(cases: Sequence[Case]) -> list[str]:
 
 
 def check_baselines(verdicts: Sequence[CaseVerdict], folder: Path) -> None:
-    """Raise RunError if no case can be compared, since such a gate would judge nothing."""
+    """Raise RunError if no case has a baseline, because the gate would compare nothing."""
     if all(verdict.outcome == NO_BASELINE for verdict in verdicts):
         reasons = [verdict.reason for verdict in verdicts if verdict.reason is not None]
         why = f": {reasons[-1].message}" if reasons else ""

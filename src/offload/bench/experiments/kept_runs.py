@@ -1,7 +1,8 @@
-"""The gate of two runs that were measured at different times; weaker than one of two sides.
+"""The gate of two runs that were measured at different times.
 
-The speed of the machine may have changed between them. How far it moved is in the records. The
-interval of each ratio is wider by that factor, so that nothing smaller is judged.
+It detects less than a gate that measures both sides together, because the speed of the machine may
+have changed between the runs. Records contain this speed. The interval of each ratio is widened by
+the factor of its change, so that no smaller difference has a verdict.
 """
 
 from __future__ import annotations
@@ -34,10 +35,10 @@ UNKNOWN_SPEED = Flag("speed", "how far the machine's speed moved is unknown", SI
 
 
 def compare(baseline: Path, run: Path, terms: GateTerms, names: Sequence[str] = ()) -> GateResult:
-    """Judge the cases that both runs have, or those of them that have `names`.
+    """Judge the cases that both runs have, or only those with `names`.
 
-    Raise RunError if the runs have no case in common, or are of different machines, and UsageError
-    if they are the same run.
+    Raise RunError if the runs have no case in common or were measured on different machines, and
+    UsageError if they are the same run.
     """
     before, now = journal.read(baseline), journal.read(run)
     if {record.trial.run for record in before} & {record.trial.run for record in now}:
@@ -77,13 +78,13 @@ def compare(baseline: Path, run: Path, terms: GateTerms, names: Sequence[str] = 
 
 
 def _check_machines(before: Sequence[Record], now: Sequence[Record], baseline: str) -> None:
-    """Raise RunError if two runs are of different machines: their rates are not comparable."""
+    """Raise RunError if two runs were measured on different machines, as far as this is known."""
     one, other = (_machine(records) for records in (before, now))
     if not one or not other:
         raise RunError(f"the machine of {baseline} or of the run is unknown", SIDE_BY_SIDE)
     for name in MACHINE:
         if one.get(name) != other.get(name):
-            what = f"{baseline} is of another machine ({name}: {one.get(name)}"
+            what = f"{baseline} was measured on another machine ({name}: {one.get(name)}"
             raise RunError(f"{what}, here {other.get(name)})", SIDE_BY_SIDE)
 
 
@@ -116,7 +117,7 @@ def _ratio(sides: Sides) -> LogRatio | None:
 
 
 def _if_comparable(sides: Sides, verdict: CaseVerdict, moved: float | None) -> CaseVerdict:
-    """Return the verdict, or an undecided one if the conditions of both runs are not comparable."""
+    """Return the verdict, or UNDECIDED if the conditions of the two runs are not comparable."""
     upstreams = [
         {str(record.case.upstream) for record in own} for own in (sides.baseline, sides.now)
     ]

@@ -50,11 +50,11 @@ class Progress:
         self._phase, self._phase_ends = name, time.monotonic() + expected
 
     def retry(self, reasons: Sequence[str]) -> None:
-        """Show with the next result that it is a retry, and why."""
+        """Add the reasons of a retry to its result, when it is printed."""
         self._retry = f", measured again: {'; '.join(reasons)}"
 
     def done(self, found: Sequence[Record]) -> None:
-        """Print the rate of each measured case, or why it has none."""
+        """Print the rate of each measured case, or the reason if it has none."""
         retry = self._retry if found[0].trial.attempt > 1 else ""
         rates = []
         places = list(dict.fromkeys(record.trial.place for record in found))
@@ -68,7 +68,7 @@ class Progress:
         self._console.print(line, markup=False, soft_wrap=True)
 
     def _expected_s(self) -> float:
-        """Estimate the remaining time in s, with all rounds up to the next analysis."""
+        """Estimate the remaining time in s, including all rounds until the next analysis."""
         plan, records = self._plan, self._records
         times = round_times.expected(plan, records)
         rounds = sum(times[due.block] for due in schedule.due(plan, records))
@@ -104,6 +104,6 @@ def duration(seconds: float) -> str:
 
 
 def expected_s(plan: Plan, rounds: int) -> float:
-    """Estimate the duration of a new run in s, if each block needs this number of rounds."""
+    """Estimate the duration of a new run in s if each block needs `rounds` rounds."""
     whole = rounds * sum(round_times.expected(plan, [])) + time_budget.long_runs_s(plan, [])
     return whole if plan.budget_s is None else min(whole, plan.budget_s)

@@ -1,4 +1,4 @@
-"""How long the rounds of a run took, and how long the next ones will take."""
+"""The measured times of a run's rounds, and the expected times of the next ones."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ GUESS = 4.0  # s per case of a round, until one round of its block was measured
 
 
 def expected(plan: Plan, records: Sequence[Record]) -> list[float]:
-    """Return the expected time of a round of each block in s: that of its last one, or a guess."""
+    """Return the expected time in s of a round of each block: that of its last one, or a guess."""
     times = [GUESS * len(block.cases) for block in plan.blocks]
     for (block, _, _), seconds in measured(plan, records).items():
         if block is not None and 0 <= block < len(times):
@@ -22,9 +22,10 @@ def expected(plan: Plan, records: Sequence[Record]) -> list[float]:
 def measured(
     plan: Plan, records: Sequence[Record]
 ) -> Mapping[tuple[int | None, int | None, int], float]:
-    """Return the seconds that each attempt of a round took.
+    """Return the duration in s of each attempt of a round, by (block, round, attempt).
 
-    The windows of a round have its other phases in common, but a case that runs `apart` its own.
+    The phases of a round other than `load` are counted once, because its windows share them. In a
+    block that runs `apart` they are counted once for each case.
     """
     times: dict[tuple[int | None, int | None, int], float] = {}
     places: set[tuple[int | None, int | None, int, int | None]] = set()
@@ -32,13 +33,13 @@ def measured(
         trial = record.trial
         if trial.kind != WINDOW:
             continue
-        which = (trial.block, trial.round, trial.attempt)
-        is_first = which not in times
+        attempt = (trial.block, trial.round, trial.attempt)
+        is_first = attempt not in times
         if _is_apart(plan, trial.block):
-            is_first = (*which, trial.place) not in places
-            places.add((*which, trial.place))
-        known = trial.phases.values() if is_first else [trial.phases.get("load", 0.0)]
-        times[which] = times.get(which, 0.0) + sum(known)
+            is_first = (*attempt, trial.place) not in places
+            places.add((*attempt, trial.place))
+        phases = trial.phases.values() if is_first else [trial.phases.get("load", 0.0)]
+        times[attempt] = times.get(attempt, 0.0) + sum(phases)
     return times
 
 

@@ -9,14 +9,14 @@ from offload.bench.planning.plan import Plan
 from offload.bench.planning.schedule import Round
 from offload.bench.records.record import WINDOW, Record
 
-AROUND = 2.0  # s of a long run in addition to its load, on average: start, warm-up, stop
+LONG_RUN_OVERHEAD_S = 2.0  # mean time of a long run's start, warm-up and stop
 
 
 def limits_rounds(plan: Plan) -> bool:
-    """Whether time suffices for a few rounds only, so that each of them should be short.
+    """Whether the time is enough for a few rounds only, so each of them should be short.
 
-    The t interval of three rounds is 3.7 times their SD, and that of seven 1.1 times: four more
-    rounds narrow it more than the second windows that take the same time.
+    The t interval of three rounds is 3.7 times their SD, and that of seven rounds 1.1 times. So if
+    second windows are omitted, the additional rounds in the same time narrow the interval more.
     """
     return plan.gate is not None or (plan.quick and plan.budget_s is not None)
 
@@ -24,12 +24,16 @@ def limits_rounds(plan: Plan) -> bool:
 def long_runs_s(plan: Plan, records: Sequence[Record]) -> float:
     """Return the expected time of all due long runs in s."""
     return sum(
-        plan.cases[place].seconds + AROUND for place in schedule.long_runs_due(plan, records)
+        plan.cases[place].seconds + LONG_RUN_OVERHEAD_S
+        for place in schedule.long_runs_due(plan, records)
     )
 
 
 def left_for_rounds_s(plan: Plan, records: Sequence[Record]) -> float | None:
-    """Return the time left for rounds in s, after that of the long runs; None if unlimited."""
+    """Return the time in s that is left for rounds, without that of due long runs.
+
+    None if it is unlimited.
+    """
     if plan.budget_s is None:
         return None
     others = (record for record in records if record.trial.kind != WINDOW)
@@ -40,7 +44,7 @@ def left_for_rounds_s(plan: Plan, records: Sequence[Record]) -> float | None:
 
 
 def has_more(plan: Plan, records: Sequence[Record]) -> bool:
-    """Whether a long run is due, or a round that fits into the time budget."""
+    """Whether a long run is due, or a round is due that fits into the time budget."""
     if schedule.long_runs_due(plan, records):
         return True
     left, times = left_for_rounds_s(plan, records), round_times.expected(plan, records)

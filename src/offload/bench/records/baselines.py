@@ -16,7 +16,7 @@ KEPT = (journal.FILE, machines.FILE, "results.txt")
 
 
 def keep(name: str, run: Path) -> Path:
-    """Copy a run's records under a name, in place of the run that had it; return its folder.
+    """Copy a run's records to the baseline `name`, which is replaced; return its folder.
 
     Raise RunError if no case of the run has a rate.
     """
@@ -60,6 +60,6 @@ def find(name: str) -> Path:
     try:
         return journal.named(name)
     except StorageError:
-        known = f"kept are {', '.join(names())}" if names() else "none is kept"
+        known = f"there are {', '.join(names())}" if names() else "there is none"
         what = f"no baseline {name[:100]!r} in {journal.RESULTS}: {known}"
         raise StorageError(what, "fab baseline:NAME keeps the newest run") from None

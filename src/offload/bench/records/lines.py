@@ -1,4 +1,4 @@
-"""A record as one line of JSON, checked when it is read back."""
+"""A record as one line of JSON, which is validated when it is read."""
 
 from __future__ import annotations
 
@@ -12,18 +12,18 @@ from typing import Any
 
 from offload.bench.records.record import SCHEMA, Record
 
-LARGEST = 1e20  # of a number: more than anything that is measured, in any unit
+LARGEST = 1e20  # number in a record: larger than any measured value in any unit
 PLAIN = {int: (int,), float: (int, float), str: (str,), bool: (bool,)}
 
 
 class SchemaError(ValueError):
-    """A record that another version of this program wrote."""
+    """A record that was written by another version of this program."""
 
 
 def to_line(record: Record) -> str:
-    """Return a record as JSON, `schema` first, without the end of the line.
+    """Return a record as one line of JSON, with `schema` first and without a line break.
 
-    The machine is omitted: it is stored in run.json.
+    The facts of the machine are omitted, because they are stored in run.json.
     """
     values = asdict(record)
     del values["environment"]
@@ -49,7 +49,7 @@ def from_line(line: str) -> Record:
 
 
 def built(cls: type, values: Any, name: str) -> Any:
-    """Return a dataclass of nested values; fields that it does not have are ignored."""
+    """Build a dataclass from nested values; unknown fields are ignored."""
     if not isinstance(values, dict):
         raise ValueError(f"{name} is not a JSON object")
     types = _types(cls)
@@ -91,7 +91,7 @@ def _value(kind: Any, value: Any, name: str) -> Any:
 
 
 def _check_numbers(value: object, name: str) -> None:
-    """Raise ValueError for a number that nothing has, in nested values of any names."""
+    """Raise ValueError for an implausible number in nested values with any keys."""
     if isinstance(value, dict | list):
         for each in value.values() if isinstance(value, dict) else value:
             _check_numbers(each, name)
@@ -100,7 +100,7 @@ def _check_numbers(value: object, name: str) -> None:
 
 
 def _is_plausible(value: object) -> bool:
-    """Whether a value is no number, or one that can be calculated with."""
+    """Whether a value is not a number, or at most LARGEST."""
     return not isinstance(value, int | float) or abs(value) <= LARGEST
 
 

@@ -1,9 +1,9 @@
 """Non-inferiority test: whether a rate lost more than a margin against its baseline.
 
 The baseline is A, the new rate B, and a ratio is B over A. With a margin of 0.05, B may lose 5 %.
-Two one-sided t tests of the log ratio compare it with the margin: one can show that the loss is
-larger, the other that it is smaller. If neither does, the loss is undecided: a wide interval is
-never a pass.
+Two one-sided t tests compare the log ratio with the margin: one can show that the loss is larger
+than the margin, the other that it is smaller. If neither does, the result is undecided: a wide
+interval never passes.
 
 Source: Blackwelder 1982, Proving the null hypothesis in clinical trials. The t tests are those of
 Student 1908 and, for runs at different times, of Welch 1947.
@@ -19,8 +19,8 @@ from dataclasses import dataclass
 from offload.bench.stats import student_t
 
 LOSS, NO_LOSS, UNDECIDED = "loss", "no loss", "undecided"
-TINY = 1e-9  # log ratio: a smaller distance from the margin is none
-POWER = 0.95  # chance to be decided after the number of values that `additional` returns
+TINY = 1e-9  # log ratio: a smaller distance from the margin counts as 0
+POWER = 0.95  # probability of a decision after the number of values that `additional` returns
 
 
 @dataclass(frozen=True)
@@ -38,11 +38,11 @@ class LogRatio:
         return math.exp(self.mean)
 
     def low(self, level: float) -> float:
-        """Return the lower end of the ratio's interval, wrong at a share `level`."""
+        """Return the lower end of the ratio's interval, with the one-sided error rate `level`."""
         return student_t.exp(self.mean + student_t.quantile(level, self.df) * self.error)
 
     def high(self, level: float) -> float:
-        """Return the upper end of the ratio's interval, wrong at a share `level`."""
+        """Return the upper end of the ratio's interval, with the one-sided error rate `level`."""
         return student_t.exp(self.mean - student_t.quantile(level, self.df) * self.error)
 
 
@@ -56,7 +56,7 @@ def paired(pairs: Sequence[tuple[float, float]]) -> LogRatio | None:
 
 
 def unpaired(one: Sequence[float], other: Sequence[float]) -> LogRatio | None:
-    """Return the log ratio of rates A and B of different times; None below two of each."""
+    """Return the log ratio of rates A and B, measured at different times; None below two each."""
     if min(len(one), len(other)) < 2:
         return None
     a, b = ([math.log(rate) for rate in rates] for rates in (one, other))
@@ -70,13 +70,13 @@ def unpaired(one: Sequence[float], other: Sequence[float]) -> LogRatio | None:
 def p_of_loss(found: LogRatio, margin: float, slack: float = 0.0) -> float:
     """Return the one-sided p value of "the loss is at most `margin`": small for a larger loss.
 
-    `slack` is a share by which the ratio may be wrong beside its error.
+    `slack`, a share, is a possible error of the ratio in addition to its standard error.
     """
     excess = found.mean + math.log1p(slack) - math.log1p(-margin)
     if found.error == 0:
         return 0.0 if excess < 0 else 1.0
-    both = student_t.two_sided_p(excess / found.error, found.df)
-    return both / 2 if excess < 0 else 1 - both / 2
+    two_sided = student_t.two_sided_p(excess / found.error, found.df)
+    return two_sided / 2 if excess < 0 else 1 - two_sided / 2
 
 
 def classify(low: float, high: float, margin: float) -> str:
@@ -102,7 +102,9 @@ def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
 
 
 def additional(found: LogRatio, margin: float, level: float) -> int | None:
-    """Return how many further values decide it with a chance of 95 %; None if none do.
+    """Return how many further values decide the test with a probability of 95 %.
+
+    None if the ratio equals the margin, because then no number of values is sufficient.
 
     N = ((z + 1.64) s / d)^2 in total: s is the standard deviation of the log ratios, d the distance
     of the ratio from the margin, both as logarithms, and z the normal quantile of the test's level.

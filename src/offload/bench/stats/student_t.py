@@ -40,7 +40,7 @@ def two_sided_p(t: float, df: float) -> float:
 
 
 def exp(value: float) -> float:
-    """Return e^value, infinite if it is too large: intervals of two values may be that wide."""
+    """Return e^value, or infinity for an overflow: intervals of two values may be that wide."""
     try:
         return math.exp(value)
     except OverflowError:
@@ -92,7 +92,7 @@ def beta_cdf(x: float, a: float, b: float) -> float:
         raise ValueError(f"I_x(a, b) is not defined for x={x}, a={a}, b={b}")
     if x in (0, 1):
         return float(x)
-    if x > (a + 1) / (a + b + 2):  # here it converges slowly, but the reflected one fast
+    if x > (a + 1) / (a + b + 2):  # the fraction converges slowly here, but fast for 1 - x
         return 1 - beta_cdf(1 - x, b, a)
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     log_front += a * math.log(x) + b * math.log1p(-x)
@@ -111,7 +111,10 @@ def beta_quantile(p: float, a: float, b: float) -> float:
 
 
 def _continued_fraction(x: float, a: float, b: float) -> float:
-    """Evaluate it by the method of Lentz 1976, Generating Bessel functions in Mie scattering."""
+    """Evaluate the continued fraction of I_x(a, b).
+
+    Source: Lentz 1976, Generating Bessel functions in Mie scattering calculations.
+    """
     c, d = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, STEPS):

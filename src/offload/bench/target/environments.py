@@ -1,4 +1,4 @@
-"""Environments that differ from this one in the version of one package; kept in the cache."""
+"""Virtual environments that differ from this one in one package; they are kept in the cache."""
 
 from __future__ import annotations
 
@@ -27,14 +27,14 @@ OURS = {"offload", "pipepool", "pip", "setuptools", "wheel"}  # never pinned
 def create(requirement: str, needs: Sequence[str], python: str, has_own_work: bool) -> str:
     """Return the interpreter of an environment that has `requirement`, such as tornado==6.4.
 
-    It is a venv of the interpreter `python` without the system's packages. It has what our servers
-    need and the packages in `needs`, by their import names; with `has_own_work` it has all packages
-    of this environment, because what a user's function imports is unknown. Where this environment
-    has a package, its version is the same. Raise UsageError for a version that does not exist or
-    conflicts with the other packages, and MachineError without a package index.
+    It is a venv of the interpreter `python` without the system's packages. It has the packages that
+    our servers need and those in `needs`, which are import names. With `has_own_work` it has all
+    packages of this environment, because the imports of a user's function are unknown. Packages of
+    this environment have the same version there. Raise UsageError if the required version does not
+    exist or conflicts with other packages, and MachineError if no package index is reachable.
     """
     if _normal(requirement) in OURS:
-        what = f"{requirement} is no package that a server imports from its environment"
+        what = f"{requirement} is not a package that a server imports from its environment"
         raise UsageError(what, "name another checkout of this toolkit: against=path/to/checkout")
     wanted = _wanted(requirement, needs, has_own_work)
     folder = _folder(requirement, wanted, python)
@@ -52,7 +52,7 @@ def create(requirement: str, needs: Sequence[str], python: str, has_own_work: bo
 
 
 def _wanted(requirement: str, needs: Sequence[str], has_own_work: bool) -> list[str]:
-    """Return the requirement lines of the other packages, with the versions that are here."""
+    """Return the requirements of the other packages, with the versions of this environment."""
     own, here = _normal(requirement), _installed()
     lines = requirements.lines_for((*packages.ALWAYS, *needs))
     names = {_normal(line): line for line in lines}
@@ -63,7 +63,7 @@ def _wanted(requirement: str, needs: Sequence[str], has_own_work: bool) -> list[
 
 
 def _installed() -> dict[str, str]:
-    """Return the versions of this environment's packages by name, except those of no index."""
+    """Return the versions of this environment's packages that a package index has, by name."""
     found: dict[str, str] = {}
     for each in metadata.distributions():
         name = _normal(each.metadata["Name"] or "")
@@ -73,7 +73,7 @@ def _installed() -> dict[str, str]:
 
 
 def _is_from_url(distribution: metadata.Distribution) -> bool:
-    """Whether a package was installed from a folder, a repository or a file: no index has it."""
+    """Whether a package was installed from a folder, a repository or a file, not from an index."""
     return bool(distribution.read_text("direct_url.json"))
 
 
@@ -119,7 +119,7 @@ def _create(folder: Path, requirement: str, wanted: Sequence[str], python: str) 
     own = _normal(requirement)
     pinned = [f"{name}=={known}" for name, known in _installed().items() if name != own]
     constraints.write_text("\n".join(pinned))
-    # Another version may need other versions of what it depends on: then these differ, too.
+    # If the required version needs other versions of its dependencies, these may differ, too.
     if _run([*pip, "--constraint", str(constraints), requirement, *wanted]) is None:
         return
     problem = _run([*pip, requirement, *wanted])

@@ -24,7 +24,8 @@ TOOLKIT = Path("src", "offload", "__init__.py")  # in a checkout of this toolkit
 FORMS = "write against=../other, against=3.13 or against=tornado==6.4"
 PROBE_TIMEOUT = 60.0  # s
 MOST_NAMED = 5  # packages in a list of differences
-# What a server would import: printed by its interpreter, in its folder and with its PYTHONPATH.
+# Prints what a server would import. It runs in the server's interpreter and folder, with the
+# server's PYTHONPATH.
 PROBE = """
 import importlib.metadata, importlib.util, json, os, platform, sys
 def file_of(name):
@@ -50,8 +51,8 @@ print(json.dumps({
 def counterparts(cases: Sequence[Case], against: str) -> list[Case]:
     """Return the same cases with servers that start from `against`; raise UserError.
 
-    `against` is the folder of another checkout of the user's project or of this toolkit, or of a
-    venv; an interpreter as in `python=`; or a version of a package, such as tornado==6.4.
+    `against` is the folder of another checkout of the user's project, of this toolkit or of a venv;
+    an interpreter as in `python=`; or a version of a package, such as tornado==6.4.
     """
     if VERSION.fullmatch(against):
         return [_with_package(case, cases, against) for case in cases]
@@ -68,7 +69,7 @@ def counterparts(cases: Sequence[Case], against: str) -> list[Case]:
 
 
 def _with_package(case: Case, cases: Sequence[Case], requirement: str) -> Case:
-    """Return a case that starts in an environment with a version of a package."""
+    """Return a case that starts in an environment with the required version of a package."""
     alike = [each for each in cases if each.python == case.python]
     needs = sorted({need for each in alike for need in packages.needs_of(each)})
     has_own = any(_module(each) is not None for each in alike)
@@ -84,7 +85,7 @@ def _with_interpreter(case: Case, word: str) -> Case:
     except UsageError:
         if interpreters.NAME.fullmatch(word) or interpreters.GIL_SUFFIX.fullmatch(word):
             raise
-        what = f"against={word[:200]!r} is no folder, no interpreter and no version of a package"
+        what = f"against={word[:200]!r} is not a folder, an interpreter or a version of a package"
         raise UsageError(what, FORMS) from None
     return replace(case, python=word)
 
@@ -98,7 +99,7 @@ def _folder(text: str) -> Path | None:
 
 
 def _in_toolkit(case: Case, label: str, folder: Path) -> Case:
-    """Return a case whose server is that of another checkout of this toolkit."""
+    """Return a case whose server comes from another checkout of this toolkit."""
     here, root = Path.cwd(), places.CHECKOUT
     if root is None:
         return replace(case, origin=Origin(label, toolkit=str(folder)))
@@ -110,18 +111,19 @@ def _in_toolkit(case: Case, label: str, folder: Path) -> Case:
 
 
 def _in_project(case: Case, label: str, root: Path, folder: Path) -> Case:
-    """Return a case whose function or application is that of another checkout."""
+    """Return a case whose function or application comes from another checkout."""
     start = _moved(Path.cwd(), root, folder)
     if not start.is_dir():
         raise UsageError(f"no folder {str(start)!r}", "start the command in a folder of both")
     own = _imported_from(case)
     if own is None:
-        what = f"{case.name} runs nothing that is in {label}"
+        what = f"{case.name} runs no code from {label}"
         raise UsageError(what, "choose cases with a function or an application of your own")
     if not own.is_relative_to(root):
         what = f"{case.name} is imported from {own}, outside of {root}, on both sides"
         raise UsageError(what, "start the command in the checkout that has it")
-    # The server finds its folder by itself. In PYTHONPATH, a queue.py there would hide Python's.
+    # Servers add the folder of a file or of the task themselves. PYTHONPATH must not contain it,
+    # because there a user's queue.py would hide the module of the standard library.
     is_found = own == places.task_folder(case.path) or str(_module(case)).endswith(".py")
     search = () if is_found else (str(_moved(own, root, folder)),)
     origin = Origin(label, folder=str(start), search=search)
@@ -129,9 +131,9 @@ def _in_project(case: Case, label: str, root: Path, folder: Path) -> Case:
 
 
 def _root(other: Path) -> Path:
-    """Return the folder here that corresponds to `other`: that of the repository, if both have it.
+    """Return the folder on this side that corresponds to `other`.
 
-    Else it is the current folder.
+    It is the root of the repository if `other` is the root of one, else the current folder.
     """
     here = Path.cwd()
     if (other / ".git").exists():
@@ -144,7 +146,7 @@ def _moved(path: Path, root: Path, other: Path) -> Path:
 
 
 def _moved_case(case: Case, root: Path, other: Path) -> Case:
-    """Return a case with its file and its folder of imports in the other checkout."""
+    """Return a case whose file and import folder are in the other checkout."""
     path = None if case.path is None else str(_moved(Path(case.path), root, other))
     if application.is_application(case.task):
         spelling = application.parse(case.task)
@@ -196,9 +198,9 @@ def _module(case: Case) -> str | None:
 
 
 def differences(cases: Sequence[Case], others: Sequence[Case]) -> list[str]:
-    """Return in which facts `others` differ from `cases`, as text for reports.
+    """Return the differences between `cases` and `others`, as text for reports.
 
-    Raise UsageError if a case differs in none, so that a gate never compares a case with itself.
+    Raise UsageError if a case has none, so that a gate never compares a case with itself.
     """
     found: dict[str, None] = {}
     for case, other in zip(cases, others, strict=True):
@@ -211,7 +213,7 @@ def differences(cases: Sequence[Case], others: Sequence[Case]) -> list[str]:
 
 
 def _facts(case: Case) -> Mapping[str, Any]:
-    """Return what a case's server would import, by its interpreter; raise StartError."""
+    """Return what a case's server would import, reported by its interpreter; raise StartError."""
     argv, environment = server.command(case, port=0)
     environment |= packages.environment_for(case, argv[0])
     where = _module(case) or ""
@@ -267,7 +269,7 @@ def _differences(now: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]
 
 
 def _described(file: str | None, depth: int) -> str:
-    """Return the folder of a file or of a parent, with its commit if it has one."""
+    """Return the parent folder of a file, `depth` levels up, with its commit if it has one."""
     if file is None:
         return "nothing"
     folder = Path(file).parents[depth]
@@ -287,7 +289,7 @@ def _python(facts: Mapping[str, Any], with_program: bool) -> str:
 
 
 def _changed(now: Mapping[str, str], before: Mapping[str, str]) -> list[str]:
-    """Return the packages of both sides whose versions differ."""
+    """Return the packages that both sides have in different versions."""
     names = sorted(now.keys() & before.keys() - environments.OURS)
     return _some([f"{n} {now[n]} instead of {before[n]}" for n in names if now[n] != before[n]])
 

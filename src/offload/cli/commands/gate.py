@@ -30,7 +30,7 @@ def baseline(context: Context, name: str = "", run: str = "") -> None:
 
     if not name:
         kept = ", ".join(baselines.names()) or "none"
-        raise UsageError(f"no name given, and kept are {kept}", "use fab baseline:NAME")
+        raise UsageError(f"no name given; existing baselines: {kept}", "use fab baseline:NAME")
     folder = journal.named(run) if run else journal.newest()
     path = baselines.keep(name, folder)
     print(f"{name}: run {folder.name}, kept in {path}")

@@ -47,9 +47,10 @@ def ceilings(
     """Return the ceilings whose inputs are known, the lowest first.
 
     pool: workers / service_s, if a request occupies one worker for `service_s`;
-    users: users / service_s, if each user has one request in flight and none is faster than that;
+    users: users / service_s, if each user has one request in flight, which takes `service_s` or
+    longer;
     cpu: cores / cpu_s, if a request takes `cpu_s` of CPU time in all processes of the server.
-    A time of 0 gives no ceiling. Raise ValueError for negative numbers.
+    A time of 0 has no ceiling. Raise ValueError for negative numbers.
 
     Source: the operational laws of Denning and Buzen 1978, The operational analysis of queueing
     network models (utilisation law and asymptotic bounds).
