@@ -69,6 +69,7 @@ def test_runs_differ_by_shape_and_are_named_in_the_legend() -> None:
         assert {*BOTH} <= {" ".join(text.split()) for text in picture.itertext()}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_fab_report_reads_several_runs() -> None:
     copied(BOTH[0]), copied(BOTH[1])
