@@ -51,7 +51,8 @@ def test_other_answers_are_not_comparable_unless_declared() -> None:
     found = verdict_on(*records)
     assert found.verdict == NOT_COMPARABLE
     assert (
-        found.reason == "the responses differ: 974 against 47489 bytes, '10 rows' against '500 rows'"
+        found.reason
+        == "the responses differ: 974 against 47489 bytes, '10 rows' against '500 rows'"
     )
     assert verdict_on(*records, claim=replace(CLAIM, differs="by design")).verdict == HOLDS
 
