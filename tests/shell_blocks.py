@@ -3,6 +3,9 @@
 from __future__ import annotations
 
 import functools
+import hashlib
+import json
+import os
 import re
 import shlex
 import shutil
@@ -17,7 +20,7 @@ import docutils.nodes
 from offload.registry import catalog
 from tests import ROOT
 from tests.installed import MISSING
-from tests.test_readme import documents
+from tests.test_readme import PAGES, documents
 
 COMMAND = re.compile(
     r"(?:fab|offload|make|python3|docker|pytest|eval|\.|scripts/\w+|\.venv/bin/\w+)(?: |$)"
@@ -97,8 +100,28 @@ def command_of(line: str) -> str:
 
 @functools.cache
 def blocks() -> list[Block]:
-    """Return every block of shell commands in its order."""
-    return [block for page, document in documents().items() for block in _blocks(page, document)]
+    """Return every block of shell commands in its order.
+
+    Each process of a test run needs them to collect its tests, and to parse the pages takes 0.6 s
+    of CPU: a file keeps the blocks until a page, this module or docutils changes.
+    """
+    known = hashlib.sha256(docutils.__version__.encode())
+    for path in (Path(__file__), *PAGES):
+        known.update(f"{path} {path.stat().st_size}\n".encode() + path.read_bytes())
+    kept = ROOT / ".pytest_cache" / "shell_blocks.json"
+    try:
+        content = json.loads(kept.read_text())
+        if content["of"] == known.hexdigest():
+            return [Block(ROOT / page, *others) for page, *others in content["blocks"]]
+    except (OSError, ValueError, KeyError, TypeError):
+        pass
+    found = [block for page, document in documents().items() for block in _blocks(page, document)]
+    values = [(str(b.page.relative_to(ROOT)), b.number, b.text, b.reason) for b in found]
+    kept.parent.mkdir(exist_ok=True)
+    part = kept.with_suffix(f".{os.getpid()}")  # other processes may write it, too
+    part.write_text(json.dumps({"of": known.hexdigest(), "blocks": values}))
+    part.replace(kept)
+    return found
 
 
 def unclear() -> list[str]:

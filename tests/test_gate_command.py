@@ -34,19 +34,20 @@ def gate_run(ratio: float, ensure: str = "", rounds: int = 160, sd: float = 0.02
 
 
 @pytest.mark.parametrize(
-    ("ratio", "code", "error"),
+    ("ratio", "rounds", "code", "error"),
     [
-        (1.0, 0, ""),
+        (1.0, 40, 0, ""),
         (
             0.8,
+            10,
             1,
             "error: 3/count_sync lost more than 5 % of the rate against ../main",
         ),
-        (0.95, 7, "error: No verdict on 3/count_sync against ../main"),
+        (0.95, 160, 7, "error: No verdict on 3/count_sync against ../main"),
     ],
 )
-def test_the_exit_code_is_the_verdict(ratio: float, code: int, error: str) -> None:
-    said = fab_here(f"resume:{gate_run(ratio)}")
+def test_the_exit_code_is_the_verdict(ratio: float, rounds: int, code: int, error: str) -> None:
+    said = fab_here(f"resume:{gate_run(ratio, rounds=rounds)}")
     report, *errors = said.stderr.splitlines()
     assert (said.returncode, errors) == (code, [error] if error else [])
     assert report.startswith("report: ")
@@ -55,7 +56,7 @@ def test_the_exit_code_is_the_verdict(ratio: float, code: int, error: str) -> No
 
 
 def test_a_condition_that_does_not_hold_is_red() -> None:
-    said = fab_here(f"resume:{gate_run(1.0, ensure='rate(3/count_sync) > 500')}")
+    said = fab_here(f"resume:{gate_run(1.0, 'rate(3/count_sync) > 500', 40)}")
     assert said.returncode == GateError.exit_code == 1
     assert said.stderr.splitlines()[1:] == [
         "error: The condition does not hold: ensure=rate(3/count_sync) > 500"
@@ -68,7 +69,7 @@ def test_a_condition_that_does_not_hold_is_red() -> None:
 
 @pytest.mark.parametrize("style", FORMATS)
 def test_a_finished_gate_is_printed_again_in_any_format(style: str) -> None:
-    run = gate_run(0.8)
+    run = gate_run(0.8, rounds=10)
     said = fab_here(f"resume:{run},format={style}")
     assert said.returncode == 1
     written = (journal.RESULTS / "gate" / FORMATS[style][0]).read_text()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -30,6 +31,7 @@ PLAN = Plan("measure", CASES, seed=7, driver=None, quick=True, blocks=BLOCKS)
 LONG_RUNS = replace(PLAN, driver="builtin")
 OTHERS = ("others: 40 % of the machine's CPU went to other processes: end them",)
 Change = Callable[[Trial, int], Mapping[str, Any]]
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 
 
 class Measured:
@@ -201,9 +203,23 @@ def test_a_resumed_run_continues_with_its_time_budget(measured: Measured, tmp_pa
     assert len(measured.rounds) == count
 
 
-@pytest.mark.parametrize("is_wide", [False, True])
-@pytest.mark.parametrize("overhead_s", [0.0, 0.5])
-@pytest.mark.parametrize("budget_s", [None, 40.0, 47.0])
+@pytest.mark.parametrize(
+    ("budget_s", "overhead_s", "is_wide"),
+    [
+        (None, 0.0, True),
+        (None, 0.5, True),
+        (40.0, 0.0, True),
+        (40.0, 0.5, False),
+        (47.0, 0.5, True),
+        (47.0, 0.0, False),
+        slow(None, 0.0, False),
+        slow(None, 0.5, False),
+        slow(40.0, 0.0, False),
+        slow(40.0, 0.5, True),
+        slow(47.0, 0.0, True),
+        slow(47.0, 0.5, False),
+    ],
+)
 def test_a_run_has_the_same_rounds_wherever_it_was_interrupted_and_no_more_when_it_is_resumed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

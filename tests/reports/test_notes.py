@@ -102,7 +102,7 @@ def test_a_client_bound_rate_is_a_lower_limit() -> None:
 @pytest.mark.parametrize(
     ("workers", "words"),
     [
-        (4, "Pools of 4 workers on 2 cores: more workers than cores share them."),
+        (4, "Pools of 4 workers on 2 cores: the workers share the cores."),
         (2, "Pools of 2 workers on 2 cores."),
         (1, "Pools of 1 workers on 2 cores: fewer workers than cores."),
     ],

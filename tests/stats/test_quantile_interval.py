@@ -22,7 +22,7 @@ def rounds(shift: float, seed: int, count: int = 20, requests: int = 100) -> lis
 @pytest.mark.parametrize(
     "shift", [0.0, *(pytest.param(shift, marks=pytest.mark.slow) for shift in (1.0, 3.0))]
 )
-@pytest.mark.parametrize("share", [0.5, 0.95])
+@pytest.mark.parametrize("share", [pytest.param(0.5, marks=pytest.mark.slow), 0.95])
 def test_each_end_is_wrong_in_few_of_100(shift: float, share: float) -> None:
     """Also if rounds differ more than the requests of one."""
     spread = (1 + shift**2) ** 0.5

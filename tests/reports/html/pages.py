@@ -53,6 +53,14 @@ def example(*names: str) -> str:
 
 
 @functools.cache
+def plain(*names: str) -> str:
+    """Return the report of committed runs without pictures, which take most of its time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drawing, "is_available", lambda: False)
+        return rendered(*map(committed, names))
+
+
+@functools.cache
 def example_root(*names: str) -> Any:
     """Return the elements of the report of committed runs."""
     return parsed(example(*names))

@@ -146,7 +146,7 @@ def test_headings_are_in_order_and_tables_can_be_read_aloud(name: str) -> None:
 
 
 def test_the_policy_allows_our_own_style_and_script_alone() -> None:
-    html = example("example")
+    html = example("example-tornado")
     policy = next(
         meta.attrib["content"]
         for meta in parsed(html).iter("meta")
@@ -158,6 +158,7 @@ def test_the_policy_allows_our_own_style_and_script_alone() -> None:
     assert not re.search(r"<[^>]* (style|on\w+)=", html)
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_case_without_figures_says_why_and_has_no_zero() -> None:
     html = rendered(written("away", AWAY, *windows(PROCESSES, 10.0, 10.1, 9.9)))
     cells = tables(parsed(html))[RATES]
@@ -179,6 +180,7 @@ def test_a_run_is_reported_whose_tasks_or_servers_are_removed(field: str) -> Non
     assert "Claims about tornado" in found
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_flag_stands_in_the_row_that_it_is_about() -> None:
     flagged = changed(RECORD, flags=["little: users waited elsewhere"])
     cells = tables(parsed(rendered(written("flagged", flagged, PROCESSES))))[RATES]
@@ -210,7 +212,7 @@ def test_without_the_package_that_draws_a_report_has_its_tables_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(drawing, "PACKAGE", "no_such_package")
-    plain = rendered(committed("example"))
+    plain = rendered(committed("example-tornado"))
     assert "<svg" not in plain
     assert "This report has no pictures: pictures need the package no_such_package" in plain
-    assert tables(parsed(plain)).keys() == tables(example_root("example")).keys()
+    assert tables(parsed(plain)).keys() == tables(example_root("example-tornado")).keys()

@@ -17,7 +17,7 @@ from offload.reports.html import page, report_file, run_files
 from tests import ROOT
 from tests.commands import fab_here
 from tests.records import changed
-from tests.reports.html.pages import EXAMPLES, committed, example, rendered, written
+from tests.reports.html.pages import EXAMPLES, committed, plain, rendered, written
 from tests.reports.test_tables import PROCESSES, RECORD
 
 ELEMENT = re.compile(rf'(<script type="{run_files.TYPE}" id="{run_files.ID}">)([^<]*)(</script>)')
@@ -26,21 +26,22 @@ ELEMENT = re.compile(rf'(<script type="{run_files.TYPE}" id="{run_files.ID}">)([
 @pytest.fixture
 def report(tmp_path: Path) -> Path:
     path = tmp_path / "of_a_colleague.html"
-    path.write_text(example("example"))
+    path.write_text(plain("example-tornado"))
     return path
 
 
 def carried(head: object, contents: bytes = b"") -> str:
     packed = lzma.compress(json.dumps(head).encode() + b"\n" + contents)
-    return ELEMENT.sub(rf"\g<1>{base64.b64encode(packed).decode()}\g<3>", example("example"))
+    return ELEMENT.sub(rf"\g<1>{base64.b64encode(packed).decode()}\g<3>", plain("example-tornado"))
 
 
+@pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("name", EXAMPLES)
 def test_a_report_has_the_files_of_its_run_and_the_run_the_same_report(
     name: str, tmp_path: Path
 ) -> None:
     path = tmp_path / "report.html"
-    path.write_text(example(name))
+    path.write_text(plain(name))
     with run_files.unpack(path) as [folder]:
         assert folder.name == name
         for file in run_files.FILES:
@@ -60,10 +61,11 @@ def test_fab_report_reads_a_report_as_the_run(
         read = fab_here(f"report:{report},format={form}")
         with monkeypatch.context() as patch:
             patch.setattr(journal, "RESULTS", ROOT / "results")
-            of_run = fab_here(f"report:example,format={form}")
+            of_run = fab_here(f"report:example-tornado,format={form}")
         assert (read.returncode, read.stdout) == (0, of_run.stdout), form
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_fab_report_writes_a_report_that_it_reads_to_the_same_file(tmp_path: Path) -> None:
     path = report_file.write([written("run", RECORD, PROCESSES)], tmp_path / "moved.html")
     before = path.read_bytes()
@@ -211,6 +213,7 @@ def test_a_name_cannot_control_the_terminal(report: Path) -> None:
         assert "0;title" in shown.stdout
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_one_report_among_runs_is_written_to_itself(report: Path) -> None:
     before = report.read_bytes()
     done = fab_here(f"report:runs={report},format=html")

@@ -15,10 +15,10 @@ from tests.reports.html.pages import (
     NEEDS_PICTURES,
     committed,
     copied,
-    example,
     example_root,
     floats,
     parsed,
+    plain,
     rendered,
     tables,
     words,
@@ -51,6 +51,7 @@ def test_each_run_has_its_answer_and_every_figure_of_its_own() -> None:
     assert len(ids) == len(set(ids))
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_a_case_that_one_run_lacks_has_a_dash() -> None:
     one = written("one", *windows(RECORD, 10.0, 10.1, 9.9))
     other = written("other", *windows(changed(PROCESSES, task="new"), 20.0, 20.1, 19.9))
@@ -68,12 +69,13 @@ def test_runs_differ_by_shape_and_are_named_in_the_legend() -> None:
         assert {*BOTH} <= {" ".join(text.split()) for text in picture.itertext()}
 
 
+@pytest.mark.usefixtures("without_pictures")
 def test_fab_report_reads_several_runs() -> None:
     copied(BOTH[0]), copied(BOTH[1])
     done = fab_here(f"report:runs={'+'.join(BOTH)},format=html")
     path = journal.RESULTS / "example+example-tornado.html"
     assert (done.returncode, done.stdout) == (0, f"{path}\n")
-    assert path.read_text() == example(*BOTH)
+    assert path.read_text() == plain(*BOTH)
     text = fab_here(f"report:runs={'+'.join(BOTH)}")
     alone = [fab_here(f"report:{name}").stdout for name in BOTH]
     assert all(own in text.stdout for own in alone)

@@ -45,7 +45,8 @@ def form(
     given = _places_of_pairs(places, pairs)
     wanted = list(dict.fromkeys([*given, *_executor_pairs(cases), *_python_pairs(cases)]))
     groups = _groups(cases, wanted)
-    blocks = [block for group in groups for block in _blocks(group, wanted, cases)]
+    sizes = [workers(case) for case in cases]
+    blocks = [block for group in groups for block in _blocks(group, wanted, sizes)]
     by_memory = dict.fromkeys(_places_of_pairs(places, apart))
     return (*blocks, *(Block(pair, (pair,), apart=True) for pair in by_memory))
 
@@ -98,9 +99,10 @@ def _groups(cases: Sequence[Case], pairs: Sequence[Pair]) -> list[list[int]]:
     return [*groups.values()]
 
 
-def _blocks(group: Sequence[int], wanted: Sequence[Pair], cases: Sequence[Case]) -> list[Block]:
+def _blocks(group: Sequence[int], wanted: Sequence[Pair], sizes: Sequence[int]) -> list[Block]:
+    """Return the blocks of a group; `sizes` are the numbers of workers of all cases."""
     own = [pair for pair in wanted if pair[0] in group]
-    parts = [list(group)] if _fits(group, cases) else _divide(group, own, cases)
+    parts = [list(group)] if _fits(group, sizes) else _divide(group, own, sizes)
     together = [pair for pair in own if any({*pair} <= {*part} for part in parts)]
     blocks = [
         Block(tuple(part), tuple(pair for pair in together if {*pair} <= {*part})) for part in parts
@@ -108,13 +110,13 @@ def _blocks(group: Sequence[int], wanted: Sequence[Pair], cases: Sequence[Case])
     return blocks + [Block(pair, (pair,)) for pair in own if pair not in together]
 
 
-def _fits(part: Sequence[int], cases: Sequence[Case]) -> bool:
+def _fits(part: Sequence[int], sizes: Sequence[int]) -> bool:
     """Whether the servers of these cases may run at the same time."""
-    all_workers = sum(workers(cases[place]) for place in part)
+    all_workers = sum(sizes[place] for place in part)
     return len(part) <= MOST and (all_workers <= MOST_WORKERS or len(part) <= 2)
 
 
-def _divide(group: Sequence[int], pairs: Sequence[Pair], cases: Sequence[Case]) -> list[list[int]]:
+def _divide(group: Sequence[int], pairs: Sequence[Pair], sizes: Sequence[int]) -> list[list[int]]:
     """Divide a group into parts that all have its first case; pairs stay together if they fit."""
     first = group[0]
     parts = [[first]]
@@ -123,10 +125,10 @@ def _divide(group: Sequence[int], pairs: Sequence[Pair], cases: Sequence[Case]) 
             continue
         partners = [other for pair in pairs if place in pair for other in pair]
         new = [n for n in dict.fromkeys([place, *partners]) if not any(n in p for p in parts)]
-        if not _fits([*parts[-1], *new], cases):
+        if not _fits([*parts[-1], *new], sizes):
             parts.append([first])
         for each in new:
-            if not _fits([*parts[-1], each], cases):
+            if not _fits([*parts[-1], each], sizes):
                 parts.append([first])
             parts[-1].append(each)
     return parts

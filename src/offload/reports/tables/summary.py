@@ -260,7 +260,7 @@ def _pools(records: Sequence[Record]) -> str:
         return f"{sizes}."
     on = f"{sizes} on {cores} cores"
     if max(workers) > cores:
-        return f"{on}: more workers than cores share them."
+        return f"{on}: the workers share the cores."
     return f"{on}: fewer workers than cores." if max(workers) < cores else f"{on}."
 
 
