@@ -9,10 +9,10 @@ PYTEST = $(BIN)/python -m pytest
 # Tests mostly wait, so run more at once than a small machine has cores. worksteal keeps tests that
 # share a server in one process, until another one is idle.
 # A test that fails is retried once, and both its failure and the retry are reported.
-AT_ONCE = 6
+AT_ONCE = 5
 PARALLEL = -n $(AT_ONCE) --dist worksteal --reruns 1 -rR
 # A run with more skips than these fails; after `make setup` alone some 1,110 and 70 are skipped.
-MOST_SKIPS = 1177
+MOST_SKIPS = 1179
 MOST_SKIPS_TIMING = 72
 # Tests that measure time run alone; a failed one is retried once, and -rR reports it. Only the files
 # that have such tests are imported.

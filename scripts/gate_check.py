@@ -151,7 +151,7 @@ def measure(kind: Kind, number: int) -> FinishedGate:
             plan.save(gates.gate_plan([case_of(kind, number)], terms, BUDGET), folder)
         planned = plan.load(folder)
         if planned.gate is None or planned.gate.against != terms.against:
-            what = f"{folder} was begun with another version of this project"
+            what = f"{folder} was started by another version of this project"
             raise StorageError(what, "remove it")
         for _ in running.run(planned, folder):
             pass

@@ -56,6 +56,7 @@ def metadata(wheel: Path) -> Message:
         return BytesParser().parsebytes(archive.read(name))
 
 
+@pytest.mark.slow
 @pytest.mark.server
 @pytest.mark.parametrize("name", FOLDERS)
 def test_a_wheel_names_its_licence_by_spdx_and_contains_it(

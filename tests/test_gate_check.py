@@ -172,7 +172,7 @@ def test_a_gate_of_another_version_is_not_continued(
     folder.mkdir()
     plans.save(made, folder)
     monkeypatch.setattr(script, "copied", lambda base: base / "newer")
-    with pytest.raises(StorageError, match="was begun with another version of this project: rem"):
+    with pytest.raises(StorageError, match="was started by another version of this project: rem"):
         script.main(["--gates", "1", "--only", "AA"])
     assert measured.rounds == []
 

@@ -122,7 +122,7 @@ def test_only_named_cases_are_judged_and_an_unknown_one_is_an_error() -> None:
 
 
 def test_runs_of_different_machines_are_not_compared() -> None:
-    with pytest.raises(RunError, match=r"of another machine \(cores: .*measure both now"):
+    with pytest.raises(RunError, match=r"measured on another machine \(cores: .*measure both now"):
         compared((100.0, 100.0), environment={**environment(), "cores": 999})
 
 

@@ -90,7 +90,7 @@ def raise_failure() -> None:
     """Raise the error that this process or a worker has reported, if any and not yet reported."""
     error = _failure or _read_failure()
     if error is not None:
-        _reporting.acquire()  # for ever: the other thread may be about to end this process
+        _reporting.acquire()  # forever: the other thread may be about to end this process
         raise error
 
 

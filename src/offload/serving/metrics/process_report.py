@@ -90,8 +90,8 @@ def _answer(server: socket) -> None:
             with connection:
                 connection.settimeout(TIMEOUT)
                 if _is_same_user(connection):
-                    asked = json.loads(connection.recv(1000))
-                    values = report(asked["from"], asked["to"], asked["each"])
+                    request = json.loads(connection.recv(1000))
+                    values = report(request["from"], request["to"], request["each"])
                     connection.sendall(json.dumps(values).encode())
 
 
