@@ -88,7 +88,7 @@ def test_fab_report_reads_several_runs() -> None:
 @pytest.mark.parametrize(
     ("words_of_command", "why"),
     [
-        ("runs=example+example", "example is there twice"),
+        ("runs=example+example", "example is named twice"),
         ("example,runs=example", "exclude each other"),
         ("runs=example+missing", "no run 'missing'"),
         (f"runs={'+'.join(f'run{n}' for n in range(7))}", "7 runs are too many"),
