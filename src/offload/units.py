@@ -22,3 +22,12 @@ def seconds(value: float) -> str:
         if value >= limit:
             return f"{value * factor:.3g} {unit}"
     return "0 s"
+
+
+def number(rate: float) -> str:
+    """Render a rate with up to two decimal places.
+
+    >>> number(14.286), number(120.04), number(43210.9)
+    ('14.29', '120.0', '43211')
+    """
+    return f"{rate:.{2 if rate < 100 else 1 if rate < 1000 else 0}f}"

@@ -193,7 +193,7 @@ def test_a_server_that_dies_in_the_middle_of_a_round_has_a_problem_and_the_other
     dying = Case("loop", own_task(tmp_path, body), users=2)
     loads = 0
 
-    def report(phase: str, _: float) -> None:
+    def report(phase: str, *_: object) -> None:
         nonlocal loads
         loads += phase == "load"
         if loads == 2:
@@ -215,7 +215,7 @@ def test_a_server_that_dies_in_the_middle_of_a_round_has_a_problem_and_the_other
 def test_an_interrupted_round_leaves_no_process(
     phase: str, error: type[BaseException], mark: Alive
 ) -> None:
-    def report(name: str, _: float) -> None:
+    def report(name: str, *_: object) -> None:
         if name == phase:
             assert len(mark()) >= 2
             raise error
@@ -261,7 +261,7 @@ def test_an_upstream_that_ended_is_a_problem_of_those_that_need_it(
 
     with upstream.hold() as held:
 
-        def report(phase: str, _: float) -> None:
+        def report(phase: str, *_: object) -> None:
             if phase == "load" and not killed:
                 os.kill(held.upstream.pid, signal.SIGKILL)
                 assert wait_until(lambda: upstream.running() is None)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from invoke import Exit
 
 from offload import loads
+from offload.cli import live_page
 from offload.errors import RunError, StartError, UsageError, UserError
 from offload.registry import catalog
 from offload.suites._claim import MEMORY
@@ -75,13 +76,18 @@ def _blocks(cases: Sequence[Case], claims: Sequence[Claim], is_quick: bool) -> t
     return blocks.form(cases, pairs_of(by_memory=False), apart=pairs_of(by_memory=True))
 
 
-def start_run(plan: Plan) -> tuple[Path, list[Record]]:
-    """Run a new plan in a new folder; return the folder and all records."""
+def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
+    """Run a new plan in a new folder; return the folder and all records.
+
+    With `is_opened` its live page is served and opened first.
+    """
     from offload.bench.experiments.progress import duration, expected_s
     from offload.bench.planning import plan as plans
     from offload.bench.records import journal
 
     check(plan)
+    if is_opened:
+        live_page.idle_s()  # raises UsageError before anything is written
     folder = journal.new_run(plan.suite)
     plans.save(plan, folder)
     rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
@@ -90,6 +96,8 @@ def start_run(plan: Plan) -> tuple[Path, list[Record]]:
     shortest, longest = (duration(expected_s(plan, n)) for n in (plan.counts[0], plan.counts[-1]))
     rounds = f"rounds of short loads by builtin{long}"
     print(f"{rows}: {rounds}: {shortest} to {longest}; results in {folder}", file=sys.stderr)
+    if is_opened:
+        live_page.start_for_run(folder)
     return folder, continue_run(plan, folder)
 
 

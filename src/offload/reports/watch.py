@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from offload.bench.telemetry import gil_sampler
@@ -30,6 +31,7 @@ NO_RHO = "no GIL"
 HEAD = ("time", "CPU", "PSS MiB", "threads", "vol/s", "invol/s", "rho")
 WIDTHS = (7, 6, 9, 7, 8, 8, 6)
 RESPONSE, RESPONSE_WIDTH = "response", 11
+BY_PID = "rho by pid"
 NAME_WIDTH, MOST_PROCESSES = 24, 20  # of the summary
 LATE = "~"  # prefix of a rho with many late samples
 
@@ -69,18 +71,20 @@ def description(watch: Watch) -> str:
     return "\n".join([*lines, *(f"no rho: {reason}" for reason in dict.fromkeys(reasons))])
 
 
+def names(has_url: bool) -> tuple[str, ...]:
+    """Return the names of the cells of a reading."""
+    return (*HEAD, *((RESPONSE,) if has_url else ()), BY_PID)
+
+
 def head(has_url: bool) -> str:
     """Return the head of the lines of readings."""
-    cells = [f"{name:>{width}}" for name, width in zip(HEAD, WIDTHS, strict=True)]
-    if has_url:
-        cells.append(f"{RESPONSE:>{RESPONSE_WIDTH}}")
-    return f"{' '.join(cells)}  rho by pid"
+    return _line(names(has_url))
 
 
-def line(reading: Reading, has_url: bool) -> str:
-    """Return a reading as a line of at most 100 characters."""
+def cells(reading: Reading, has_url: bool) -> tuple[str, ...]:
+    """Return a reading as texts."""
     tree = reading.tree
-    values = (
+    return (
         f"{reading.elapsed_s:.0f} s",
         _number(tree.cpu, 2),
         _number(tree.pss_mib, 1),
@@ -88,12 +92,14 @@ def line(reading: Reading, has_url: bool) -> str:
         _number(tree.switches_voluntary, 0),
         _number(tree.switches_involuntary, 0),
         _largest(reading.processes),
+        *((_response(reading.response),) if has_url else ()),
+        _by_pid(reading.processes, text_table.WIDTH - 80),
     )
-    cells = [f"{value:>{width}}" for value, width in zip(values, WIDTHS, strict=True)]
-    if has_url:
-        cells.append(f"{_response(reading.response):>{RESPONSE_WIDTH}}")
-    text = f"{' '.join(cells)}  {_by_pid(reading.processes, text_table.WIDTH - 80)}".rstrip()
-    return text[: text_table.WIDTH]
+
+
+def line(reading: Reading, has_url: bool) -> str:
+    """Return a reading as a line of at most 100 characters."""
+    return _line(cells(reading, has_url)).rstrip()[: text_table.WIDTH]
 
 
 def text(summary: Summary, own_cpu: float | None) -> str:
@@ -126,6 +132,13 @@ def text(summary: Summary, own_cpu: float | None) -> str:
     if (found := summary.finding()) is not None:
         lines.append(text_table.wrapped(sentence(found)))
     return "\n".join(lines)
+
+
+def conclusion(summary: Summary) -> tuple[str, ...]:
+    """Return the number of readings, and what they mean if that is plain."""
+    found = summary.finding()
+    count = f"{summary.readings} readings in {summary.seconds:.0f} s."
+    return (count,) if found is None else (count, sentence(found))
 
 
 def sentence(found: Finding) -> str:
@@ -174,6 +187,13 @@ def json_summary(summary: Summary, own_cpu: float | None) -> str:
             "sentence": None if found is None else sentence(found),
         }
     )
+
+
+def _line(texts: Sequence[str]) -> str:
+    widths = (*WIDTHS, RESPONSE_WIDTH)
+    *numbers, last = texts
+    parts = [f"{text:>{width}}" for text, width in zip(numbers, widths, strict=False)]
+    return f"{' '.join(parts)}  {last}"
 
 
 def _process(process: ProcessReading) -> dict[str, object]:

@@ -42,7 +42,7 @@ def planned(monkeypatch: pytest.MonkeyPatch) -> list[Plan]:
     """Collect the plans of commands instead of running them."""
     plans: list[Plan] = []
 
-    def start_run(plan: Plan) -> None:
+    def start_run(plan: Plan, is_live: bool = False) -> None:
         plans.append(plan)
         raise RunError("planned")
 

@@ -151,7 +151,7 @@ def measure_round(
             if _is_too_slow(records.get(place, ())):
                 continue
             pids = [m.started.running.process.pid for p, m in members.items() if p != place]
-            with phases.of("load", workload.WINDOW):
+            with phases.of("load", workload.WINDOW, place):
                 record = members[place].window(replace(trial, order=number), pids, design.beside_s)
             records.setdefault(place, []).append(record)
         with phases.of("stop", 1.0):

@@ -40,7 +40,7 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
         if not time_budget.has_more(plan, records):
             return
         upstream = _hold_upstream(stack, plan.cases)
-        progress = stack.enter_context(Progress(plan, records))
+        progress = stack.enter_context(Progress(plan, records, folder))
         active = ActiveRun(plan, folder, upstream, records, progress)
         for _ in active.rounds():
             yield records
@@ -84,7 +84,7 @@ class ActiveRun:
         """Measure the missing long runs."""
         for place in schedule.long_runs_due(self.plan, self.records):
             case = self.plan.cases[place]
-            self.progress.begin("long run", case.name)
+            self.progress.begin("long run", case.name, [place])
             needed = self.upstream if needs_upstream(case) else None
             upstream = None if isinstance(needed, UserError) else needed
             driver = self.plan.driver or "builtin"
@@ -100,7 +100,7 @@ class ActiveRun:
         if self.plan.gate is not None and each.number % 2 == 0:
             places.reverse()  # alternate which side starts first, in case that has an effect
         cases = {place: self.plan.cases[place] for place in places}
-        self.progress.begin(f"round {each.number}", self.plan.title(each.block))
+        self.progress.begin(f"round {each.number}", self.plan.title(each.block), places)
         is_apart = self.plan.blocks[each.block].apart
         trial = self._trial(
             WINDOW, block=each.block, round=each.number, attempt=attempt, apart=is_apart

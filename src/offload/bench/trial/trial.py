@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from offload import loads
 from offload.bench.records.record import (
@@ -40,7 +41,12 @@ from offload.upstream import Upstream
 
 AGAIN = 2  # first requests in later rounds of a block; the first round has TIMES
 FACTOR = 2.0  # a guess: the first request may take twice as long, because it prepares the task
-Report = Callable[[str, float], object]
+
+
+class Report(Protocol):
+    """Receive the name of a phase, its expected time in s, and the only case that is loaded."""
+
+    def __call__(self, name: str, expected: float, loaded: int | None = None, /) -> object: ...
 
 
 @dataclass
@@ -51,9 +57,9 @@ class Phases:
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
-    def of(self, name: str, expected: float) -> Iterator[None]:
-        """Time one phase."""
-        self.report(name, expected)
+    def of(self, name: str, expected: float, loaded: int | None = None) -> Iterator[None]:
+        """Time one phase, in which only the case at `loaded` in the plan is loaded."""
+        self.report(name, expected, loaded)
         start = time.monotonic()
         try:
             yield

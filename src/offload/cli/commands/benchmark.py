@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from invoke import Context
 
-from offload.cli import arguments, command
+from offload.cli import arguments, command, live_page
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import (
     check,
@@ -33,6 +33,7 @@ def run_all_load_tests(
     rows: str = "",
     target: str = "",
     format: str = "text",  # noqa: A002
+    open: bool = False,  # noqa: A002
 ) -> None:
     """Measure every row of the main benchmark and write results/results.txt.
 
@@ -41,10 +42,11 @@ def run_all_load_tests(
     rows    published, latency, later, crowd, gil or all; default: all, with quick published
     target  half-width of the intervals in percent; default: 2, with quick 5
     format  text (default) or json
+    open    yes: show the run live in a browser: see fab live
     """
     group = rows or ("published" if quick else "all")
     plan = _plan("tornado", quick, driver, group, target, format)
-    show_results(start_run(plan)[1], format)
+    show_results(start_run(plan, open)[1], format)
 
 
 @command("Measure")
@@ -57,6 +59,7 @@ def run_suite(
     target: str = "",
     pythons: str = "",
     format: str = "text",  # noqa: A002
+    open: bool = False,  # noqa: A002
 ) -> None:
     """Measure every row of a suite: fab run_suite:tornado.
 
@@ -67,6 +70,7 @@ def run_suite(
     target  half-width of the intervals in percent; default: 2, with quick 5
     pythons measure every row in each of these, by names from fab pythons: 3.11+3.14+3.13t-nogil
     format  text (default) or json: one object, or with all a list of them
+    open    yes: show the run live in a browser, with all each run: see fab live
     """
     from offload.reports import results_json
 
@@ -75,7 +79,7 @@ def run_suite(
         raise UsageError("no suite given", f"use fab run_suite:NAME with one of {known}, or all")
     if suite != "all":
         plan = _plan(suite, quick, driver, rows, target, format, pythons)
-        show_results(start_run(plan)[1], format)
+        show_results(start_run(plan, open)[1], format)
         return
     failed: list[str] = []
     found: list[dict[str, object]] = []
@@ -85,7 +89,7 @@ def run_suite(
         check(plan)
     for plan in plans:
         try:
-            _, records = start_run(plan)
+            _, records = start_run(plan, open)
             if format == "json":
                 found.append(results_json.as_dict(records))
                 check_figures(records)
@@ -107,11 +111,17 @@ def _suites_of_all() -> list[str]:
 
 
 @command("Measure")
-def resume(context: Context, run: str = "", format: str = "text") -> None:  # noqa: A002
+def resume(
+    context: Context,
+    run: str = "",
+    format: str = "text",  # noqa: A002
+    open: bool = False,  # noqa: A002
+) -> None:
     """Continue an interrupted run; finished rounds are not repeated.
 
     run     its folder in results/; default: the newest
     format  text (default) or json; of a gate any format of fab compare_runs
+    open    yes: show the run live in a browser: see fab live
     """
     from offload.bench.experiments import gate as gates
     from offload.bench.planning import plan, runs
@@ -131,6 +141,8 @@ def resume(context: Context, run: str = "", format: str = "text") -> None:  # no
         check(unfinished)
         if unfinished.gate is not None:
             gates.check_sides(unfinished)
+        if open:
+            live_page.start_for_run(folder)
     print_answer(unfinished, folder, continue_run(unfinished, folder), format)
 
 

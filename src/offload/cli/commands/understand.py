@@ -7,7 +7,7 @@ from dataclasses import replace
 
 from invoke import Context
 
-from offload.cli import arguments, case_options, command, output
+from offload.cli import arguments, case_options, command, live_page, output
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import start_run
 from offload.errors import RunError, UsageError
@@ -167,6 +167,7 @@ def watch(
     seconds: str = "",
     without_gil: bool = False,
     format: str = "text",  # noqa: A002
+    open: bool = False,  # noqa: A002
 ) -> None:
     """Watch a running process and its children from outside, once a second: fab watch:PID.
 
@@ -176,6 +177,7 @@ def watch(
     seconds      end after this time (30, 2m); default: end with Ctrl-C
     without_gil  yes: watch the other figures if no GIL can be read, as in a program without Python
     format       text (default) or json: one object a line
+    open         yes: show the lines in a browser, too: see fab live
 
     The process is neither stopped nor changed. Each line has the CPU in cores, the memory (PSS),
     threads, voluntary and involuntary context switches per second, and rho, the share of the time
@@ -190,6 +192,7 @@ def watch(
 
     arguments.one_of("format", format, "text", "json")
     limit = arguments.seconds("seconds", seconds, 1.0) if seconds else None
+    live_page.idle_s()  # raises before anything starts
     if pid:
         number = arguments.whole_number("pid", pid, 1, 2**22)
     elif url:
@@ -201,10 +204,13 @@ def watch(
     print(report.description(watching), file=sys.stderr)
     if is_text:
         print(report.head(bool(url)), flush=True)
+    title = f"pid {number} ({watching.name})"
+    rows = live_page.start_for_rows(title, report.names(bool(url)), open)
     try:
         with watching:
             for reading in watching.readings(limit):
                 summary.add(reading)
+                rows.send(report.cells(reading, bool(url)))
                 found = report.line(reading, bool(url)) if is_text else report.json_line(reading)
                 sys.stdout.write(f"{found}\n")  # one write: Ctrl-C never leaves half a line
                 sys.stdout.flush()
@@ -216,6 +222,7 @@ def watch(
     if summary.readings:
         own = watching.own_cpu
         print(report.text(summary, own) if is_text else report.json_summary(summary, own))
+    rows.close(report.conclusion(summary))
     if watching.has_ended:
         what = f"pid {number} ended after {summary.seconds:.0f} s"
         raise RunError(what, "start it again, and watch its new pid")

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from offload import units
 from offload.bench.records.record import TEST, Record
 from offload.bench.telemetry.host import sentence
 from offload.reports import provenance
@@ -184,7 +185,7 @@ def load_settings(row: Row) -> str:
 
 def number(rate: float) -> str:
     """Format a rate with up to two decimal places: `14.27`, `142.7`, `1427`."""
-    return f"{rate:.{2 if rate < 100 else 1 if rate < 1000 else 0}f}"
+    return units.number(rate)
 
 
 def time(seconds: float | None) -> str:
