@@ -45,7 +45,10 @@ def bad(tmp_path: Path) -> str:
     return f"{tmp_path}/bad.py:work"
 
 
-@pytest.mark.parametrize("words", ["measure:3/{},quick=yes", "compare:3/{},4/{}", "gil:{}"])
+@pytest.mark.parametrize(
+    "words",
+    ["measure:3/{},quick=yes", "compare:3/{},4/{}", pytest.param("gil:{}", marks=pytest.mark.slow)],
+)
 def test_a_task_that_raises_ends_every_measurement_alike(bad: str, words: str) -> None:
     said = fab(words.format(bad, bad))
     assert said.returncode == 5, said.stderr

@@ -1,4 +1,4 @@
-"""Quantities as text for people; nothing reads these texts again."""
+"""Format quantities as text for people; no program parses these texts."""
 
 from __future__ import annotations
 

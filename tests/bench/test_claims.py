@@ -51,7 +51,8 @@ def test_other_answers_are_not_comparable_unless_declared() -> None:
     found = verdict_on(*records)
     assert found.verdict == NOT_COMPARABLE
     assert (
-        found.reason == "the answers differ: 974 against 47489 bytes, '10 rows' against '500 rows'"
+        found.reason
+        == "the responses differ: 974 against 47489 bytes, '10 rows' against '500 rows'"
     )
     assert verdict_on(*records, claim=replace(CLAIM, differs="by design")).verdict == HOLDS
 
@@ -145,7 +146,7 @@ def test_a_rate_limited_by_the_load_tool_is_unresolved() -> None:
     found = verdict_on(windows(ONE, 3.5, 3.5, 3.5), bound)
     assert (found.verdict, found.reason) == (
         UNRESOLVED,
-        "builtin was what limited the rate of threads",
+        "builtin limited the rate of threads",
     )
 
 

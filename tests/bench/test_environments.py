@@ -82,6 +82,7 @@ def test_it_is_kept_and_an_interrupted_one_is_created_again(
         create(f"{NAME}==1.0")
 
 
+@pytest.mark.slow
 def test_a_version_that_does_not_exist_is_a_usage_error(index: Path) -> None:
     with pytest.raises(UsageError, match=rf"{NAME}==9 cannot be installed \(.*: name another") as e:
         create(f"{NAME}==9")

@@ -113,6 +113,7 @@ SAMPLE = (
 PEER = peer(sys.executable, sys.version_info[:2], SAMPLE)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_sample() -> None:
     running.check_sample(PEER)

@@ -1,6 +1,6 @@
 """Print the answer of a finished run: a comparison, a scaling curve, a GIL cost, or its tables.
 
-The plan determines the kind of answer, so that a resumed run prints what its command would print.
+The plan determines the kind of answer, so a resumed run has the same output as its first command.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ def _gate(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> No
 
 
 def print_gate(found: GateResult, style: str) -> None:
-    """Print the result of a gate and write it in every format; raise unless no case lost."""
+    """Print the result of a gate and write it in every format; raise an error unless it passed."""
     from offload.bench.experiments import gate
     from offload.reports.gate import formats, words
 
@@ -98,7 +98,7 @@ def _gil_cost(plan: Plan, folder: Path, records: Sequence[Record], style: str) -
     from offload.reports.gil import cost as report
 
     threads, processes = plan.cases
-    paired.evaluate(threads, processes, records, folder)  # raises without rates
+    paired.evaluate(threads, processes, records, folder)  # raise RunError before the direct calls
     direct = None
     if not is_application(threads.task):
         print("direct calls in one thread, threads and processes: about 10 s", file=sys.stderr)

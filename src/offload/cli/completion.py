@@ -1,7 +1,8 @@
-"""Shell completion: the scripts that shells load, and the words that they request for a line.
+"""Shell completion: the scripts that shells load, and the words for a command line.
 
-The scripts of Invoke complete names of commands. They do not send the colon of `run_server:3` as it
-was typed, nor whether a space follows a word, so ours send the whole line up to the cursor.
+The scripts of Invoke complete only names of commands: they do not pass the colon of `run_server:3`
+as it was typed, or whether a space follows a word. Our scripts pass the whole line up to the
+cursor.
 """
 
 from __future__ import annotations
@@ -49,7 +50,7 @@ SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 
 
 def candidates(line: str, commands: Mapping[str, Defaults], core: Iterable[str]) -> list[str]:
-    """Return the words that the last word of a line may become; the first word is the program.
+    """Return the completions of the last word of a line, whose first word is the program.
 
     >>> candidates("fab run_server:3,sleep_sh", {"run_server": {"server": "", "task": ""}}, [])
     ['run_server:3,sleep_short_sync']
@@ -59,7 +60,7 @@ def candidates(line: str, commands: Mapping[str, Defaults], core: Iterable[str])
     named = [each.partition(":")[0] for each in words if not each.startswith("-")]
     command = next((name for name in reversed(named) if name in commands), None)
     option = words[-1].lstrip("-").replace("-", "_") if words and words[-1][:2] == "--" else ""
-    with contextlib.suppress(UserError):  # of a file that cannot be read
+    with contextlib.suppress(UserError):  # a file cannot be read
         if word.startswith("-"):
             flags = core if command is None else map(_flag, commands[command])
             return _matching(flags, word)
@@ -82,7 +83,7 @@ def _matching(words: Iterable[str], start: str) -> list[str]:
 
 
 def _arguments(command: str, text: str, parameters: Defaults) -> list[str]:
-    """Return `command:text` with every argument that its last part may become."""
+    """Return the completions of the last argument in `command:text`, each as the whole word."""
     *given, part = text.split(",")
     start = ",".join([f"{command}:{given[0]}", *given[1:]]) + "," if given else f"{command}:"
     name, equals, value = part.partition("=")
@@ -98,7 +99,7 @@ def _arguments(command: str, text: str, parameters: Defaults) -> list[str]:
 
 
 def _values(parameters: Defaults, name: str, text: str) -> Sequence[str]:
-    """Return the values of a parameter; `text` is what was typed of it."""
+    """Return the possible values of a parameter; `text` is its start, as typed."""
     if isinstance(parameters.get(name), bool):
         return ("yes", "no")
     if name in ("case", "one", "other"):

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from offload.bench.records.record import Record
     from offload.suites import Case, Claim
 
-NOT_REPORTED = ("check_advice", "check_method")  # many short runs, with a summary of their own
+NOT_REPORTED = ("check_advice", "check_method")  # suites with many short runs and another summary
 BUDGET_A_ROW = {True: 18.5, False: 80.0}  # s per row; by quick
 
 
@@ -98,7 +98,7 @@ def check(plan: Plan) -> None:
     from offload.bench.target import server
 
     for case in plan.cases:
-        is_published = plan.suite in catalog.suites()  # its Python may be missing here
+        is_published = plan.suite in catalog.suites()  # a missing Python is reported in its row
         checked = replace(case, python=None) if is_published else case
         server.command(checked, port=0)  # raises UsageError for an unknown setting or Python
         load = loads.Load(
@@ -114,7 +114,7 @@ def check(plan: Plan) -> None:
 
 
 def continue_run(plan: Plan, folder: Path) -> list[Record]:
-    """Measure what is missing from a plan's folder; return all records."""
+    """Measure the due rounds and long runs of a plan; return all records."""
     from offload.bench.experiments.run import run
     from offload.bench.records import journal
     from offload.reports import publish
@@ -144,7 +144,7 @@ def write_report(folder: Path) -> None:
         path = report_file.write([folder])
         missing = "" if drawing.is_available() else f", without pictures: {drawing.missing()}"
         print(f"report: {path}{missing}", file=sys.stderr)
-    except Exception as error:  # noqa: BLE001 - whatever fails, the run and its results are kept
+    except Exception as error:  # noqa: BLE001 - a run must not fail because of its report
         what = " ".join(str(error).split()) or type(error).__name__
         print(f"warning: no report.html: {what}", file=sys.stderr)
 
@@ -158,7 +158,7 @@ def _resume_hint(folder: Path) -> str:
 
 @contextmanager
 def start_errors_as_run_errors() -> Iterator[None]:
-    """Convert StartError to RunError: the run has no figures, as in the rows of a table."""
+    """Convert StartError to RunError, because then the run has no figures."""
     try:
         yield
     except StartError as error:

@@ -67,10 +67,10 @@ def main() -> None:
 
 
 def accept(program: Program) -> None:
-    """Accept every spelling of commands in `program`, and list the commands if none is given."""
+    """Make `program` accept every spelling of commands, and list the commands without arguments."""
 
     def print_commands() -> None:
-        print("Begin with one of these:")
+        print("Start with one of these:")
         for words, what in FIRST.items():
             print(f"  {program.binary} {words:{max(map(len, FIRST))}}  {what}")
         print()

@@ -1,4 +1,4 @@
-"""The runs of a report: from folders in results/, or from inside of a report.html."""
+"""Reports on runs, which are folders in results/ or are contained in a report.html."""
 
 from __future__ import annotations
 
@@ -17,9 +17,9 @@ SUFFIX = ".html"
 
 @contextmanager
 def folders(names: Sequence[str]) -> Iterator[list[Path]]:
-    """Find runs by name, the newest by an empty one; those of a report.html are unpacked.
+    """Find the folders of runs by name; unpack the runs of a report.html. Raise UserError.
 
-    Raise UserError.
+    An empty name is the newest run.
     """
     from offload.reports.html.run_files import MOST_RUNS
 
@@ -27,14 +27,14 @@ def folders(names: Sequence[str]) -> Iterator[list[Path]]:
         found = [folder for name in names for folder in _find(stack, name)]
         for number, folder in enumerate(found):
             if folder.name in {other.name for other in found[:number]}:
-                raise UsageError(f"{folder.name} is there twice", "name each run once")
+                raise UsageError(f"{folder.name} is named twice", "name each run once")
         if len(found) > MOST_RUNS:
             raise UsageError(f"{len(found)} runs are too many", f"at most {MOST_RUNS} fit")
         yield found
 
 
 def target(names: Sequence[str]) -> Path | None:
-    """Return the file to write a report to: a report.html that is read; None for other runs."""
+    """Return the file of a report: the report.html that is read; None to use the default."""
     return Path(names[0]) if len(names) == 1 and names[0].endswith(SUFFIX) else None
 
 

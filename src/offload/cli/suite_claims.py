@@ -52,7 +52,7 @@ def measured_suites(records: Sequence[Record]) -> list[str]:
 
 
 def _select_run(suite: str, run: str) -> tuple[Run | None, str]:
-    """Return the run for a suite, the named or newest one or None, and its description."""
+    """Return the named or the newest run of a suite (None: no run), and its description."""
     from offload.bench.planning import runs
     from offload.bench.records import journal
 

@@ -35,12 +35,12 @@ def cache() -> Path:
 
 
 def task_folder(path: str | None = None) -> Path:
-    """Return the folder from which a user's task imports: `path`, TASK_PATH or the current one."""
+    """Return the import folder of a user's task: `path`, TASK_PATH or the current folder."""
     return Path(path or os.environ.get("TASK_PATH") or ".").expanduser().absolute()
 
 
 def interpreters() -> Path:
-    """Return the folder of interpreters that scripts/ built, and of packages for interpreters."""
+    """Return the folder of interpreters built by scripts/, and of packages for interpreters."""
     return cache() / "pythons" if CHECKOUT is None else CHECKOUT / ".pythons"
 
 
@@ -60,10 +60,10 @@ def display_name(task: str) -> str:
 def import_path(
     python: str = sys.executable, toolkit: str | None = None, search: Sequence[str] = ()
 ) -> dict[str, str]:
-    """Return a PYTHONPATH with which an interpreter imports `offload` and `pipepool`.
+    """Return the variable PYTHONPATH with which an interpreter imports `offload` and `pipepool`.
 
-    `toolkit` is another checkout to import them from. The folders `search` follow, and then the
-    user's own PYTHONPATH, without its empty entries, which mean the current folder.
+    They are imported from the checkout `toolkit`, or from this one. The folders `search` follow,
+    and then the user's own PYTHONPATH without empty entries, which mean the current folder.
     """
     checkout = CHECKOUT if toolkit is None else Path(toolkit)
     if checkout is not None:

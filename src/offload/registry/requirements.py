@@ -9,7 +9,7 @@ from pathlib import Path
 
 from offload.registry import places
 
-TARGETS = {  # of make, which install the packages of these files
+TARGETS = {  # the target of make that installs the packages of each file
     places.PACKAGE / "requirements.txt": "setup",
     places.PACKAGE / "requirements-pictures.txt": "setup",
     places.PACKAGE / "requirements-suites.txt": "suites",

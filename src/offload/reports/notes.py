@@ -1,4 +1,4 @@
-"""Notes below a table: each problem of its measurement is reported once."""
+"""Notes below a table, which report each problem of its measurements once."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from offload.reports.rows import Row
 from offload.reports.tables import summary
 from offload.units import percent
 
-OTHERS = 0.1  # share of the CPU above which there is a note; records/comparison has the limits
+OTHERS = 0.1  # share of the CPU above which there is a note; for verdicts see analysis/comparison
 STEAL = 0.01  # the same for the hypervisor
 OF_THE_MACHINE = {"others", "steal"}  # kinds of flags that `_machine` reports
 MOST_NAMES = 100  # characters of the names of rows in a note
@@ -54,7 +54,7 @@ def _flags(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _rows(rows: Sequence[Row]) -> Iterator[str]:
-    """Report why rows have no figures, and the findings from their records, grouped by text."""
+    """Report why rows have no figures, and findings from their records; equal texts only once."""
     yield from _grouped(rows, lambda row: None if row.problem is None else str(row.problem))
     known = [row for row in rows if row.problem is None]
     yield from _grouped(known, lambda row: warnings.failed_loads(row.records))

@@ -77,7 +77,7 @@ def _verdict(compared: Comparison, windows: Sequence[Record]) -> dict[str, objec
 
 
 def _machine(records: Sequence[Record]) -> dict[str, object]:
-    """Return the facts of the machine of the newest record, and how its speed moved."""
+    """Return the facts of the machine of the newest record, and the change of its speed."""
     facts = dict(records[-1].environment) if records else {}
     return {**facts, "speed_moved": machine_speed.moved(records)}
 

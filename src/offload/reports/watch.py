@@ -1,4 +1,4 @@
-"""What `fab watch` prints: a line per reading, a summary with its meaning, or JSON lines."""
+"""The output of `fab watch`: a line per reading and a summary, as text or JSON lines."""
 
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ HEAD = ("time", "CPU", "PSS MiB", "threads", "vol/s", "invol/s", "rho")
 WIDTHS = (7, 6, 9, 7, 8, 8, 6)
 RESPONSE, RESPONSE_WIDTH = "response", 11
 NAME_WIDTH, MOST_PROCESSES = 24, 20  # of the summary
-LATE = "~"  # before a rho of which many samples were late
+LATE = "~"  # prefix of a rho with many late samples
 
 SENTENCES = {
     SATURATED_GIL: (
@@ -59,7 +59,7 @@ SENTENCES = {
 
 
 def description(watch: Watch) -> str:
-    """Return what is watched, in one line, and a line for each process whose GIL is unreadable."""
+    """Return a line that describes the watched processes, and a line for each unreadable GIL."""
     versions = sorted({gil.python for gil in watch.gils.values() if gil.python is not None})
     python = f", Python {' and '.join(versions)}" if versions else ""
     count = len(watch.gils)
@@ -97,7 +97,7 @@ def line(reading: Reading, has_url: bool) -> str:
 
 
 def text(summary: Summary, own_cpu: float | None) -> str:
-    """Return the summary: mean and maximum of each figure, and what they mean if that is plain."""
+    """Return the summary: the mean and maximum of each figure, and the finding, if there is one."""
     figures = {"all": summary.tree} if len(summary.processes) > 1 else {}
     longest = sorted(
         summary.processes.items(), key=lambda each: each[1].figures["threads"].count, reverse=True
@@ -129,7 +129,7 @@ def text(summary: Summary, own_cpu: float | None) -> str:
 
 
 def sentence(found: Finding) -> str:
-    """Return what the figures mean, in one sentence."""
+    """Return a finding as a sentence."""
     return SENTENCES[found.kind].format(**{**asdict(found), "rho": _percent(found.rho)})
 
 

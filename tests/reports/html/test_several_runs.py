@@ -69,6 +69,7 @@ def test_runs_differ_by_shape_and_are_named_in_the_legend() -> None:
         assert {*BOTH} <= {" ".join(text.split()) for text in picture.itertext()}
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("without_pictures")
 def test_fab_report_reads_several_runs() -> None:
     copied(BOTH[0]), copied(BOTH[1])
@@ -87,7 +88,7 @@ def test_fab_report_reads_several_runs() -> None:
 @pytest.mark.parametrize(
     ("words_of_command", "why"),
     [
-        ("runs=example+example", "example is there twice"),
+        ("runs=example+example", "example is named twice"),
         ("example,runs=example", "exclude each other"),
         ("runs=example+missing", "no run 'missing'"),
         (f"runs={'+'.join(f'run{n}' for n in range(7))}", "7 runs are too many"),

@@ -1,9 +1,9 @@
 """Conditions on measured figures: `rate(3/quote) > 100 and p99(4/quote) < 0.05`.
 
-A condition is parsed by `ast` and evaluated node by node; anything but comparisons, arithmetic,
-`and`, `or`, `not`, numbers and known figures is an error. Figures are intervals. A comparison is
-true if it holds for all values in both intervals, false if it holds for none, else undecided
-(None); `and`, `or` and `not` are those of Kleene's three-valued logic.
+A condition is parsed by `ast` and evaluated node by node. It may only have comparisons, arithmetic,
+`and`, `or`, `not`, numbers and known figures. Figures are intervals. A comparison is true if it
+holds for all values in both intervals, false if it holds for none, else undecided (None); `and`,
+`or` and `not` are those of Kleene's three-valued logic.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ CALL = re.compile(r"\b(?!and\b|or\b|not\b)([A-Za-z_]\w*)\s*\(")
 
 @dataclass(frozen=True)
 class Measured:
-    """A figure and its interval; without a value, it is unknown and could be any number."""
+    """A figure and its interval; without a value it is unknown, and may be any number."""
 
     value: float | None = None
     low: float = -math.inf
@@ -40,13 +40,13 @@ UNKNOWN = Measured()
 
 @dataclass(frozen=True)
 class Figure:
-    """A figure of a case, as the condition names both."""
+    """A figure of a case; both names are those in the condition."""
 
     name: str
     case: str
 
     def __str__(self) -> str:
-        """Return it as in a condition."""
+        """Return the figure as it is written in a condition."""
         return f"{self.name}({self.case})"
 
 
@@ -59,7 +59,7 @@ class Condition:
     tree: ast.expr
 
     def evaluate(self, values: Mapping[Figure, Measured]) -> bool | None:
-        """Return whether it holds; None if the intervals do not decide it."""
+        """Return whether the condition holds; None if the intervals do not decide it."""
         return _truth(self.tree, values)
 
 
@@ -70,7 +70,7 @@ def parse(text: str, names: tuple[str, ...]) -> Condition:
         raise UsageError(f"ensure= has {len(text)} characters: at most {LONGEST} are allowed")
     try:
         with warnings.catch_warnings():
-            warnings.simplefilter("error")  # for 100and, which is valid, and is no number
+            warnings.simplefilter("error")  # `100and` is valid Python, but probably an error
             tree = ast.parse(_quoted(text.strip()), mode="eval").body
     except (SyntaxError, ValueError, RecursionError, MemoryError) as error:
         message = getattr(error, "msg", None) or str(error)
@@ -86,7 +86,7 @@ def parse(text: str, names: tuple[str, ...]) -> Condition:
 
 
 def _quoted(text: str) -> str:
-    """Quote the argument of each figure, because `3x16@3.14/quote` is no Python."""
+    """Quote the argument of each figure, because `3x16@3.14/quote` is not valid Python."""
     parts, done = [], 0
     for found in CALL.finditer(text):
         if found.start() < done:
@@ -101,7 +101,7 @@ def _quoted(text: str) -> str:
 
 
 def _closing(text: str, start: int) -> int:
-    """Return the place of the parenthesis that closes the one before `start`, or the end."""
+    """Return the index of the parenthesis that closes the one before `start`, or the end."""
     depth = 1
     for place in range(start, len(text)):
         depth += {"(": 1, ")": -1}.get(text[place], 0)
@@ -111,7 +111,7 @@ def _closing(text: str, start: int) -> int:
 
 
 def _figures(tree: ast.expr, text: str, names: Sequence[str]) -> Iterator[Figure]:
-    """Yield the figures; raise UsageError for a call of anything else."""
+    """Yield the figures; raise UsageError for a call of another function."""
     for node in ast.walk(tree):
         if isinstance(node, ast.Call):
             yield _figure(node, text, names)
@@ -138,7 +138,7 @@ ARITHMETIC: dict[type[ast.operator], Callable[[float, float], float]] = {
 
 
 def _is_truth(node: ast.expr, text: str) -> bool:
-    """Return whether a node is true or false, or else a number; raise UsageError for any other."""
+    """Return True for a node that is true or false, False for a number; else raise UsageError."""
     if isinstance(node, ast.BoolOp):
         return _expect(node.values, text, truths=True)
     if isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
@@ -157,7 +157,7 @@ def _is_truth(node: ast.expr, text: str) -> bool:
 
 
 def _expect(parts: Sequence[ast.expr], text: str, truths: bool) -> bool:
-    """Raise UsageError unless all parts are `truths`, or else numbers; return `truths`."""
+    """Return `truths`; raise UsageError unless all parts are true or false, or else numbers."""
     for part in parts:
         if _is_truth(part, text) != truths:
             what = "a comparison" if truths else "a number"
@@ -190,7 +190,7 @@ def _truth(node: ast.expr, values: Mapping[Figure, Measured]) -> bool | None:
 
 
 def _kleene(found: Sequence[bool | None], decides: bool) -> bool | None:
-    """Return `decides` if any part is it; else None if any is undecided."""
+    """Return `decides` if any part equals it; else None if any part is undecided."""
     if decides in found:
         return decides
     return None if None in found else not decides

@@ -1,4 +1,4 @@
-"""Figures of a case that a condition may compare, each with its interval over rounds."""
+"""Figures of a case for conditions, each with its interval over rounds."""
 
 from __future__ import annotations
 
@@ -16,12 +16,12 @@ from offload.loads.engine.figures.histogram import GROWTH, merge, quantile
 
 Windows = Sequence[Record]
 QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
-RATIO = "ratio"  # of the rates of both sides; the other figures are of the case now
+RATIO = "ratio"  # of the rates of both sides; all other figures are those of the case now
 NAMES = ("rate", RATIO, "mean", *QUANTILES)
 
 
 def measure(name: str, windows: Windows, level: float) -> Measured:
-    """Return a figure of a case from its windows; each end is wrong at a share `level`.
+    """Return a figure of a case from its windows; each end has the one-sided error rate `level`.
 
     The rate is in requests/s, the mean and the quantiles of response times are in s.
     """
@@ -40,7 +40,7 @@ def paired_ratio(baseline: Windows, windows: Windows, level: float) -> Measured:
 def of_log_ratio(
     found: non_inferiority.LogRatio | None, level: float, slack: float = 0.0
 ) -> Measured:
-    """Return a ratio with its interval, wider by the factor 1 + `slack`; unknown without one."""
+    """Return a ratio with its interval, which is widened by the factor 1 + `slack`."""
     if found is None:
         return UNKNOWN
     return Measured(found.ratio, found.low(level) / (1 + slack), found.high(level) * (1 + slack))
@@ -57,7 +57,7 @@ def _mean(values: Sequence[float], level: float) -> Measured:
 def _quantile(windows: Windows, share: float, level: float) -> Measured:
     """Return a quantile of the response times of all requests.
 
-    A request that timed out took at least its timeout: an end beyond it is unknown.
+    A request that timed out took its timeout or longer, so an end beyond the timeout is unknown.
     """
     rounds = _counts_by_round(windows)
     if not rounds:
@@ -73,7 +73,7 @@ def _quantile(windows: Windows, share: float, level: float) -> Measured:
 
 
 def _counts_by_round(windows: Windows) -> list[Counter[int]]:
-    """Return the numbers of requests by bucket, of all windows of each round."""
+    """Return for each round the number of requests in all its windows, by bucket."""
     rounds: dict[RoundKey, Counter[int]] = {}
     for record in windows:
         if counts := record.result.response.histogram:

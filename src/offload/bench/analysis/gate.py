@@ -1,11 +1,11 @@
 """The gate: which cases lost more of their rate than a limit, and whether a condition holds.
 
-If rates vary as a normal distribution does, a gate is red by chance in at most 1 % of runs:
-GATE_ERROR is divided among all analyses of a run, and among its cases and figures by Holm's method.
-A case ends early at the level of the early analyses, and is judged at that of the last one. A gate
-is green by chance in at most 1 %, too: only if every case is, so that each may use the whole of
-GATE_ERROR (an intersection-union test: Berger 1982). What is neither shown to be lost nor shown to
-be kept is undecided.
+If the logarithms of rates have a normal distribution, a gate is red by chance in at most 1 % of
+runs: GATE_ERROR is divided among all analyses of a run, and among its cases and figures by Holm's
+method. A case stops early at the level of the early analyses, and its verdict is that at the level
+of the last one. A gate is green by chance in at most 1 % of runs, too: it is green only if every
+case is, so each case may use the whole of GATE_ERROR (an intersection-union test: Berger 1982). A
+case with neither a significant loss nor a significant absence of a loss is undecided.
 """
 
 from __future__ import annotations
@@ -24,22 +24,22 @@ from offload.bench.stats.sequential import GATE
 from offload.flags import TOO_SLOW, Flag
 from offload.suites import Case, _case_syntax
 
-FAILS = "fails"  # the case works in the baseline, and does not work now
+FAILS = "fails"  # the case works in the baseline, but not now
 DISTURBED = paired_test.DISTURBED
 NO_BASELINE = "no baseline"  # the baseline has no rate of the case
 BY_INTERVAL = (LOSS, NO_LOSS, UNDECIDED)
-DOUBTFUL = 0.25  # p value of more failures below which a rate is no proof of no loss; a guess
-SLOWER = 2.0  # times as slow alone: then a case beyond the timeout is not so by noise; a guess
+DOUBTFUL = 0.25  # p value of more failures, below which "no loss" is not certain; a guess
+SLOWER = 2.0  # ratio of single requests, above which a timeout is not caused by noise; a guess
 Windows = Sequence[Record]
-RatioOf = Callable[[Windows, Windows, float], Measured]  # of the baseline and now, at a level
+RatioOf = Callable[[Windows, Windows, float], Measured]  # arguments: baseline, now, level
 
 
 @dataclass(frozen=True)
 class GateTerms:
-    """What a gate requires: no case may lose more than `loss`, a share of its rate.
+    """The requirements of a gate: no case may lose more than `loss`, a share of its rate.
 
-    `ensure` is a condition on figures; empty for none. `against` is how the user named the other
-    side, and `differences` are the facts in which both sides differ.
+    `ensure` is a condition on figures; empty for none. `against` is the user's name of the other
+    side, and `differences` are the differences between both sides.
     """
 
     loss: float
@@ -48,9 +48,9 @@ class GateTerms:
     differences: tuple[str, ...] = ()
 
     def figures(self, cases: Sequence[Case]) -> Mapping[Figure, int]:
-        """Return the figures of the condition, with the index of the case that each names.
+        """Return the figures of the condition, each with the index of its case.
 
-        Raise UsageError for a condition or a case that is wrong.
+        Raise UsageError for an invalid condition or an unknown case.
         """
         if not self.ensure:
             return {}
@@ -70,7 +70,7 @@ class Sides:
 
 @dataclass(frozen=True)
 class Levels:
-    """The error rates at which a case is judged: to be green, red by its rate, and by failures."""
+    """The error rates of a case's verdicts: green, red by its rate, and red by failures."""
 
     green: float
     loss: float
@@ -81,9 +81,9 @@ class Levels:
 class CaseVerdict:
     """The verdict on one case. `change` is the rate now over that of the baseline.
 
-    `outcome` is LOSS, FAILS, NO_LOSS, UNDECIDED, DISTURBED or NO_BASELINE; `reason` explains one
-    that is not by the interval. `more_rounds` estimates how many further rounds decide an undecided
-    case; None if unknown.
+    `outcome` is LOSS, FAILS, NO_LOSS, UNDECIDED, DISTURBED or NO_BASELINE. `reason` explains an
+    outcome that does not follow from the interval. `more_rounds` estimates how many further rounds
+    decide an undecided case; None if unknown.
     """
 
     outcome: str
@@ -105,9 +105,10 @@ class ConditionVerdict:
 def judge_cases(
     cases: Sequence[Sides], margin: float, figure_count: int = 0, level: float = GATE.level
 ) -> list[CaseVerdict]:
-    """Judge all cases of a gate that were measured side by side, in rounds, at a two-sided level.
+    """Judge all cases of a gate whose sides were measured together in rounds.
 
-    `figure_count` is the number of figures that a condition compares beside the cases.
+    `level` is two-sided. `figure_count` is the number of figures of the condition, which are tested
+    in addition to the cases.
     """
     found = [non_inferiority.paired(_pairs(each)) for each in cases]
     return judge(cases, found, margin, level / 2, figure_count)
@@ -123,8 +124,8 @@ def judge(
 ) -> list[CaseVerdict]:
     """Judge the log ratios of all cases of a gate; `error` is the error rate of this analysis.
 
-    `slack` is a share by which each ratio may be wrong beside its error. A case whose requests fail
-    may be red for its failures, too: that is one more hypothesis.
+    `slack`, a share, is a possible error of each ratio in addition to its standard error. A case
+    with failed requests may also be red because of them: this is one more hypothesis.
     """
     p_values = [
         1.0 if each is None else non_inferiority.p_of_loss(each, margin, slack) for each in ratios
@@ -148,9 +149,9 @@ def judge_condition(
     error: float = GATE.level / 2,
     ratio: RatioOf = figures.paired_ratio,
 ) -> ConditionVerdict | None:
-    """Evaluate the condition of a gate by the windows of its cases; None if it has none.
+    """Evaluate the condition of a gate from the windows of its cases; None without a condition.
 
-    `error` is the error rate of this analysis, and `ratio` estimates the ratio of a case.
+    `error` is the error rate of this analysis; `ratio` computes the ratio of a case.
     """
     if not terms.ensure:
         return None
@@ -169,11 +170,11 @@ def judge_condition(
 
 
 def is_decided(sides: Sides, margin: float, family: int, count: int) -> bool:
-    """Whether a case of a gate needs no further round, after `count` of them.
+    """Whether a case of a gate needs no further round after `count` rounds.
 
-    It needs none at the last analysis, and at another one if it has a verdict at its stricter
-    level. `family` is the number of cases and figures of the gate. A disturbance may end, so it
-    ends no case.
+    This is so at the last analysis, and at an earlier one if the case has a verdict at its stricter
+    level. `family` is the number of cases and figures of the gate. A disturbed case needs further
+    rounds, because the disturbance may be temporary.
     """
     if not GATE.is_analysis(count):
         return False
@@ -223,7 +224,7 @@ def _by_interval(
 
 
 def _failure(sides: Sides, level: float) -> tuple[str, Flag] | None:
-    """Return the outcome of a case whose requests fail, and why; None if it has rates to judge."""
+    """Return the outcome of a case without rates or with failures, and why; else None."""
     if not _has_rate(sides.baseline):
         return NO_BASELINE, _problem(sides.baseline)
     if never_works(sides.now) and not rate.is_hopeless(sides.baseline):
@@ -236,15 +237,15 @@ def _failure(sides: Sides, level: float) -> tuple[str, Flag] | None:
 
 
 def never_works(windows: Windows) -> bool:
-    """Whether a case has never had a rate, in enough rounds to measure it no more.
+    """Whether a case has never had a rate, in so many rounds that it is not measured again.
 
-    One that had a rate before may have it again: only the number of its failures decides.
+    A case that had a rate may have one again: it is judged by the number of its failures.
     """
     return rate.is_hopeless(windows) and not _has_rate(windows)
 
 
 def _may_be_as_slow(sides: Sides) -> bool:
-    """Whether a case is beyond the timeout by little, where its baseline may be next time, too."""
+    """Whether a case exceeds the timeout by so little that its baseline may do so, too."""
     if not any(r.problem is not None and r.problem.kind == TOO_SLOW for r in sides.now):
         return False
     now, before = (
@@ -255,10 +256,10 @@ def _may_be_as_slow(sides: Sides) -> bool:
 
 
 def _doubt(sides: Sides, outcome: str) -> Flag | None:
-    """Return why an interval proves nothing: the load tool was the limit, or requests failed.
+    """Return why the outcome of an interval is not valid, or None.
 
-    A limited rate is below the true one: with such a rate now the loss may be smaller, with such a
-    baseline larger.
+    If the load tool limits a rate, the rate is too low: a limited rate now makes a loss too large,
+    and a limited baseline makes it too small. New failures also make "no loss" invalid.
     """
     limited = sides.now if outcome == LOSS else sides.baseline
     if outcome != UNDECIDED and comparison.is_client_bound(limited):
@@ -277,7 +278,7 @@ def _has_rate(windows: Windows) -> bool:
 
 
 def _problem(windows: Windows) -> Flag:
-    """Return why a case has no rate."""
+    """Return the reason why a case has no rate."""
     problems = [record.problem for record in windows if record.problem is not None]
     if not problems:
         return Flag("problem", "no request was completed" if windows else "it was not measured")
@@ -285,7 +286,7 @@ def _problem(windows: Windows) -> Flag:
 
 
 def _failed_rounds(windows: Windows) -> tuple[int, int]:
-    """Return in how many rounds a case had failures, and the number of its rounds."""
+    """Return the number of rounds in which a case had failures, and the number of all rounds."""
     rounds: dict[object, bool] = {}
     for record in windows:
         which = (record.trial.run, record.trial.block, record.trial.round)
@@ -295,7 +296,10 @@ def _failed_rounds(windows: Windows) -> tuple[int, int]:
 
 
 def _p_of_failures(sides: Sides) -> float:
-    """Return the p value of "rounds fail as often as in the baseline", by an exact sign test."""
+    """Return the p value of the hypothesis that rounds fail as often as in the baseline.
+
+    The test is an exact sign test.
+    """
     now, before = _failed_rounds(sides.now), _failed_rounds(sides.baseline)
     share = now[1] / (now[1] + before[1])
     return student_t.beta_cdf(share, now[0], before[0] + 1)

@@ -1,4 +1,4 @@
-"""How far the speed of the machine moved, from the fixed work that is timed before each window."""
+"""The change of the machine's speed, from the fixed work that is timed before each window."""
 
 from __future__ import annotations
 
@@ -7,15 +7,14 @@ from collections.abc import Sequence
 
 from offload.bench.records.record import WINDOW, Record
 
-MIN_WINDOWS = 5  # fewer do not show how the machine's speed moved
+MIN_WINDOWS = 5  # with fewer windows the change is unknown
 KINDS = ("python_s", "memory_s")
 
 
 def moved(*runs: Sequence[Record]) -> float | None:
-    """Return how far the machine's speed moved during runs and between them, as a share.
+    """Return the share by which the machine's speed changed during runs and between them.
 
-    It is that of the kind of work (Python or memory) that moved more. None if a run is too short to
-    show it.
+    It is that of the kind of work (Python or memory) that changed more. None if a run is too short.
     """
     times = [work_times(records) for records in runs]
     found = [moved_times(*(each[kind] for each in times)) for kind in KINDS]
@@ -23,9 +22,9 @@ def moved(*runs: Sequence[Record]) -> float | None:
 
 
 def moved_times(*runs: Sequence[float]) -> float | None:
-    """Return the largest p90 / the smallest p10 - 1 of the durations in each run.
+    """Return max(p90) / min(p10) - 1 of the durations, with the percentiles of each run.
 
-    None if a run has fewer than MIN_WINDOWS.
+    None if a run has fewer than MIN_WINDOWS durations.
     """
     if not runs or any(len(times) < MIN_WINDOWS for times in runs):
         return None

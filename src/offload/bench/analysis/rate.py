@@ -17,9 +17,9 @@ HOPELESS = 2  # rounds without a rate after which a case is not measured again
 def of_windows(windows: Sequence[Record]) -> Estimate:
     """Estimate a case's rate in requests/s, from the geometric mean of its windows in each round.
 
-    Windows without a completed request are ignored; the value is None if no window has any. Windows
-    of a block that runs apart are not mixed with others. The newest window determines the design
-    (normal or quick) and the target.
+    Windows without a completed request are ignored; the value is None if there are no others.
+    Windows with `apart` are not mixed with others. The newest window determines the design (normal
+    or quick) and the target.
     """
     windows = of_rate(windows)
     rates = [*by_round(windows, lambda record: record.result.rate).values()]

@@ -17,7 +17,7 @@ KINDS = ("CLAIMS", "AVAILABILITIES", "AUDITS")
 def evaluate_suite(
     suite: str, records: Sequence[Record] | None, run: str | None = None
 ) -> list[ClaimVerdict]:
-    """Evaluate a suite's claims by its records in one run (None: no run), and its audits."""
+    """Evaluate a suite's audits, and its claims by the records of one run (None: no run)."""
     cases = items(suite, "CASES")
     found = [evaluate.evaluate_claim(suite, one, records, cases) for one in items(suite, "CLAIMS")]
     found += [

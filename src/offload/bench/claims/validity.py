@@ -1,4 +1,4 @@
-"""Validity warnings on the records behind a claim: CPU use of others, impossible figures."""
+"""Validity warnings on the records of a claim: CPU use of other processes, impossible figures."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ LITTLE_TOLERANCE = 0.05  # difference between rate x mean / users and 1
 
 
 def validity_warnings(own: Sequence[Record]) -> list[str]:
-    """Check that rate <= users or slots / service time, and that users ~ mean x rate.
+    """Return at most one warning: other processes used the CPU, or a figure is impossible.
 
-    A rate and a mean time of the same short window differ by what began before it and ended after
-    it, so a finding counts if more than half of the windows have it. Return at most one warning.
+    A rate must not exceed users or slots / service time, and rate x mean must be about the number
+    of users. In a short window they also differ because of the requests that started before it or
+    ended after it, so a figure is reported if more than half of the windows have the finding.
     """
     if sum((r.resources.host.others_cpu or 0.0) > MAX_OTHERS_CPU for r in own) > len(own) / 2:
         return ["other processes used the CPU: measure again at a quieter time"]

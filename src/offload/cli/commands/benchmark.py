@@ -1,4 +1,4 @@
-"""Measure: complete benchmarks, all cases in rounds."""
+"""Measure: run all cases of a benchmark in rounds, and resume runs."""
 
 from __future__ import annotations
 
@@ -81,7 +81,7 @@ def run_suite(
     found: list[dict[str, object]] = []
     names = _suites_of_all()
     plans = [_plan(name, quick, driver, rows, target, format, pythons) for name in names]
-    for plan in plans:  # all of them before the first is measured, which takes long
+    for plan in plans:  # check all of them first, because a measurement takes long
         check(plan)
     for plan in plans:
         try:
@@ -100,7 +100,7 @@ def run_suite(
 
 
 def _suites_of_all() -> list[str]:
-    """Return the suites that `all` runs; another needs a Python that few machines have."""
+    """Return the suites that `all` runs: those without IN_ALL = False, which need rare Pythons."""
     from offload.suites import _module
 
     return [name for name in catalog.suites() if getattr(_module.load(name), "IN_ALL", True)]
@@ -143,7 +143,7 @@ def _plan(
     style: str,
     pythons: str = "",
 ) -> Plan:
-    """Return the plan of a suite by the options of a command."""
+    """Return the plan of a suite from the options of a command."""
     arguments.one_of("format", style, "text", "json")
     share = arguments.number("target", target, 0.1, 50.0) / 100 if target else None
     plan = suite_plan(suite, rows, driver, quick, share)

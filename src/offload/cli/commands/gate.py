@@ -1,4 +1,4 @@
-"""Maintain: keep a run as a baseline, and the gate that compares with it."""
+"""Maintain: keep a run as a baseline, and compare rates with it as a gate."""
 
 from __future__ import annotations
 
@@ -97,7 +97,7 @@ def compare_runs(
 
 
 def _check_condition(terms: GateTerms) -> None:
-    """Raise UsageError for a condition that is wrong, before anything is read or measured."""
+    """Raise UsageError for an invalid condition, before records are read or measured."""
     from offload.bench.analysis import expression, figures
 
     if terms.ensure:
@@ -105,7 +105,7 @@ def _check_condition(terms: GateTerms) -> None:
 
 
 def _cases(name: str, words: str, users: str) -> list[Case]:
-    """Return the cases to measure: those of a kept run, or of the words, or of both."""
+    """Return the cases to measure: those of a kept run, those in `words`, or those in both."""
     from offload.bench.planning import plan
     from offload.bench.records import baselines
     from offload.suites import Case, _case_syntax

@@ -1,4 +1,4 @@
-"""Start here: a first table, a check of this machine, and a list of everything available."""
+"""Start here: a first table, a check of this machine, and a list of servers and tasks."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from offload.errors import MachineError
 from offload.registry import catalog, entries
 
 WIDTH = 100  # columns
-BUDGET_S = 292.0  # s for `quick`, which takes 5 minutes with its start and end
+BUDGET_S = 292.0  # s of measuring in `quick`, which takes 5 minutes in total
 
 
 @command("Start here")

@@ -206,7 +206,7 @@ def watch(
             for reading in watching.readings(limit):
                 summary.add(reading)
                 found = report.line(reading, bool(url)) if is_text else report.json_line(reading)
-                sys.stdout.write(f"{found}\n")  # at once: Ctrl-C leaves no half of a line
+                sys.stdout.write(f"{found}\n")  # one write: Ctrl-C never leaves half a line
                 sys.stdout.flush()
                 if output.has_no_reader(sys.stdout):
                     break

@@ -42,7 +42,7 @@ def text(
 
 @dataclass(frozen=True)
 class Document:
-    """An answer in its parts: the advice, its table, and the sentences under each title."""
+    """The parts of an answer: the advice, its table, and the sentences for each title."""
 
     first: str
     head: Sequence[str]
@@ -52,7 +52,7 @@ class Document:
 
 
 def document(answer: Answer) -> Document:
-    """Return the parts of an answer, for a report that arranges them itself."""
+    """Return the parts of an answer, for reports with another layout."""
     is_disturbed = answer.disturbed is not None
     return Document(
         _first(answer), _headers(answer), [*_rows(answer)], _parts(answer), is_disturbed
@@ -70,7 +70,7 @@ def _first(answer: Answer) -> str:
 def layout(
     first: str, table: str, parts: Mapping[str, Sequence[str]], folder: Path | None, width: int
 ) -> list[str]:
-    """Return the lines of an answer: the advice, its table, and the sentences under each title."""
+    """Return the lines of an answer: the advice, its table, and the sentences of each title."""
     lines = [text_table.wrapped(first, width), "", table, ""]
     for title, sentences in parts.items():
         if sentences:
@@ -81,14 +81,18 @@ def layout(
 
 
 def certainty(sure: str, rivals: Sequence[str], tie: Sequence[str], chosen: str) -> str:
-    """Return how sure an answer is; `rivals` may be as fast, and of a tie one is `chosen`."""
+    """Return how certain an answer is, as a sentence.
+
+    `rivals` are the options that may be as fast. `tie` are the options without a clear difference,
+    and `chosen` is the reason why one of them was chosen.
+    """
     if sure == LIKELY and not rivals:
         return "Likely. It could not be compared: nothing else was measured."
     return CERTAINTY[sure].format(open=names.listed(rivals), tie=names.listed(tie), chosen=chosen)
 
 
 def _parts(answer: Answer) -> dict[str, list[str]]:
-    """Return the sentences of an answer by their title."""
+    """Return the sentences of an answer, by title."""
     rivals, chosen = reasons.open_rivals(answer), f"{answer.chosen.strategy} is the simplest"
     p99_s, rate = answer.question.p99_s, answer.chosen.rate.value
     found = {
@@ -143,7 +147,7 @@ def _rows(answer: Answer) -> Iterator[list[str]]:
 
 
 def _range(values: Sequence[str], unit: str) -> str:
-    """Render the first and the last of some values; just one if they are equal."""
+    """Render the first and the last value; only one of them if they are equal."""
     return " to ".join(dict.fromkeys((values[0], values[-1]))) + unit
 
 

@@ -1,4 +1,4 @@
-"""A page of claims: those of each published source in a table, each with its reason."""
+"""A page of claims: a table of the verdicts for each published source, with their reasons."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from offload.suites import Audit, Availability, Claim
 
 HEAD = ("Claim", "Published", "Here", "Verdict", "Reason")
 WIDTHS = "36 10 20 14 20"  # of the columns, in percent
-MARKUP = re.compile(r"([\\*`|@]|_\b)")  # what reStructuredText would read as markup
+MARKUP = re.compile(r"([\\*`|@]|_\b)")  # markup of reStructuredText
 
 Evaluated = tuple[Claim | Availability | Audit, ClaimVerdict]
 
@@ -36,7 +36,7 @@ def rst(found: Mapping[str, Sequence[Evaluated]]) -> str:
 
 
 def counted(found: Sequence[ClaimVerdict]) -> str:
-    """Return the number of each verdict in a sentence."""
+    """Return a sentence with the number of claims for each verdict."""
     counts = Counter(verdict.verdict for verdict in found)
     words = ", ".join(f"{word} {count}" for word, count in counts.most_common())
     return f"{counts.total()} claims and audits: {words}."
@@ -76,6 +76,6 @@ def _row(cells: Sequence[str]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Escape what is markup in reStructuredText."""
+    """Escape the markup of reStructuredText."""
     escaped = MARKUP.sub(r"\\\1", text)
-    return f"\\{escaped}" if escaped == "-" else escaped  # which would begin a list
+    return f"\\{escaped}" if escaped == "-" else escaped  # a single "-" would start a list

@@ -13,7 +13,7 @@ UNDECIDED_COLOR = "lightgrey"
 
 
 def badge(found: GateResult) -> str:
-    """Render the result in a few words."""
+    """Render the result as a short message."""
     limit = percent(found.terms.loss, words.decimals(found.terms.loss))
     messages = {PASSED: f"no loss above {limit}", RED: _red(found)}
     return (

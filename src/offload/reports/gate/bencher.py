@@ -1,4 +1,4 @@
-"""The rates of a gate in Bencher Metric Format: the measure throughput of each case."""
+"""The rates of a gate in Bencher Metric Format, as the measure `throughput` of each case."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from offload.bench.experiments.gate import GateResult
 
 
 def bencher(found: GateResult) -> str:
-    """Render the rates now, in requests/s with their 95 % intervals; unknown ones are omitted."""
+    """Render the current rates in requests/s, with 95 % intervals; unknown rates are omitted."""
     return (
         json.dumps(
             {

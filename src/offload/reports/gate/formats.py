@@ -31,14 +31,14 @@ FORMATS: dict[str, tuple[str, Callable[[GateResult], str]]] = {
 def render(found: GateResult, style: str) -> str:
     """Render a result in one of FORMATS.
 
-    File names may have characters that are no text or that control a terminal; they are escaped.
+    Characters of file names that are not valid text or control a terminal are escaped.
     """
     text = FORMATS[style][1](found).encode("utf-8", "backslashreplace").decode()
     return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
 
 
 def remove() -> None:
-    """Remove the results of the previous gate, so that no one reads them if this one fails."""
+    """Remove the results of the previous gate, so that they are not used if this one fails."""
     for name, _ in FORMATS.values():
         path = journal.RESULTS / FOLDER / name
         try:

@@ -66,7 +66,7 @@ def _case(found: GateResult, case: GatedCase) -> dict[str, object]:
 
 
 def _measured(value: Measured) -> dict[str, float | None]:
-    """Return a figure with its interval; an end that is infinite is unknown."""
+    """Return a figure with its interval; infinite ends are None."""
     ends = {"value": value.value, "low": value.low, "high": value.high}
     return {
         name: end if end is not None and math.isfinite(end) else None for name, end in ends.items()

@@ -19,7 +19,7 @@ HOLDS = {True: None, False: FAILURE, None: ERROR}
 
 
 def junit(found: GateResult) -> str:
-    """Render the result; what has no verdict is an error, since it is no success."""
+    """Render the result; a case without a verdict is an error, because it did not pass."""
     suite = ET.Element("testsuite", {"name": SUITE})
     for case in found.cases:
         _add(suite, case.name, KINDS.get(case.verdict.outcome, ERROR), *_words(found, case))

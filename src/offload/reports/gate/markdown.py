@@ -10,13 +10,13 @@ from offload.reports.gate import words
 SIGNS = {PASSED: ":white_check_mark:", RED: ":x:"}
 UNDECIDED_SIGN = ":warning:"
 SPECIAL = re.compile(r"([\\`*_{}\[\]<>|#&~$])")
-MENTION = re.compile(r"@(?=\w)")  # of a user, who would be notified
+MENTION = re.compile(r"@(?=\w)")  # would notify a user
 NO_MENTION = "@<!-- -->"
-IN_CODE = re.compile(r"[`|\\]")  # what a literal in a table cannot have
+NOT_LITERAL = re.compile(r"[`|\\]")  # characters that a literal in a table cannot have
 
 
 def markdown(found: GateResult) -> str:
-    """Render a heading, a table of the cases, and what limits the answer in a closed section."""
+    """Render a heading, a table of the cases, and the remarks in a closed section."""
     sign = SIGNS.get(found.outcome, UNDECIDED_SIGN)
     lines = [f"### {sign} {_plain(words.headline(found))}", ""]
     lines += ["| Case | Baseline | Now | Change | Verdict |", "| --- | ---: | ---: | ---: | --- |"]
@@ -39,10 +39,10 @@ def markdown(found: GateResult) -> str:
 
 
 def _plain(text: str) -> str:
-    """Escape what Markdown and GitHub would interpret."""
+    """Escape the markup of Markdown and the mentions of GitHub."""
     return MENTION.sub(NO_MENTION, SPECIAL.sub(r"\\\1", " ".join(text.split())))
 
 
 def _code(text: str) -> str:
-    """Return a literal for a cell, or plain text if a literal cannot have its characters."""
-    return _plain(text) if IN_CODE.search(text) else f"`{' '.join(text.split())}`"
+    """Return a literal for a cell, or plain text if a literal cannot have these characters."""
+    return _plain(text) if NOT_LITERAL.search(text) else f"`{' '.join(text.split())}`"

@@ -9,7 +9,7 @@ from offload.reports.tables.text_table import Line
 
 
 def text(found: GateResult) -> str:
-    """Render a sentence, a table of the cases, and what limits the answer."""
+    """Render the verdict as a sentence, a table of the cases, and the remarks."""
     parts = [text_table.wrapped(words.headline(found)), _table(found)]
     if found.condition is not None:
         parts.append(text_table.wrapped(words.condition(found.condition)))

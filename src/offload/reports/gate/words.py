@@ -1,4 +1,4 @@
-"""The sentences and figures of a gate's result that its text formats share."""
+"""The sentences and formatted figures that all text formats of a gate's result share."""
 
 from __future__ import annotations
 
@@ -15,13 +15,13 @@ from offload.reports import warnings
 from offload.reports.tables import summary
 from offload.units import percent
 
-DIGITS = 1  # of a change in percent
-LARGEST = 100.0  # ratio: a larger end of an interval, as of two rounds, is no figure
+DIGITS = 1  # decimal places of a change in percent
+LARGEST = 100.0  # ratio: a larger end of an interval, as after two rounds, is not printed
 HOLDS = {True: "holds", False: "does not hold", None: "is undecided"}
 
 
 def headline(found: GateResult) -> str:
-    """Return the result in a sentence."""
+    """Return the result as a sentence."""
     limit, against = percent(found.terms.loss, decimals(found.terms.loss)), found.baseline
     if found.failed:
         has_lost = all(case.verdict.outcome == LOSS for case in found.failed)
@@ -38,7 +38,7 @@ def headline(found: GateResult) -> str:
 
 
 def _who(found: GateResult, cases: Sequence[GatedCase], all_words: str) -> str:
-    """Name the only case of a gate, or count those that a sentence is about."""
+    """Return the name of a gate's only case, or how many of its cases a sentence is about."""
     if len(found.cases) == 1:
         return found.cases[0].name
     if len(cases) == len(found.cases):
@@ -47,7 +47,7 @@ def _who(found: GateResult, cases: Sequence[GatedCase], all_words: str) -> str:
 
 
 def names(found: GateResult) -> str:
-    """Return the cases that the headline counts, or the condition that it is about."""
+    """Return the names of the cases that the headline counts, or its condition."""
     cases = [case.name for case in found.failed or found.open]
     if not cases and found.condition is not None:
         return f"ensure={found.condition.text}"
@@ -55,7 +55,7 @@ def names(found: GateResult) -> str:
 
 
 def decimals(share: float) -> int:
-    """Return the decimal places of a limit in percent: 5, or 2.5."""
+    """Return the number of decimal places of a limit in percent: 0 for 5 %, 1 for 2.5 %."""
     return 0 if round(100 * share, 6).is_integer() else DIGITS
 
 
@@ -75,7 +75,7 @@ def rate(estimate: Estimate) -> str:
 
 
 def reason(found: GateResult, case: GatedCase) -> str:
-    """Return why a case has its verdict, and what to do; empty if the interval shows it."""
+    """Return the reason of a verdict and the remedy; empty if the interval is the reason."""
     verdict = case.verdict
     if verdict.reason is not None:
         return ": ".join(part for part in (verdict.reason.message, verdict.reason.remedy) if part)
@@ -109,7 +109,7 @@ def measured(value: Measured) -> str:
 
 
 def remarks(found: GateResult) -> Iterator[str]:
-    """Yield how the cases were measured, and what limits the answer."""
+    """Yield how the cases were measured, and the warnings."""
     yield from conditions(found)
     yield from warnings.count_flags(found.records, "windows")
 
@@ -122,14 +122,14 @@ def conditions(found: GateResult) -> Iterator[str]:
         yield f"Measured side by side in {span} rounds of fresh servers."
         yield f"What differs: {'; '.join(found.terms.differences)}."
     else:
-        yield from _weaker(found)
+        yield from _kept_runs(found)
     yield "Change: the rate now over that of the baseline, with its 98 % interval."
     for name in found.left_out:
         yield f"Not compared, because only one run has it: {name}."
 
 
-def _weaker(found: GateResult) -> Iterator[str]:
-    """Yield how much weaker a comparison of kept runs is."""
+def _kept_runs(found: GateResult) -> Iterator[str]:
+    """Yield the limits of a comparison of kept runs."""
     assert found.kept is not None
     kept = found.kept
     runs = f"{kept.baseline} and {kept.now}"

@@ -11,7 +11,7 @@ from offload.bench.records.record import Record
 from offload.reports import provenance, warnings
 from offload.reports.gil import advice, application_advice
 
-NOT_MEASURED = ""  # the figures of direct calls, which a user's application does not have
+NOT_MEASURED = ""  # value of the figures of direct calls for a user's application
 
 
 def text(result: GilCost) -> str:
@@ -96,7 +96,7 @@ def _compared(result: GilCost) -> str:
 
 
 def sentences(result: GilCost) -> Iterator[str]:
-    """Return the conclusions from the figures, one sentence each."""
+    """Return a sentence for each conclusion from the figures."""
     if result.window.application.kind is not None:
         return application_advice.sentences(result)
     return advice.sentences(result)
@@ -113,7 +113,7 @@ def _count(window: Record, noun: str, ending: str = "s") -> str:
 
 
 def _workers(window: Record) -> int | None:
-    """Return the workers of the case with threads; an ASGI application has one process there."""
+    """Return the number of workers of the case with threads (one for an ASGI application)."""
     if window.tasks.slots is not None:
         return window.tasks.slots
     processes = window.server.settings.get("processes")

@@ -1,4 +1,4 @@
-"""One free-threaded Python with its GIL on and off: what each server gains, and what it costs."""
+"""One free-threaded Python with its GIL on and off: the rate and the memory of each server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Pair:
 
     @property
     def sentence(self) -> str:
-        """What follows, or why nothing does."""
+        """The conclusion, or the reason why there is none."""
         for row, name in ((self.on, "on"), (self.off, "off")):
             if row.problem is not None:
                 case, _, what = row.problem.message.partition(" ")
@@ -53,7 +53,7 @@ class Pair:
 
 
 def pairs(rows: Sequence[Row]) -> list[Pair]:
-    """Pair the rows that differ in PYTHON_GIL alone, in the order of the rows."""
+    """Return the pairs of rows that differ only in PYTHON_GIL, in the order of the rows."""
     off = {_case(row.first): row for row in rows if _setting(row.first) == "nogil"}
     return [
         Pair(
@@ -67,7 +67,7 @@ def pairs(rows: Sequence[Row]) -> list[Pair]:
 
 
 def table(found: Sequence[Pair], style: str = "simple") -> str:
-    """Render the pairs with a sentence for each; empty without any."""
+    """Render the pairs with a sentence for each; empty without pairs."""
     if not found:
         return ""
     lines = [Line(tuple(_cells(pair)), f"{pair.sentence}.") for pair in found]
@@ -97,7 +97,7 @@ def _cells(pair: Pair) -> Iterator[str]:
 
 
 def _case(record: Record) -> tuple[object, ...]:
-    """Return what two rows of a pair have in common."""
+    """Return the facts that are equal in both rows of a pair."""
     build = (record.case.python or "").rpartition("-")[0]
     return (
         build,

@@ -1,1 +1,1 @@
-"""Pictures: specifications for Vega-Lite as plain data, and the SVG that is drawn from them."""
+"""Pictures: specifications for Vega-Lite as plain data, and the SVG drawn from them."""

@@ -1,7 +1,7 @@
-"""Read specifications as a JSON list from stdin, and write their pictures to stdout, as a list.
+"""Read a JSON list of specifications from stdin, and write a list of their pictures to stdout.
 
-It runs in a process of its own: the JavaScript engine needs 100 MB, and if it fails, such as under
-a limit of memory, it ends its process.
+This program runs in a separate process, because the JavaScript engine needs 100 MB, and if it
+fails, for example because of a memory limit, it ends its process.
 """
 
 import json

@@ -1,4 +1,4 @@
-"""Axes of pictures: the ends and the ticks of a logarithmic or a linear one, and their labels."""
+"""Axes of pictures, logarithmic or linear: their ends, ticks and labels."""
 
 from __future__ import annotations
 
@@ -6,9 +6,9 @@ import math
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-STEPS = (1, 2, 5)  # ticks are these, times a power of ten
-SMALLEST = 1e-9  # a span, as a share of its ends: a smaller one is none
-MOST = 6  # ticks of an axis, so that their labels do not touch in a narrow picture
+STEPS = (1, 2, 5)  # a tick is one of these times a power of ten
+SMALLEST = 1e-9  # smallest span, as a share of its ends; a smaller one counts as 0
+MOST = 6  # ticks of an axis, so that labels do not overlap in a narrow picture
 
 
 @dataclass(frozen=True)
@@ -45,7 +45,7 @@ def plain(value: float) -> str:
 def logarithmic(
     values: Sequence[float], label: Callable[[float], str], includes: Sequence[float] = ()
 ) -> Axis:
-    """Return an axis from a tick below all positive values to one above them."""
+    """Return an axis whose ends are ticks below and above all positive values."""
     known = [value for value in (*values, *includes) if 0 < value < math.inf] or [1.0]
     low, high = _below(min(known)), _above(max(known))
     if low == high:

@@ -1,4 +1,4 @@
-"""Values as dots with their intervals, one band for each case, one line for each of its values."""
+"""A picture of values as dots with intervals: a band for each case, a line for each value."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ Layer = dict[str, object]
 
 @dataclass(frozen=True)
 class Mark:
-    """A mark on the line of a value; its title is the value in words."""
+    """A mark on the line of a value; `title` is the value as text."""
 
     value: float
     title: str
@@ -29,7 +29,7 @@ class Mark:
 class Line:
     """The marks of one value, a line from `low` to `high`, and the value as text beside them.
 
-    `detail` is what follows the text: the interval in words.
+    `detail` follows the text: it is the interval as text.
     """
 
     marks: tuple[Mark, ...]
@@ -61,7 +61,7 @@ class Band:
 
 @dataclass(frozen=True)
 class Ends:
-    """Words above both sides of the reference: the meaning of a value there, and its colour."""
+    """Texts above both sides of the reference, which explain values there, and their colours."""
 
     below: str
     above: str
@@ -70,12 +70,13 @@ class Ends:
 
 @dataclass(frozen=True)
 class Layout:
-    """The places of the parts of a band in px: x from the left edge, y from the top of the band.
+    """The positions of the parts of a band in px: x from the left edge, y from the top of the band.
 
-    `plot` are the ends of the axis. `line` is the place of its first line, and `step` the distance
-    of the others; `gap` is below the last one. A `detail` may need `more` height above the line.
-    Figures begin at `figure`; None: they end at the right edge, beside the label. `size` is the
-    font size of labels and figures.
+    `plot` are the x positions of the ends of the axis. `label`, `line` and `detail` are the y
+    positions of the label, the first line and the detail. `step` is the distance between lines, and
+    `gap` the space below the last one. If the band has a detail, `more` is added above the first
+    line. Figures start at `figure`; None: they end at the right edge, at the height of the label.
+    `size` is the font size of labels and figures.
     """
 
     width: int
@@ -103,7 +104,7 @@ FOOT, FOOT_LINE = 26, 16  # px: the height of the axis, and of a line below it
 
 @dataclass(frozen=True)
 class Bands:
-    """A picture of bands. A rule is at the `reference`, with the words of `ends` above it.
+    """A picture of bands, with a vertical rule at `reference` and the texts of `ends` above it.
 
     `heads` are lines above the picture, the first one in bold; `feet` are lines below it.
     """
@@ -150,13 +151,13 @@ class Bands:
 
     @property
     def _top(self) -> int:
-        """The place of the first band, below the heads, the legend and the ends."""
+        """The y position of the first band, below the heads, the legend and the ends."""
         heads = 24 + FOOT_LINE * len(self.heads) if self.heads else 0
         legend = texts.legend_height(self.keys, self.layout.width)
         return heads + legend + (30 if self.ends is not None else 0)
 
     def _placed(self) -> Iterator[tuple[int, Band]]:
-        """Yield the bands with their places."""
+        """Yield the bands with their y positions."""
         top = self._top
         for band in self.bands:
             yield top, band
@@ -172,7 +173,7 @@ class Bands:
         return self.layout.line + (self.layout.more if band.detail else 0)
 
     def _lines(self, placed: Sequence[tuple[int, Band]]) -> Iterator[tuple[int, int, Line]]:
-        """Yield each line with the place of its band, and its own."""
+        """Yield the y position of the band, that of the line, and the line, for each line."""
         for top, band in placed:
             for number, line in enumerate(band.lines):
                 yield top, top + self._line_place(band) + self.layout.step * number, line
@@ -186,7 +187,7 @@ class Bands:
             "labelFlush": self.layout is not WIDE,
             "title": None,
             "orient": "bottom",
-            "grid": False,  # it would be as high as the picture, with its head
+            "grid": False,  # grid lines would also cross the head of the picture
         }
         scale = {**self.axis.scale, "range": list(self.layout.plot)}
         return {"field": field, "type": "quantitative", "scale": scale, "axis": axis}
@@ -195,7 +196,7 @@ class Bands:
         if self.ends is None or self.reference is None:
             return
         first, last = self.layout.plot
-        is_narrow = self.layout.figure is None  # at its edges there is always room
+        is_narrow = self.layout.figure is None  # then the texts are at the edges, else beside x
         sides = (
             (self.ends.below, *((first, "left", 0) if is_narrow else (None, "right", -10))),
             (self.ends.above, *((last, "right", 0) if is_narrow else (None, "left", 10))),

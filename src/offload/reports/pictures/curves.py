@@ -1,4 +1,4 @@
-"""Values over a number or over time: dots with intervals, curves, and a rule at a place."""
+"""A picture of values over a number or over time: dots with intervals, curves, and a rule."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ LEFT, RIGHT, TOP = 58, 12, 26  # px beside and above the plot
 
 @dataclass(frozen=True)
 class Point:
-    """A value at `x` with its interval, if it has one, and what it is in words."""
+    """A value at `x` with its interval, if it has one; `title` is the value as text."""
 
     x: float
     y: float
@@ -63,7 +63,7 @@ class Plane:
 def spec(
     plane: Plane, points: Sequence[Point], curves: Sequence[Curve], at: float | None = None
 ) -> dict[str, object]:
-    """Return the specification of a picture; a rule is `at` a place of the x axis."""
+    """Return the specification of a picture, with a vertical rule at `at` on the x axis."""
     layers = [*_rule(plane, at), *_curves(plane, curves), *_intervals(plane, points)]
     layers += [*_points(plane, points), *_texts(plane, curves)]
     return {

@@ -1,4 +1,4 @@
-"""Draw specifications as SVG: by Vega-Lite, then without what a picture of ours does not need."""
+"""Draw specifications as SVG with Vega-Lite, and reduce the SVG to the necessary parts."""
 
 from __future__ import annotations
 
@@ -21,12 +21,12 @@ from offload.reports.printable import printable
 
 PACKAGE = "vl_convert"
 PROGRAM = Path(__file__).with_name("_convert.py")
-TIMEOUT = 20.0  # s for all pictures, which take about 1 s: a run waits for them at its end
+TIMEOUT = 20.0  # s for all pictures, which take about 1 s; a run waits for them at its end
 
 
 @dataclass(frozen=True)
 class Picture:
-    """A specification, and what its picture shows: a title, and a description for readers of it."""
+    """A specification, and the title and the description of its picture for screen readers."""
 
     spec: Mapping[str, object]
     title: str
@@ -34,7 +34,7 @@ class Picture:
 
 
 def is_available() -> bool:
-    """Whether pictures are drawn: an optional package is installed, and PICTURES is not `no`."""
+    """Whether pictures can be drawn: the package is installed, and PICTURES is not `no`."""
     return not _are_off() and importlib.util.find_spec(PACKAGE) is not None
 
 
@@ -60,7 +60,7 @@ def draw_inline(pictures: Sequence[Picture]) -> list[str]:
 
 
 def draw_standalone(picture: Picture) -> str:
-    """Draw a picture as a file of its own; raise UserError."""
+    """Draw a picture as a separate file; raise UserError."""
     [root] = _draw([picture])
     root.set("font-family", FONT)
     _name(root, picture, None)
@@ -87,7 +87,7 @@ def _draw(pictures: Sequence[Picture]) -> list[Element]:
 
 
 def _reason(ended: subprocess.CompletedProcess[str]) -> str:
-    """Return the line of the error, without the calls that led to it."""
+    """Return the line of the error from stderr, without its traceback."""
     lines = [line for line in ended.stderr.splitlines() if line and not line[0].isspace()]
     known = [line for line in lines if not line.startswith("Traceback")]
     return known[0][:200] if known else f"exit code {ended.returncode}"
@@ -105,7 +105,7 @@ def _printable(value: object) -> object:
 
 
 def _name(root: Element, picture: Picture, name: str | None) -> None:
-    """Put the title and the description into a picture, with ids for its page."""
+    """Add the title and the description to a picture, with ids for its page."""
     texts = (("title", "title", picture.title), ("desc", "text", picture.description))
     for place, (tag, suffix, text) in enumerate(texts):
         element = Element(svg.tag_of(tag))

@@ -1,4 +1,4 @@
-"""Reduce the SVG that Vega writes: without classes, fonts and invisible elements it is a third."""
+"""Reduce the SVG of Vega to a third, by removing classes, fonts and invisible elements."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from xml.etree import ElementTree
 from xml.etree.ElementTree import Element
 
 SVG = "http://www.w3.org/2000/svg"
-DIGITS = 1  # after the point, of coordinates in px
+DIGITS = 1  # decimal places of coordinates in px
 KEPT = {
     *("d", "transform", "x", "y", "x1", "x2", "y1", "y2", "fill", "stroke", "stroke-width"),
     *("stroke-dasharray", "stroke-opacity", "opacity", "font-size", "font-weight", "text-anchor"),
@@ -20,7 +20,7 @@ DEFAULTS = {
     "opacity": {"1"},
     **{name: {"0"} for name in ("x1", "x2", "y1", "y2")},
 }
-STYLE = {  # attributes that a group has for the elements in it
+STYLE = {  # attributes that a group can have instead of the elements in it
     *("fill", "stroke", "stroke-width", "stroke-dasharray", "stroke-opacity"),
     *("font-size", "font-weight", "text-anchor"),
 }
@@ -32,7 +32,7 @@ ElementTree.register_namespace("", SVG)
 
 
 def clean(text: str) -> Element:
-    """Parse a picture of Vega, and reduce it to what is visible, with a title for each value."""
+    """Parse a picture of Vega and keep its visible elements, with a title for each value."""
     root = ElementTree.fromstring(text)  # noqa: S314 - our own child process wrote it
     size = {name: root.attrib[name] for name in ("viewBox", "width", "height")}
     _clean(root)
@@ -42,7 +42,7 @@ def clean(text: str) -> Element:
 
 
 def _clean(element: Element) -> None:
-    """Remove what is invisible, without effect or for programs; name what has a description."""
+    """Remove invisible elements and useless attributes; write descriptions of values as titles."""
     for child in [*element]:
         label = child.attrib.get("aria-label", "")
         is_named = child.attrib.get("role") == "graphics-symbol" and child.tag != tag_of("g")
@@ -92,7 +92,7 @@ def _unwrap(parent: Element) -> None:
 
 
 def _place(element: Element) -> None:
-    """Write the place of a line, a circle or a text as coordinates, which is shorter."""
+    """Replace the translation of a line, a circle or a text by coordinates, which is shorter."""
     found = PLACE.fullmatch(element.attrib.get("transform", ""))
     circle = ROUND.fullmatch(element.attrib.get("d", ""))
     x, y = (float(part) for part in found.groups()) if found else (0.0, 0.0)
@@ -115,7 +115,7 @@ def _place(element: Element) -> None:
 
 
 def _group(parent: Element) -> None:
-    """Put neighbours of the same style into a group that has it."""
+    """Group consecutive elements of the same style, so that only the group has the style."""
     children = [*parent]
     if len(children) < 2 or parent.tag not in (tag_of("g"), tag_of("svg")):
         return

@@ -1,4 +1,4 @@
-"""Texts at places of a picture, in px from its top left corner, and the legend."""
+"""Texts at positions in a picture, in px from its top left corner, and the legend."""
 
 from __future__ import annotations
 
@@ -12,13 +12,13 @@ ROW = 20  # px: the height of a row of the legend
 DOT = 90  # px^2: the size of a mark
 PLACE = {"domain": [0, 1], "range": [0, 1], "zero": False, "nice": False}
 
-# The encoding of the field y, a place in px.
+# The encoding of the field y, a position in px.
 Y = {"field": "y", "type": "quantitative", "scale": PLACE, "axis": None}
 
 
 @dataclass(frozen=True)
 class Text:
-    """Words that begin at `x`, or end there, on a baseline at `y`."""
+    """Words that start at `x`, or end there with `ends_at_x`, on a baseline at `y`."""
 
     x: float
     y: float
@@ -39,7 +39,7 @@ class Key:
 
 
 def layers(texts: Sequence[Text]) -> Iterator[dict[str, object]]:
-    """Yield a layer for each place, size, weight and colour of text."""
+    """Yield a layer for all texts with the same x position, size, weight and colour."""
     kinds: dict[tuple[float, int, bool, str, bool], list[Text]] = {}
     for each in texts:
         if each.words:
@@ -61,7 +61,7 @@ def legend_height(keys: Sequence[Key], width: int) -> int:
 
 
 def legend(keys: Sequence[Key], width: int, top: float) -> Iterator[dict[str, object]]:
-    """Yield the layers of the legend: the shape of each entry, and its words."""
+    """Yield the layers of the legend: the shape and the words of each entry."""
     texts = []
     for number, row in enumerate(_rows(keys, width)):
         y = top + ROW * number
@@ -78,7 +78,7 @@ def legend(keys: Sequence[Key], width: int, top: float) -> Iterator[dict[str, ob
 
 
 def _rows(keys: Sequence[Key], width: int) -> list[list[tuple[float, Key]]]:
-    """Return the entries of the legend in rows, each with its place."""
+    """Return the entries of the legend in rows, each with its x position."""
     rows: list[list[tuple[float, Key]]] = []
     x = float(width)
     for key in keys:

@@ -50,7 +50,7 @@ def as_json(sweep: Sweep) -> str:
 
 
 def model_text(sweep: Sweep) -> str:
-    """Return the knee or the peak of the model that fits, or why there is none."""
+    """Return the knee or the peak of the fitted model, or the reason why there is no model."""
     fit, over = sweep.choice.fit, sweep.over
     if fit is None:
         return f"no model: {sweep.choice.reason}"

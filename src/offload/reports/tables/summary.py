@@ -25,7 +25,7 @@ DEFINITIONS = {
     "Memory": "the peak memory of all processes of the server (PSS: shared pages count once)",
     "GIL held": "the share of the run time of a single task in which it holds the GIL",
 }
-MIN_HALF_WIDTH = 0.001  # narrower ones are shown as this
+MIN_HALF_WIDTH = 0.001  # smallest half-width that is shown
 MS = 0.01  # s: shorter times are shown with a resolution of 10 us
 
 
@@ -52,7 +52,7 @@ def definitions(rows: Sequence[Row], style: str = "simple") -> str:
 
 
 def conditions(rows: Sequence[Row]) -> str:
-    """Describe in a few lines when, where and with what the rows were measured."""
+    """Describe when, where and with which tools the rows were measured."""
     return f"{where(rows)}\n{how(rows)}".strip()
 
 
@@ -65,13 +65,13 @@ def where(rows: Sequence[Row]) -> str:
 
 
 def when(rows: Sequence[Row]) -> str:
-    """Return the time of the first record and the machine, in a sentence."""
+    """Return a sentence with the time of the first record and the machine."""
     day = rows[0].records[0].trial.utc[:16].replace("T", " ")
     return f"Measured {day} UTC on {_machine(rows)}."
 
 
 def how(rows: Sequence[Row]) -> str:
-    """Describe with what the rows were measured."""
+    """Describe the load tools and the upstreams of the rows."""
     records = [record for row in rows for record in row.records]
     tools = sorted(
         {f"{r.load.driver} {r.load.version or ''}".strip() for r in records if r.load.driver}
@@ -101,12 +101,12 @@ def case_name(record: Record) -> str:
 
 
 def _origin(record: Record) -> str:
-    """Return from where the server started, if not from the checkout that measured."""
+    """Return the origin of the server, if it is not the checkout that runs this program."""
     return f"from {record.case.origin}" if record.case.origin else ""
 
 
 def settings_of(record: Record) -> str:
-    """Return what follows the task in the command of a case: `workers=8`."""
+    """Return the settings in the command of a case: `workers=8`."""
     if not record.case.command.startswith(COMMAND):
         return ""
     return record.case.command.partition(",")[2].removeprefix(record.case.task).strip(",")
@@ -172,7 +172,7 @@ def rate(row: Row) -> str:
 
 
 def load_settings(row: Row) -> str:
-    """Format the load settings of a manual load test; rows of a benchmark share theirs."""
+    """Format the load settings of a single load test; empty for rows of a benchmark."""
     record = row.first
     if record.trial.kind != TEST:
         return ""
@@ -183,7 +183,7 @@ def load_settings(row: Row) -> str:
 
 
 def number(rate: float) -> str:
-    """Format a rate with four digits, or more before the point."""
+    """Format a rate with up to two decimal places: `14.27`, `142.7`, `1427`."""
     return f"{rate:.{2 if rate < 100 else 1 if rate < 1000 else 0}f}"
 
 
@@ -225,7 +225,7 @@ def _labels(record: Record, most: int) -> _Label:
 
 
 def _columns(rows: Sequence[Row]) -> list[list[str]]:
-    """Return the columns after the first, each with its head; unknown columns are omitted."""
+    """Return the columns after the first one, each with its head; omit columns without values."""
     columns = {
         "Users": [str(row.first.case.users) for row in rows],
         "Rate": [rate(row) if row.problem is None else "not available" for row in rows],
@@ -250,7 +250,7 @@ def _detail(row: Row, settings: str, style: str) -> str:
 
 
 def _pools(records: Sequence[Record]) -> str:
-    """Describe the sizes of the pools beside the number of cores."""
+    """Describe the sizes of the pools in relation to the number of cores."""
     workers = sorted({r.server.workers for r in records if r.server.workers})
     if not workers:
         return ""

@@ -27,7 +27,7 @@ FOLDER, TASK, PARENT = "SERVER_BEGUN", "SERVER_TASK", "SERVER_PARENT"
 FAILED = "failed"  # the file with the error of a worker
 
 _failure: UserError | None = None  # of this process
-_reporting = threading.Lock()  # acquired once, by who reports the error of the server
+_reporting = threading.Lock()  # acquired once, by the thread that reports the server's error
 
 
 def expect(task: str, processes: int, port: int) -> None:

@@ -1,4 +1,4 @@
-"""What a process of a server reports about a user's application. Standard library only.
+"""The report of a server process about a user's application. Standard library only.
 
 Each process that serves the application listens on a socket in Linux's abstract namespace, named
 by its pid. So the report needs no route of the application, and reaches every worker. Elsewhere

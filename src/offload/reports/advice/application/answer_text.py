@@ -21,7 +21,7 @@ from offload.reports.tables.text_table import Line
 MOST_OTHERS = 6  # rows of the table: the next best server, then the others
 NOT_FIXABLE = {Kind.NOTHING, Kind.CPU_SATURATED}
 UNKNOWN = "Unknown: figures that would show one are missing."
-MEMORY_GAIN = 0.9  # of the memory of a worker: preload that saves less is not advised
+MEMORY_GAIN = 0.9  # of the memory of a worker: preload is advised if it needs less than this share
 
 
 def text(
@@ -67,7 +67,7 @@ def name(option: Option) -> str:
 
 
 def causes(answer: ApplicationAnswer) -> list[str]:
-    """Return a sentence for each cause, with whether it still limits the advised size."""
+    """Return a sentence for each cause, which says if it does not limit the advised size."""
     remaining = {cause.kind for cause in answer.remaining}
     found = []
     for cause in answer.causes:
@@ -102,7 +102,7 @@ def _rival(answer: ApplicationAnswer) -> Option | None:
 
 
 def _is_open(option: Option) -> bool:
-    """Whether an option may be as fast as the chosen one, as far as the measurement shows."""
+    """Whether the measurement does not exclude that an option is as fast as the chosen one."""
     if option.compared is None:
         return certainty.is_near(option.share)
     return certainty.is_open(option.compared)
@@ -160,7 +160,7 @@ def _ratio(option: Option) -> str:
 
 
 def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
-    """Return the sentences of an answer by their title."""
+    """Return the sentences of an answer, by title."""
     p99_s, rate = answer.question.p99_s, answer.chosen.rate.value
     return {
         _title(answer): _capital(causes(answer)) or [UNKNOWN],
@@ -212,7 +212,7 @@ def _mib(found: WorkerMemory) -> str:
 
 
 def _gains_by_preload(answer: ApplicationAnswer) -> bool:
-    """Whether a preloaded worker needs clearly less memory."""
+    """Whether a preloaded worker needs less than MEMORY_GAIN of the memory."""
     one, other = answer.worker, answer.preloaded
     if one is None or other is None or one.pss_mib is None or other.pss_mib is None:
         return False
