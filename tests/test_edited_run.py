@@ -158,3 +158,21 @@ def test_a_plan_of_impossible_values_is_refused_with_6(words: str) -> None:
     assert words in line
     assert line.startswith("error: ")
     assert str(path) in line
+
+
+def test_a_deeply_nested_plan_is_one_line() -> None:
+    """The JSON parser raises RecursionError instead of ValueError."""
+    folder = journal.RESULTS / a_run("measure")
+    (folder / plans.FILE).write_text("[" * 100_000)
+    for command in ("resume", "report", f"resume:{folder.name}"):
+        ended = fab_here(command)
+        assert "Traceback" not in ended.stderr, command
+        assert ended.returncode in (0, *REFUSED)
+
+
+@pytest.mark.parametrize("text", ["[1]", "null", '"cases"'])
+def test_a_plan_that_is_no_object_is_refused_with_its_reason(text: str) -> None:
+    folder = journal.RESULTS / a_run("measure")
+    (folder / plans.FILE).write_text(text)
+    ended = fab_here(f"resume:{folder.name}")
+    assert (ended.returncode, "it is not a JSON object" in ended.stderr) == (6, True)

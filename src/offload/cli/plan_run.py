@@ -205,9 +205,15 @@ def _print_tables(records: Sequence[Record]) -> None:
 
 
 def check_figures(records: Sequence[Record]) -> None:
-    """Raise RunError if no row of a run has figures."""
-    if not any(record.result.completed for record in records):
-        problems = [record.problem for record in records if record.problem]
+    """Raise RunError if no row of a run has figures.
+
+    Attempts that were retried and failed loads do not count, because no row uses their figures.
+    """
+    from offload.bench.records.run_records import RunRecords
+
+    last = RunRecords(records).last_attempts()
+    if not any(record.result.completed and record.problem is None for record in last):
+        problems = [record.problem for record in last if record.problem]
         fixes = {problem.remedy or problem.message for problem in problems}
         why = problems[0].text if len(fixes) == 1 else "see the notes below the table"
         raise RunError(f"no row has figures: {why}")

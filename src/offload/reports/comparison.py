@@ -119,4 +119,8 @@ def as_json(cases: ComparedCases) -> str:
 
 
 def _flags(cases: ComparedCases) -> list[str]:
-    return warnings.count_flags(cases.records, "windows")
+    failed: list[str] = []
+    for place, case in enumerate((cases.one, cases.other)):
+        if found := warnings.failed_loads(RunRecords(cases.records).at(place).records):
+            failed.append(f"problem: {case.name}: {found}")
+    return [*failed, *warnings.count_flags(cases.records, "windows")]

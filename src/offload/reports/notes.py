@@ -57,6 +57,7 @@ def _rows(rows: Sequence[Row]) -> Iterator[str]:
     """Report why rows have no figures, and findings from their records; equal texts only once."""
     yield from _grouped(rows, lambda row: None if row.problem is None else str(row.problem))
     known = [row for row in rows if row.problem is None]
+    yield from _grouped(known, lambda row: warnings.failed_loads(row.records))
     yield from _grouped(known, _gil)
     yield from _grouped(known, lambda row: application.note(row.records))
     yield from _grouped(known, warnings.above_ceiling)

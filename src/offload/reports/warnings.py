@@ -31,6 +31,17 @@ def count_flags(records: Sequence[Record], what: str) -> list[str]:
     return [f"{flags[-1]} ({len(flags)} of {len(records)} {what})" for flags in kinds]
 
 
+def failed_loads(records: Sequence[Record]) -> str | None:
+    """Return how many loads of a case failed, with the newest reason; None if none did.
+
+    The figures of the case are those of its other loads.
+    """
+    problems = [record.problem for record in records if record.problem is not None]
+    if not problems:
+        return None
+    return f"{len(problems)} of {len(records)} loads failed and are left out: {problems[-1]}"
+
+
 def _flags(row: Row) -> Iterator[str]:
     for flags in _by_kind(row.records).values():
         often = f" (in {len(flags)} of {len(row.records)} runs)" if len(flags) > 1 else ""
@@ -71,6 +82,8 @@ def above_ceiling(row: Row) -> str | None:
 
 
 def _derived(row: Row) -> Iterator[str]:
+    if failed := failed_loads(row.records):
+        yield f"problem: {failed}"
     if (importer := provenance.gil_enabled_by(row.first)) is not None:
         yield f"gil: {importer} turned the GIL on: this row is not free-threaded"
     estimate, design = row.estimate, sequential.design(row.first.trial.quick)

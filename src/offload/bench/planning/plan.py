@@ -122,7 +122,7 @@ def exists(folder: Path) -> bool:
         return "cases" in json.loads((folder / FILE).read_bytes())
     except FileNotFoundError:
         return False
-    except (OSError, ValueError, TypeError):
+    except (OSError, ValueError, TypeError, RecursionError):
         return True
 
 
@@ -131,6 +131,8 @@ def load(folder: Path) -> Plan:
     path = folder / FILE
     try:
         values = json.loads(path.read_bytes())
+        if not isinstance(values, dict):
+            raise ValueError("it is not a JSON object")
         values.pop(machines.KEY, None)
         return _validated_plan(values)
     except OSError as error:

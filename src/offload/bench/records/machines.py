@@ -54,6 +54,6 @@ def _is_plausible(key: str, value: object) -> bool:
 def _values(folder: Path) -> dict[str, Any]:
     try:
         values = json.loads((folder / FILE).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}
