@@ -45,7 +45,7 @@ class Terminal:
         self._thread.start()
 
     def _read(self) -> None:
-        while self.is_read.wait():
+        while self.is_read.wait(60):
             try:
                 if not (content := os.read(self._main, 4096)):
                     return

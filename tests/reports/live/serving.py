@@ -123,7 +123,8 @@ class Events:
     def next(self) -> Any:
         """Return the next content."""
         is_clock = False
-        while line := self._response.readline().decode():
+        for content in self._response:  # within the connection's timeout
+            line = content.decode()
             is_clock = is_clock or line.startswith("event: clock")
             if line.startswith("data: "):
                 if not is_clock:
