@@ -32,7 +32,7 @@ _MODULES = {
     "TaskMetrics": "scheduler",
 }
 
-if not TYPE_CHECKING:  # else a type checker would accept every name
+if not TYPE_CHECKING:  # otherwise a type checker would accept every name
 
     def __getattr__(name: str) -> object:
         """Import a public name at its first use: the fork server needs none of them."""

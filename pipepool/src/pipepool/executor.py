@@ -1,8 +1,8 @@
 """PipeExecutor: the same pool as a concurrent.futures executor, whose thread runs an event loop.
 
 The loop's thread holds `loop_lock` except while it waits for events. If the lock is free and a
-worker is idle, the caller's own thread sends a call under that lock; every other call is handed
-over to the loop.
+worker is idle, the caller's thread takes the lock and sends its call itself. Every other call is
+handed over to the loop.
 """
 
 from __future__ import annotations
@@ -53,9 +53,9 @@ class PipeExecutor(Executor):
 
     `mp_context` is accepted and ignored: workers are always forked by a fresh process of one
     thread, which imports the main module as multiprocessing's `forkserver` does. The parameters
-    after it are those of PipePool; `metrics` is called in the executor's thread, or in that of a
-    caller whose arguments cannot be pickled. With `max_queue`, QueueFull is raised by the future of
-    a call, not by `submit`.
+    after it are those of PipePool. `metrics` is called in the executor's thread; if arguments
+    cannot be pickled, it may be called in the caller's thread. With `max_queue` the future of a
+    rejected call raises QueueFull, not `submit`.
 
     >>> with PipeExecutor(1) as executor:
     ...     executor.submit(divmod, 17, 5).result(), list(executor.map(abs, [-1, 2]))
@@ -96,7 +96,7 @@ class PipeExecutor(Executor):
         self._engine = _Engine(config)
         self._variables = ContextVariables(context) if context else None
         _engines.add(self._engine)
-        # The thread refers to the engine only: a collected executor ends as after `shutdown`.
+        # The thread refers to the engine only, so a garbage-collected executor shuts down.
         weakref.finalize(self, self._engine.finish).atexit = False
 
     def submit(self, fn: Callable[..., T], /, *args: Any, **kwargs: Any) -> Future[T]:
@@ -196,11 +196,11 @@ class PipeExecutor(Executor):
     def kill_workers(self) -> None:
         """Kill the workers and shut down at once.
 
-        Tasks that a worker has raise BrokenWorker; waiting ones are cancelled.
+        Tasks that were sent to a worker raise BrokenWorker; waiting tasks are cancelled.
         """
         self._engine.finish(cancel=True, grace=0.0)
 
-    terminate_workers = kill_workers  # workers ignore SIGTERM, which process groups receive
+    terminate_workers = kill_workers  # SIGTERM would not end them: workers ignore it
 
 
 class _Engine:
@@ -219,10 +219,10 @@ class _Engine:
 
     def _create_locks(self) -> None:
         self._lock = threading.RLock()  # reentrant: garbage collection may call `finish`
-        self._loop_lock = threading.RLock()  # its owner may use the scheduler; reentrant as above
+        self._loop_lock = threading.RLock()  # its holder may use the scheduler; reentrant as above
 
     def reset_after_fork(self) -> None:
-        """In a forked child: start again if the executor was not used before, else reject calls."""
+        """In a forked child: stay usable if no call was made before the fork, else reject calls."""
         self._create_locks()
         if self._thread is not None:
             self._thread = self._loop = self._scheduler = None
@@ -261,7 +261,7 @@ class _Engine:
         scheduler, loop_lock = self._scheduler, self._loop_lock
         if scheduler is None or loop_lock._is_owned():  # type: ignore[attr-defined] # nested call
             return False
-        if call[4] is not DEFAULTS:  # a timer may be needed, which only the loop's thread may start
+        if call[4] is not DEFAULTS:  # only the loop's thread may start a timer
             return False
         if not loop_lock.acquire(blocking=False):
             return False
@@ -279,9 +279,9 @@ class _Engine:
             loop_lock.release()
 
     def finish(self, cancel: bool = False, grace: float | None = None) -> None:
-        """Reject new calls; the thread ends when all others have ended.
+        """Reject new calls; the thread ends when all accepted calls have ended.
 
-        `cancel` cancels the waiting calls; after `grace` seconds the remaining ones fail.
+        `cancel` cancels the waiting calls; calls that remain after `grace` seconds fail.
         """
         with self._lock:
             self._is_finishing = True
@@ -304,7 +304,7 @@ class _Engine:
         try:
             with asyncio.Runner(loop_factory=self._new_loop) as runner:
                 runner.run(self._serve())
-        except BaseException as error:  # noqa: BLE001 - whoever waits for a result must see it
+        except BaseException as error:  # noqa: BLE001 - the futures report it
             self._break(f"no worker could be started: {error}")
 
     def _new_loop(self) -> asyncio.AbstractEventLoop:
@@ -326,7 +326,7 @@ class _Engine:
                 self._loop = None
 
     async def _drain(self) -> None:
-        """Wait until all calls have ended, or the grace that was set meanwhile is over."""
+        """Wait until all calls have ended or the grace, which may be set meanwhile, is over."""
         assert self._scheduler is not None
         drained = asyncio.ensure_future(self._scheduler.drain(None))
         while not drained.done() and self._grace is None:
@@ -360,16 +360,16 @@ class _Engine:
 
 
 class _DeferredCtrlC:
-    """In the main thread: handle Ctrl-C at the end of the block, not between two instructions.
+    """In the main thread: delay the handling of Ctrl-C until the end of the block.
 
-    It is handled at once while code of an argument is pickled: that may take long, and what it
-    raises fails its own call only.
+    While an argument's own code is pickling it, Ctrl-C is handled at once: that code may take long,
+    and an exception in it fails only its own call.
     """
 
     def __enter__(self) -> _DeferredCtrlC:
         self._handler: Any = None
         self._is_pending = False
-        self.error: BaseException | None = None  # what the handler raised in code of an argument
+        self.error: BaseException | None = None  # raised by the handler in an argument's own code
         if threading.get_ident() == threading.main_thread().ident:
             handler = _signal.getsignal(signal.SIGINT)
             if callable(handler):
@@ -391,12 +391,12 @@ class _DeferredCtrlC:
     def __exit__(self, *_: object) -> None:
         if self._handler is not None:
             _signal.signal(signal.SIGINT, self._handler)
-            if self._is_pending:  # called, not raised again: a loop has received the signal already
+            if self._is_pending:  # call it: a loop has received the signal already
                 self._handler(signal.SIGINT, sys._getframe(1))
 
 
 def _is_code_of_argument(frame: FrameType | None) -> bool:
-    """Whether a frame is of other modules' code, which the pickling of an argument called."""
+    """Whether a frame runs code of another module that was called to pickle an argument."""
     caller = frame
     while caller is not None and not _module_name(caller).startswith("pipepool."):
         caller = caller.f_back
@@ -452,7 +452,7 @@ def _run_chunk(function: Callable[..., T], calls: tuple[tuple[Any, ...], ...]) -
 
 
 def _flatten(chunks: Iterator[list[T]]) -> Iterator[T]:
-    """Yield the results of chunks, and keep no reference to them."""
+    """Yield the results of chunks without keeping a reference to them."""
     for chunk in chunks:
         chunk.reverse()
         while chunk:

@@ -1,7 +1,8 @@
 """The fork server: a process of one thread that imports modules and forks workers on request.
 
-It is a fresh interpreter, so no lock can be held by a thread that the fork does not copy. It reaps
-the workers, reports their exit status, and kills them when its parent ends or closes the socket.
+It is a fresh interpreter with one thread, so a fork never copies a lock that another thread holds.
+It reaps the workers, reports their exit status, and kills them when its parent ends or closes the
+socket.
 `ForkServerClient` is the parent's side.
 
     to the fork server    FORK token (with two descriptors), KILL token, FLUSH token
@@ -51,7 +52,7 @@ FINALIZER_GRACE = 5.0  # s, where the pool has a finalizer for them to run
 KILL_TIMEOUT = 1.0  # s for killed workers to end
 END_TIMEOUT = 5.0  # s for the fork server to end its workers and itself
 
-# The path of this package serves its own import only: it must not hide the application's modules.
+# sys.path has the package's folder only for this import, so that it hides no application module.
 START = (
     "import sys; sys.path.insert(0, {0!r}); from pipepool.fork_server import main; "
     "sys.path.remove({0!r}); main({1}, {2}, {3})"
@@ -59,7 +60,7 @@ START = (
 
 
 class ForkServerListener(Protocol):
-    """Receives the reports of the fork server; workers are known by tokens."""
+    """Receives the reports of the fork server, which identify workers by tokens."""
 
     def worker_ended(self, token: int, status: int) -> None: ...
     def fork_server_ended(self, why: str) -> None: ...
@@ -101,7 +102,7 @@ class ForkServerClient:
         contextvars.Context().run(loop.add_reader, self._control, self._read)
 
     def fork(self, token: int, sock: socket.socket, memory: int) -> None:
-        """Request a worker with one end of a socket pair and its memory; both are closed here."""
+        """Request a worker that gets this socket and memory; both are closed in this process."""
         if self._waiting is not None:
             self._waiting.append((token, sock, memory))
             return
@@ -109,11 +110,11 @@ class ForkServerClient:
 
     @property
     def is_ready(self) -> bool:
-        """Whether it has imported its modules, so that it handles requests."""
+        """Whether the fork server has imported its modules and handles requests."""
         return self._waiting is None
 
     def kill(self, token: int) -> None:
-        """Kill a worker; its end is reported like every other."""
+        """Kill a worker; `worker_ended` is called as for any other end."""
         self._request(REQUEST.pack(KILL, token), [])
 
     def flush(self, token: int) -> None:
@@ -134,7 +135,7 @@ class ForkServerClient:
             self._control.shutdown(socket.SHUT_WR)
 
     def kill_server(self, why: str) -> None:
-        """Kill a fork server that has not ended, such as a stopped one, and so its workers."""
+        """Kill a fork server that does not end, for example after SIGSTOP; its workers end too."""
         if not self.ended.done():
             self._process.kill()
             self._end(why)
@@ -147,7 +148,7 @@ class ForkServerClient:
                 contextvars.Context().run(self._loop.add_writer, self._control, self._write)
 
     def _write(self) -> None:
-        """Send requests as far as the socket takes them now; close descriptors that were sent."""
+        """Send as many requests as the socket accepts now; close descriptors that were sent."""
         while self._unsent:
             data, descriptors = self._unsent[0]
             try:
@@ -156,7 +157,7 @@ class ForkServerClient:
                 self._control.sendmsg([data], ancillary, NO_SIGPIPE)  # send_fds ignores flags
             except BlockingIOError:
                 return
-            except OSError:  # the end of the fork server is noticed by `_read`
+            except OSError:  # the fork server has ended: `_read` handles this
                 pass
             self._unsent.popleft()
             for each in descriptors:
@@ -226,7 +227,7 @@ def _warn(what: str) -> None:
 def _start_process(descriptor: int) -> subprocess.Popen[bytes]:
     from pathlib import Path  # not needed by the fork server
 
-    tracker = resource_tracker.getfd()  # one for all processes, as multiprocessing has it
+    tracker = resource_tracker.getfd()  # shared by all processes, as in multiprocessing
     assert tracker is not None, "getfd starts it"
     root = str(Path(__file__).resolve().parent.parent)
     program = START.format(root, descriptor, os.getpid(), tracker)
@@ -245,7 +246,7 @@ def _preparation() -> dict[str, object]:
 
     method = multiprocessing.get_start_method(allow_none=True)
     data = dict(spawn.get_preparation_data("fork server"))
-    if method is None:  # get_preparation_data chose one, which is the application's decision
+    if method is None:  # undo its choice: the application decides
         multiprocessing.set_start_method(None, force=True)
     if not Path(str(data.get("init_main_from_path", __file__))).is_file():
         del data["init_main_from_path"]  # such as the name of a program that is not on disk
@@ -256,7 +257,7 @@ def _preparation() -> dict[str, object]:
 
 def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
     """Serve the parent at the other end of a socket, and exit."""
-    _set_death_signal(signal.SIGKILL)  # imports may keep it from noticing that its parent ended
+    _set_death_signal(signal.SIGKILL)  # during imports it does not poll for its parent's end
     for number in (signal.SIGINT, signal.SIGTERM):  # the parent decides when it ends
         signal.signal(number, signal.SIG_IGN)
     resource_tracker._resource_tracker._fd = tracker  # type: ignore[attr-defined]
@@ -276,15 +277,14 @@ def main(descriptor: int, parent: int, tracker: int) -> NoReturn:
     gc.freeze()
     with contextlib.suppress(BrokenPipeError):  # the parent has closed the pool meanwhile
         control.sendall(REPORT.pack(READY, threading.active_count(), os.getpid()), NO_SIGPIPE)
-        server = _ForkServer(
-            control, parent, os.dup(tracker), grace
-        )  # kept: its sockets are not to be collected
+        # The variable keeps the server's sockets from being garbage-collected.
+        server = _ForkServer(control, parent, os.dup(tracker), grace)
         server.serve()
     os._exit(0)  # exit handlers of imported modules run in the workers
 
 
 def _set_death_signal(number: int) -> None:
-    """Request a signal for when the parent ends (Linux): its thread that forked this process."""
+    """Request a signal when the parent's thread that forked this process ends (Linux)."""
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_PDEATHSIG, number, 0, 0, 0)
 
@@ -302,7 +302,7 @@ def _prepare(prepared: dict[str, object], preload: list[str]) -> None:
 
 
 class _ForkServer:
-    """Forks, kills and reaps the workers, which the parent knows by tokens."""
+    """Forks, kills and reaps the workers, which the parent identifies by tokens."""
 
     def __init__(self, control: socket.socket, parent: int, tracker: int, grace: float) -> None:
         self._control = control
@@ -441,13 +441,13 @@ class _ForkServer:
         while self._workers and (left := deadline - time.monotonic()) > 0:
             self._poll.poll(1000 * left)
             self._reap()
-        signal.set_wakeup_fd(-1)  # its socket is closed next, and a last worker may still end
+        signal.set_wakeup_fd(-1)  # a SIGCHLD must not write to a closed socket
 
 
 def _ignore_group_signals() -> None:
-    """Ignore SIGINT and SIGTERM, which a whole process group receives: the parent ends workers.
+    """Ignore SIGINT and SIGTERM: a process group receives both, but only the parent ends workers.
 
-    Handlers do it instead of SIG_IGN, which programs that a task starts, and forks, would inherit.
+    Programs and forks that a task starts would inherit SIG_IGN, so handlers are used instead.
     """
     worker = os.getpid()
     defaults: dict[int, Any] = {

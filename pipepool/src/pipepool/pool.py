@@ -147,8 +147,8 @@ class PipePool:
     * `busy_wait`: True: workers poll for up to 200 us before they sleep while tasks arrive in
       quick succession; False: never. None: 200 us if there are two CPUs more than workers; 150 us
       if there are as many CPUs as workers, more than one CPU and no cgroup quota; else never.
-    * `shared_memory` is the size of the memory for large arguments, and of that for large results,
-      in bytes, for each worker. Pages are allocated on first use.
+    * `shared_memory` is the size in bytes of each of a worker's two areas of shared memory: one for
+      large arguments, one for large results. Pages are allocated on first use.
     * `metrics` is called on the loop with a TaskMetrics at the end of each task.
 
     >>> import asyncio
@@ -214,8 +214,8 @@ class PipePool:
     async def start(self) -> None:
         """Start the workers on the running loop, and wait until they can take tasks.
 
-        Several callers may wait for the same start. When all of them are cancelled, what was
-        started ends, and the next call starts again. Raises BrokenWorker when no worker can start:
+        Several callers may wait for the same start. If all of them are cancelled, the pool is shut
+        down, and the next call starts it again. Raises BrokenWorker if no worker can start because
         an import or the initializer failed.
         """
         if self._scheduler is None:
@@ -240,7 +240,7 @@ class PipePool:
             raise BrokenWorker(why) from scheduler.manager.cause
 
     async def _abandon_start(self, scheduler: Scheduler) -> None:
-        """End what a cancelled start has started; meanwhile others may start the pool again."""
+        """Shut down a cancelled start; meanwhile other callers may start the pool again."""
         self._scheduler = None
         ended = asyncio.get_running_loop().create_future()
         self._endings.append(ended)
@@ -265,13 +265,13 @@ class PipePool:
     ) -> T:
         """Run `function(*args, **kwargs)` in a worker; return its result or raise its exception.
 
-        `timeout` in seconds counts from the start of the task, whose worker is killed;
-        `queue_timeout` limits the wait for a worker; both raise TimeoutError. An `idempotent` task
-        is retried once when its worker dies; every other one raises BrokenWorker. With
-        `zero_copy_result` bytes and large buffers of the result are read-only memoryviews of shared
-        memory, freed when released or collected; with `zero_copy_args` those of the arguments are,
-        for as long as the worker keeps them. Raises QueueFull at once when `max_queue` tasks wait,
-        TypeError for a time that is not a number.
+        `timeout` limits the run time of the task, in seconds: a worker that exceeds it is killed.
+        `queue_timeout` limits the wait for a worker. Both raise TimeoutError. If its worker dies,
+        an `idempotent` task is retried once; any other task raises BrokenWorker. With
+        `zero_copy_result` the bytes and large buffers of the result are read-only memoryviews of
+        shared memory, which is freed when they are released or garbage-collected. With
+        `zero_copy_args` the function receives such memoryviews for its arguments. Raises QueueFull
+        at once if `max_queue` tasks wait, TypeError for a time that is not a number.
         """
         options = DEFAULTS
         if (
@@ -299,7 +299,7 @@ class PipePool:
             scheduler.cancel(task)
             raise
         finally:
-            del task, future  # they refer to the exception, whose traceback refers to this frame
+            del task, future  # break the cycle: task, exception, traceback, this frame
 
     async def map(
         self,
@@ -407,7 +407,7 @@ class PipePool:
         finally:
             if future.done():
                 if not future.cancelled():
-                    future.exception()  # it is retrieved: nobody else can
+                    future.exception()  # prevents "exception was never retrieved"
             else:
                 scheduler.stop_stream(task)
                 future.cancel()
@@ -455,9 +455,9 @@ class PipePool:
     async def close(self, grace: float | None = None) -> None:
         """Reject new tasks, wait `grace` seconds for the others (None: no limit), end the workers.
 
-        Tasks that have not ended by then raise BrokenWorker where they are awaited. If `close` is
-        cancelled, the workers are killed. No process of the pool is left in either case. Raises
-        TypeError for a grace that is not a number, and closes nothing.
+        Tasks that have not ended by then fail with BrokenWorker. If `close` is cancelled, the
+        workers are killed. No process of the pool is left in either case. If `grace` is not a
+        number, `close` raises TypeError and the pool remains open.
         """
         grace = check_seconds("grace", grace)
         scheduler = self._scheduler
@@ -479,7 +479,7 @@ async def _end(scheduler: Scheduler, grace: float | None) -> None:
     finally:
         cancelled = None
         ending = asyncio.ensure_future(scheduler.end())
-        while not ending.done():  # its time is limited: wait, even if all tasks are cancelled
+        while not ending.done():  # wait despite cancellation: the time is limited
             try:
                 await asyncio.shield(ending)
             except asyncio.CancelledError as error:
@@ -494,13 +494,13 @@ async def _end(scheduler: Scheduler, grace: float | None) -> None:
 class Stats:
     """Counts of tasks and workers, and sums of times; unknown values are None.
 
-    A task is in `queued`, then in `running` (a worker holds it), at last in `done`, `failed` or
-    `cancelled` (its caller was cancelled, whether the task ran or not): in exactly one of them at
-    any moment. A task that has timed out is in `failed`, also until its worker is killed; `crashed`
-    are the failed ones whose worker died. `killed` counts workers that the pool killed, `restarts`
-    those that died, whatever killed them. Over all tasks so far, in seconds, `queue_s` is the time
-    until they were first sent to a worker, `run_s` their run time, and `transport_s` the remaining
-    time until their results, which includes waiting behind tasks of the same worker.
+    Each task is counted in exactly one of these: `queued`, `running` (a worker holds it), `done`,
+    `failed`, `cancelled` (its caller was cancelled, whether the task ran or not). A task that times
+    out is counted in `failed` at once, before its worker is killed. `crashed` counts the failed
+    tasks whose worker died, `killed` the workers that the pool killed, and `restarts` all workers
+    that died, for any reason. The times are sums in seconds: `queue_s` until tasks were first sent
+    to a worker, `run_s` while they ran, and `transport_s` the remaining time until their results,
+    which includes waiting behind tasks of the same worker.
     """
 
     queued: int
@@ -560,7 +560,7 @@ class ContextVariables:
         self._variables = [_find_variable(path) for path in paths]
 
     def values(self) -> list[tuple[int, Any]]:
-        """Return (position, value) of those that are set in the current context."""
+        """Return (position, value) of each variable that is set in the current context."""
         context = contextvars.copy_context()
         return [(i, context[v]) for i, v in enumerate(self._variables) if v in context]
 

@@ -4,8 +4,8 @@
     envelope one protocol-5 pickle of a list of tuples that hold plain values and bytes only
     blob     the large buffers that did not fit into the shared memory, one after the other
 
-Each value is encoded separately: one that cannot be pickled harms no other entry, and two tasks
-never share an object. A buffer's place is (block, offset, size); block -1 means the blob.
+Each value is encoded separately: a value that cannot be pickled fails only its own entry, and two
+tasks never share an object. A buffer's place is (block, offset, size); block -1 means the blob.
 
     to the worker    (sequence, function number, function or None, kind, payload)
     to the parent    (sequence, kind, payload, run time in ns)
@@ -27,7 +27,7 @@ HEADER = struct.Struct("=QQ")
 LARGE = 32 << 10  # bytes from which a buffer goes through shared memory; an estimate
 MOST = 1 << 48  # bytes of a frame; a larger size means a damaged frame
 BUFFER = 64 << 10  # bytes of the receive buffer; a larger frame gets a buffer of its own
-# A flag of `send`: a peer that has gone is an error, also where SIGPIPE ends the process.
+# A flag of `send`: if the peer has gone, raise an error instead of SIGPIPE.
 NO_SIGPIPE: int = getattr(socket, "MSG_NOSIGNAL", 0)
 SETUP = 0  # the sequence number of a worker's set-up, and of its answer
 
@@ -42,7 +42,7 @@ SETUP = 0  # the sequence number of a worker's set-up, and of its answer
 #     ITEM        an item of a stream: kind and payload of the item
 PLAIN, BYTES, PICKLED, WITH_BYTES, VIEWS, FAILED, SKIPPED, ITEM = range(8)
 CONNECTION_MODULE = "multiprocessing.connection"
-CREDIT = -1  # instead of a function number: the payload is a stream's further credit, 0 ends it
+CREDIT = -1  # in place of a function number: the payload is more credit for a stream; 0 ends it
 
 Place = tuple[int, int, int]
 Entry = tuple[Any, ...]
@@ -62,7 +62,7 @@ class Encoder:
 
     @property
     def has_blob(self) -> bool:
-        """Whether the next frame has buffers that were not copied, so that they may change."""
+        """Whether the next frame refers to buffers that were not copied and may still change."""
         return bool(self._blob)
 
     def frame(self) -> list[bytes | memoryview]:
@@ -220,9 +220,9 @@ class FrameReader:
     def receive(self) -> list[Frame] | None:
         """Receive once; return the frames that are complete, perhaps none; None at the end.
 
-        The view of a blob stays valid after later calls. Raises BlockingIOError when a non-blocking
-        socket has no data, MemoryError when a frame does not fit into memory: the frames before it
-        were returned by earlier calls.
+        The view of a blob stays valid after later calls. Raises BlockingIOError if a non-blocking
+        socket has no data, and MemoryError if a frame does not fit into memory; earlier calls have
+        returned all frames before it.
         """
         if self._needed:
             self._grow()
@@ -296,7 +296,7 @@ def load_exception(payload: tuple[bytes, str]) -> BaseException:
     error: BaseException
     try:
         error = pickle.loads(data)  # noqa: S301 - from our own child
-        # Past a __setattr__ of its own, such as that of a frozen dataclass.
+        # The exception's own __setattr__ may refuse this, for example in a frozen dataclass.
         BaseException.__setattr__(error, "__cause__", RemoteTraceback(trace))
     except BaseException as wrong:  # noqa: BLE001 - it loaded in the worker, but modules may differ
         error = RemoteError(f"{wrong!r}, while loading an exception:\n{trace}")
@@ -306,8 +306,8 @@ def load_exception(payload: tuple[bytes, str]) -> BaseException:
 def _support_connections() -> bool:
     """Make pickle send connections as multiprocessing does; return whether that was possible.
 
-    Otherwise it sends only the number of the descriptor, and the worker closes its own descriptor
-    of that number.
+    Plain pickle sends only the descriptor's number: the worker would then close its own descriptor
+    with the same number.
     """
     module: Any = sys.modules[CONNECTION_MODULE]
     if not hasattr(module, "reduce_connection"):  # another thread imports it

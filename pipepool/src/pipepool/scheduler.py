@@ -1,9 +1,9 @@
 """The scheduler: which worker runs which task when, and how each task ends.
 
-A worker holds more than one task only while the estimated run times of what it holds stay below
-BUDGET, and a function that never ran is not queued behind anything. So a short task waits for
-less than BUDGET of other work, never for a long task. Where an estimate was too low, the tasks
-behind it are revoked and go to other workers.
+A worker holds several tasks only if the sum of their estimated run times is below BUDGET. A
+function that never ran has no estimate and waits for an idle worker. So a short task waits for less
+than BUDGET of other work, never for a long task. If a task runs longer than estimated, the tasks
+behind it are revoked and sent to other workers.
 """
 
 from __future__ import annotations
@@ -37,14 +37,14 @@ from pipepool.worker_connection import (
 )
 from pipepool.worker_manager import Config, WorkerManager, log
 
-BUDGET = 300_000.0  # ns: limit of the estimated run times of a worker's tasks
-BATCH = 100_000.0  # ns: limit of the estimates of a frame's tasks, about one wake-up of a worker
+BUDGET = 300_000.0  # ns: limit of the sum of the estimates of a worker's tasks
+BATCH = 100_000.0  # ns: the same for the tasks of a frame; about one wake-up of a worker
 STUCK = 5_000_000  # ns that a task runs before those behind it are revoked
 STUCK_CHECK = 0.01  # s between two checks for such a task
-START_GRACE = 1.0  # s beyond its limit in which a task must start; then without any transfer
+START_GRACE = 1.0  # s that a late start is tolerated, and then s without any transfer
 VISIBLE = 0.002  # s after which a write to the status block is visible to the other process
-FLUSH_TIMEOUT = 1.0  # s that a kill waits for the results of tasks before; long: CPUs may be busy
-MOST_DEATHS = 3  # a task fails after this many workers died before they started it
+FLUSH_TIMEOUT = 1.0  # s that a kill waits for earlier results; long, since CPUs may be busy
+MOST_DEATHS = 3  # a task fails after so many workers died before starting it
 
 Outcome = Literal["done", "failed", "cancelled"]
 
@@ -85,7 +85,7 @@ class Scheduler:
         self._flush_is_scheduled = self._check_is_scheduled = False
         self.queue = Queue()
         self.accounting = Accounting(loop, config.metrics)
-        self.running = 0  # tasks that some worker holds, also those that have timed out
+        self.running = 0  # tasks that workers hold, including those that have timed out
         self.waiting_for_start = 0  # callers of the pool's `start`
         self._cancellations = Cancellations()
         self.was_start_reported = False  # a call of `start` has returned
@@ -129,7 +129,7 @@ class Scheduler:
             if self._claim is not None:
                 future.add_done_callback(self._cancellations.note)
         task = Task(known, args, kwargs, future, options, variables, credit)
-        self.accounting.submitted += 1  # before: Ctrl-C may come after any call, such as the next
+        self.accounting.submitted += 1  # first: Ctrl-C may interrupt the next call
         self.queue.append(task)
         if options.queue_timeout is not None:
             self._limit_wait(task)
@@ -141,7 +141,7 @@ class Scheduler:
         return task
 
     def _make_room(self, function: Function, max_queue: int) -> None:
-        """Before a call is queued: send and drop what can be; raise QueueFull if none has room."""
+        """Send and drop queued tasks where possible; raise QueueFull if the queue is still full."""
         self.flush()
         has_room = self.manager.idle or self._least_busy(function) is not None
         if len(self.queue) >= max_queue:
@@ -197,7 +197,7 @@ class Scheduler:
                     manager.prepare_replacement(connection)
 
     def _fail_unsent(self, task: Task, error: BaseException) -> None:
-        """Fail a task that cannot be pickled. Ctrl-C is raised again: Python delivers it once."""
+        """Fail a task that cannot be pickled. Raise Ctrl-C again, since Python delivers it once."""
         is_ctrl_c = isinstance(error, KeyboardInterrupt) and _is_in_main_thread()
         if is_ctrl_c:
             task.future.cancel()
@@ -229,7 +229,7 @@ class Scheduler:
         tasks, accounting = connection.tasks, self.accounting
         count = sent_ns = run_ns = 0
         load = 0.0
-        # Of the last `runs` results; `longest` is their longest run time in ns.
+        # The last `runs` results are of `function`; `longest` is their longest run time in ns.
         function: Function | None = None
         runs = longest = 0
         skipped: list[Task] = []
@@ -355,9 +355,9 @@ class Scheduler:
     def _drop_cancelled(self) -> None:
         """Drop queued tasks whose futures were cancelled.
 
-        An executor's queue is searched only after a cancellation: calls that are rejected must be
-        cheap. A pool's callers drop their tasks in the next iteration of the loop; until then only
-        those are dropped here that have no waiting task before them.
+        The oldest tasks are always checked. The whole queue is searched only in an executor, and
+        only after a cancellation, because rejecting a call must be cheap. In a pool each cancelled
+        caller drops its own task in the next iteration of the loop.
         """
         while (task := self.queue.head()) is not None and task.future.cancelled():
             self._drop_queued(task)
@@ -385,7 +385,7 @@ class Scheduler:
                 self.cancel(task)
 
     def _notify(self, task: Task) -> None:
-        """Before a queued task ends: notify those that wait for its future if it was cancelled."""
+        """Before a queued task ends: if its future was cancelled, notify those that wait for it."""
         if self._claim is not None and not (task.is_started or task.is_ended):
             self._claim(task.future)
 
@@ -398,7 +398,7 @@ class Scheduler:
         self.accounting.fail(task, error)
 
     def _stop(self, task: Task) -> None:
-        """Revoke what a task's worker holds, and kill the worker if it has started this task."""
+        """Revoke all tasks of a task's worker, and kill the worker if it has started this task."""
         connection = task.connection
         if connection is not None and connection.tasks.get(task.sequence) is task:
             connection.revoke()
@@ -410,9 +410,9 @@ class Scheduler:
         in_empty_context(self._loop.call_later, VISIBLE, self._kill, connection, task, deadline)
 
     def _kill(self, connection: WorkerConnection, task: Task, deadline: float) -> None:
-        """Kill a worker that still runs a task; it started no other one since the revocation.
+        """Kill a worker if it still runs a task; after the revocation it starts no other task.
 
-        Until the deadline, wait for the results of the tasks that it has ended before.
+        Until the deadline, wait for the results of earlier tasks.
         """
         running = connection.running()
         if running is not None and running[0] is task and connection.has_started(task):
@@ -446,11 +446,11 @@ class Scheduler:
     def never_started(self, tasks: list[Task], unsent: list[Task]) -> None:
         """Requeue the tasks that a dead worker had not started.
 
-        `unsent` are those that cannot have ended it, such as those that never reached it.
+        `unsent` are tasks that cannot have caused its death, such as those that were never sent.
         """
         for task in tasks:
             task.deaths += 1
-            if task.deaths >= MOST_DEATHS:  # loading it may be what ends the workers
+            if task.deaths >= MOST_DEATHS:  # loading it probably kills the workers
                 why = f"{MOST_DEATHS} workers ended before they started the task"
                 self.accounting.fail(task, BrokenWorker(why))
         self._requeue([*tasks, *unsent])
@@ -516,9 +516,9 @@ class Scheduler:
         )
 
     def _check_times(self, task: Task, transferred: int = -1) -> None:
-        """Kill the worker if the task runs too long, or if it does not run and no data moves.
+        """Kill the worker if the task runs too long, or is neither running nor being transferred.
 
-        `transferred` is the value of `connection.transferred` at the check before, -1 at the first.
+        `transferred` is `connection.transferred` at the previous check, -1 at the first.
         """
         connection, sequence = task.connection, task.sequence
         timeout = task.options.timeout
@@ -535,7 +535,7 @@ class Scheduler:
         left = max(limit, 0.0) + START_GRACE - (monotonic_ns() - task.sent) / 1e9
         if running is None and connection.tasks.get(sequence) is task:
             connection.read()
-            if connection.tasks.get(sequence) is not task:  # it has ended, or waits once more
+            if connection.tasks.get(sequence) is not task:  # it has ended, or is queued again
                 return
             if left <= 0:
                 if connection.transferred == transferred:
@@ -550,7 +550,7 @@ class Scheduler:
             left = START_GRACE
         if timeout is None or left < timeout:
             self._check_later(task, left)
-        else:  # it may start now, and end too late before the next check
+        else:  # it may start before the next check: use the shorter time
             self._end_or_check_later(task, timeout, 0.0)
 
     def _end_or_check_later(self, task: Task, timeout: float, ran: float) -> None:
@@ -562,7 +562,7 @@ class Scheduler:
             self._fail_and_stop(task, error)
 
     def _schedule_check(self) -> None:
-        """Check for stuck tasks, for as long as workers hold more than one."""
+        """Check regularly for stuck tasks while any worker holds more than one task."""
         if not self._check_is_scheduled:
             self._check_is_scheduled = True
             in_empty_context(self._loop.call_later, STUCK_CHECK, self._check_for_stuck)
@@ -579,7 +579,7 @@ class Scheduler:
                 task = running[0]
                 if min(connection.tasks) < task.sequence:  # the worker may hold finished results
                     self.manager.flush(connection)
-                task.function.add_runs(runs)  # queue no task behind another run of it
+                task.function.add_runs(runs)  # raise its estimate: queue no task behind it
                 connection.load += runs - task.cost
                 task.cost = float(runs)
                 connection.revoke()
@@ -589,7 +589,7 @@ class Scheduler:
                 )
 
     def _take_revoked(self, connection: WorkerConnection, task: Task, last: int) -> None:
-        """Requeue revoked tasks if the worker still runs `task`; else it reports what it skips."""
+        """Requeue revoked tasks if the worker still runs `task`; else it reports skipped tasks."""
         if connection.status[shared_memory.RUNNING] != task.sequence:
             return
         behind = [each for each in connection.tasks if task.sequence < each <= last]
@@ -602,7 +602,7 @@ class Scheduler:
 
     async def drain(self, grace: float | None) -> None:
         """Wait until no task is queued or running, at most `grace` seconds."""
-        self.flush()  # what Ctrl-C may have left in the queue
+        self.flush()  # Ctrl-C may have left tasks in the queue
         await self.accounting.wait_until_empty(grace)
 
     async def end(self) -> None:
@@ -657,7 +657,7 @@ class Queue:
         return tasks[0] if tasks else None
 
     def exclude(self, task: Task) -> None:
-        """Stop counting a queued task that is about to end, and keep no argument of it."""
+        """Stop counting a queued task that is about to end, and release its arguments."""
         if task.is_ended:
             return
         task.args, task.kwargs, task.extra = (), {}, None
@@ -670,7 +670,7 @@ class Queue:
 
 
 class Cancellations:
-    """Notes that a future was cancelled; it is an object of its own, as done futures keep it."""
+    """Notes that a future was cancelled. Done futures keep a reference to this object only."""
 
     def __init__(self) -> None:
         self.were_noted = False
@@ -682,7 +682,7 @@ class Cancellations:
 
 
 class Accounting:
-    """Counts tasks from submission to their end, each once; sums of times are in ns."""
+    """Counts each task once, from submission to its end; sums of times are in ns."""
 
     def __init__(
         self,
@@ -801,7 +801,7 @@ class Accounting:
 
 
 def _start_limit(options: Options) -> float | None:
-    """Return the seconds in which a worker must start a task that it was sent, before its grace."""
+    """Return the seconds in which a worker must start a sent task, without START_GRACE."""
     limits = (options.timeout, options.queue_timeout)
     return min((each for each in limits if each is not None), default=None)
 

@@ -15,10 +15,10 @@ import functools
 import mmap
 import os
 
-# Words of the status block. The worker writes RUNNING, STARTED (ns of the monotonic clock) and
-# ENDED around each task; FIRST_SKIPPED and LAST_SKIPPED are the last range of tasks that it
-# skipped. The parent writes REVOKED, up to which the worker starts no task, and STOPPED, the stream
-# that is to end.
+# Words of the status block. The worker writes RUNNING and STARTED (ns of the monotonic clock)
+# before each task and ENDED after it, and the last range of tasks that it skipped: FIRST_SKIPPED to
+# LAST_SKIPPED. The parent writes REVOKED and STOPPED: the worker starts no task whose sequence
+# number is at most REVOKED, and it ends the stream whose sequence number is STOPPED.
 RUNNING, STARTED, ENDED, FIRST_SKIPPED, LAST_SKIPPED, REVOKED, STOPPED = range(7)
 
 PAGE = 4096
@@ -30,9 +30,9 @@ MALLOC_THRESHOLD = 16 << 20  # bytes; glibc raises its thresholds to at most 32 
 
 
 class _Mapping(ctypes.Array):  # type: ignore[type-arg]
-    """An object over a whole mapping, which a zero-copy view keeps alive.
+    """The owner of a zero-copy view: the view keeps it alive, and it keeps the mapping alive.
 
-    When it is deleted it frees the view's block, but not in a child that was forked meanwhile.
+    Its deletion frees the view's block, except in a child that was forked meanwhile.
     """
 
     _type_ = ctypes.c_char
@@ -52,7 +52,7 @@ def _mapping_type(size: int) -> type[_Mapping]:
 
 
 def create(arena_size: int = ARENA_SIZE) -> tuple[int, SharedMemory]:
-    """Create memory without a name, freed with its last user; return descriptor and mapping."""
+    """Create unnamed memory, which its last user frees; return its descriptor and mapping."""
     if hasattr(os, "memfd_create"):
         descriptor = os.memfd_create("pipepool", os.MFD_CLOEXEC)
     else:
@@ -71,7 +71,7 @@ def create(arena_size: int = ARENA_SIZE) -> tuple[int, SharedMemory]:
 def keep_freed_pages() -> None:
     """Make malloc reuse the pages of freed large blocks, about 32 MiB of them.
 
-    glibc raises its thresholds when one large block is freed; the block is never written to. With
+    glibc raises its thresholds when one large block is freed, even if it was never written to. With
     the initial thresholds each large value needs fresh pages, which cost as much as copying it.
     """
     bytes(MALLOC_THRESHOLD)

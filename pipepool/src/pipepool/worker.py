@@ -1,7 +1,7 @@
 """A worker: receive a frame of tasks, run them one after the other, send their results.
 
-Before each task it stores the task's sequence number and the time in the status block. So its
-parent knows after any kind of death which task was running, and since when, without a message.
+Before each task the worker stores the task's sequence number and the time in the status block. So
+the parent knows, without a message, which task was running when a worker died, and since when.
 """
 
 from __future__ import annotations
@@ -41,12 +41,12 @@ from pipepool.protocol import (
 )
 from pipepool.shared_memory import SharedMemory
 
-FLUSH_SIGNAL = signal.SIGURG  # is ignored by default, so that it harms no other process
+FLUSH_SIGNAL = signal.SIGURG  # ignored by default, so it is harmless to other processes
 HOLD = 100_000  # ns that a result may wait for the next one, to share a frame with it
-LONGEST_DECAY = 0.9  # factor of the longest run time after each shorter run
-MAX_TASKS_TO_POLL = 8  # received together; after more the parent is busy: polling would slow it
-LONGEST_WAIT = 1_000_000  # ns: longer waits count as this, so that one pause has little weight
-WAIT_WEIGHT = 0.25  # of the last wait in the moving average
+LONGEST_DECAY = 0.9  # each shorter run multiplies the longest run time by this
+MAX_TASKS_TO_POLL = 8  # if more arrive together the parent is busy: do not poll
+LONGEST_WAIT = 1_000_000  # ns; longer waits are clamped to this in the moving average
+WAIT_WEIGHT = 0.25  # weight of the last wait in the moving average
 
 yield_cpu = getattr(os, "sched_yield", partial(time.sleep, 0))
 
@@ -73,18 +73,18 @@ def work(sock: socket.socket, memory: SharedMemory) -> None:
 
 
 class AdaptiveWait:
-    """Wait until a socket has data: poll for a moment where that pays, then sleep.
+    """Wait until a socket has data: poll briefly if waits are short, then sleep.
 
     Waking a sleeping core, above all a virtual one, takes longer than the rest of a round trip. So
-    a worker whose average wait is shorter than `busy_wait` ns polls for that long before it sleeps.
-    A steady stream of tasks finds it awake; the end of a stream costs a few `busy_wait` of CPU,
-    once. Between two polls it gives up its CPU to other processes (sched_yield).
+    a worker whose average wait is shorter than `busy_wait` ns polls for that long before it sleeps:
+    during a steady stream of tasks it stays awake. After the last task it wastes a few times
+    `busy_wait` of CPU time. Between two polls it yields its CPU to other processes (sched_yield).
     """
 
     def __init__(self, sock: socket.socket) -> None:
         poll = select.poll()
         poll.register(sock, select.POLLIN)
-        # A blocking recv would be woken each time the parent reads a result; poll is not.
+        # The parent wakes a blocking recv each time it reads a result, but not a poll.
         self._poll = poll.poll
         self._average_wait = float(LONGEST_WAIT)
         self.busy_wait = 0
@@ -96,7 +96,7 @@ class AdaptiveWait:
     def wait_for_data(self, last_tasks: int) -> None:
         """Return when the socket has data, or is closed at the other end.
 
-        `last_tasks` is the number of tasks that were received together last.
+        `last_tasks` is the number of tasks that the last receive returned.
         """
         poll = self._poll
         began = now = monotonic_ns()
@@ -157,8 +157,9 @@ class _Worker:
     def _flush(self, *_: object) -> None:
         """Send finished results while a task runs that takes longer than expected.
 
-        Python calls it between any two instructions, also while a value is loaded or pickled. It
-        must not interrupt another `_send`, nor send the buffers of a result without the result.
+        This is a signal handler: Python calls it between any two instructions, also while a value
+        is loaded or pickled. It must not interrupt another `_send`, and must not send the buffers
+        of a result without the result.
         """
         if not (self._is_sending or self._is_copy or self._encoder.has_blob):
             self._send()
@@ -167,7 +168,7 @@ class _Worker:
         self._is_copy = True
 
     def _end_copy(self, error: BaseException | None = None) -> None:
-        """End a process that a task forked and that returned from the task, too, or raised."""
+        """In a child that the task forked: end it when it, too, leaves the task."""
         if self._is_copy:
             _end_process(error)
 
@@ -181,7 +182,9 @@ class _Worker:
                 now = monotonic_ns()  # the parent may have been slow to read it
             if code is not None:
                 self._functions[number] = code
-            status[shared_memory.STARTED] = begin = now  # before RUNNING: it is read in reverse
+            status[shared_memory.STARTED] = begin = (
+                now  # before RUNNING: the parent reads RUNNING first
+            )
             status[shared_memory.RUNNING] = sequence
             if SETUP < sequence <= status[shared_memory.REVOKED]:
                 self._skip(sequence)
@@ -276,8 +279,8 @@ class _Worker:
         return None
 
     def _stream(self, sequence: int, context: contextvars.Context, items: Any, credit: int) -> None:
-        """Send the items of an iterable one by one, no more than `credit` before the next grant."""
-        self._send()  # what earlier tasks returned
+        """Send the items of an iterable one by one; after `credit` items, wait for more credit."""
+        self._send()  # the results of earlier tasks
         while self._wait.has_data():  # the consumer may have gone already
             if not self._receive():
                 raise BrokenPipeError
@@ -307,7 +310,7 @@ class _Worker:
                 context.run(iterator.close)
 
     def _send(self) -> None:
-        self._is_sending = True  # before the check: `_flush` may send the entries until here
+        self._is_sending = True  # before the check: from here on `_flush` must not send
         if self._encoder.entries:
             for part in self._encoder.frame():
                 self._socket.sendall(part, NO_SIGPIPE)
@@ -315,7 +318,7 @@ class _Worker:
 
 
 def _end_process(error: BaseException | None) -> NoReturn:
-    """End this process as Python does after an exception, or None, but run no exit handlers."""
+    """End this process as Python does, after an exception or normally; skip exit handlers."""
     code = 0 if error is None else 1
     try:
         if isinstance(error, SystemExit):
@@ -328,7 +331,7 @@ def _end_process(error: BaseException | None) -> NoReturn:
         sys.stdout.flush()
         sys.stderr.flush()
     finally:
-        os._exit(code)  # whatever writing has raised
+        os._exit(code)  # even if writing raised
 
 
 def _dump_exception(error: BaseException) -> tuple[bytes, str]:

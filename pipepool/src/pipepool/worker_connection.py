@@ -36,7 +36,7 @@ T = TypeVar("T")
 Future = asyncio.Future[Any] | concurrent.futures.Future[Any]
 
 PLACEHOLDER = getattr(functools, "Placeholder", None)  # of a partial, since Python 3.14
-ESTIMATE_DECAY = 0.9  # factor of the excess over the longest run, for each run
+ESTIMATE_DECAY = 0.9  # each run multiplies the excess over the longest run by this
 
 
 def in_empty_context(call: Callable[..., T], *args: Any) -> T:
@@ -45,7 +45,7 @@ def in_empty_context(call: Callable[..., T], *args: Any) -> T:
 
 
 class Function:
-    """A function that workers know by its number, so that it is pickled once.
+    """A function that is pickled once: later calls send its number.
 
     `estimate` is a decaying maximum of its run times in ns, None before the first run has ended.
     Number 0 is a callable with a state, such as a bound method: it is pickled with every call.
@@ -75,7 +75,7 @@ class Functions:
         self._known: dict[Any, Function] = {}
 
     def get(self, callable_: Any) -> Function:
-        """Return the function of a callable; raise what pickle raises, for a lambda for example."""
+        """Return the function of a callable; raise what pickle raises, such as for a lambda."""
         kind = type(callable_)
         if kind is not FunctionType and kind is not type and not _is_builtin(callable_):
             return Function(0, callable_, None)
@@ -92,12 +92,12 @@ def _is_builtin(callable_: Any) -> bool:
 
 
 def has_placeholders(function: functools.partial[Any]) -> bool:
-    """Whether a partial has places that later arguments fill."""
+    """Whether a partial has placeholders that later arguments fill."""
     return PLACEHOLDER is not None and any(each is PLACEHOLDER for each in function.args)
 
 
 def check_seconds(name: str, seconds: Any) -> float | None:
-    """Return a parameter as a float; raise TypeError if it is no number of seconds, nor None."""
+    """Return a parameter as a float or None; raise TypeError if it is neither number nor None."""
     if seconds is None:
         return None
     try:
@@ -129,7 +129,7 @@ DEFAULTS = Options()
 
 
 class Task:
-    """One call: in the queue, or held by the worker of `connection` as `sequence`, or ended."""
+    """One call: queued, ended, or held by the worker of `connection` under number `sequence`."""
 
     __slots__ = (
         "args",
@@ -176,10 +176,10 @@ class Task:
             else None
         )
         self.submitted = monotonic_ns()
-        self.is_started = False  # it was sent once, so that its future cannot be cancelled any more
+        self.is_started = False  # it was sent once: its future cannot be cancelled now
         self.is_ended = False  # it has a result, or nobody waits for it
         self.is_retried = False
-        self.deaths = 0  # of workers that held it and had not started it
+        self.deaths = 0  # number of workers that died holding it, before they started it
         self.connection: WorkerConnection | None = None
         self.sequence = self.sent = 0
         self.cost = 0.0  # ns that it adds to its worker's load
@@ -231,10 +231,10 @@ class WorkerConnection:
         self.sequence = self.last_sent = 0
         self.is_killed = False  # by the pool
         self.is_killed_for_task = False  # to end the task that it ran
-        self.is_reported = False  # its death
+        self.is_reported = False  # its death was reported
         self.start_timer: asyncio.TimerHandle | None = None  # of start_timeout
         self.has_backlog = False  # bytes that the socket has not taken yet
-        self.crashed: list[Task] = []  # what it ran when it died, until its exit status is known
+        self.crashed: list[Task] = []  # tasks it ran when it died; waits for its exit status
         self._known_functions = {0}
         self._loop = loop
         self._listener = listener
@@ -291,7 +291,7 @@ class WorkerConnection:
         self.send()
 
     def send(self) -> None:
-        """Send all entries as far as the socket takes them now; the rest is sent when it can."""
+        """Send as much of the entries as the socket accepts now, and the rest later."""
         if not self._encoder.entries:
             return
         frame = self._encoder.frame()
@@ -301,7 +301,7 @@ class WorkerConnection:
                 sent = self._socket.send(head, NO_SIGPIPE)
             except BlockingIOError:
                 sent = 0
-            except OSError:  # it died: the end of the stream reports it, with its tasks
+            except OSError:  # it died: `read` reports this at the end of the stream
                 return
             self.last_sent = self.sequence
             self._bytes_sent += sent
@@ -341,7 +341,7 @@ class WorkerConnection:
             frames = self._reader.receive()
         except BlockingIOError:
             return
-        except Exception as error:  # noqa: BLE001 - no memory for a frame, or bytes that are none
+        except Exception as error:  # noqa: BLE001 - not enough memory, or a damaged frame
             self._listener.unreadable(self, error)
             return
         if frames is None:
@@ -355,7 +355,7 @@ class WorkerConnection:
             while self._frames:
                 self._listener.results_received(self, *self._frames.popleft())
         finally:
-            if self._frames:  # an exception, such as KeyboardInterrupt, must not lose the rest
+            if self._frames:  # after KeyboardInterrupt, handle the rest later
                 in_empty_context(self._loop.call_soon, self._handle_frames)
 
     def read_all(self) -> None:
@@ -371,7 +371,7 @@ class WorkerConnection:
             self._handle_frames()
 
     def running(self) -> tuple[Task, int] | None:
-        """Return the task that the worker runs, and since when in ns of the monotonic clock."""
+        """Return the running task and its start, in ns of the monotonic clock."""
         sequence = self.status[shared_memory.RUNNING]
         started = self.status[shared_memory.STARTED]
         if self.status[shared_memory.ENDED] == sequence:
@@ -386,7 +386,7 @@ class WorkerConnection:
         return sequence <= status[shared_memory.RUNNING] and not first <= sequence <= last
 
     def revoke(self) -> None:
-        """Make the worker skip all tasks that it was sent and has not started."""
+        """Make the worker skip all tasks that it has not started."""
         self.status[shared_memory.REVOKED] = self.sequence
 
     def stop_start_timer(self) -> None:
@@ -408,7 +408,9 @@ class WorkerConnection:
         self.stop_reading()
         if self.has_backlog:
             self._loop.remove_writer(self._descriptor)
-        with contextlib.suppress(OSError):  # a process that the application forked holds it, too
+        with contextlib.suppress(
+            OSError
+        ):  # a forked process may hold it too: close() is not enough
             self._socket.shutdown(socket.SHUT_RDWR)
         self._socket.close()
 

@@ -15,12 +15,12 @@ from pipepool.protocol import Entry
 from pipepool.worker import Setup
 from pipepool.worker_connection import Task, WorkerConnection, WorkerState, in_empty_context
 
-REPLACE_AT = 8  # a successor is started when 1/REPLACE_AT of a worker's tasks are left
+REPLACE_AT = 8  # start a successor when 1/REPLACE_AT of a worker's tasks are left
 PAUSE = 0.1  # s before the second retry of a worker or fork server that failed to start
 LONGEST_PAUSE = 5.0  # s; the pause doubles with each further failure
 SLOW_START = 10.0  # s after which a start without a ready worker is logged
 RETIRING_TIMEOUT = 10.0  # s for a retired worker to end, with its finalizer, before it is killed
-READ_TIME = 0.01  # s in which the loop reads what arrived before a start timed out
+READ_TIME = 0.01  # s for the loop to read reports that arrived before the timeout
 STATUS_TIMEOUT = 1.0  # s to wait for the exit status after a worker closed its socket
 
 log = logging.getLogger("pipepool")
@@ -148,10 +148,10 @@ class WorkerManager:
         )
 
     def _check_start(self, connection: WorkerConnection, began: float, is_last: bool) -> None:
-        """Check whether the time for a start is over that began at `began`.
+        """Check whether a start that began at `began` has timed out.
 
-        The import of the fork server and the start of the worker have `start_timeout` each. If the
-        loop was blocked, their reports are read before the last check.
+        `start_timeout` applies to the import of the fork server and to the start of the worker,
+        each on its own. If the loop was blocked, it reads their reports before the last check.
         """
         assert self._config.start_timeout is not None
         requested = max(began, self._fork_server.ready_at)
@@ -164,7 +164,7 @@ class WorkerManager:
             self._start_timed_out(connection)
 
     def _start_timed_out(self, connection: WorkerConnection) -> None:
-        """Fail if no worker was ever ready; else start without this one, and retry it."""
+        """Fail if no worker was ever ready; else continue without this one, and retry its start."""
         why = f"the workers were not ready within start_timeout={self._config.start_timeout:g} s"
         if not self._was_ready:
             self.fail(why, TimeoutError(why))
@@ -191,7 +191,7 @@ class WorkerManager:
         self._start_workers()
 
     def worker_ready(self, connection: WorkerConnection, pid: int, result: Any) -> None:
-        """Handle that a worker has run its initializer, with its result."""
+        """Handle that a worker is ready; `result` is what its initializer returned."""
         self._was_ready, self._pause = True, 0.0
         connection.pid, connection.initializer_result = pid, result
         connection.stop_start_timer()
@@ -200,13 +200,13 @@ class WorkerManager:
         self._listener.flush()
 
     def initializer_failed(self, connection: WorkerConnection, error: BaseException) -> None:
-        """Handle that a worker could not run its initializer."""
+        """Handle the failure of a worker's initializer."""
         connection.close()
         self._kill_later(connection)
         self._retry_later(f"the initializer of a worker failed: {error!r}", error)
 
     def _retry_later(self, why: str, cause: BaseException | None = None) -> None:
-        """Start workers again after a pause, or fail when none was ever ready."""
+        """Retry the start of workers after a pause, or fail if no worker was ever ready."""
         if not self._was_ready:
             self.fail(why, cause)
         elif not self._is_retrying:
@@ -289,14 +289,14 @@ class WorkerManager:
         self.kill(connection)
 
     def kill(self, connection: WorkerConnection) -> None:
-        """Kill a worker and what it runs, unless its end was noticed already."""
+        """Kill a worker and its task, unless the worker is known to have ended."""
         if connection.state is WorkerState.DEAD:
             return
         connection.revoke()
         self.killed += not connection.is_killed
         connection.is_killed = True
         self._fork_server.kill(connection.token)
-        if connection.state is not WorkerState.STARTING:  # else its end is a failure to start
+        if connection.state is not WorkerState.STARTING:  # its end while STARTING is a failed start
             connection.state = WorkerState.RETIRING
             self._withdraw(connection)
             self._start_workers()
@@ -306,13 +306,13 @@ class WorkerManager:
         if connection.state is WorkerState.DEAD:
             return
         was_starting = connection.state is WorkerState.STARTING
-        connection.revoke()  # a process that lost its socket or the fork server may live on
+        connection.revoke()  # it may still run without its socket or fork server
         connection.close()
         self._withdraw(connection)
         held, connection.tasks = list(connection.tasks.values()), {}
         waiting: list[Task] = []
         unsent: list[Task] = []
-        for task in held:  # before any of them is retried, with another sequence number
+        for task in held:  # before retries change the sequence numbers
             if connection.has_started(task):
                 connection.crashed.append(task)
             elif task.sequence <= connection.last_sent and not connection.is_killed_for_task:
@@ -353,13 +353,13 @@ class WorkerManager:
         if connection is None:
             return
         connection.exit_status = status
-        if connection.state is not WorkerState.DEAD:  # a child of its own keeps its socket open
+        if connection.state is not WorkerState.DEAD:  # a child of the worker keeps its socket open
             connection.read_all()
         self.worker_disconnected(connection)
         self._report_death(connection)
 
     def fork_server_ended(self, why: str) -> None:
-        """Start another fork server; every worker has ended with this one."""
+        """Start another fork server: this one has ended, and all its workers with it."""
         if self._is_closing:
             return
         if not self._was_ready:
@@ -420,7 +420,7 @@ def check_picklable(setup: Setup) -> None:
 
 
 def _pickle_once(setup: Setup) -> bytes | None:
-    """Pickle the setup once for all workers; None if each needs descriptors of its own."""
+    """Pickle the setup once for all workers; return None if each needs its own descriptors."""
     probe = _Probe()
     data = _pickle_as(probe, setup)
     return None if probe.has_descriptors else data
@@ -431,9 +431,9 @@ def _pickle_for_child(setup: Setup) -> bytes:
 
 
 def _pickle_as(child: _Child, setup: Setup) -> bytes:
-    """Pickle what a worker starts with, as multiprocessing does for its own children."""
+    """Pickle the setup of a worker, as multiprocessing does for its own children."""
     before = context.get_spawning_popen()
-    context.set_spawning_popen(child)  # type: ignore[arg-type] # it needs this much of a Popen
+    context.set_spawning_popen(child)  # type: ignore[arg-type] # it uses only these members
     try:
         return bytes(reduction.ForkingPickler.dumps(setup))
     finally:
