@@ -11,7 +11,7 @@ def serve(
 ) -> None:
     """Serve `/` (the task) and /requests_sync?seconds= in `workers` threads of each process.
 
-    /requests_sync fetches from the upstream, as that route of fastapi_requests does.
+    /requests_sync fetches from the upstream, like the route of the same name in fastapi_requests.
     """
     from offload.serving.frameworks import gunicorn_server
 

@@ -10,9 +10,9 @@ EXTERNAL_WORKERS = "uvicorn"
 def serve(task: str, port: int, *, processes: int = 4, backlog: int = 1024) -> None:
     """Run the task on the event loop of one of `processes`, as uvicorn --workers does.
 
-    The loop is named, as always: the workers inherit the listening socket, and asyncio's loop sets
-    no TCP_NODELAY on what it accepts from it (Kludex/uvicorn#3149), which makes responses on a kept
-    connection 44 ms late. uvloop sets it.
+    The loop is set to uvloop explicitly. With asyncio's loop responses on a kept connection are
+    44 ms late: the workers inherit the listening socket, and asyncio's loop does not set
+    TCP_NODELAY on connections accepted from it (Kludex/uvicorn#3149). uvloop does.
     """
     from offload.serving.frameworks import uvicorn_server
 

@@ -12,10 +12,10 @@ EXTERNAL_WORKERS = "socketserver"
 
 
 def serve(task: str, port: int, *, workers: int = 40, backlog: int = 1024) -> None:
-    """Run each request's task in a forked child, at most `workers` at once (its default: 40).
+    """Run each request's task in a forked child, at most `workers` at once (default: 40).
 
-    The child has what the server had imported, sends the response and ends. Further requests wait
-    in the listen queue.
+    The child inherits the server's imported modules, sends the response and exits. Further requests
+    wait in the listen queue.
     """
     child = request_child.RequestChild()
 
@@ -23,9 +23,9 @@ def serve(task: str, port: int, *, workers: int = 40, backlog: int = 1024) -> No
         max_children = workers
 
         def process_request(self, request: Any, client_address: Any) -> None:
-            self.collect_children()  # waits while `workers` children are at work
+            self.collect_children()  # waits while `workers` children are running
             with child.forked():
-                super().process_request(request, client_address)  # forks; the child ends in it
+                super().process_request(request, client_address)  # forks; the child exits here
 
         def finish_request(self, request: Any, client_address: Any) -> None:
             child.set_up()

@@ -12,8 +12,8 @@ from offload.serving.pools import pool_workers
 def serve(task: str, port: int, *, workers: int = 40, backlog: int = 1024) -> None:
     """Run each request's task in a new thread, at most `workers` at once.
 
-    ThreadingMixIn is what makes http.server's ThreadingHTTPServer. It has no limit: with this one
-    further requests wait in the listen queue, as they do with ForkingMixIn, which allows 40.
+    http.server's ThreadingHTTPServer uses ThreadingMixIn, too, but without a limit. Here further
+    requests wait in the listen queue, as with ForkingMixIn, whose limit is 40 by default.
     """
     free = BoundedSemaphore(workers)
 
@@ -22,7 +22,7 @@ def serve(task: str, port: int, *, workers: int = 40, backlog: int = 1024) -> No
             free.acquire()
             try:
                 super().process_request(request, client_address)  # starts the thread
-            except RuntimeError:  # it cannot be started, and must not be joined
+            except RuntimeError:  # it could not be started: joining it would fail
                 self._threads.reap()  # type: ignore[attr-defined]
                 free.release()
                 raise

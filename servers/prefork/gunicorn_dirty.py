@@ -10,9 +10,9 @@ TASKS_ELSEWHERE = True  # than in the processes that accept connections
 def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> None:
     """Run the task in one of `workers` dirty processes, while as many threads wait for results.
 
-    A thread sends a message to the dirty arbiter, a process with an event loop, which sends it to
-    its workers, one after the other, busy or not; the result returns the same way.
-    gunicorn_gthread with the same `workers` is the same server without this pool.
+    A thread sends a message to the dirty arbiter, a process with an event loop. The arbiter passes
+    messages to its workers in round-robin order, even to busy ones. The result returns the same
+    way. gunicorn_gthread with the same `workers` is the same server without this pool.
     """
     from offload.serving.frameworks import dirty_app, gunicorn_server
 

@@ -15,10 +15,10 @@ def serve(
 ) -> None:
     """Run the task in one of `workers` greenlets of each of `processes`.
 
-    A process replaces the standard library's blocking calls (monkey.patch_all): sleeping, sockets
-    and locks switch to another greenlet. A task that computes, or waits in C code, blocks all
-    greenlets of its process. An open connection needs a greenlet even if it is idle; gunicorn calls
-    their number worker_connections.
+    Each process replaces the standard library's blocking calls (monkey.patch_all): sleeping,
+    sockets and locks switch to another greenlet. A task that computes, or waits in C code, blocks
+    all greenlets of its process. Each open connection needs a greenlet, even if it is idle;
+    gunicorn's setting worker_connections is their number.
     """
     from offload.serving.frameworks import gunicorn_server
 
