@@ -1,6 +1,6 @@
 """Tasks: the work that servers run; each task is one public function, found by its name.
 
-A `def` is one blocking call, an `async def` is awaited; only `call` and `acall` distinguish them.
+A `def` is called and blocks; an `async def` is awaited. Only `call` and `acall` distinguish them.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ __all__ = ["TaskFailed", "acall", "call", "resolve"]
 def resolve(name: str) -> Callable[[], Any]:
     """Find and import a task by name, once; raise UsageError if it is missing or not callable.
 
-    A name is one of catalog.tasks() or catalog.corpus(), or a user's `package.module:function`
-    (searched first in the folder TASK_PATH) or `path/to/file.py:function`, with arguments as
-    `registry.inputs` describes. Raise MachineError if a package is missing.
+    A name is in catalog.tasks() or catalog.corpus(), or is that of a user's function:
+    `package.module:function` (the folder TASK_PATH is searched first), `path/to/file.py:function`.
+    `registry.inputs` describes its arguments. Raise MachineError if a package is missing.
     """
     entry = catalog.find_task(name)
     task, given = inputs.split(entry.name)
@@ -70,7 +70,7 @@ def call(name: str, run: Callable[[Coroutine[Any, Any, Any]], Any] = asyncio.run
         failure = _failure.from_error(name, error)
     else:
         return _as_bytes(name, result)
-    raise failure  # raised here it has no context, which might not be picklable
+    raise failure  # here: without a context, which might not be picklable
 
 
 async def acall(name: str) -> bytes:
@@ -97,7 +97,7 @@ def _is_installed(package: str) -> bool:
 
 
 def _required(function: Callable[..., Any]) -> list[str]:
-    """Return the parameters that a call without arguments leaves out."""
+    """Return the names of the parameters that have no default value."""
     try:
         parameters = inspect.signature(function).parameters.values()
     except (TypeError, ValueError):  # some functions in C have no signature
@@ -127,10 +127,10 @@ async def _finish(awaitable: Awaitable[Any]) -> Any:
 
 
 def _is_ending(error: BaseException, caller: asyncio.Task[Any] | None) -> bool:
-    """Whether the caller was cancelled or closed, and the task did not raise this by itself."""
+    """Whether an error comes from cancelling or closing the caller, not from the task itself."""
     if isinstance(error, asyncio.CancelledError):
         return caller is not None and caller.cancelling() > 0
-    trace = error.__traceback__  # one frame: raised at this await by close(), not in the task
+    trace = error.__traceback__  # one frame: close() raised it here, not in the task
     return isinstance(error, GeneratorExit) and trace is not None and trace.tb_next is None
 
 

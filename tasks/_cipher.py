@@ -12,7 +12,7 @@ from cryptography.hazmat.primitives.padding import PKCS7
 SALT = b"a grain of salt"
 TEXT = b"a short string"
 KEY = bytes(range(32))
-IV = bytes(range(16))  # fixed, so that every result is the same: never do this with a secret
+IV = bytes(range(16))  # fixed, for reproducible results: never do this with a secret
 
 
 def digest() -> bytes:
@@ -28,7 +28,7 @@ def encrypt(plain: bytes) -> bytes:
 
 
 def decrypt(sealed: bytes) -> bytes:
-    """Decrypt, then remove the padding; raise ValueError if `encrypt` did not make the bytes."""
+    """Decrypt, then remove the padding; raise ValueError if `encrypt` did not produce the bytes."""
     decryptor, unpadder = Cipher(AES(KEY), CBC(IV)).decryptor(), PKCS7(AES.block_size).unpadder()
     padded = decryptor.update(sealed) + decryptor.finalize()
     return unpadder.update(padded) + unpadder.finalize()

@@ -18,7 +18,7 @@ def parse(body: bytes) -> bytes:
 
 
 def _read(body: bytes) -> tuple[int, str]:
-    parser = XMLParser(target=_Feed())  # noqa: S314 - _Feed rejects a DTD, which entities need
+    parser = XMLParser(target=_Feed())  # noqa: S314 - _Feed rejects a DTD, and so all entities
     try:
         parser.feed(body)
         root = parser.close()

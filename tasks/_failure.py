@@ -6,7 +6,7 @@ LONGEST = 300  # characters of a message; a guess at what is readable in a log
 
 
 class TaskFailed(Exception):
-    """One line that names the task and its error; its only argument is a str: always picklable."""
+    """One line that names the task and its error; always picklable: its only argument is a str."""
 
 
 def from_error(name: str, error: BaseException) -> TaskFailed:

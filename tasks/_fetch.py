@@ -12,12 +12,12 @@ from tornado.httpclient import AsyncHTTPClient, HTTPClientError
 from tornado.simple_httpclient import HTTPTimeoutError
 
 CONNECT_TIMEOUT = 3.0  # seconds
-TIMEOUT = 10.0  # seconds: awaited, for the whole fetch; blocking, between two bytes
+TIMEOUT = 10.0  # s: for the whole fetch if awaited, between two bytes if blocking
 NO_STATUS = 599  # tornado's code for a timeout or a closed connection
 
 
 class FetchFailed(Exception):
-    """A host was not reached, or returned an error status; the cause is the client's error."""
+    """A host was not reached or returned an error status; `__cause__` is the client's error."""
 
 
 def fetch(url: str, ca: str | None = None) -> bytes:

@@ -1,4 +1,4 @@
-"""Bind a user's function to its arguments: those of a file, or others in each call."""
+"""Bind a user's function to its arguments: from a file, or from a generator for each call."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from offload.errors import UsageError
 from offload.registry import inputs as names
 from offload.tasks import _user_module
 
-MOST = 1000  # inputs that a generator may yield; then they are repeated
+MOST = 1000  # read at most so many inputs from a generator, then repeat them
 
 Function = Callable[..., Any]
 
@@ -89,7 +89,7 @@ def _check(function: Function, task: str, arguments: Arguments) -> None:
 
 
 def _with(function: Function, following: Callable[[], Arguments]) -> Callable[[], Any]:
-    """Return the function with arguments; of a coroutine function a coroutine function."""
+    """Bind the arguments; the result is a coroutine function if `function` is one."""
     if inspect.iscoroutinefunction(function):
 
         @functools.wraps(function)

@@ -1,6 +1,6 @@
 """Parse with lxml: C code, which releases the GIL part of the time.
 
-It is separate from feedparser, since lxml before 7 enables the GIL of a free-threaded build.
+This module is separate from _feedparser: lxml before 7 enables the GIL of a free-threaded build.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from lxml import etree
 
 from offload.tasks._feed import result
 
-PARSES = 200  # of the 120 KB feed in one task: as long as 2 with feedparser
+PARSES = 200  # of the 120 KB feed in one task: as long as 2 parses with feedparser
 
 _ITEMS = etree.XPath("count(/rss/channel/item)")
 _FIRST = etree.XPath("string(/rss/channel/item[1]/title)")
@@ -31,7 +31,7 @@ def _tree(body: bytes) -> etree._Element:
         feed = etree.fromstring(body, parser)
     except etree.XMLSyntaxError as error:
         raise ValueError(f"no feed in these {len(body)} bytes: {error}") from None
-    if feed.getroottree().docinfo.doctype:  # it declares entities, which a feed does not need
+    if feed.getroottree().docinfo.doctype:  # a DTD declares entities, which a feed does not need
         raise ValueError("a feed with a DTD is refused")
     if feed.tag != "rss":
         raise ValueError(f"no feed in these {len(body)} bytes: the root is {feed.tag!r}")

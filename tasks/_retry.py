@@ -29,8 +29,8 @@ def _is_transient(error: BaseException) -> bool:
 def retry_transient(function: Callable[P, Awaitable[T]]) -> Callable[P, Coroutine[None, None, T]]:
     """Retry a fetch after transient errors, TRIES tries in total.
 
-    Each call has its own AsyncRetrying: the wrapper of `tenacity.retry` shares its statistics
-    between threads, and then raises KeyError (jd/tenacity#701).
+    Each call creates its own AsyncRetrying: the decorator `tenacity.retry` shares its statistics
+    between threads, and can therefore raise KeyError (jd/tenacity#701).
     """
 
     @functools.wraps(function)

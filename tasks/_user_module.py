@@ -55,7 +55,7 @@ def import_failed(where: str, error: BaseException, fix: str = "fix it") -> Usag
 
 def _file(path: Path) -> ModuleType:
     path = path.expanduser().resolve()
-    for ours in ("tasks", "corpus"):  # the folder on sys.path would hide the real xml
+    for ours in ("tasks", "corpus"):  # this folder on sys.path would hide xml
         if path.parent == (catalog.FOLDER / ours).resolve():
             return importlib.import_module(f"offload.{ours}.{path.stem}")
     # A unique module name, so that a file called tasks.py does not collide with this package.
@@ -77,7 +77,7 @@ def _file(path: Path) -> ModuleType:
 
 
 def _remedy(path: Path, error: BaseException) -> str:
-    """Return what to do if the import of a file fails: a part of a package has another name."""
+    """Return what to do if the import of a file fails: a package's module needs its dotted name."""
     if isinstance(error, ImportError) and error.name is None:
         nodes = ast.walk(source.parse(path))
         if any(isinstance(node, ast.ImportFrom) and node.level for node in nodes):
@@ -89,8 +89,9 @@ def _remedy(path: Path, error: BaseException) -> str:
 def _search_first(folder: Path) -> Iterator[None]:
     """Put a user's folder first on sys.path permanently, and import from it first in the block.
 
-    As if Python was started in that folder, its files hide imported modules of the same name
-    (queue.py, types.py). These are restored after the block, since other modules use them.
+    Inside the block its files hide already imported modules of the same name (queue.py, types.py),
+    as if Python was started in that folder. The hidden modules are restored after the block, since
+    other modules use them.
     """
     if sys.path[:1] != [str(folder)]:
         sys.path.insert(0, str(folder))

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-STEPS = 400_000  # of a loop in Python: some 20 ms
-SLOWER = 1.2  # times the steps
+STEPS = 400_000  # of a loop in Python: about 20 ms
+SLOWER = 1.2  # factor of the steps
 
 
 def count_sync() -> bytes:
