@@ -2,8 +2,8 @@
 
 Each line on stdin is `threads N SECONDS`, `processes N SECONDS` or `interpreters N SECONDS`, with N
 up to WORKERS; the result is one line of JSON on stdout. Whatever the task itself prints goes to
-stderr. Every worker calls the task repeatedly in its own loop, so that only the calls are measured:
-no hand-off between workers, no HTTP. The environment variables are those of
+stderr. Each worker calls the task repeatedly, so only the calls are measured, without the transfer
+of tasks to workers and without HTTP. The environment variables are those of
 `python -m offload.servers`.
 """
 

@@ -3,8 +3,8 @@
 Environment variables hold the settings. SERVER_WORKERS, SERVER_BACKLOG and so on are the
 parameters of the server's `serve`. TASK_PATH is the folder of the imports of a user's work.
 SERVER_READY_FD and SERVER_FILE receive the facts once the server listens. SERVER_DIES_WITH is the
-pid of a parent that the server must not outlive. SERVER_QUEUE_CLOCK enables measuring how long
-tasks wait for a CPU. Port 0 means any free port.
+pid of a process: the server ends when that process ends. SERVER_QUEUE_CLOCK enables measuring how
+long tasks wait for a CPU. Port 0 means any free port.
 """
 
 from __future__ import annotations
@@ -82,7 +82,7 @@ def _serve(server: Entry, task: str, port: int) -> None:
 
 
 def _import_error(server: Entry, error: ImportError) -> MachineError:
-    """Return the error for a module that a server or its `serve` could not import."""
+    """Return the error for a module that the server's file or its `serve` could not import."""
     name = (error.name or "").partition(".")[0]
     is_ours = not name or name in ("offload", "pipepool") or name in sys.stdlib_module_names
     fix = f"fix {places.display_path(server.path)}" if is_ours else requirements.remedy([name])
@@ -108,7 +108,7 @@ def _setting(key: str, default: object) -> object:
 
 
 def _whole(text: str) -> int | None:
-    """Parse ASCII digits, at most nine: int() also accepts other scripts, and has a limit."""
+    """Parse at most nine ASCII digits; int() accepts other digits and rejects long numbers."""
     return int(text) if text.isascii() and text.isdigit() and len(text) <= 9 else None
 
 

@@ -3,7 +3,7 @@
 Each line on stdin is a JSON object {"kind": KIND, "count": N, "seconds": S}; the result is one line
 of JSON on stdout. The kinds are `first` (one call) and `alone` (several) in the main thread,
 `threads`, `processes` and `loop` (N concurrent calls on one event loop). `crowding` compares fixed
-work in N processes at once with the same in one. Whatever the task itself prints goes to stderr.
+work in N concurrent processes with the same work in one. All output of the task goes to stderr.
 The environment variables are those of `python -m offload.servers`.
 """
 
@@ -23,7 +23,7 @@ from dataclasses import asdict
 from functools import partial
 from multiprocessing import forkserver
 from pathlib import Path
-from time import monotonic  # bound here: a task may replace it in its module
+from time import monotonic  # imported by name: a task may replace it in its module
 from typing import Any, TextIO
 
 from offload import tasks
@@ -63,7 +63,7 @@ def _print(results: TextIO, values: dict[str, Any]) -> None:
 
 
 def _facts(task: str) -> dict[str, Any]:
-    """Import the task; return what is known of it before its first call."""
+    """Import the task; return its facts before the first call."""
     address = gil_address.facts()  # no other thread computes yet
     before = monotonic()
     function = tasks.resolve(task)
@@ -78,10 +78,10 @@ def _facts(task: str) -> dict[str, Any]:
 
 
 class _AsAtStart:
-    """Go back to the first sys.path and folder, which worker processes that start inherit.
+    """Restore the initial sys.path and working directory while worker processes start.
 
-    With the folder of the task on sys.path they would import its queue.py instead of the standard
-    library's. The task may also have changed the folder.
+    The workers inherit both. With the task's folder on sys.path they would import its queue.py
+    instead of the standard library's. The task may also have changed the working directory.
     """
 
     def __init__(self) -> None:
@@ -130,12 +130,12 @@ class _Probing:
         call = partial(call_statistics.calls, self._task, seconds)
         cpu = call_statistics.cpu_time()
         found = [each.result() for each in [pool.submit(call) for _ in range(count)]]
-        if kind == "threads":  # each has counted the CPU time of all
+        if kind == "threads":  # each thread has counted the CPU time of the whole process
             _share(found, call_statistics.cpu_time() - cpu)
         return _summary(found)
 
     def _crowding(self, count: int) -> float:
-        """Return the CPU time of fixed work in `count` processes at once over that in one."""
+        """Return the CPU time of fixed work in `count` concurrent processes over that in one."""
         pool = self._pool("processes", count)
         alone: list[float] = []
         crowded: list[float] = []

@@ -48,7 +48,7 @@ def create(work: str) -> Asgi:
 
 
 def protocols(work: str) -> dict[str, str]:
-    """Return the settings of uvicorn: by default, an application decides whether it has both."""
+    """Return uvicorn's settings `lifespan` and `ws`: automatic for a user's application."""
     if is_application(work):
         return {"lifespan": "auto", "ws": "auto"}
     return {"lifespan": "on", "ws": "none"}
@@ -57,7 +57,7 @@ def protocols(work: str) -> dict[str, str]:
 def application() -> Asgi:
     """Create the application in a worker process of an external server.
 
-    A user's application is ready when its lifespan has started, so the server must run that.
+    A user's application is ready when its lifespan has started: the server must run the lifespan.
     """
     work = worker_ready.work()
     created = user_worker.create(create, work)

@@ -1,4 +1,4 @@
-"""A user's ASGI application with clocks around it, which change nothing that it or the server sees.
+"""Clocks around a user's ASGI application, invisible to the application and to the server.
 
 Scopes, messages, exceptions and cancellation pass through unchanged. Three things are observed:
 the lifespan's startup, the lag of the event loop, and the time and CPU time of requests.
@@ -56,7 +56,7 @@ class ClockedApplication:
             request_clock.leave(cell, request, route)
 
     async def _run_lifespan(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Run the application's lifespan, and report when it has started or failed to."""
+        """Run the application's lifespan, and report its successful or failed startup."""
         failure: str | None = None
         has_started = False
         of_server: Exception | None = None
@@ -86,7 +86,7 @@ class ClockedApplication:
                 name = self._work.partition("=")[2]
                 what = f"{name} failed in its lifespan startup: {failure}"
                 worker_ready.fail(StartError(what, "fix it"))
-            elif not has_started:  # it does not support the lifespan: the server goes on
+            elif not has_started:  # it does not support the lifespan: the server continues
                 worker_ready.ready()
 
 
@@ -112,7 +112,7 @@ class _Clocked:
             except GeneratorExit:
                 steps.close()
                 raise
-            except BaseException as error:  # noqa: BLE001 - as `yield from` does: pass it on
+            except BaseException as error:  # noqa: BLE001 - pass it on, as `yield from` does
                 step, value = steps.throw, error
 
 
@@ -133,7 +133,7 @@ def _noting(send: Send, request: Request) -> Send:
 
 
 def _route(scope: Scope) -> str:
-    """Return the method and the route: its template where the framework leaves it in the scope."""
+    """Return the method and the route: its template if the framework stores it in the scope."""
     template = getattr(scope.get("route"), "path", None)
     path = template if isinstance(template, str) else str(scope.get("path", ""))
     if template is None:

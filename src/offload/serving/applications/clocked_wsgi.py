@@ -1,8 +1,8 @@
-"""A user's WSGI application with clocks around it, which change nothing that it or the server sees.
+"""Clocks around a user's WSGI application, invisible to the application and to the server.
 
 `start_response` returns the server's own write callable, and file wrappers are the server's. A list
-or tuple is returned as it is; any other iterable is iterated and closed through an object that
-clocks it.
+or tuple is returned as it is; any other iterable is wrapped in an object that measures its
+iteration and its close().
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class ClockedApplication:
 
 
 class _ClockedBody:
-    """A response's iterable: each part counts in the request, which ends when it is closed."""
+    """Wraps a response's iterable: its time counts for the request, which ends with `close`."""
 
     def __init__(
         self, body: Iterable[bytes], cell: Cell, request: Request, environ: Environ
@@ -82,12 +82,12 @@ class _ClockedBody:
 
 def _leave(cell: Cell, request: Request | None, environ: Environ) -> None:
     if request is not None and (cell.inside > 1 or cell.started != request.number):
-        request.cpu = math.nan  # greenlets share the thread, and its CPU clock
+        request.cpu = math.nan  # unknown: other greenlets ran on the same CPU clock
     request_clock.leave(cell, request, None if request is None else _route(environ))
 
 
 def _noting(start_response: Callable[..., Any], environ: Environ) -> Callable[..., Any]:
-    """Call `start_response`, and note the route, which Flask forgets when its response is made."""
+    """Wrap `start_response` to note the route: Flask forgets it once the response is complete."""
 
     def noting(*arguments: Any) -> Any:
         request = environ.get("werkzeug.request")
@@ -104,7 +104,7 @@ def _is_file(body: object, environ: Environ) -> bool:
 
 
 def _route(environ: Environ) -> str:
-    """Return the method and the route: its rule where werkzeug leaves the request behind."""
+    """Return the method and the route: werkzeug's rule if one was noted, else the path."""
     rule = environ.get(RULE)
     path = rule if isinstance(rule, str) else environ.get("PATH_INFO", "")
     return f"{environ.get('REQUEST_METHOD', '')} {path}"

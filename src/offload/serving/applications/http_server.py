@@ -15,7 +15,7 @@ from offload.serving.lifecycle.stop_signal import stop
 
 
 class Server(TCPServer):
-    """One thread that accepts connections and handles each; a mix-in may hand them over."""
+    """Accepts and handles connections in one thread; mix-ins may use other threads or processes."""
 
     allow_reuse_address = True
 

@@ -37,7 +37,7 @@ def from_error(error: Exception) -> Answer:
 
 
 def for_path(uri: str) -> Answer | None:
-    """Return the response to any path except the task's `/`, for which it is None."""
+    """Return the response to any path except the task's `/`; None for `/`."""
     path, _, query = uri.partition("?")
     if path == "/":
         return None

@@ -24,7 +24,7 @@ from offload.serving.metrics.task_clock import TimedResult
 QUIET = 0.05  # s without a new request until idle connections are closed; a guess
 LIMITS = {"idle_connection_timeout": 10.0, "body_timeout": 10.0, "max_body_size": 1 << 20}
 
-Run = Callable[[], Awaitable[TimedResult]]  # runs the task once, where the strategy runs tasks
+Run = Callable[[], Awaitable[TimedResult]]  # runs the task once, by the server's strategy
 
 
 def serve(
@@ -36,7 +36,7 @@ def serve(
 
 def serve_on_loop(task: str, run: Run, port: int, backlog: int) -> None:
     """Serve like `serve`, for a `run` that blocks the event loop until the task awaits."""
-    # A `def` blocks the loop to its end; whether an `async def` awaits is unknown before it runs.
+    # A `def` blocks the loop until it returns; an `async def` may or may not await.
     probe.facts["serial"] = not iscoroutinefunction(tasks.resolve(task))
     serve(run, port, backlog)
 
@@ -87,7 +87,7 @@ class _Handler(RequestHandler):
             self.set_header("Content-Type", answer.content_type)
             if stop.at is not None:
                 self.set_header("Connection", "close")
-            with suppress(StreamClosedError):  # the client disconnected early, and counts it
+            with suppress(StreamClosedError):  # the client disconnected early
                 await self.finish(answer.body)
 
     async def _answer(self) -> responses.Answer:

@@ -1,4 +1,4 @@
-"""A user's own application: import it, and find by its signature whether it is ASGI or WSGI."""
+"""Import a user's application, and determine by its signature whether it is ASGI or WSGI."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from offload.tasks import _user_module
 
 ASGI, WSGI = "asgi", "wsgi"
 TITLES = {ASGI: "an ASGI application", WSGI: "a WSGI application"}
-USUAL = ("application", "app")  # names that are tried if only the module is named
+USUAL = ("application", "app")  # names to try if only a module is given
 DJANGO = {  # by kind: the setting that names the application, and the function that creates it
     ASGI: ("ASGI_APPLICATION", "django.core.asgi", "get_asgi_application"),
     WSGI: ("WSGI_APPLICATION", "django.core.wsgi", "get_wsgi_application"),
@@ -28,8 +28,8 @@ AnyApplication = Callable[..., Any]
 def load(work: str, kind: str) -> AnyApplication:
     """Import the application `app=shop.web:app` for a server that serves a kind: asgi or wsgi.
 
-    Raise UsageError with the reason in one line: the import failed, the name is missing, it is no
-    application, or one of the other kind.
+    Raise UsageError with the reason in one line: the import failed, the name is missing, or the
+    object is not an application, or is one of the other kind.
     """
     spelling = application.parse(work)
     module = _user_module.load(spelling.where)
@@ -44,7 +44,7 @@ def load(work: str, kind: str) -> AnyApplication:
 
 
 def kinds(work: str) -> list[str]:
-    """Import an application and return its kinds; Django's settings have both.
+    """Import an application and return its kinds; Django's settings provide both.
 
     Raise UsageError as `load` does.
     """
@@ -74,7 +74,7 @@ def _kinds_of(found: Any, work: str) -> list[str]:
 
 
 def _is_django(module: ModuleType) -> bool:
-    """Whether a module is Django's settings: without an application, with the URLs of one."""
+    """Whether a module is Django's settings: it has ROOT_URLCONF, but no application."""
     return hasattr(module, "ROOT_URLCONF") and not any(hasattr(module, name) for name in USUAL)
 
 
@@ -103,7 +103,7 @@ def _find(module: ModuleType, spelling: Spelling, kind: str) -> Any:
 
 
 def _django(settings: ModuleType, kind: str) -> Any:
-    """Return Django's application for a settings module, as its own commands find it."""
+    """Return Django's application for a settings module, found as by Django's own commands."""
     os.environ["DJANGO_SETTINGS_MODULE"] = settings.__name__
     from importlib import import_module
 
@@ -154,7 +154,7 @@ def _is_async(found: Any) -> bool:
         return False
     while hasattr(found, "func") and not hasattr(found, "__code__"):  # functools.partial
         found = found.func
-    call = getattr(type(found), "__call__", None)  # noqa: B004 - its function, not whether it has one
+    call = getattr(type(found), "__call__", None)  # noqa: B004 - inspect the function itself
     return inspect.iscoroutinefunction(found) or inspect.iscoroutinefunction(call)
 
 

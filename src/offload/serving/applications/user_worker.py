@@ -11,7 +11,7 @@ from offload.registry.application import is_application
 from offload.serving.lifecycle import worker_ready
 from offload.serving.metrics import gil_state
 
-BOOT_ERROR = 3  # gunicorn and granian do not start a worker again that ends with it
+BOOT_ERROR = 3  # gunicorn and granian do not restart a worker with this exit code
 
 Created = TypeVar("Created")
 
@@ -19,8 +19,8 @@ Created = TypeVar("Created")
 def check(work: str) -> None:
     """Resolve a task before the workers start; raise UsageError.
 
-    A user's application is imported in the workers only: in their parent its import would share
-    memory, threads and connections with them.
+    A user's application is imported only in the workers: if their parent imported it, they would
+    inherit its memory and connections.
     """
     if not is_application(work):
         tasks.resolve(work)

@@ -17,7 +17,8 @@ from offload.tasks import TaskFailed
 
 NAME = f"{__name__}:TaskApp"
 SETTINGS = {
-    # The dirty arbiter's pid file has this name: another server's would be killed as an orphan.
+    # The dirty arbiter's pid file has this name. It must be unique: an arbiter kills the
+    # process in an existing file of the same name as an orphan.
     "proc_name": f"offload-{os.getpid()}",
     "on_dirty_starting": lambda _: worker_ready.become_parent(),
 }

@@ -1,6 +1,6 @@
 """The application in a gevent worker: each request is a greenlet, and all share one thread.
 
-It is imported in the workers only, whose standard library is patched.
+Only the workers import this module: their standard library is patched.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ def application() -> wsgi.Wsgi:
 def _run(coroutine: Coroutine[Any, Any, Any]) -> Any:
     """Run a coroutine on the worker's event loop while other greenlets run.
 
-    asyncio.run would fail in the second of two greenlets: a thread has one running loop.
+    asyncio.run would fail in a second greenlet, since a thread can have only one running loop.
     """
     result, error = asyncio.run_coroutine_threadsafe(_catch(coroutine), _loop()).result()
     if error is not None:
@@ -49,7 +49,7 @@ def _loop() -> asyncio.AbstractEventLoop:
 
 
 async def _catch(coroutine: Coroutine[Any, Any, Any]) -> tuple[Any, BaseException | None]:
-    """Return the error, too: SystemExit would end the loop."""
+    """Return the result and the error. Do not raise it: SystemExit would end the loop."""
     try:
         return await coroutine, None
     except BaseException as error:  # noqa: BLE001 - it is raised in the caller

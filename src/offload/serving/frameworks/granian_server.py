@@ -64,8 +64,8 @@ def serve(
 def _expected_reports(task: str, interface: str, workers: int) -> int:
     """Return how many workers report that they are ready.
 
-    Without a GIL granian's workers are threads that share one application, which reports once. The
-    lifespan of a user's ASGI application runs in each of them.
+    Without a GIL granian's workers are threads that share one application: it reports once. A
+    user's ASGI application reports once per worker, since each worker runs its lifespan.
     """
     has_lifespans = interface == "asgi" and is_application(task)
     return workers if gil_state.enabled() or has_lifespans else 1

@@ -69,22 +69,23 @@ def serve(
 
 
 def _start_lifespan_worker(_: Any) -> None:
-    """Let a worker forked from a preloaded application report, and end with the arbiter."""
+    """Set up a worker that was forked from a preloaded application; it ends with the arbiter."""
     worker_ready.work()
     gil_state.watch()
     process_report.start_in_child()
 
 
 def _start_worker(worker: Any) -> None:
-    """Do the same, and report that it is ready: it has no lifespan that does so."""
+    """Set up a worker without a lifespan, and report that it is ready."""
     _start_lifespan_worker(worker)
     worker_ready.ready()
 
 
 def _resolve_in_child(task: str) -> None:
-    """Raise the error of a task that cannot run, without importing it here.
+    """Resolve a task in a child process; raise its error if it cannot run.
 
-    gevent patches the standard library in the workers: nothing may import from it before.
+    The task is not imported here: gevent patches the standard library in the workers, and the patch
+    does not change names that were imported earlier.
     """
     with ProcessPoolExecutor(1, get_context("fork")) as executor:
         executor.submit(_resolve, task).result()
@@ -102,7 +103,7 @@ class _Application(BaseApplication):
     def load_config(self) -> None:
         for name, value in self._settings.items():
             self.cfg.set(name, value)
-        if "control_socket_disable" in self.cfg.settings:  # 25.1 opens one in the home folder
+        if "control_socket_disable" in self.cfg.settings:  # 25.1 has one in the home folder
             self.cfg.set("control_socket_disable", True)
 
     def load(self) -> Any:

@@ -35,7 +35,7 @@ def serve(application: Asgi, port: int, backlog: int) -> None:
     with listening, asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
         try:
             runner.run(run(serving, config, shutdown_trigger=serving.until_stopped, mode="asgi"))
-        except Exception:  # a group, if the lifespan of a user's application fails
+        except Exception:  # an exception group if the application's lifespan fails
             worker_ready.raise_failure()
             raise
     if serving.error is not None:
@@ -68,7 +68,7 @@ class _Serving:
         stop.set_callback(lambda: loop.call_soon_threadsafe(stopped.set))
         try:
             readiness.announce(self._listening.getsockname()[1])
-        except UserError as error:  # raised here it would be part of an exception group
+        except UserError as error:  # raised later: here it would be in a group
             self.error = error
             return
         await stopped.wait()

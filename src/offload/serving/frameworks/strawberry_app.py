@@ -70,5 +70,5 @@ def make_async(blocking: Callable[[], str]) -> Callable[[], Awaitable[str]]:
 
 @asynccontextmanager
 async def _lifespan(app: FastAPI) -> AsyncIterator[None]:
-    loop_lag.watch(asyncio.get_running_loop(), pauses=False)  # no place sees every request
+    loop_lag.watch(asyncio.get_running_loop(), pauses=False)  # no code here sees every request
     yield

@@ -36,7 +36,7 @@ def serve(
     """Serve an ASGI application in one process until a stop signal; accepted requests are finished.
 
     The event loop is set by name, so that it does not depend on installed packages. The server
-    runs `within` a context manager on that loop; an error on entering it is raised.
+    runs inside the context manager `within` on that loop; errors on entering it are raised.
     """
     with _bound(port, backlog) as listening:
         server = _Server(_config(application, backlog, http))
@@ -89,7 +89,7 @@ def _config(application: Any, backlog: int, http: str, **more: Any) -> uvicorn.C
 @contextlib.contextmanager
 def _bound(port: int, backlog: int) -> Iterator[socket.socket]:
     with ports.binding(port):
-        # The protocol is explicit: asyncio sets TCP_NODELAY on accepted sockets only then.
+        # The protocol is explicit: otherwise asyncio sets no TCP_NODELAY on accepted sockets.
         listening = socket.socket(socket.AF_INET, socket.SOCK_STREAM, socket.IPPROTO_TCP)
         listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         listening.bind(("127.0.0.1", port))
@@ -116,7 +116,7 @@ class _Server(uvicorn.Server):
         stop.set_callback(self._stop)
         try:
             readiness.announce(sockets[0].getsockname()[1])
-        except UserError as error:  # raised here uvicorn would print it as a traceback
+        except UserError as error:  # not raised here: uvicorn would print a traceback
             self.error, self.should_exit = error, True
 
     @contextlib.contextmanager
@@ -127,7 +127,7 @@ class _Server(uvicorn.Server):
         self.should_exit = True
 
     async def shutdown(self, sockets: list[socket.socket] | None = None) -> None:
-        """Also accept and answer queued requests: uvicorn would reset unread connections."""
+        """First accept and answer queued requests: uvicorn alone would reset their connections."""
         waiting = select.poll()
         for listening in sockets or []:
             waiting.register(listening, select.POLLIN)

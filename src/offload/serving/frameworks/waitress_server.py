@@ -31,7 +31,7 @@ def serve(
     if not is_users:
         pool_workers.import_task(task)
     application = create(task)
-    logging.getLogger("waitress").setLevel(logging.ERROR)  # its queue's length is no warning
+    logging.getLogger("waitress").setLevel(logging.ERROR)  # no warnings about its queue
     with ports.binding(port):
         listening = socket.create_server(("127.0.0.1", port), backlog=backlog)
     try:

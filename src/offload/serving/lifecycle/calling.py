@@ -1,7 +1,7 @@
 """A process that calls a task on request: its streams and its end.
 
-The task neither reads the requests nor writes between the results, whatever it does with stdin and
-stdout.
+The streams are separate from stdin and stdout, so the task can neither read the requests nor write
+between the results.
 """
 
 from __future__ import annotations
@@ -28,9 +28,9 @@ def begin() -> tuple[TextIO, TextIO]:
         prctl.end_with(int(parent))
     if (folder := os.environ.get("CALLS_FOLDER")) is not None:
         tempfile.tempdir = folder
-        util.get_temp_dir()  # which multiprocessing keeps
+        util.get_temp_dir()  # multiprocessing keeps this folder from now on
         tempfile.tempdir = None
-    # A task may stop the clock in `time`, and multiprocessing would poll forever.
+    # If a task mocks the clock in `time`, multiprocessing must not use it: it would poll forever.
     connection.time = SimpleNamespace(**vars(time))  # type: ignore[attr-defined]
     signal.signal(signal.SIGTERM, lambda *_: exit_now(1))
     requests, results = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")

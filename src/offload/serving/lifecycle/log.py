@@ -1,7 +1,7 @@
 """Log failures while serving: one line per event on stderr, at most one per second.
 
-The limit is one for a server and the processes forked from it, which share this memory. They do
-not lock it: two lines at the same moment are possible, and the number of suppressed ones is near.
+A server and the processes forked from it have one common limit, in shared memory. They do not lock
+it: two lines at the same moment are possible, and the number of suppressed lines is approximate.
 """
 
 from __future__ import annotations

@@ -10,7 +10,7 @@ from offload.errors import MachineError
 
 @contextlib.contextmanager
 def binding(port: int) -> Iterator[None]:
-    """Convert an OSError of a bind to MachineError; nothing else may run inside."""
+    """Convert an OSError of a bind to MachineError; the block must contain nothing else."""
     try:
         yield
     except OSError as error:

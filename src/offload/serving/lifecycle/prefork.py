@@ -19,7 +19,7 @@ from offload.serving.lifecycle.stop_signal import stop
 from offload.serving.metrics import probe
 from offload.serving.pools import pool_workers
 
-PAUSE = 0.05  # s before a dead process is replaced, so that failing starts use no CPU
+PAUSE = 0.05  # s before a dead process is replaced: repeated failures use little CPU
 
 
 def serve(task: str, run: Run, port: int, backlog: int, processes: int) -> None:
@@ -71,7 +71,7 @@ class _Parent:
         with pool_workers.block_signals():  # so that `stop` signals every child
             if stop.at is not None:
                 return
-            parent = os.getpid()  # read here: the child may run only after this process has ended
+            parent = os.getpid()  # before the fork: this process may end before the child runs
             pid = os.fork()
             if pid == 0:
                 self._become_child(parent)

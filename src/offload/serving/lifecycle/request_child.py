@@ -13,16 +13,16 @@ from offload.serving.pools import pool_workers
 
 
 class RequestChild:
-    """What the server does around each fork, and the child after it."""
+    """Steps around the fork of a request's child: `forked` in the server, `set_up` in the child."""
 
     def __init__(self) -> None:
         self._end_with_parent = prctl.parent_death_hook(os.getpid())  # loads the C library once
 
     @contextlib.contextmanager
     def forked(self) -> Iterator[None]:
-        """Fork inside: no signal reaches a child that is not set up; log a fork that fails.
+        """Fork inside this context: signals are blocked until the child is set up.
 
-        The client's connection is closed then, which the client counts.
+        A failed fork is logged and raised: the connection is closed, and the client counts this.
         """
         with pool_workers.block_signals():
             try:

@@ -1,8 +1,8 @@
 """The stop signal: SIGTERM or SIGINT starts a drain, a second one ends the process at once.
 
-A thread limits the drain, not SIGALRM, which tasks may use. The handler of the first signal runs
-between two bytecodes of the main thread: it does not interrupt a task of `sync` or `loop` inside
-one C call, which only SIGKILL ends.
+A thread limits the time of the drain; SIGALRM is left to tasks. The handler of the first signal
+runs between two bytecodes of the main thread. So it cannot interrupt a task of `sync` or `loop`
+inside one C call; only SIGKILL ends such a task.
 """
 
 from __future__ import annotations
@@ -59,7 +59,7 @@ class Stop:
         now = time.monotonic()
         if self.at is None:
             self.at = now
-            with contextlib.suppress(RuntimeError):  # no thread available: a second signal ends it
+            with contextlib.suppress(RuntimeError):  # no thread: a second signal ends it
                 _thread.start_new_thread(self._limit_drain, ())  # threading may hold its lock now
             self._call()
         elif now - self.at > SAME:
@@ -71,7 +71,7 @@ class Stop:
 
 
 def exit_now(code: int) -> NoReturn:
-    """End this process and its workers at once, also workers that never release their GIL."""
+    """End this process and its workers at once, even workers that never release their GIL."""
     for worker in multiprocessing.active_children():
         worker.kill()
     config = getattr(multiprocessing.current_process(), "_config", {})

@@ -1,7 +1,7 @@
 """Readiness of external servers: each worker process reports, then the server is announced.
 
-A worker that imports a user's application may fail to start. It reports why, and that is the error
-of the server.
+A worker that imports a user's application may fail to start. It then reports its error, and the
+server ends with that error.
 """
 
 from __future__ import annotations
@@ -33,8 +33,8 @@ _reporting = threading.Lock()  # acquired once, by the thread that reports the s
 def expect(task: str, processes: int, port: int) -> None:
     """Announce the server on `port` once `processes` workers have called `report`.
 
-    The workers must be children of this process, since they end with it, or of one that called
-    `become_parent`, or threads: granian has threads in a Python without a GIL.
+    The workers must be children of this process, with which they end, or children of a process that
+    called `become_parent`. They may also be threads: granian's are, in a Python without a GIL.
     """
     folder = tempfile.TemporaryDirectory(prefix="workers-")
     os.environ[FOLDER], os.environ[TASK] = folder.name, task
@@ -45,7 +45,7 @@ def expect(task: str, processes: int, port: int) -> None:
 
 @contextlib.contextmanager
 def folder_of_failures() -> Iterator[None]:
-    """Let workers that `expect` does not wait for report why they fail, while the server runs."""
+    """Inside the block, workers can report why they fail although `expect` was not called."""
     with tempfile.TemporaryDirectory(prefix="workers-") as folder:
         os.environ[FOLDER] = folder
         yield
@@ -54,7 +54,7 @@ def folder_of_failures() -> Iterator[None]:
 def report() -> str:
     """Report that this worker is ready, end it with its parent, and return the task to serve.
 
-    Once the server has been announced, workers that replace others are not expected any more.
+    The report of a worker that starts after the announcement, as a replacement, is ignored.
     """
     task = work()
     ready()
@@ -87,10 +87,10 @@ def fail(error: UserError) -> None:
 
 
 def raise_failure() -> None:
-    """Raise the error that this process or a worker has reported, if any and not yet reported."""
+    """Raise the error of this process or a worker; block if another thread is reporting it."""
     error = _failure or _read_failure()
     if error is not None:
-        _reporting.acquire()  # forever: the other thread may be about to end this process
+        _reporting.acquire()  # never released: the other thread must not report it too
         raise error
 
 
@@ -105,7 +105,7 @@ def _read_failure() -> UserError | None:
 
 
 def become_parent() -> None:
-    """Make this child of the server the parent of workers: they end with it, and it ends with it.
+    """Make this child of the server a parent of workers: they end with it, it with the server.
 
     Call it before the workers are forked.
     """
@@ -126,7 +126,7 @@ def _announce(folder: tempfile.TemporaryDirectory[str], processes: int, port: in
             if error is not None:
                 _end(folder, error)
             time.sleep(POLL)
-        if (error := _read_failure()) is not None:  # its file counted as that of a worker
+        if (error := _read_failure()) is not None:  # it was counted as a report
             _end(folder, error)
     readiness.announce(port)
 

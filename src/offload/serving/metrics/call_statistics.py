@@ -21,10 +21,10 @@ WORK = 400_000  # steps of the fixed work
 class CallStatistics:
     """The calls of one worker; times are in s.
 
-    `wall_s` is from the first call's start to the last one's end, and `cpu_s` the CPU time of the
-    whole process and its children meanwhile. `queued_s` is how long the worker was runnable without
-    a CPU. `times` are wall times of single calls, and `checksums` those of different results.
-    `error` is the text of the first failure.
+    `wall_s` is the time from the first call's start to the last call's end. `cpu_s` is the CPU time
+    of the whole process and its children in that time. `queued_s` is how long the worker was
+    runnable without a CPU. `times` are the wall times of single calls, `checksums` the distinct
+    checksums of results. `error` is the text of the first failure.
     """
 
     done: int = 0
@@ -61,7 +61,7 @@ def cpu_time() -> float:
 
 
 def fixed_work(_: int) -> float:
-    """Compute in Python for some 20 ms; return the CPU time in s."""
+    """Compute in Python for about 20 ms; return the CPU time in s."""
     before = process_time()
     sum(number & 7 for number in range(WORK))
     return process_time() - before

@@ -24,7 +24,7 @@ CANARIES = (5003, 7919)  # us; at most 1.6 times the default, so that threads ha
 SEARCHED = 1 << 18  # bytes; a guess: from 3.11 to 3.13 it is within the first 8,000
 PAGE = 4096
 LOCKED_OFFSET = 16  # bytes from the interval to `locked`
-TRIES = 50  # to see the GIL free: another thread may hold it for a moment
+TRIES = 50  # to read the GIL as free: another thread may hold it briefly
 
 INTERVAL = struct.Struct("=Q")
 LOCKED = struct.Struct("=i4xQ")
@@ -45,7 +45,7 @@ class GilAddress:
 def find() -> GilAddress | str:
     """Return the address of the current interpreter's GIL, or a line that explains its absence.
 
-    It takes some milliseconds. Call it while no other thread of this process computes.
+    The search takes some milliseconds. No other thread of this process may compute meanwhile.
     """
     if sys.platform != "linux":
         return f"{sys.platform} is not Linux"
@@ -123,8 +123,8 @@ def _read_range(base: int) -> bytes:
 def _find_difference(address: int) -> str | None:
     """Return how the fields differ from the GIL's behaviour; None if they agree.
 
-    A thread that holds the GIL must read it as locked; one that released it must read it as free
-    while no other thread computes; and a short-lived thread acquires it at least twice.
+    A thread that holds the GIL must read it as locked. A thread that released it must read it as
+    free while no other thread computes. A short-lived thread must acquire it at least twice.
     """
     on = int(gil_state.enabled())
     locked, switches = _values(address, holding_gil=True)

@@ -1,7 +1,7 @@
 """Whether this process's GIL is enabled, and which import enabled it. Standard library only.
 
 A free-threaded build enables the GIL when it imports a module that does not declare support for
-running without it, unless PYTHON_GIL=0. It warns once, and the GIL stays enabled.
+running without it, unless PYTHON_GIL=0. Python warns once, and the GIL stays enabled.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ def now() -> str | None:
 
 
 def watch() -> None:
-    """From now on, read the warning that names the module that enabled the GIL."""
+    """Watch for Python's warning that the GIL was enabled, and record the module it names."""
     global _is_watched
     if enabled() or _is_watched:
         return

@@ -1,9 +1,10 @@
 """The lag of the event loop: how late its 10 ms timer fires. Standard library only.
 
-A server without requests uses no CPU: the timer pauses.
+The timer pauses while there are no requests, so an idle server uses no CPU.
 
-Events that become ready while the loop is blocked wait until it is free. So every 10 ms of a block
-is one sample of its remaining duration: the samples are uniform in time, however long the blocks.
+Events that become ready while the loop is blocked wait until it is free. So each 10 ms of a block
+add one sample: the block's remaining duration at that moment. This keeps the samples uniform in
+time, regardless of how long the loop is blocked.
 """
 
 from __future__ import annotations
@@ -21,16 +22,16 @@ QUIET = 1.0  # s without a request until the timer pauses
 SHARES = {"p50": 0.5, "p99": 0.99, "max": 1.0}
 
 _samples = Samples(2)
-_paused: list[Callable[[], object]] = []  # what starts the timers of loops again
+_paused: list[Callable[[], object]] = []  # functions that restart paused timers
 _requested = monotonic()  # when the last request came
 
 
 def watch(
     loop: AbstractEventLoop, pauses: bool = True, also: Callable[[], object] | None = None
 ) -> None:
-    """Sample the lag of a loop from now on, while it runs; it `pauses` without noted requests.
+    """Sample the lag of a loop while it runs. With `pauses` the timer pauses without requests.
 
-    `also` is called with every sample, on the loop.
+    `also` is called on the loop with every sample.
     """
     due = monotonic() + INTERVAL
 
@@ -57,7 +58,7 @@ def watch(
 
 
 def note_request() -> None:
-    """Note a request, which starts a timer that pauses; call it from any thread."""
+    """Note a request, and restart a paused timer. Any thread may call this."""
     global _requested
     _requested = monotonic()
     while _paused:
@@ -66,7 +67,7 @@ def note_request() -> None:
 
 
 def between(start: float, end: float) -> dict[str, float | None]:
-    """Return nearest-rank percentiles of a window in ms; None without samples, or if too old."""
+    """Return a window's nearest-rank percentiles in ms; None if it has no samples or is too old."""
     return _summary(_samples.between(start, end) or [])
 
 

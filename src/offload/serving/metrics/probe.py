@@ -30,7 +30,7 @@ def identity() -> dict[str, object]:
 def note_gil(state: str | None) -> None:
     """Record in the facts whether the GIL is enabled in the server or in any worker.
 
-    `state` is the result of `gil_state.now()` there: the module that enabled it is kept.
+    `state` is the result of `gil_state.now()` in that process: the module that enabled the GIL.
     """
     facts["gil_enabled"] = bool(facts.get("gil_enabled")) or state is not None
     if state:
@@ -60,9 +60,9 @@ def final_facts() -> dict[str, object]:
 def resources() -> dict[str, object]:
     """List the server and its descendants, with their memory in MiB; None where unknown.
 
-    A process that was forked from the server lists these, too; any other one lists its own.
-    PSS counts a page shared by n processes as 1/n in each, so that the sum over the tree is the
-    memory in use (Linux, /proc/PID/smaps_rollup).
+    A process forked from the server lists the same processes; any other process lists itself and
+    its descendants. PSS counts a page shared by n processes as 1/n in each, so that the sum over
+    the tree is the memory in use (Linux, /proc/PID/smaps_rollup).
     """
     processes = [_process(pid) for pid in _tree(int(str(facts.get("pid", os.getpid()))))]
     known = [p["pss_mib"] for p in processes]
@@ -71,7 +71,7 @@ def resources() -> dict[str, object]:
 
 
 def memory_of(pid: int) -> dict[str, float | None]:
-    """Return a process's PSS and the memory that it shares with no other, in MiB (Linux)."""
+    """Return a process's PSS and its unshared memory, in MiB (Linux)."""
     memory = _memory(pid)
     private = [memory.get(key) for key in ("Private_Clean", "Private_Dirty")]
     known = [value for value in private if value is not None]

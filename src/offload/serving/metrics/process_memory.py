@@ -1,4 +1,4 @@
-"""Read a process's own memory with a system call, which fails where a pointer would crash."""
+"""Read a process's own memory with a system call: a wrong address is an error, not a crash."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """The report of a server process about a user's application. Standard library only.
 
 Each process that serves the application listens on a socket in Linux's abstract namespace, named
-by its pid. So the report needs no route of the application, and reaches every worker. Elsewhere
-there is no report.
+by its pid. So the report needs no route in the application, and every worker can be asked for its
+own report. Other systems have no report.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ def start_in_child() -> None:
 
 
 def start(kind: str) -> None:
-    """Listen in this process, which serves an application of a kind; once, before it serves."""
+    """Listen in this process, which will serve an application of this kind; call it once."""
     global _listening
     _facts["kind"] = kind
     if sys.platform != "linux" or os.getpid() in (_listening, _parent):

@@ -1,8 +1,8 @@
 """The clocks of a user's application: how long requests are in it, by route. Standard library only.
 
-In each process some 1,000 requests a second are clocked at most, selected at random: the first ones
-of a burst wait less than the others. A clocked request costs 7 us of CPU, and any other 1 us
-(measured on CPython 3.11). All requests count as inside.
+Each process clocks at most about 1,000 requests a second. They are selected at random, because the
+first requests of a burst wait less than the others. A clocked request costs 7 us of CPU, any other
+request 1 us (measured on CPython 3.11). The number of requests inside includes all requests.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ _error: str | None = None
 
 
 class Cell:
-    """The requests inside the application in one thread: now, and started so far."""
+    """Counts of requests in one thread: inside the application now, and started so far."""
 
     def __init__(self) -> None:
         self.inside = 0
@@ -55,7 +55,7 @@ _local = _Local()
 
 
 class Request:
-    """A clocked request: `cpu` and `longest` are in s, the latter the longest uninterrupted run."""
+    """A clocked request: its CPU time and its `longest` uninterrupted run, both in s."""
 
     __slots__ = ("cpu", "ended", "inside", "longest", "number", "started")
 
@@ -72,7 +72,7 @@ class Request:
 
 
 class Run:
-    """An uninterrupted run of a request in its thread, whose time it adds to the request."""
+    """Measures an uninterrupted run of a request in its thread; adds its time to the request."""
 
     __slots__ = ("_cpu", "_request", "_start")
 
@@ -89,7 +89,7 @@ class Run:
 
 
 def enter() -> tuple[Cell, Request | None]:
-    """Count a request that enters the application in this thread; its clock, if it has one."""
+    """Count a request that enters the application; return its cell, and its clock if any."""
     global _in_slot
     cell = _local.cell
     cell.inside += 1
@@ -104,7 +104,7 @@ def enter() -> tuple[Cell, Request | None]:
 
 
 def _begin_slot(now: float) -> None:
-    """Clock as many requests as in the last slot if they were few, else a share of them."""
+    """Set the share of requests to clock: all if the last slot had few, else about MOST."""
     global _slot_ends, _in_slot, _share
     _share = min(1.0, MOST / max(1, _in_slot))
     _slot_ends, _in_slot = now + SLOT, 0
@@ -137,9 +137,9 @@ def note_error(error: BaseException) -> None:
 def between(start: float, end: float) -> dict[str, Any]:
     """Return the means of the clocked requests that ended in a window, in s, by route.
 
-    `run_s` is the longest time that a request ran in its thread without a pause, in the mean of the
-    requests, and `longest_s` the longest of all. The CPU time is None if greenlets shared the
-    thread. Without requests `routes` is empty.
+    `run_s` is the mean of the requests' longest uninterrupted runs in their threads, `longest_s`
+    their maximum. The CPU time is None if greenlets shared the thread. Without requests `routes` is
+    empty.
     """
     rows = _samples.between(start, end) or []
     names = {index: route for route, index in _routes.items()}

@@ -38,5 +38,5 @@ def wait_time() -> float:
         _ran, queued, slices = os.pread(_thread.file.descriptor, 64, 0).split()
     except (OSError, ValueError):
         return math.nan
-    # All are 0 if the kernel does not count. A new thread has a slice before it has a time.
+    # All are 0 if the kernel does not count. A new thread has slices before it has times.
     return int(queued) / 1e9 if int(slices) else math.nan

@@ -30,7 +30,7 @@ class Samples:
         return [self._format.unpack(row) for row in self._rows.copy()]
 
     def between(self, start: float, end: float) -> list[tuple[float, ...]] | None:
-        """Return the rows of a window; None if some of them are no longer stored."""
+        """Return the rows of a window; None if some of its rows are no longer stored."""
         rows = self.rows()
         if len(rows) == KEPT and rows[0][0] > start:
             return None

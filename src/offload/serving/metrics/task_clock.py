@@ -2,9 +2,9 @@
 
 A slot runs one task at a time: a worker, or the single thread of `sync` and `loop`. The slot time
 of a task is what a saturated server spends on it, so that slots / mean slot time is the capacity.
-It lasts from the end of the previous task, or from the task's start if the slot was idle for more
-than IDLE. The wall time always lasts from the task's start. The queued time is how long the thread
-was runnable without a free CPU.
+It starts at the end of the previous task, or at the task's start if the slot was idle for more than
+IDLE. The wall time always starts at the task's start. Both end with the task. The queued time is
+how long the thread was runnable without a free CPU.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from offload.serving.metrics.samples import Samples
 from offload.tasks import TaskFailed
 
 RunCoroutine = Callable[[Coroutine[Any, Any, Any]], Any]
-IDLE = 0.05  # s; a guess: a slot that waits longer for its next task had no task waiting
+IDLE = 0.05  # s; a guess: after a longer gap no task was waiting
 
 Row = tuple[float, float, float, float, float]  # end, then in s: slot, CPU, wall, queued
 TimedResult = tuple[bytes | TaskFailed, Row, str | None]  # result, times, and the GIL's state

@@ -1,7 +1,7 @@
 """Count anyio's threads that are in use, and the calls that wait for a thread.
 
-Starlette and FastAPI run `def` endpoints in these threads, 40 by default. anyio is never imported
-here: an application that does not use it has no such limit. Standard library only.
+Starlette and FastAPI run `def` endpoints in these threads, 40 by default. anyio is not imported
+here; if the application has not imported it, it has no such limit. Standard library only.
 """
 
 from __future__ import annotations
@@ -41,8 +41,8 @@ class Watch:
 def between(start: float, end: float) -> dict[str, Any] | None:
     """Return the use of the limit in a window; None without samples.
 
-    `full` is the share of samples in which all threads were in use, and `waiting` the most calls
-    that waited for one.
+    `full` is the share of samples in which all threads were in use, `waiting` the maximum number of
+    calls that waited for a thread.
     """
     rows = _samples.between(start, end)
     if not rows:

@@ -1,1 +1,1 @@
-"""Pools of workers, which are warmed up before the server listens and end with it."""
+"""Pools of workers; they are warmed up before the server listens, and end with the server."""

@@ -18,9 +18,9 @@ T = TypeVar("T")
 
 
 class Pool:
-    """A pebble.ProcessPool, which replaces a worker that dies at work; its task is retried once.
+    """A pebble.ProcessPool: a worker that dies in a task is replaced, the task retried once.
 
-    A worker that dies while idle ends the whole pool permanently: this is pebble's behaviour.
+    If an idle worker dies, pebble ends the whole pool permanently.
     """
 
     def __init__(self, workers: int) -> None:

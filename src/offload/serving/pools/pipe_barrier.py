@@ -1,4 +1,4 @@
-"""A barrier made of pipes: it works across interpreters, since it consists of integers."""
+"""A barrier made of pipes: its state is integers, which other interpreters can receive."""
 
 from __future__ import annotations
 

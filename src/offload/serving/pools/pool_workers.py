@@ -17,7 +17,7 @@ from collections.abc import Collection, Iterable, Iterator, Sequence
 from concurrent.futures import Executor, Future, ThreadPoolExecutor, wait
 from concurrent.futures.process import BrokenProcessPool
 from multiprocessing import connection
-from time import monotonic  # bound here: a task may replace it in its module
+from time import monotonic  # imported by name: a task may replace it in its module
 from typing import NoReturn, Protocol
 
 from offload import tasks
@@ -40,7 +40,7 @@ class Barrier(Protocol):
     def abort(self) -> None: ...
 
 
-# A worker's interpreter, the state of its GIL, and the GIL's address facts if it has its own GIL.
+# A worker's interpreter, the state of its GIL, and, if the GIL is its own, its address facts.
 WorkerFacts = tuple[dict[str, object], str | None, dict[str, object] | None]
 WorkerReport = tuple[int, WorkerFacts]  # pid and facts
 Handshake = Future[WorkerReport] | asyncio.Future[WorkerReport]
@@ -58,8 +58,8 @@ def init_thread(barrier: Barrier) -> None:
 def init_process(barrier: Barrier) -> None:
     """Initialize a worker process: it ends with its parent, and ignores stop signals.
 
-    A thread waits for the parent's end, since a parent-death signal does not fire under
-    forkserver, and no start method ends its workers (cpython#111873).
+    A thread waits for the parent's end: no start method ends its workers (cpython#111873), and
+    under forkserver a parent-death signal does not report the server's end.
     """
     global _gil_facts
     for number in SIGNALS:
@@ -71,7 +71,7 @@ def init_process(barrier: Barrier) -> None:
 
 
 def start(executor: Executor, workers: int, task: str) -> None:
-    """Start every worker with one handshake each, which ends once all have imported the task.
+    """Start every worker with one handshake; it ends when all workers have imported the task.
 
     Raise StartError, or the error of the task's import. If a worker is not ready by DEADLINE, end
     the process: nothing else can stop the import.

@@ -18,7 +18,7 @@ from offload.errors import UserError
 from offload.serving.metrics import probe
 from offload.serving.pools import pool_workers
 
-ENDING = 1.0  # s for workers to exit by themselves, and for a broken pool to shut down
+ENDING = 1.0  # s for workers to exit by themselves, or for a broken pool to shut down
 BUILDS = 3  # attempts to create a pool whose workers die at their start
 
 T = TypeVar("T")
@@ -27,8 +27,8 @@ T = TypeVar("T")
 class Pool:
     """The pool that `build` creates, recreated when it breaks; a task runs at most twice.
 
-    It is created and shut down outside the event loop, and recreated on the loop's thread: a
-    `fork` then happens in the thread that holds no lock.
+    It is created and shut down outside the event loop. It is recreated on the loop's thread: that
+    thread holds no lock when it forks.
     """
 
     def __init__(self, build: Callable[[], ProcessPoolExecutor], workers: int, task: str) -> None:
@@ -80,7 +80,7 @@ class Pool:
     async def _submit(
         self, function: Callable[..., T], args: tuple[object, ...]
     ) -> tuple[ProcessPoolExecutor, Future[T]]:
-        """Submit a call to a working pool: a pool that broke while idle costs no try."""
+        """Submit a call to a working pool; a pool that broke while idle does not count as a try."""
         for _ in range(2):
             if self._recovery is not None:
                 await asyncio.wait([self._recovery])
@@ -119,7 +119,7 @@ class Pool:
 
 
 def init_process(barrier: pool_workers.Barrier) -> None:
-    """Initialize a worker process: close the sockets that a fork of the server inherits."""
+    """Initialize a worker process, and close the sockets that it inherited from the server."""
     for number in _open_files():
         with suppress(OSError):  # not a socket
             found = socket.socket(fileno=number)

@@ -1,4 +1,4 @@
-"""The URL paths of an async view for graphene, which has none itself."""
+"""The URL paths of an async view for graphene, which provides only a sync view."""
 
 from __future__ import annotations
 
