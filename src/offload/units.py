@@ -31,3 +31,22 @@ def number(rate: float) -> str:
     ('14.29', '120.0', '43211')
     """
     return f"{rate:.{2 if rate < 100 else 1 if rate < 1000 else 0}f}"
+
+
+def ratio(value: float, low: float | None = None, high: float | None = None) -> str:
+    """Render a ratio, with its confidence interval if that is known.
+
+    >>> ratio(4.137), ratio(4.137, 3.914, 4.38)
+    ('4.14x', '4.14x (3.91 to 4.38)')
+    """
+    text = f"{value:.2f}x"
+    return text if low is None or high is None else f"{text} ({interval(low, high)})"
+
+
+def interval(low: float, high: float) -> str:
+    """Render the ends of the confidence interval of a ratio.
+
+    >>> interval(3.914, 4.38)
+    '3.91 to 4.38'
+    """
+    return f"{low:.2f} to {high:.2f}"

@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from offload.bench.stats import autocorrelation, paired_test, ratio, sequential, student_t
+from offload.bench.stats import autocorrelation, holm, paired_test, ratio, sequential, student_t
 from offload.bench.stats.estimate import estimate, target_half_width
 from offload.bench.stats.models import nnls, operational_laws, scaling
 from offload.bench.stats.replication import (
@@ -294,8 +294,8 @@ def test_identical_pairs_are_the_same_or_differ_without_doubt() -> None:
 
 
 def test_holm_stops_at_the_first_that_does_not_survive() -> None:
-    assert paired_test.holm([0.01, 0.03, 0.02], 0.06) == [True, True, True]
-    assert paired_test.holm([0.02, 0.03, 0.031], 0.06) == [True, True, True]
-    assert paired_test.holm([0.021, 0.001, 0.031], 0.06) == [True, True, True]
-    assert paired_test.holm([0.031, 0.001, 0.031], 0.06) == [False, True, False]
-    assert paired_test.holm([0.021, 0.06, 0.07], 0.06) == [False, False, False]
+    assert holm.rejected([0.01, 0.03, 0.02], 0.06) == [True, True, True]
+    assert holm.rejected([0.02, 0.03, 0.031], 0.06) == [True, True, True]
+    assert holm.rejected([0.021, 0.001, 0.031], 0.06) == [True, True, True]
+    assert holm.rejected([0.031, 0.001, 0.031], 0.06) == [False, True, False]
+    assert holm.rejected([0.021, 0.06, 0.07], 0.06) == [False, False, False]

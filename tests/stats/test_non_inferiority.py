@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import math
+from itertools import combinations
 
 import numpy as np
 import pytest
 
-from offload.bench.stats import non_inferiority, paired_test, student_t
+from offload.bench.stats import holm, non_inferiority, student_t
 from offload.bench.stats.non_inferiority import LOSS, NO_LOSS, UNDECIDED
 from offload.bench.stats.sequential import GATE, GATE_ERROR
 from tests.stats.oracle import stats
@@ -91,15 +92,17 @@ def test_slack_makes_a_loss_harder_to_show() -> None:
     assert values[0] < LEVEL < 0.5 < values[2]
 
 
-def test_holms_levels_reject_what_holms_method_rejects() -> None:
-    rng = np.random.default_rng(7)
+def test_holms_method_is_the_closed_test_of_bonferroni() -> None:
+    """A hypothesis is rejected if Bonferroni rejects each set of hypotheses that contains it."""
+    rng, indexes = np.random.default_rng(7), range(5)
+    sets = [chosen for size in range(1, 6) for chosen in combinations(indexes, size)]
     for _ in range(200):
-        p_values = [*(rng.random(6) ** 4)]
-        levels = non_inferiority.holm_levels(p_values, 0.05)
-        rejected = [p <= level for p, level in zip(p_values, levels, strict=True)]
-        assert rejected == paired_test.holm(p_values, 0.05)
-        assert min(levels) == pytest.approx(0.05 / 6)
-    assert non_inferiority.holm_levels([], 0.05) == []
+        p_values = [*(rng.random(5) ** 4)]
+        kept = {chosen for chosen in sets if min(p_values[i] for i in chosen) > 0.05 / len(chosen)}
+        closed = [not any(index in chosen for chosen in kept) for index in indexes]
+        assert holm.rejected(p_values, 0.05) == closed
+        assert min(holm.levels(p_values, 0.05)) == pytest.approx(0.05 / 5)
+    assert holm.levels([], 0.05) == []
 
 
 def test_the_number_of_further_rounds_decides_it_in_95_of_100() -> None:

@@ -8,8 +8,8 @@ import random
 import numpy as np
 import pytest
 
-from offload.bench.stats import paired_test, sequential
-from offload.bench.stats.paired_test import additional_pairs, adjust_verdicts, compare, holm
+from offload.bench.stats import holm, paired_test, sequential
+from offload.bench.stats.paired_test import additional_pairs, adjust_verdicts, compare
 from tests.stats.oracle import stats
 
 Z = [-1.0, -0.5, 0.0, 0.5, 1.0]  # five log-ratios, to be moved and stretched
@@ -98,15 +98,18 @@ def test_impossible_shares_are_a_value_error(shares: dict[str, float]) -> None:
 
 def test_holm_rejects_as_his_procedure_does() -> None:
     # 0.010 <= 0.05/4, 0.013 <= 0.05/3, 0.03 > 0.05/2 stops: 0.04 fails although it is below 0.05
-    assert holm([0.04, 0.010, 0.03, 0.013], 0.05) == [False, True, False, True]
+    assert holm.rejected([0.04, 0.010, 0.03, 0.013], 0.05) == [False, True, False, True]
 
 
 def test_holm_changes_nothing_for_one_verdict() -> None:
-    assert [holm([p]) for p in (0.039, 0.041)] == [[True], [False]]
+    assert [holm.rejected([p], sequential.NORMAL.level) for p in (0.039, 0.041)] == [
+        [True],
+        [False],
+    ]
 
 
 def test_holm_of_nothing_is_nothing() -> None:
-    assert holm([]) == []
+    assert holm.rejected([], 0.05) == []
 
 
 def test_a_difference_that_does_not_survive_the_others_is_unresolved() -> None:

@@ -13,11 +13,11 @@ from pathlib import Path
 import psutil
 
 from offload import loads
+from offload.bench.analysis import disturbance
 from offload.bench.records import journal
 from offload.bench.target import foreground, interpreters
 from offload.bench.telemetry import noise
 from offload.bench.telemetry.host import environment
-from offload.bench.trial import flags
 from offload.errors import UserError
 from offload.registry import catalog
 from offload.units import percent
@@ -118,8 +118,12 @@ def _limits() -> Iterator[Finding]:
 
 def _noise() -> Iterator[Finding]:
     now = noise.measure()
-    yield _share("CPU of others", now.others_cpu, flags.OTHERS, "end the other processes")
-    yield _share("CPU stolen", now.steal, flags.STEAL, "measure when the host is quieter")
+    yield _share(
+        "CPU of others", now.others_cpu, disturbance.LONG_OTHERS, "end the other processes"
+    )
+    yield _share(
+        "CPU stolen", now.steal, disturbance.LONG_STEAL, "measure when the host is quieter"
+    )
     pressure = _share("CPU pressure", now.pressure, PRESSURE, "end the other processes")
     yield Finding(pressure.name, WARNING if pressure.level == WRONG else OK, pressure.message)
     late = f"{now.timer_late_ms:.2f} ms late"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
-from offload.bench.analysis import machine_speed
+from offload.bench.analysis import disturbance, machine_speed
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats import sequential
 from offload.flags import Flag
@@ -13,8 +13,6 @@ from offload.reports.rows import Row
 from offload.reports.tables import summary
 from offload.units import percent
 
-OTHERS = 0.1  # share of the CPU above which there is a note; for verdicts see analysis/comparison
-STEAL = 0.01  # the same for the hypervisor
 OF_THE_MACHINE = {"others", "steal"}  # kinds of flags that `_machine` reports
 MOST_NAMES = 100  # characters of the names of rows in a note
 
@@ -32,8 +30,8 @@ def _machine(records: Sequence[Record]) -> Iterator[str]:
     windows = [r for r in records if r.trial.kind == WINDOW]
     loads, noun = (windows, "windows") if windows else (records, "loads")
     for who, name, limit in (
-        ("other processes used", "others_cpu", OTHERS),
-        ("the hypervisor kept", "steal", STEAL),
+        ("other processes used", "others_cpu", disturbance.LONG_OTHERS),
+        ("the hypervisor kept", "steal", disturbance.LONG_STEAL),
     ):
         shares = [getattr(record.resources.host, name) or 0.0 for record in loads]
         if above := [share for share in shares if share > limit]:

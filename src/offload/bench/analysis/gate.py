@@ -13,12 +13,12 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from offload.bench.analysis import comparison, expression, figures, rate
+from offload.bench.analysis import comparison, disturbance, expression, figures, rate
 from offload.bench.analysis.comparison import rate_of
 from offload.bench.analysis.expression import UNKNOWN, Figure, Measured
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round, of_rate, pairs_by_round
-from offload.bench.stats import non_inferiority, paired_test, student_t
+from offload.bench.stats import holm, non_inferiority, paired_test, student_t
 from offload.bench.stats.non_inferiority import LOSS, NO_LOSS, UNDECIDED, LogRatio
 from offload.bench.stats.sequential import GATE
 from offload.flags import TOO_SLOW, Flag
@@ -132,7 +132,7 @@ def judge(
     ]
     failing = [index for index, sides in enumerate(cases) if _failed_rounds(sides.now)[0]]
     p_of_failures = [_p_of_failures(cases[index]) for index in failing]
-    levels = non_inferiority.holm_levels([*p_values, *p_of_failures, *[1.0] * figure_count], error)
+    levels = holm.levels([*p_values, *p_of_failures, *[1.0] * figure_count], error)
     of_failures = dict(zip(failing, levels[len(cases) :], strict=False))
     return [
         _judge_case(
@@ -202,7 +202,7 @@ def _judge_case(
     if (failure := _failure(sides, levels.failures)) is not None:
         outcome, reason = failure
         return replace(verdict, outcome=outcome, more_rounds=None, reason=reason)
-    if (flag := comparison.disturbance(sides.baseline, sides.now)) is not None:
+    if (flag := disturbance.between(sides.baseline, sides.now)) is not None:
         return replace(verdict, outcome=DISTURBED, more_rounds=None, reason=flag)
     if (doubt := _doubt(sides, verdict.outcome)) is not None:
         return replace(verdict, outcome=UNDECIDED, more_rounds=None, reason=doubt)

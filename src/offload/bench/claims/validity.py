@@ -1,25 +1,24 @@
-"""Validity warnings on the records of a claim: CPU use of other processes, impossible figures."""
+"""Validity warnings on the records of a claim: disturbed loads, impossible figures."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 
-from offload.bench.analysis import capacity
+from offload.bench.analysis import capacity, disturbance
 from offload.bench.records.record import WINDOW, Record
 
-MAX_OTHERS_CPU = 0.25  # share of the machine's CPU, in most windows; a guess
 LITTLE_TOLERANCE = 0.05  # difference between rate x mean / users and 1
 
 
 def validity_warnings(own: Sequence[Record]) -> list[str]:
-    """Return at most one warning: other processes used the CPU, or a figure is impossible.
+    """Return at most one warning: the loads were disturbed, or a figure is impossible.
 
     A rate must not exceed users or slots / service time, and rate x mean must be about the number
     of users. In a short window they also differ because of the requests that started before it or
     ended after it, so a figure is reported if more than half of the windows have the finding.
     """
-    if sum((r.resources.host.others_cpu or 0.0) > MAX_OTHERS_CPU for r in own) > len(own) / 2:
-        return ["other processes used the CPU: measure again at a quieter time"]
+    if (flag := disturbance.between(own, [])) is not None:
+        return [str(flag)]
     windows = [
         record
         for record in own

@@ -38,7 +38,7 @@ from offload.bench.pools.payloads import (
     RESULT_VIEW_SIZES,
     SIZES,
 )
-from offload.bench.pools.slices import quantile
+from offload.loads.engine.figures.summary import quantile
 
 # Pools that are measured at some sizes only.
 ONLY = {
@@ -166,7 +166,8 @@ class _Bench:
 
 
 def _quantiles(times: array[float]) -> dict[str, float]:
-    return {"p50_us": 1e6 * quantile(times, 0.5), "p99_us": 1e6 * quantile(times, 0.99)}
+    ordered = sorted(times)
+    return {"p50_us": 1e6 * quantile(ordered, 0.5), "p99_us": 1e6 * quantile(ordered, 0.99)}
 
 
 def _print_line(kind: str, pool: str, **facts: object) -> None:

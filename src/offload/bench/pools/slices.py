@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import math
 import os
 import time
 from array import array
@@ -39,12 +38,6 @@ async def measure_slice(
     await asyncio.gather(*(user() for _ in range(concurrency)))
     took, after = time.perf_counter() - start, _cpu(pids)
     return times, took, None if cpu is None or after is None else after - cpu
-
-
-def quantile(times: Iterable[float], share: float) -> float:
-    """Return a quantile by nearest rank; `share` is from 0 to 1."""
-    found = sorted(times)
-    return found[max(0, math.ceil(share * len(found)) - 1)]
 
 
 def _cpu(pids: Iterable[int]) -> float | None:

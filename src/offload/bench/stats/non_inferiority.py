@@ -86,21 +86,6 @@ def classify(low: float, high: float, margin: float) -> str:
     return NO_LOSS if low > 1 - margin else UNDECIDED
 
 
-def holm_levels(p_values: Sequence[float], alpha: float) -> list[float]:
-    """Return the level at which each hypothesis is tested by Holm's method, in their order.
-
-    The family-wise error rate is `alpha`. A hypothesis is rejected if its p value is at most its
-    level. Source: Holm 1979, A simple sequentially rejective multiple test procedure.
-    """
-    levels = [0.0] * len(p_values)
-    left, stopped = len(p_values), False
-    for index in sorted(range(len(p_values)), key=p_values.__getitem__):
-        levels[index] = alpha / left
-        stopped = stopped or p_values[index] > levels[index]
-        left -= not stopped
-    return levels
-
-
 def additional(found: LogRatio, margin: float, level: float) -> int | None:
     """Return how many further values decide the test with a probability of 95 %.
 

@@ -7,7 +7,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from offload.bench.stats import sequential, student_t
+from offload.bench.stats import holm, sequential, student_t
 
 EFFECT = 0.02  # the smallest difference that matters, as a share; 0.05 with `quick`
 FASTER, SLOWER, SAME, TINY, UNRESOLVED = "faster", "slower", "same", "tiny", "unresolved"
@@ -80,33 +80,17 @@ def additional_pairs(sd: float, done: int, effect: float = EFFECT) -> int:
     return max(1, math.ceil((2.1 * sd / effect) ** 2) - done)
 
 
-def holm(p_values: Sequence[float], alpha: float = sequential.NORMAL.level) -> list[bool]:
-    """Return which hypotheses Holm's method rejects, with a family-wise error rate of `alpha`.
-
-    The default is the level of the last analysis of a run: the error rate over all its analyses is
-    then 5 %. Use 0.05 for p values of samples that are analysed only once.
-    Source: Holm 1979, A simple sequentially rejective multiple test procedure.
-
-    >>> holm([0.04, 0.001, 0.03], 0.05)
-    [False, True, False]
-    """
-    rejected = [False] * len(p_values)
-    for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
-        if not p_values[index] <= alpha / (len(p_values) - rank):
-            break
-        rejected[index] = True
-    return rejected
-
-
 def adjust_verdicts(
     verdicts: Sequence[Verdict], alpha: float = sequential.NORMAL.level, effect: float = EFFECT
 ) -> list[Verdict]:
-    """Return the verdicts of one table, in their order, corrected by `holm` for multiple testing.
+    """Return the verdicts of one table, in their order, corrected by Holm's method.
 
     A difference (faster, slower or tiny) that is no longer significant becomes unresolved; its
     interval does not change. `alpha` and `effect` are those of `compare`.
     """
-    significant = holm([1.0 if verdict.p is None else verdict.p for verdict in verdicts], alpha)
+    significant = holm.rejected(
+        [1.0 if verdict.p is None else verdict.p for verdict in verdicts], alpha
+    )
     return [
         replace(
             verdict,

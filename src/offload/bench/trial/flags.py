@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from offload.bench.analysis import comparison
+from offload.bench.analysis import disturbance
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.bench.trial import workload
 from offload.flags import Flag
@@ -17,8 +17,6 @@ from offload.units import percent
 
 CLIENT_BOUND = 0.7  # share of its usable CPU above which the load tool may limit the rate
 LITTLE = 0.02  # maximum difference of rate x mean / users from 1
-OTHERS = 0.1  # share of the machine's CPU in a long run; for windows see analysis/comparison.py
-STEAL = 0.01  # the same
 EXACT = "per request"  # the method of response times that were measured independently of the rate
 STALL = 0.035  # s by which a kept connection is slower: a delayed ACK takes 40 ms
 UNEVEN = 2  # maximum ratio of the connections of two processes of a server
@@ -86,11 +84,12 @@ def _detect(record: Record) -> Iterator[Flag]:
         yield Flag("little", f"rate x mean / users is {ratio}, not 1", "users waited elsewhere")
     host = record.resources.host
     is_window = record.trial.kind == WINDOW
-    most_others = comparison.MAX_OTHERS if is_window else OTHERS
+    most_others = disturbance.MAX_OTHERS if is_window else disturbance.LONG_OTHERS
     if host.others_cpu is not None and host.others_cpu > most_others:
         share = f"{percent(host.others_cpu)} of the machine's CPU went to other processes"
         yield Flag("others", share, "end them and measure again")
-    if host.steal is not None and host.steal > (comparison.MAX_STEAL if is_window else STEAL):
+    most_steal = disturbance.MAX_STEAL if is_window else disturbance.LONG_STEAL
+    if host.steal is not None and host.steal > most_steal:
         kept = f"the hypervisor kept {percent(host.steal, 1)} of the CPU"
         yield Flag("steal", kept, "measure at a quieter time")
     if record.resources.listen_overflows:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from offload import units
 from offload.bench.advice.answer import Answer, Option
 from offload.bench.advice.certainty import LIKELY, PREDICTED, SURE, TIE
 from offload.bench.stats.paired_test import DISTURBED
@@ -159,10 +160,7 @@ def _rate(option: Option) -> str:
 
 
 def _ratio(option: Option) -> str:
-    if option.compared is None or option.compared.verdict.ratio is None:
+    verdict = option.compared.verdict if option.compared else None
+    if verdict is None or verdict.ratio is None:
         return ""
-    verdict = option.compared.verdict
-    interval = ""
-    if verdict.low is not None and verdict.high is not None:
-        interval = f" ({verdict.low:.2f} to {verdict.high:.2f})"
-    return f"{verdict.ratio:.2f}x{interval}"
+    return units.ratio(verdict.ratio, verdict.low, verdict.high)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Iterator
 
+from offload import units
 from offload.bench.experiments.gil_cost import GilCost
 from offload.bench.experiments.speed_up import SpeedUp
 from offload.bench.records.record import Record
@@ -151,4 +152,4 @@ def _milliseconds(value: float | None) -> str:
 def _interval(value: float | None, low: float | None, high: float | None) -> str:
     if value is None or low is None or high is None:
         return _share(value)
-    return f"{value:.2f} ({low:.2f} to {high:.2f})"
+    return f"{value:.2f} ({units.interval(low, high)})"

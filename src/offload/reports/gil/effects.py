@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 
+from offload import units
 from offload.bench.analysis import capacity, comparison
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.records.record import TEST, Record
@@ -146,15 +147,7 @@ def remedies(found: Sequence[Effect]) -> list[str]:
 
 def ratio_text(effect: Effect) -> str:
     """Format the ratio with its interval: `4.14x (3.91 to 4.38)`."""
-    ratio, interval = ratio_and_interval(effect)
-    return f"{ratio} ({interval})" if interval else ratio
-
-
-def ratio_and_interval(effect: Effect) -> tuple[str, str]:
-    """Format the ratio, and its interval, which is empty if it is unknown."""
-    low, high = effect.verdict.low, effect.verdict.high
-    interval = "" if low is None or high is None else f"{low:.2f} to {high:.2f}"
-    return f"{effect.ratio:.2f}x", interval
+    return units.ratio(effect.ratio, effect.verdict.low, effect.verdict.high)
 
 
 def short_words(task: str) -> str:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from offload import units
 from offload.bench.stats import paired_test
 from offload.errors import StorageError
 from offload.reports.gil import effects
@@ -52,9 +53,10 @@ def ratio_axis(values: Sequence[float]) -> Axis:
 
 def _band(effect: Effect, what: str) -> Band:
     task, colour = effect.threads.first.case.task, COLOURS.get(effect.verdict.outcome, GREY)
-    ratio, interval = effects.ratio_and_interval(effect)
+    low, high = effect.verdict.low, effect.verdict.high
+    interval = "" if low is None or high is None else units.interval(low, high)
     is_disturbed = effect.verdict.outcome == paired_test.DISTURBED
     mark = Mark(effect.ratio, f"{task}: {effects.ratio_text(effect)}", colour=colour)
     detail = "disturbed" if is_disturbed else interval
-    line = Line((mark,), ratio, effect.verdict.low, effect.verdict.high, detail)
+    line = Line((mark,), units.ratio(effect.ratio), low, high, detail)
     return Band(what or task, (line,), task if what else "")

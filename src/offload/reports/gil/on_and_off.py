@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
+from offload import units
 from offload.bench.analysis import comparison
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.records.record import Record
@@ -43,8 +44,7 @@ class Pair:
         """The conclusion, or the reason why there is none."""
         for row, name in ((self.on, "on"), (self.off, "off")):
             if row.problem is not None:
-                case, _, what = row.problem.message.partition(" ")
-                return f"With the GIL {name} it {what}" if "/" in case else str(row.problem)
+                return f"With the GIL {name}: {row.problem.message}"
         if (importer := provenance.gil_enabled_by(self.off.first)) is not None:
             return f"No comparison: {importer} turned the GIL on"
         if self.comparison.disturbed is not None:
@@ -79,9 +79,9 @@ def table(found: Sequence[Pair], style: str = "simple") -> str:
 def ratio_text(pair: Pair) -> str:
     """Format the ratio with its interval: `1.78x (1.17 to 2.73)`; empty if it is unknown."""
     verdict = pair.comparison.verdict
-    if verdict.ratio is None or verdict.low is None or verdict.high is None:
+    if verdict.ratio is None or verdict.low is None:
         return ""
-    return f"{verdict.ratio:.2f}x ({verdict.low:.2f} to {verdict.high:.2f})"
+    return units.ratio(verdict.ratio, verdict.low, verdict.high)
 
 
 def _cells(pair: Pair) -> Iterator[str]:

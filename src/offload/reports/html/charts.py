@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
 
+from offload import units
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.stats import paired_test
 from offload.reports.claims import verdicts
@@ -225,10 +226,7 @@ def _values(found: Sequence[Band]) -> list[float]:
 
 
 def _ratio(ratio: float | None, low: float | None, high: float | None) -> str:
-    if ratio is None:
-        return ""
-    interval = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
-    return f"{ratio:.2f}x{interval}"
+    return "" if ratio is None else units.ratio(ratio, low, high)
 
 
 def _label(text: str) -> str:

@@ -7,6 +7,7 @@ from dataclasses import asdict
 
 from tabulate import tabulate
 
+from offload import units
 from offload.bench.pools.run import Line
 from offload.bench.pools.summary import REFERENCE, Cell
 
@@ -51,7 +52,7 @@ def _row(cell: Cell) -> tuple[object, ...]:
         _time(cell.p99_us),
         "-" if cell.cpu_us is None else _time(cell.cpu_us),
         _or_dash("{:.2f}", cell.times),
-        "" if cell.low is None else f"{cell.low:.2f} to {cell.high:.2f}",
+        "" if cell.low is None or cell.high is None else units.interval(cell.low, cell.high),
     )
 
 

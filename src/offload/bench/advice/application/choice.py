@@ -16,7 +16,7 @@ from offload.bench.advice.application.answer import (
     Question,
     WorkerMemory,
 )
-from offload.bench.analysis import application_causes, comparison, rate
+from offload.bench.analysis import application_causes, comparison, disturbance, rate
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RoundKey, RunRecords, by_round
@@ -156,7 +156,7 @@ def _compared(
 
 def _disturbance(others: Sequence[Option], own: Sequence[Record]) -> Flag | None:
     found = certainty.disturbance(option.compared for option in others)
-    return found or comparison.disturbance(own, [])
+    return found or disturbance.between(own, [])
 
 
 def _worker_memory(records: Sequence[Record]) -> WorkerMemory | None:

@@ -13,7 +13,7 @@ from dataclasses import dataclass, replace
 
 from offload.bench.advice import strategies
 from offload.bench.advice.strategies import STRATEGIES, Size, size_of
-from offload.bench.analysis import comparison
+from offload.bench.analysis import comparison, disturbance
 from offload.bench.planning import plan as plans
 from offload.bench.planning.blocks import MOST, Block
 from offload.bench.planning.plan import Plan
@@ -75,7 +75,7 @@ class Truth:
         """Compare a size with the best one; above a ratio of 1 it is faster."""
         pairs = self.pairs(self.best, size)
         found = paired_test.compare(pairs, sequential.QUICK.level, comparison.ROUGH)
-        if comparison.disturbance(self.windows[self.best], self.windows[size]):
+        if disturbance.between(self.windows[self.best], self.windows[size]):
             return replace(found, outcome=DISTURBED)
         return found
 

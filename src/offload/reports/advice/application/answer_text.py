@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from pathlib import Path
 
+from offload import units
 from offload.bench.advice import certainty, latency
 from offload.bench.advice.application.answer import ApplicationAnswer, Option, WorkerMemory
 from offload.bench.advice.application.sizes import Size
@@ -154,9 +155,9 @@ def _ratio(option: Option) -> str:
     if option.share is None:
         return ""
     verdict = option.compared.verdict if option.compared else None
-    if verdict is None or verdict.low is None or verdict.high is None:
-        return f"~{option.share:.2f}x"
-    return f"{verdict.ratio:.2f}x ({verdict.low:.2f} to {verdict.high:.2f})"
+    if verdict is None or verdict.ratio is None or verdict.low is None:
+        return f"~{units.ratio(option.share)}"
+    return units.ratio(verdict.ratio, verdict.low, verdict.high)
 
 
 def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
