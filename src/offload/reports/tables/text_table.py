@@ -92,4 +92,5 @@ def _detail(detail: str, widths: Sequence[int], style: str) -> list[str]:
         return [_wrapped(detail, "  ", "  ")]
     whole = sum(widths) + GAP * (len(widths) - 1)
     indent = " " * (widths[0] + GAP)  # a further line of a row has an empty first column
-    return [_wrapped(detail, "", indent), "-" * whole]
+    plain = detail.replace("@", r"\@")  # else server@python would be an e-mail address
+    return [_wrapped(plain, "", indent), "-" * whole]
