@@ -145,6 +145,38 @@ def test_a_flagged_round_is_retried_once_and_the_retry_counts(
     assert "measured again: 40 % of the machine's CPU went to other processes" in line
 
 
+@pytest.mark.parametrize("rounds", [1, 3])
+def test_a_retry_that_was_interrupted_is_measured_when_the_run_is_resumed(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, rounds: int
+) -> None:
+    def breaks(trial: Trial, place: int) -> dict[str, Any]:
+        if trial.attempt == 2:
+            raise KeyboardInterrupt
+        return {"flags": OTHERS * (trial.round == rounds)}
+
+    plan = replace(PLAN, blocks=BLOCKS[:1], rounds=rounds)
+    measured = Measured(monkeypatch, breaks)
+    with pytest.raises(KeyboardInterrupt):
+        run(plan, tmp_path)
+    assert measured.rounds[-1] == (0, rounds, 2)
+    measured.rounds.clear()
+    measured.change = lambda *_: {}
+    run(plan, tmp_path)
+    assert measured.rounds == [(0, rounds, 2)]
+    assert run(plan, tmp_path) == []
+
+
+def test_no_retry_of_cases_that_the_round_showed_to_be_hopeless(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def fails(trial: Trial, place: int) -> dict[str, Any]:
+        return {"rate": None, "problem": "not available: x", "flags": OTHERS * (trial.round == 2)}
+
+    measured = Measured(monkeypatch, fails)
+    run(replace(PLAN, blocks=BLOCKS[1:]), tmp_path)
+    assert measured.rounds == [(0, 1, 1), (0, 2, 1)]
+
+
 def test_a_flag_that_a_retry_raised_too_is_the_cases_own(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

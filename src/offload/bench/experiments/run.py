@@ -37,7 +37,7 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
     with ExitStack() as stack:
         stack.enter_context(_lock(folder))  # before reading: another process may still add records
         records = journal.read(folder) if (folder / journal.FILE).exists() else []
-        if not time_budget.has_more(plan, records):
+        if not time_budget.has_more(plan, records) and interrupted_retry(plan, records) is None:
             return
         upstream = _hold_upstream(stack, plan.cases)
         progress = stack.enter_context(Progress(plan, records, folder))
@@ -66,6 +66,9 @@ class ActiveRun:
 
     def rounds(self) -> Iterator[None]:
         """Measure the rounds that are due and are expected to end within the time budget."""
+        if (interrupted := interrupted_retry(self.plan, self.records)) is not None:
+            self._measure(interrupted, 2)
+            yield
         left_out: set[Round] = set()
         while todo := schedule.due(self.plan, self.records, left_out):
             for each in todo:
@@ -76,7 +79,7 @@ class ActiveRun:
                 if left_s is not None and expected_s > left_s:
                     left_out.add(each)
                     continue
-                if self._measure(each, 1) and self._has_time_for(each):
+                if self._measure(each, 1) and _can_retry(self.plan, self.records, each):
                     self._measure(each, 2)
                 yield
 
@@ -106,9 +109,7 @@ class ActiveRun:
             WINDOW, block=each.block, round=each.number, attempt=attempt, apart=is_apart
         )
         found = self._with_other_time(self._round(cases, trial))
-        reasons: dict[str, str] = {}
-        for record in found:
-            reasons |= flags.reasons(record, self.records)
+        reasons = _retry_reasons(found, self.records)
         self._keep(found)
         self.progress.retry(list(reasons.values()))
         return bool(reasons)
@@ -121,15 +122,6 @@ class ActiveRun:
         self.since = now
         first = replace(found[0], trial=replace(trial, phases={**trial.phases, "other": other_s}))
         return [first, *found[1:]]
-
-    def _has_time_for(self, each: Round) -> bool:
-        """Whether the time budget covers a retry of a round and all rounds that are due."""
-        left_s = time_budget.left_for_rounds_s(self.plan, self.records)
-        if left_s is None:
-            return True
-        times = round_times.expected(self.plan, self.records)
-        others = sum(times[other.block] for other in schedule.due(self.plan, self.records))
-        return times[each.block] + others <= left_s
 
     def _round(self, cases: Mapping[int, Case], trial: Trial) -> list[Record]:
         """Measure the cases of a block together, or one after the other with `trial.apart`."""
@@ -168,6 +160,43 @@ class ActiveRun:
             target=plan.target,
             **known,
         )
+
+
+def interrupted_retry(plan: Plan, records: Sequence[Record]) -> Round | None:
+    """Return the round whose retry is missing because the run was interrupted before it."""
+    if not records or (last := records[-1].trial).kind != WINDOW or last.attempt > 1:
+        return None
+    if last.block is None or last.round is None:
+        return None
+    earlier = [*records]
+    own: list[Record] = []
+    while earlier and (earlier[-1].trial.block, earlier[-1].trial.round) == (
+        last.block,
+        last.round,
+    ):
+        own.append(earlier.pop())
+    each = Round(last.block, last.round)
+    return each if _retry_reasons(own, earlier) and _can_retry(plan, records, each) else None
+
+
+def _retry_reasons(found: Sequence[Record], earlier: Sequence[Record]) -> dict[str, str]:
+    """Return the reasons to retry the round of the records `found`, by kind."""
+    reasons: dict[str, str] = {}
+    for record in found:
+        reasons |= flags.reasons(record, earlier)
+    return reasons
+
+
+def _can_retry(plan: Plan, records: Sequence[Record], each: Round) -> bool:
+    """Whether a case of a round is measurable, and its retry and all rounds that are due fit."""
+    if not schedule.places_of(plan, each.block, records):
+        return False
+    left_s = time_budget.left_for_rounds_s(plan, records)
+    if left_s is None:
+        return True
+    times = round_times.expected(plan, records)
+    others = sum(times[other.block] for other in schedule.due(plan, records))
+    return times[each.block] + others <= left_s
 
 
 @contextmanager
