@@ -134,8 +134,9 @@ def test_a_case_alone_has_one_window_with_its_memory() -> None:
 @pytest.mark.parametrize("name", one_of_each_kind(OWN))
 def test_each_server_fills_the_record_of_a_window(name: str) -> None:
     record = measure_window(case_of(name, "sleep_short_sync", users=2), at_least_s=0.5, round=2)
-    names = ("rate", "response_p99_s", "memory_pss_mib", "memory_rss_mib", "server_cpu_s")
+    names = ("rate", "response_p99_s", "memory_pss_mib", "memory_rss_mib")
     assert [field for field in names if not value_of(record, field)] == []
+    assert value_of(record, "server_cpu_s") is not None  # 0 is possible: the kernel counts 10 ms
     assert record.problem is None
     assert (record.result.completed or 0) >= 20
     assert record.result.response.p50_s <= record.result.response.p99_s  # type: ignore[operator]

@@ -8,13 +8,8 @@ from typing import Any
 import pytest
 
 from offload.bench.analysis import rate
-from offload.bench.analysis.comparison import (
-    MAX_DIFFERENCE,
-    MAX_OTHERS,
-    MAX_STEAL,
-    Comparison,
-    compare,
-)
+from offload.bench.analysis.comparison import Comparison, compare
+from offload.bench.analysis.disturbance import MAX_DIFFERENCE, MAX_OTHERS, MAX_STEAL
 from offload.bench.records.record import Record
 from offload.bench.records.run_records import RunRecords, by_round
 from offload.bench.stats.paired_test import (
