@@ -114,7 +114,7 @@ def _probe(run: AdviceRun, names: Sequence[str]) -> Record:
             break
     problem = first.problem if first is not None else None
     if problem is None:
-        raise RunError("no request had a response", "send another one by request=")
+        raise RunError("no request had a response", "send another request by request=")
     raise RunError(problem.message, problem.remedy)
 
 
