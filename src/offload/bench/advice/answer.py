@@ -33,10 +33,10 @@ T = TypeVar("T")
 
 @dataclass(frozen=True)
 class Question:
-    """What the candidates were derived from, saved beside their records.
+    """The inputs from which the candidates were derived, saved beside their records.
 
     The constraints are the memory of the server in MiB and the 99th percentile of response times in
-    s; None is no constraint.
+    s; None: no constraint.
     """
 
     probe: Probe
@@ -55,7 +55,8 @@ class Question:
 class Option:
     """A candidate: its prediction, its measured rate, and its comparison with the chosen one.
 
-    The ratio is its rate over that of the chosen one; None for the chosen one.
+    The ratio of the comparison is its rate over that of the chosen one. `compared` is None for the
+    chosen one.
     """
 
     case: Case
@@ -86,12 +87,13 @@ class Failure:
 class Answer:
     """The chosen candidate and the others, the highest rate first.
 
-    `tie` are the strategies whose rate does not differ from that of the chosen one for certain.
-    `percentiles` are the 95th percentiles of response times at the shares of the rate that
-    `latency.LOADS` lists, and `memories_mib` is the memory at each of them. `is_measured` is False
-    if the answer is only a prediction: then `rate` is unknown, and the memory predicted. `failures`
-    are the candidates that could not be measured, `problems` those of all servers. `disturbed` is
-    the reason why the measurement is invalid. `is_interrupted` tells that the user ended it early.
+    `tie` lists the strategies whose rate is not certainly different from that of the chosen one.
+    `percentiles` are the 95th percentiles of response times at the loads in `latency.LOADS`, and
+    `memories_mib` is the memory at each of these loads. `is_measured` is False if the answer is
+    only a prediction: then `rate` is unknown, and the memory is predicted. `failures` lists the
+    candidates that could not be measured, and `problems` the problems of all servers. `disturbed`
+    is the reason why the measurement is invalid. `is_interrupted` is True if the user interrupted
+    the measurement.
     """
 
     question: Question
@@ -139,7 +141,7 @@ def _question(values: Any) -> Question:
 
 
 def read(folder: Path, build: Callable[[Any], T]) -> T:
-    """Build a question from the values that are saved in its run's folder; raise StorageError."""
+    """Build a question from the values in its run's folder; raise StorageError."""
     path = folder / FILE
     try:
         return build(json.loads(path.read_bytes()))
@@ -169,7 +171,7 @@ def predict(question: Question, case: Case) -> Answer:
 
 
 def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Answer:
-    """Choose among the candidates that were measured; without any, by the prediction."""
+    """Choose among the measured candidates or, if there are none, by the prediction."""
     run = RunRecords(records)
     windows = {place: run.at(place).windows() for place in range(len(planned.cases))}
     options = {
@@ -182,7 +184,7 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> An
     if not options:
         predicted = predict(question, planned.cases[0])
         return replace(predicted, failures=failures, problems=problems)
-    tied = _tied(options, windows)
+    tied = _find_ties(options, windows)
     chosen = min(tied, key=lambda place: _preference(options[place].prediction))
     others = tuple(
         replace(options[place], compared=comparison.compare(windows[chosen], windows[place]))
@@ -213,8 +215,8 @@ def _failures(
             yield Failure(question.model.predict(*size_of(case)), problem)
 
 
-def _tied(options: Mapping[int, Option], windows: Mapping[int, Sequence[Record]]) -> list[int]:
-    """Return the place of the fastest candidate, and those that may be as fast."""
+def _find_ties(options: Mapping[int, Option], windows: Mapping[int, Sequence[Record]]) -> list[int]:
+    """Return the places of the fastest candidate and of those that may be as fast."""
     fastest = max(options, key=lambda place: options[place].rate.value or 0.0)
     found = [fastest]
     for place in options:
@@ -225,5 +227,5 @@ def _tied(options: Mapping[int, Option], windows: Mapping[int, Sequence[Record]]
 
 
 def _preference(prediction: Prediction) -> tuple[int, int]:
-    """Prefer a simple strategy, then few workers."""
+    """Return a sort key that prefers simple strategies, then few workers."""
     return STRATEGIES.index(prediction.strategy), prediction.workers

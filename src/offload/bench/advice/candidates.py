@@ -12,19 +12,19 @@ from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.suites import Case
 
-NEAR = 0.85  # of the best predicted rate: the model may be wrong by this much
-MOST = 5  # servers of the block; with more of them there is time for too few rounds
-FEWEST = 3  # rounds that must fit into the budget, as far as at least two cases allow
-AROUND_S, WINDOW_S = 3.0, 1.0  # s of a round beside its windows, and of a window without its users
+NEAR = 0.85  # minimum share of the best predicted rate: the error of the model may be as large
+MOST = 5  # servers in the block: more would leave time for too few rounds
+FEWEST = 3  # rounds that must fit into the budget, unless only two cases are left
+AROUND_S, WINDOW_S = 3.0, 1.0  # fixed times in s: of a round, and of each of its windows
 SUITE = "advise"
 
 
 def candidates(model: Model, budget_s: float) -> list[Prediction]:
     """Return the best strategy at its best size, then others that may be as good.
 
-    These are the other strategies near the best one, at most two, and the next smaller and larger
-    sizes of the best one, as far as three rounds of them fit into `budget_s`. At least two
-    candidates are measured.
+    The others are at most two strategies whose predicted rates are near the best one, and the next
+    smaller and larger sizes of the best strategy. The list is shortened, to two candidates at
+    least, until three rounds fit into `budget_s`.
     """
     best, *others = model.ranking()
     near = [each for each in others if each.rate >= NEAR * best.rate][:2] or others[:1]
@@ -38,7 +38,7 @@ def candidates(model: Model, budget_s: float) -> list[Prediction]:
 
 
 def users(model: Model, found: Sequence[Prediction]) -> int:
-    """Return how many users saturate all candidates, at most those of the question.
+    """Return how many users saturate all candidates, at most the users of the model.
 
     Each window starts and ends with as many requests as there are users.
     """

@@ -17,15 +17,15 @@ from offload.bench.stats.paired_test import (
 from offload.flags import Flag
 
 SURE, LIKELY, TIE, PREDICTED = "sure", "likely", "tie", "predicted"  # or DISTURBED
-WORSE = 0.03  # of the highest rate: a simpler choice may be slower by so much, if not for certain
+WORSE = 0.03  # accepted loss of rate for a simpler choice, if the loss is not certain
 
 
 def of_answer(
     tie: Sequence[str], compared: Iterable[Comparison | None], disturbed: Flag | None
 ) -> str:
-    """Return SURE, LIKELY, TIE or DISTURBED, from the other candidates compared with the chosen.
+    """Return SURE, LIKELY, TIE or DISTURBED, from the comparisons with the chosen candidate.
 
-    It is never SURE without a comparison.
+    Without a comparison, the answer is never SURE.
     """
     if disturbed is not None:
         return DISTURBED
@@ -46,12 +46,12 @@ def is_tie(verdict: Verdict, ratio: float | None) -> bool:
 
 
 def is_near(ratio: float | None) -> bool:
-    """Whether a rate, over another one, is hardly worse."""
+    """Whether a ratio of rates shows a loss of at most WORSE."""
     return ratio is not None and ratio >= 1 - WORSE
 
 
 def is_open(found: Comparison | None) -> bool:
-    """Whether a candidate may be faster than the chosen one, or slower: the measurement is open."""
+    """Whether a candidate may still be faster than the chosen one."""
     return found is not None and found.verdict.outcome not in (SLOWER, SAME, TINY)
 
 

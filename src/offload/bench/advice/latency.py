@@ -17,10 +17,10 @@ from offload.loads.engine.figures import histogram
 from offload.suites import Case, Request
 from offload.upstream import Upstream
 
-LOADS = (0.5, 0.8)  # of the capacity: users notice the waiting times of more
-SHORTEST, LONGEST = 4.0, 10.0  # s of one load
-RESPONSES = 200  # in a load, if it is not longer than LONGEST
-CONNECTIONS = 256  # at most: an open loop has as many requests in progress as it needs
+LOADS = (0.5, 0.8)  # shares of the capacity: users notice the queueing delay of higher loads
+SHORTEST, LONGEST = 4.0, 10.0  # duration of one load in s
+RESPONSES = 200  # minimum number of responses in a load, unless it would exceed LONGEST
+CONNECTIONS = 256  # upper limit: an open loop opens as many connections as it needs
 QUANTILE = 0.95
 
 
@@ -38,12 +38,12 @@ class Percentile:
     at_least_s: float | None = None
 
     def is_bound(self, value: float | None) -> bool:
-        """Whether one of the percentiles is a lower bound."""
+        """Whether `value`, which is one of the percentiles, is a lower bound."""
         return value is not None and self.at_least_s is not None and value >= self.at_least_s
 
 
 def seconds(rate: float) -> float:
-    """Return how long a load with `rate` requests/s lasts, in s."""
+    """Return the duration in s of a load with `rate` requests/s."""
     return min(LONGEST, max(SHORTEST, RESPONSES / rate))
 
 
@@ -54,9 +54,9 @@ def measure(
     upstream: Upstream | None,
     shares: Sequence[float] = LOADS,
 ) -> list[Record]:
-    """Start a server once and load it at each of `shares` x `rate` requests/s, as random arrivals.
+    """Start one server and load it with random arrivals at each of `shares` x `rate` requests/s.
 
-    A load has the record of its problem if the server does not start.
+    If the server does not start or a load fails, the last record has the problem.
     """
     facts = builder.case_facts(case, upstream)
     trial = replace(trial, kind=LONG)
@@ -113,10 +113,10 @@ def percentile(record: Record) -> Percentile:
 
 
 def memories_mib(loads: Sequence[Record]) -> tuple[float, ...]:
-    """Return the memory of a server under each of some loads, as far as it is known."""
+    """Return the memory of a server under each load for which it is known."""
     return tuple(mib for record in loads if (mib := record.resources.memory.pss_mib))
 
 
 def memory_mib(loads: Sequence[Record]) -> float | None:
-    """Return the memory of a server under the last of some loads; None if it is unknown."""
+    """Return the last known memory of a server under some loads; None if none is known."""
     return next(reversed(memories_mib(loads)), None)

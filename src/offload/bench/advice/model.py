@@ -17,15 +17,15 @@ from offload.bench.advice.probe import LOOP, PROCESSES, THREADS, Point, Probe
 from offload.bench.advice.strategies import STRATEGIES
 
 SHARPNESS = 8.0
-SATURATED = 0.8  # of the rate that workers and cores allow, below which something else limits it
-CROWDED = 0.25  # of a call's time spent waiting for a CPU: then the cores limit the rate
-GIL_SHARE = 0.5  # of the limiting time that the GIL must be held to be the reason
-BLOCKING = 0.5  # of a coroutine's call, for which it occupies its event loop
-ENOUGH = 0.97  # of the highest rate of a strategy: more workers are not worth their memory
+SATURATED = 0.8  # share of the rate that workers and cores allow; below, something else limits it
+CROWDED = 0.25  # share of a call spent waiting for a CPU, above which cores limit the rate
+GIL_SHARE = 0.5  # share of the serial time: a call that holds the GIL for less has another limit
+BLOCKING = 0.5  # share of a call, above which a coroutine counts as blocking its event loop
+ENOUGH = 0.97  # share of a strategy's highest rate: beyond it, workers are not worth their memory
 SERVER_MIB = 12.0  # Tornado and the application, in addition to the task
 FORK_SERVER_MIB = 9.0  # of the process that starts the workers
 THREAD_MIB = 0.1
-PREFORK_MIB = 6.5  # per process: they share what was imported before the fork [25 of them: 189]
+PREFORK_MIB = 6.5  # per process: imports before the fork are shared [25 processes: 189]
 MOST = {"loop": 1, "threads": 64, "processes": 32, "pipes": 32, "prefork": 32}  # workers
 USERS, WORKERS, CPU, GIL, SERVER, EXTERNAL, TASK = (
     "users",
@@ -101,7 +101,7 @@ class Model:
     def sizes(self, strategy: str) -> list[int]:
         """Return the numbers of workers to consider, in ascending order.
 
-        There are none for threads if results are wrong in threads.
+        The list is empty for threads if the function is not thread-safe.
         """
         if strategy == "threads" and self.probe.is_unsafe_in_threads:
             return []
@@ -111,7 +111,7 @@ class Model:
 
     @property
     def on_loop_s(self) -> float:
-        """The time for which a call occupies an event loop, in s; a coroutine awaits without it."""
+        """The time in s for which a call occupies an event loop; awaiting does not occupy it."""
         alone_s = self.probe.call.wait_s + self.probe.call.busy_s
         points = self.probe.of_kind(LOOP)
         if not points:
@@ -124,7 +124,7 @@ class Model:
         return self.probe.is_coroutine and self.on_loop_s > BLOCKING * self.probe.call.wall_s
 
     def _fits(self, strategy: str, workers: int) -> bool:
-        """Whether a size needs no more memory than there is; unknown memory fits."""
+        """Whether a size fits into the memory limit; a size with unknown memory fits."""
         needed = self._memory_mib(strategy, workers)
         return self.memory_mib is None or needed is None or needed <= self.memory_mib
 
@@ -140,7 +140,7 @@ class Model:
         else:
             busy, parallel = min(workers, self.users), probe.call.parallelism
             name = USERS if workers >= self.users else WORKERS
-            # Calls that use several cores at once run like short ones on fewer cores.
+            # Model calls that use several cores at once as shorter calls on fewer cores.
             rate = shared_rate(busy, probe.cores / parallel, wait_s, cpu_s / parallel)
             capacities = {name: rate}
         capacities.setdefault(USERS, self.users / (wait_s + probe.call.busy_s))
@@ -156,16 +156,17 @@ class Model:
         return capacities
 
     def _has_idle_workers(self, strategy: str, workers: int) -> bool:
-        """Whether the cores limit the rate of so many workers, rather than their number."""
+        """Whether the cores, rather than the number of workers, limit the rate."""
         call, cpu_s = self.probe.call, self._loaded_cpu_s(strategy, workers)
         return workers * cpu_s > self.probe.cores * (call.wait_s + cpu_s / call.parallelism)
 
     def _loaded_cpu_s(self, strategy: str, workers: int) -> float:
         """The CPU time of a call in a strategy, while its workers keep all cores busy.
 
-        It is measured if workers of the probe kept the cores busy; else fixed work shows it. A call
-        that uses several cores is alone in one worker, and takes longer the more calls compete for
-        these cores, in threads less than in processes.
+        It is measured if workers of the probe kept the cores busy, and otherwise estimated from
+        fixed work. For a call that uses several cores it depends on the number of workers: one
+        worker runs a call alone, and several calls compete for cores, in threads less than in
+        processes.
         """
         call = self.probe.call
         if call.parallelism > 1 and (strategy == "loop" or workers == 1):
@@ -182,7 +183,7 @@ class Model:
         return max(call.cpu_s, busy[0].cpu_s if busy else call.cpu_s * crowding)
 
     def _serial_of_threads(self) -> tuple[str, float]:
-        """The time for which a call excludes the other threads, and the reason."""
+        """Return why a call blocks all other threads, and for how many seconds."""
         held_s = (self.probe.call.hold or 0.0) * self.probe.call.wall_s
         if (limit := self._saturated(THREADS)) is None:
             return GIL, held_s
@@ -219,7 +220,7 @@ class Model:
 
 
 def shared_rate(workers: int, cores: float, wait_s: float, cpu_s: float) -> float:
-    """Return the rate in calls/s of workers that share cores, and wait without using them.
+    """Return the rate in calls/s of workers that share cores and use none while they wait.
 
     It is the geometric mean of two models: with constant times workers never queue for a core
     before all cores are busy, min(workers / (wait + CPU), cores / CPU); with exponentially

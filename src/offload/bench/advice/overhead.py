@@ -24,7 +24,7 @@ from offload.registry import places
 from offload.suites import Case
 
 LASTS = 7 * 24 * 3600.0  # s until it is measured again
-LONGEST = 60.0  # s of a valid figure
+LONGEST = 60.0  # upper limit of a valid figure in s
 TASK = "noop_sync"
 USERS = 25
 
@@ -42,9 +42,9 @@ class Overhead:
 
 
 def load() -> dict[str, Overhead] | None:
-    """Return the overheads measured on this machine lately, by strategy; None if there are none.
+    """Return the saved overheads of this machine by strategy; None if missing or outdated.
 
-    They are corrected by the speed of the machine then and now.
+    They are corrected for the change of the machine's speed since they were measured.
     """
     try:
         values = json.loads(_file().read_bytes())
@@ -63,7 +63,7 @@ def load() -> dict[str, Overhead] | None:
 
 
 def measure() -> dict[str, Overhead]:
-    """Measure all strategies in one round of a block, some 10 s; keep them for this machine."""
+    """Measure the overheads in one round of about 10 s, and save them for this machine."""
     count = cores.available()
     cases = {
         place: Case(name, TASK, USERS, settings=strategies.settings((name, count)))
@@ -94,7 +94,7 @@ def _of_windows(case: Case, windows: list[Record], count: int) -> Overhead:
 
 
 def _machine() -> list[object]:
-    """What the figures depend on besides the speed."""
+    """Return the properties of the machine, besides its speed, that affect the figures."""
     return [platform.node(), os.cpu_count(), cores.available(), sys.version]
 
 

@@ -22,14 +22,14 @@ from offload.bench.telemetry.process_tree import pss_mib
 from offload.errors import RunError, StartError
 from offload.suites import Case
 
-READY = 30.0  # s until the task is imported
-PATIENCE = 60.0  # s beyond the expected time of one measurement
-ALONE_S, POINT_S = 1.5, 0.8  # s of calls of one worker, and of several
+READY = 30.0  # timeout in s for the import of the task
+MARGIN_S = 60.0  # added to the expected time of a measurement for its timeout
+ALONE_S, POINT_S = 1.5, 0.8  # duration in s of the calls of one worker, and of several
 SLOWEST = 5.0  # s of one call, above which the probe would take too long
 MOST_THREADS = 64
 FIRST, ALONE, THREADS, PROCESSES, LOOP = "first", "alone", "threads", "processes", "loop"
 PARALLEL = 1.2  # CPU time of a call over its wall time, above which it uses several cores; a guess
-CACHES_MIB = 4.0  # of growth during the probe; a guess
+CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
 CROWDING = "crowding"
 
 
@@ -79,9 +79,9 @@ class CallCost:
 
     @property
     def parallelism(self) -> float:
-        """How many cores a call uses at once, on average; 1.0 unless they clearly are several.
+        """The mean number of cores that a call uses; 1.0 unless it clearly uses several.
 
-        Its CPU time is that of all threads and ended children, so it may exceed the wall time.
+        The CPU time includes all threads and ended children, so it may exceed the wall time.
         """
         used = self.cpu_s / self.wall_s
         return used if used > PARALLEL else 1.0
@@ -98,7 +98,7 @@ class ProcessCost:
 
     `import_s` is the import of the task's module, `first_s` the first call of a process. `base_mib`
     is the memory of one process with the task imported, `leak_mib` its growth per call. `threads`
-    is how many threads the calls left running.
+    is the number of threads that the calls left running.
     """
 
     import_s: float
@@ -112,8 +112,9 @@ class ProcessCost:
 class Probe:
     """Calls of a task without a server: alone (`call`, `process`) and concurrently (`points`).
 
-    `python_s` is the machine's speed (see `machine_speed`), and `crowding` by how much longer fixed
-    work takes in CPU time while all cores are busy, which share caches, power or execution units.
+    `python_s` is the machine's speed (see `machine_speed`). `crowding` is the factor by which the
+    CPU time of fixed work increases while all cores are busy, because cores share caches, power or
+    execution units.
     """
 
     task: str
@@ -142,7 +143,7 @@ class Probe:
 def measure(case: Case, environment: Mapping[str, str], users: int) -> Probe:
     """Probe the task of a case; raise UserError if it cannot be imported or always fails.
 
-    Raise RunError for a call of more than SLOWEST seconds.
+    Raise RunError if a call takes more than SLOWEST seconds.
     """
     python_s = machine_speed.measure().python_s
     with calling_process.start(
@@ -209,9 +210,9 @@ def _call(child: CallingProcess, kind: str, count: int, seconds: float) -> Any:
     """Measure calls of one kind; raise RunError if the process ends or a pool fails."""
     command = json.dumps({"kind": kind, "count": count, "seconds": seconds})
     try:
-        found = child.request(command, seconds + PATIENCE)
+        found = child.request(command, seconds + MARGIN_S)
     except StartError as error:
-        raise RunError(str(error), "make the function work first") from error
+        raise RunError(str(error), "fix the function first") from error
     if "error" in found and "rate" not in found:
         raise RunError(str(found["error"]))
     return found
@@ -229,7 +230,7 @@ def _check(case: Case, alone: Mapping[str, Any]) -> None:
 def _points(
     child: CallingProcess, call: CallCost, is_coroutine: bool, users: int
 ) -> Iterator[Point]:
-    """Measure as many workers as there are cores, and as many as could be useful."""
+    """Measure one worker for each core, and as many workers as could be useful."""
     available = cores.available()
     useful = useful_workers(call.wait_s, call.cpu_s, available, users)
     for count in sorted({available, min(useful, MOST_THREADS)}):
@@ -283,7 +284,7 @@ def _memory_mib(pid: int) -> float | None:
 
 
 def _growth(before: float | None, after: float | None, calls: int) -> float | None:
-    """Return the growth per call in MiB; 0 if it is as small as that of caches and allocators."""
+    """Return the growth per call in MiB; 0 if caches and allocators may explain it."""
     if before is None or after is None:
         return None
     return (after - before) / calls if after - before > CACHES_MIB else 0.0

@@ -19,8 +19,8 @@ from offload.bench.trial import builder
 from offload.suites import Case
 from offload.upstream import Upstream
 
-LATENCY_S = 20.0  # s that the response times of the chosen one may take; a guess
-SHORTEST_S = 30.0  # s of rounds, however little time is left
+LATENCY_S = 20.0  # s reserved to measure response times of the chosen strategy; a guess
+SHORTEST_S = 30.0  # minimum time in s for rounds, even if less is left
 Report = Callable[[str], object]
 
 
@@ -32,7 +32,7 @@ def advise(
     memory_mib: float | None = None,
     p99_s: float | None = None,
 ) -> Answer:
-    """Answer within `budget_s` which strategy the task of a case needs; `folder` has its records.
+    """Advise on a strategy for the task of a case within `budget_s`; save records in `folder`.
 
     Raise UserError if the task cannot be called, or if no strategy can meet the constraints.
     """
@@ -53,7 +53,7 @@ def prepare(
     """Probe the task of a case; raise UserError if it cannot be called.
 
     Raise RunError if no strategy can meet the constraints `memory_mib` and `p99_s`. `report` is
-    called with what happens next, in a few words.
+    called with a short text before each step.
     """
     overheads = overhead.load()
     if overheads is None:
@@ -76,9 +76,9 @@ def _check_constraints(question: Question) -> None:
 
 
 def measure(question: Question, planned: Plan, folder: Path, report: Report) -> Answer:
-    """Measure the candidates, then the latency of the chosen one; an interrupt ends it early.
+    """Measure the candidates, then the latency of the chosen one.
 
-    What was measured until then is in the answer, whose `is_interrupted` is True.
+    After an interrupt, the answer uses the records so far, and its `is_interrupted` is True.
     """
     is_interrupted = False
     try:

@@ -6,7 +6,7 @@ from offload.registry import catalog
 from offload.suites import Case
 
 STRATEGIES = ("loop", "threads", "processes", "pipes", "prefork")  # the simplest one first
-MORE_USERS = 2  # per worker: they keep all workers busy; more would only wait longer
+MORE_USERS = 2  # users per worker: they keep all workers busy; more would only wait longer
 
 Size = tuple[str, int]  # a strategy, and its number of workers (processes for prefork)
 
@@ -18,14 +18,14 @@ def size_of(case: Case) -> Size:
 
 
 def settings(size: Size) -> dict[str, object]:
-    """Return the settings of a strategy's server that give it a size; none for the loop."""
+    """Return the settings of a strategy's server for a size; none for the loop."""
     strategy, workers = size
     setting = catalog.find_server(strategy).size
     return {} if setting is None else {setting: workers}
 
 
 def saturating_users(users: int, workers: int, is_coroutine: bool) -> int:
-    """Return how many of the users saturate so many workers.
+    """Return the number of users, at most `users`, that saturate `workers` workers.
 
     An event loop may await any number of coroutines.
     """

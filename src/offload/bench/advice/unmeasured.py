@@ -25,7 +25,7 @@ UNSAFE, MEMORY, SLOW, BUDGET, INTERRUPTED, FAILED = (
 class Unmeasured:
     """A strategy without a measured rate, and why.
 
-    `prediction` is that of its best size; None if no size is possible. `problem` is that of FAILED.
+    `prediction` is for its best size; None if no size is possible. `problem` is known for FAILED.
     """
 
     strategy: str

@@ -82,7 +82,7 @@ def layout(
 
 
 def certainty(sure: str, rivals: Sequence[str], tie: Sequence[str], chosen: str) -> str:
-    """Return how certain an answer is, as a sentence.
+    """Return a sentence on the certainty of an answer.
 
     `rivals` are the options that may be as fast. `tie` are the options without a clear difference,
     and `chosen` is the reason why one of them was chosen.

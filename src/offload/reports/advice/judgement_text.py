@@ -1,4 +1,4 @@
-"""The evaluation of advice as text: the requirements, each choice, and usual other choices."""
+"""The evaluation of advice as text: the requirements, each choice, and the baselines."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ def text(
 ) -> str:
     """Render the evaluation of the advice for one set of functions.
 
-    `models` are the models of the answers, and `confirmed` the second measurements, both by task.
+    `models` and `confirmed` are by task: the models of the answers, and the second measurements.
     """
     required = judgement.requirements(truths, answers, confirmed)
     answers = firsts(answers)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import textwrap
 from collections.abc import Sequence
 
-LONGEST = 110  # characters of the message of an error
+LONGEST = 110  # maximum length of an error message
 
 
 def option_name(strategy: str, workers: int) -> str:

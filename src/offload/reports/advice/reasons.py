@@ -18,12 +18,12 @@ from offload.reports.tables.summary import number
 from offload.units import percent, seconds
 
 FAILS = 0.001  # minimum share of failed calls that is reported
-LEAKS_MIB = 0.01  # per call: 1 GiB after 100,000 requests; a guess
+LEAKS_MIB = 0.01  # reported growth per call: 1 GiB after 100,000 requests; a guess
 SLOW_START_S = 0.5  # s of the import and the first call, in each process; a guess
-NEAR, FAR = 0.005, 0.15  # relative errors of a prediction: below NEAR none, above FAR unreliable
+NEAR, FAR = 0.005, 0.15  # relative errors: a prediction is exact below NEAR, unreliable above FAR
 WAITING = 0.5  # share of a call that waits, above which a coroutine is recommended
 VARIES = 1.0  # standard deviation of the call times over their mean, above which it is reported
-LITTLE = 0.005  # share of a call, below which a part of it is not reported
+LITTLE = 0.005  # minimum share of a call for which a part of it is reported
 
 COMPETE = "compete"  # the CPU is the limit of a function that uses several cores in each call
 LIMITS = {  # limits of the advised strategy, as clauses
@@ -56,7 +56,7 @@ PASSES_NO_CALLS = ("loop", "prefork")  # strategies whose overhead is small
 
 
 def sentences(answer: Answer) -> Iterator[str]:
-    """Yield the reasons: the figures of a call, the strategy's limit, slower ones, and the size."""
+    """Yield the reasons: the call, the strategy's limit, why others are slower, and the size."""
     probe = answer.question.probe
     yield _call(probe)
     yield _limit(answer.chosen, probe)
@@ -65,7 +65,7 @@ def sentences(answer: Answer) -> Iterator[str]:
 
 
 def warnings(answer: Answer) -> Iterator[str]:
-    """Yield what the user should know about the function itself."""
+    """Yield warnings about the function itself."""
     probe = answer.question.probe
     if probe.is_unsafe_in_threads:
         yield "In threads the function returned different results: it is not thread-safe."
@@ -115,7 +115,7 @@ def changes(answer: Answer) -> Iterator[str]:
 
 
 def next_steps(answer: Answer) -> Iterator[str]:
-    """Yield what to do next, and then an alternative, if there is one."""
+    """Yield the next step, and an alternative if there is one."""
     task = places.display_name(answer.question.probe.task)
     if answer.sure == DISTURBED:
         yield "End the other processes and repeat the measurement."
@@ -259,6 +259,6 @@ def _unmeasured(found: Unmeasured, answer: Answer) -> str:
 
 
 def _is_limited_by_memory(answer: Answer, strategy: str, workers: int) -> bool:
-    """Whether a larger size would be better if there were more memory."""
+    """Whether the memory limit excludes a better, larger size."""
     unlimited = replace(answer.question.model, memory_mib=None).best_size(strategy)
     return unlimited is not None and unlimited.workers > workers

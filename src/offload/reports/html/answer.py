@@ -81,7 +81,7 @@ def of_run(run: MeasuredRun) -> Answer:
 
 
 def compared_effects(run: MeasuredRun) -> list[tuple[str, Effect]]:
-    """Return what each task does with its effect, those of each machine and Python together."""
+    """Return the description of each task and its effect, one group of rows after the other."""
     return [
         pair
         for group in run.groups
@@ -91,7 +91,7 @@ def compared_effects(run: MeasuredRun) -> list[tuple[str, Effect]]:
 
 
 def gil_of(run: MeasuredRun) -> GilCost | None:
-    """Return the cost of the GIL of a run of fab gil, without direct calls; None for others."""
+    """Return the GIL cost from a run of fab gil, without direct calls; None for other runs."""
     if run.plan is None or run.suite != "gil":
         return None
     threads, processes = run.plan.cases
@@ -102,7 +102,7 @@ def gil_of(run: MeasuredRun) -> GilCost | None:
 
 
 def sweep_of(run: MeasuredRun) -> sweep.Sweep | None:
-    """Return the sweep of a run of fab scale; None for others."""
+    """Return the sweep of a run of fab scale; None for other runs."""
     if run.plan is None or run.suite != "scale":
         return None
     try:
@@ -127,7 +127,7 @@ def _verdicts(run: MeasuredRun) -> tuple[list[Verdict], list[Table]]:
     if run.plan is not None and run.suite == "advise":
         try:
             return _advice(run, run.plan)
-        except UserError as error:  # its question is missing, or of another version
+        except UserError as error:  # its question is missing, or written by another version
             return [Verdict(f"{error.what}.", tone=UNCLEAR)], []
     if run.plan is not None and run.plan.gate is not None:
         return [*_gate(run, run.plan)], []
@@ -192,7 +192,7 @@ def _on_and_off(run: MeasuredRun) -> Iterator[Verdict]:
 
 
 def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Verdict]:
-    """Yield how many claims hold, and each of them in a run that has no other answer."""
+    """Yield how many claims hold and, if `with_each` is true, the verdict on each claim."""
     for suite, found in run.claims.items():
         yield Verdict(by_source.counted(found), f"Claims about {suite}")
         for verdict in found if with_each else ():
@@ -202,7 +202,7 @@ def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Verdict]:
 
 
 def _rates(run: MeasuredRun) -> Iterator[Verdict]:
-    """Yield the rates of a run that compares nothing, if it has few."""
+    """Yield the rates of the first rows, for a run without comparisons."""
     for row in run.rows[:6]:
         name = summary.case_name(row.first)
         if row.problem is not None:
@@ -241,5 +241,5 @@ def _tone(compared: Comparison) -> str:
 
 
 def _sentence(words: str) -> str:
-    """Return a clause of a text report with its full stop."""
+    """Return a text as a sentence: add a full stop if it has no final punctuation."""
     return words if words.endswith((".", "!", "?")) else f"{words}."

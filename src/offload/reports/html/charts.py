@@ -30,9 +30,9 @@ from offload.reports.rows import Row
 from offload.reports.tables import summary, text_table
 from offload.units import seconds
 
-MOST_BANDS = 80  # of a picture: more rows have only their table
-MOST_LETTERS = 36  # of a label in a narrow picture, beside its figure
-MOST_SMALL = 58  # of a detail, which has the whole line
+MOST_BANDS = 80  # rows in a picture: with more rows, only the table is shown
+MOST_LETTERS = 36  # length of a label: it shares a line of a narrow picture with a figure
+MOST_SMALL = 58  # length of a detail: it has a line of its own
 COLOURS = {
     "threads": ORANGE,
     "processes": BLUE,
@@ -138,7 +138,7 @@ def memory(rows: Sequence[Row]) -> Picture | None:
 
 
 def gil_held(rows: Sequence[Row]) -> Picture | None:
-    """Draw the share of its time in which each task holds the GIL."""
+    """Draw for each task the share of its run time in which it holds the GIL."""
 
     def line(row: Row) -> Line | None:
         return _dot(row, row.gil_hold, summary.share(row.gil_hold), 0.0, row.gil_hold)
@@ -148,7 +148,7 @@ def gil_held(rows: Sequence[Row]) -> Picture | None:
 
 
 def loop_lag(rows: Sequence[Row]) -> Picture | None:
-    """Draw how late the timers of each server's event loop were."""
+    """Draw the timer delay of each server's event loop."""
 
     def line(row: Row) -> Line | None:
         lag = row.loop_lag_p99_ms
@@ -167,7 +167,7 @@ def of_rows(
     is_log: bool = True,
     keys: Sequence[Key] = (),
 ) -> Picture | None:
-    """Draw a value of each row, under the name of its task; None if few or too many have it."""
+    """Draw a value of each row, by task; None if no row, or more than MOST_BANDS, have one."""
     known = {id(row): line for row in rows if row.problem is None and (line := line_of(row))}
     own = [row for row in rows if id(row) in known]
     if not own or len(own) > MOST_BANDS:
@@ -179,7 +179,10 @@ def of_rows(
 
 
 def _by_task(rows: Sequence[Row], line_of: Callable[[Row], Line]) -> Iterator[Band]:
-    """Yield the bands of rows under headings with their tasks, if any task has several rows."""
+    """Yield a band for each row.
+
+    Each task has a heading if there are several tasks, and any of them has several rows.
+    """
     tasks: dict[str, list[Row]] = {}
     for row in rows:
         tasks.setdefault(row.first.case.task, []).append(row)

@@ -14,7 +14,7 @@ from offload.reports.pictures.drawing import Picture
 from offload.reports.pictures.style import BLUE, ORANGE
 from offload.reports.tables import summary
 
-MOST_PLACES = 240  # of a curve over time
+MOST_PLACES = 240  # points of a curve over time
 SPEED = {"python_s": ("Python", BLUE), "memory_s": ("memory", ORANGE)}
 
 
@@ -47,7 +47,7 @@ def scaling(sweep: Sweep) -> Picture | None:
 def speed(records: Sequence[Record]) -> Picture | None:
     """Draw the speed of the machine during a run, relative to its median."""
     found = [
-        Curve(name, tuple(_thinned(places)), colour)
+        Curve(name, tuple(_downsample(places)), colour)
         for field, (name, colour) in SPEED.items()
         if len(places := [*_speeds(records, field)]) > 1
     ]
@@ -67,10 +67,10 @@ def speed(records: Sequence[Record]) -> Picture | None:
 
 
 def _speeds(records: Sequence[Record], field: str) -> Iterator[tuple[float, float]]:
-    """Yield the minutes since the start and the mean of the relative speeds of each round."""
+    """Yield for each round the minutes since the start and its speed relative to the median."""
     times: dict[float, list[float]] = {}
     for record in records:
-        seconds, started = getattr(record.resources.host, field), _moment(record.trial.utc)
+        seconds, started = getattr(record.resources.host, field), _timestamp(record.trial.utc)
         if record.trial.kind == WINDOW and seconds and started is not None:
             times.setdefault(started, []).append(seconds)
     every = [seconds for own in times.values() for seconds in own]
@@ -78,15 +78,15 @@ def _speeds(records: Sequence[Record], field: str) -> Iterator[tuple[float, floa
         yield (started - min(times)) / 60, statistics.median(every) / statistics.fmean(own)
 
 
-def _moment(utc: str) -> float | None:
+def _timestamp(utc: str) -> float | None:
     try:
         return datetime.fromisoformat(utc).timestamp()
     except (ValueError, OverflowError):  # an edited file
         return None
 
 
-def _thinned(places: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
-    """Yield the means of successive places, so that a long run has no larger picture."""
+def _downsample(places: Sequence[tuple[float, float]]) -> Iterator[tuple[float, float]]:
+    """Yield the means of successive points: at most MOST_PLACES, however long the run is."""
     size = -(-len(places) // MOST_PLACES)
     for start in range(0, len(places), size):
         own = places[start : start + size]

@@ -23,7 +23,7 @@ def section(run: MeasuredRun, title: str = "Every figure") -> Section:
     if ratios := _objects(found["effects"]):
         tasks = [f"{ratio['other']} over {ratio['one']}: {ratio['task']}" for ratio in ratios]
         panels.append(_panel(f"Every ratio of {run.name}", "Ratio", tasks, ratios))
-    machine = dict(_flat(_object(found["machine"])))
+    machine = dict(_flatten(_object(found["machine"])))
     rows = [(text(name), _cell(value)) for name, value in machine.items() if value is not None]
     panels.append(Panel(table(f"Machine of {run.name}", ("Fact", "Value"), rows)))
     return Section("figures", title, tuple(panels))
@@ -32,8 +32,8 @@ def section(run: MeasuredRun, title: str = "Every figure") -> Section:
 def _panel(
     caption: str, first: str, names: Sequence[str], found: Sequence[Mapping[str, object]]
 ) -> Panel:
-    """Return a table of objects, a column for each key that any of them has a value for."""
-    flat = [dict(_flat(each)) for each in found]
+    """Return a table of objects, with a column for each key that has a value in any of them."""
+    flat = [dict(_flatten(each)) for each in found]
     keys = list(dict.fromkeys(key for each in flat for key in each))
     rows = [
         (text(name), *(_cell(each.get(key)) for key in keys))
@@ -42,11 +42,11 @@ def _panel(
     return Panel(table(caption, (first, *keys), rows, ABOUT))
 
 
-def _flat(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
-    """Yield the names and the values of an object and of the objects in it."""
+def _flatten(values: Mapping[str, object], prefix: str = "") -> Iterator[tuple[str, object]]:
+    """Yield the names and values of an object, including those of nested objects."""
     for name, value in values.items():
         if isinstance(value, Mapping):
-            yield from _flat(value, f"{prefix}{name} ")
+            yield from _flatten(value, f"{prefix}{name} ")
         elif name not in LISTS:
             yield f"{prefix}{name}", value
 

@@ -1,4 +1,4 @@
-"""The page: the parts of a report as one HTML file without a link to another file."""
+"""Render the parts of a report as one HTML file without links to other files."""
 
 from __future__ import annotations
 
@@ -33,7 +33,7 @@ NO_RECORDS = (
 
 @dataclass(frozen=True)
 class Content:
-    """What a page shows, with the packed files of its runs; `notices` say what is left out."""
+    """The content of a page and the packed files of its runs; `notices` list what is left out."""
 
     answers: tuple[tuple[str, Answer], ...]
     sections: tuple[Section, ...]
@@ -50,8 +50,8 @@ class Content:
 def html(runs: Sequence[MeasuredRun]) -> str:
     """Return the report of one run, or of several side by side.
 
-    If it would be too large, it has no records, then no pictures either. Raise UserError if that
-    does not suffice.
+    A report above LIMIT is rendered without its records and, if necessary, without its pictures.
+    Raise UserError if it is still too large.
     """
     content = _content(runs)
     text = _render(content)
@@ -78,7 +78,7 @@ def _content(runs: Sequence[MeasuredRun]) -> Content:
     else:
         shown = several_runs.sections(runs)
         shown += [figures.section(run, f"Every figure of {run.name}") for run in runs]
-    sections = tuple(_numbered(shown))
+    sections = tuple(_with_unique_ids(shown))
     panels = [panel for section in sections for panel in section.panels]
     pictures, notices = _draw([panel.picture for panel in panels if panel.picture is not None])
     answers = tuple((run.name, answer.of_run(run)) for run in runs)
@@ -87,8 +87,8 @@ def _content(runs: Sequence[MeasuredRun]) -> Content:
     return content if packed else _without_records(content)
 
 
-def _numbered(sections: Sequence[Section]) -> list[Section]:
-    """Return sections with unique ids: a name that repeats has a number."""
+def _with_unique_ids(sections: Sequence[Section]) -> list[Section]:
+    """Return sections with unique ids: a number is appended to a repeated name."""
     names: dict[str, int] = {}
     found = []
     for section in sections:
@@ -118,7 +118,7 @@ def _render(content: Content) -> str:
     style, script = (Markup((FOLDER / name).read_text()) for name in ("page.css", "page.js"))  # noqa: S704 - our own files
     panels = [panel for section in content.sections for panel in section.panels]
     pictured = [id(panel) for panel in panels if panel.picture is not None]
-    drawn = dict(zip(pictured, map(Markup, content.pictures), strict=False))  # the library escapes
+    drawn = dict(zip(pictured, map(Markup, content.pictures), strict=False))  # already escaped
 
     def picture_of(panel: Panel) -> Markup | None:
         return drawn.get(id(panel))
@@ -137,17 +137,17 @@ def _render(content: Content) -> str:
 
 
 def _finalize(value: object) -> object:
-    """Return plain text for what the page prints, except for parts that are HTML already."""
+    """Make a text of the page printable; values that are not plain text are HTML already."""
     return printable(value) if type(value) is str else value
 
 
 def _breakable(text: str) -> Markup:
-    """Return a name that may be broken after a comma or an underscore."""
+    """Allow line breaks in a name after each comma and underscore."""
     return Markup("<wbr>").join(BREAKS.split(printable(text)))
 
 
 def _policy(style: str, script: str) -> str:
-    """Return a policy that allows nothing but our own style and script."""
+    """Return a Content-Security-Policy that allows only our own style and script."""
     hashes = (
         base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
         for part in (style, script)

@@ -10,20 +10,20 @@ from offload.reports.tables import summary
 from offload.units import percent
 
 UNKNOWN = "-"
-LONG = 40  # letters
-DIGITS = 6  # significant ones, of a number that rows are sorted by
+LONG = 40  # characters, above which a text needs a wide column
+DIGITS = 6  # significant digits of a number that rows are sorted by
 
 
 @dataclass(frozen=True)
 class Cell:
-    """A text, and the number that it shows, by which rows are sorted; None is no number."""
+    """The text of a cell, and its number (None: it has none), by which rows are sorted."""
 
     text: str
     value: float | None = None
 
     @property
     def key(self) -> str | None:
-        """The number to sort by; empty if it is the text."""
+        """The number to sort by: empty if it equals the text, None if there is no number."""
         if self.value is None:
             return None
         key = f"{self.value:.{DIGITS}g}"
@@ -37,7 +37,7 @@ class Cell:
 
 @dataclass(frozen=True)
 class Table:
-    """A table; the first cell of each row is its header. Its `caption` is unique on a page."""
+    """A table with a unique `caption`; the first cell of each row is the header of the row."""
 
     caption: str
     head: tuple[str, ...]
@@ -53,7 +53,7 @@ class Table:
 
 @dataclass(frozen=True)
 class Panel:
-    """A picture with its table, and the command that measures them again."""
+    """A table with its picture, and the command that repeats the measurement."""
 
     table: Table
     picture: Picture | None = None
@@ -100,7 +100,7 @@ def table(
     rows: Sequence[Sequence[Cell]],
     definitions: Sequence[str] = (),
 ) -> Table:
-    """Return a table without the columns that no row has a value for, and their definitions."""
+    """Return a table; leave out columns without values, and their definitions."""
     kept = [0, *(n for n in range(1, len(head)) if any(row[n].text != UNKNOWN for row in rows))]
     absent = tuple(f"{name}:" for n, name in enumerate(head) if n not in kept)
     return Table(

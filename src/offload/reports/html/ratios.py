@@ -1,4 +1,4 @@
-"""The ratios of a run: of processes to threads, of two cases, and of a GIL that is off and on."""
+"""The ratios of a run: processes to threads, one case to another, and GIL off to GIL on."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands that measure a run, or a part of it, again."""
+"""The commands that repeat the measurement of a run or of a part of it."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ from offload.reports.html.run import MeasuredRun
 from offload.reports.rows import Row
 from offload.suites import Case, Request, _module
 
-DEFAULT_USERS = Case.users  # of commands, too
+DEFAULT_USERS = Case.users  # commands have the same default
 
 
 def of_run(run: MeasuredRun) -> str | None:
-    """Return the command that measures a run again; None if no command is known to."""
+    """Return the command that repeats a run; None if there is no such command."""
     if run.plan is None:
         quick = ",quick=yes" if any(record.trial.quick for record in run.records) else ""
         return f"fab run_suite:{run.suites[0]}{quick}" if len(run.suites) == 1 else None
     try:
         return _of_plan(run.plan)
-    except (UserError, LookupError):  # a server or a suite that is not here any more
+    except (UserError, LookupError):  # the server or the suite no longer exists
         return None
 
 
 def of_cases(run: MeasuredRun, *rows: Row) -> str | None:
-    """Return the command that measures one case, or the ratio of two; None if none can."""
+    """Return the command that measures one case or the ratio of two; None if there is none."""
     try:
         found = [_case_of(run, row) for row in rows]
         known = [case for case in found if case is not None]
@@ -38,7 +38,7 @@ def of_cases(run: MeasuredRun, *rows: Row) -> str | None:
             return None
         is_quick = any(row.first.trial.quick for row in rows)
         return _command("compare" if len(known) > 1 else "measure", known, is_quick)
-    except UserError:  # a server that is not here any more
+    except UserError:  # the server no longer exists
         return None
 
 
@@ -59,7 +59,7 @@ def _of_plan(plan: Plan) -> str | None:
 
 
 def _suite(plan: Plan) -> str:
-    """Return the command of a suite, with the group of rows that the plan has."""
+    """Return the command of a suite, limited to the group of rows that the plan measures."""
     module = _module.load(plan.suite)
     pythons = list(dict.fromkeys(case.python for case in plan.cases))
     keys = {replace(case, python=None).key for case in plan.cases}
@@ -91,7 +91,7 @@ def _scale(plan: Plan) -> str | None:
         first = replace(first, settings={k: v for k, v in first.settings.items() if k != size})
     else:
         numbers, users = sorted({case.users for case in plan.cases}), []
-    spelled = _spelled(first)
+    spelled = _case_arguments(first)
     varied = f"{over}={'+'.join(map(str, numbers))}"
     return None if spelled is None else _join("scale", [*spelled, varied, *users], first)
 
@@ -103,7 +103,7 @@ def _sizes(cases: Sequence[Case]) -> list[int]:
 
 
 def _case_of(run: MeasuredRun, row: Row) -> Case | None:
-    """Return the planned case of a row; without a plan, the case whose identity it has."""
+    """Return the case of a row, from the plan or rebuilt from its record; None if both fail."""
     first = row.first
     candidates = [*run.plan.cases] if run.plan is not None else []
     size = catalog.find_server(first.case.server).size
@@ -126,7 +126,7 @@ def _case_of(run: MeasuredRun, row: Row) -> Case | None:
 
 def _command(name: str, cases: Sequence[Case], is_quick: bool) -> str | None:
     first, users = cases[0], max(case.users for case in cases)
-    spelled = [_spelled(case) for case in cases]
+    spelled = [_case_arguments(case) for case in cases]
     words = [each[0] for each in spelled if each is not None]
     if len(words) < len(cases):
         return None
@@ -138,9 +138,9 @@ def _command(name: str, cases: Sequence[Case], is_quick: bool) -> str | None:
 
 
 def _join(name: str, options: Sequence[str], case: Case) -> str | None:
-    """Return a command; None if it would have another meaning, or has a hidden header.
+    """Return a command; None if an option contains a comma, or if a header value is hidden.
 
-    A request is written as words of their own: its body may have commas.
+    The request is passed in separate arguments, because its body may contain commas.
     """
     options = [*options, *([f"path={case.path}"] if case.path else [])]
     is_hidden = case.request is not None and case.request.is_masked
@@ -150,8 +150,8 @@ def _join(name: str, options: Sequence[str], case: Case) -> str | None:
     return " ".join(["fab", command, *_request(case.request)])
 
 
-def _spelled(case: Case) -> list[str] | None:
-    """Return a case as commands accept it, and `app=`; None if it has settings that they lack."""
+def _case_arguments(case: Case) -> list[str] | None:
+    """Return the arguments for a case; None if it has settings that commands cannot set."""
     server = catalog.find_server(case.server)
     if {*case.settings} - {server.size}:
         return None

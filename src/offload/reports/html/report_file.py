@@ -14,7 +14,7 @@ FILE = "report.html"
 def write(folders: Sequence[Path], path: Path | None = None) -> Path:
     """Write the report of runs and return its path; raise UserError.
 
-    Without a `path`, that of one run is in its folder, and that of several is beside the folders.
+    The default `path` is in the folder of one run, or beside the folders of several runs.
     """
     text = page.html([run.read(folder) for folder in folders])
     names = "+".join(folder.name for folder in folders)

@@ -1,4 +1,4 @@
-"""A run that is reported: its records, its plan, and the rows that are compared with each other."""
+"""The run of a report: its records, its plan, and its rows in groups that are comparable."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from offload.reports.rows import Row, rows
 
 @dataclass(frozen=True)
 class MeasuredRun:
-    """The records of a run; `plan` is None if it has none, or one of another version."""
+    """The records of a run; `plan` is None if it is missing or was written by another version."""
 
     folder: Path
     records: Sequence[Record]
@@ -52,13 +52,13 @@ class MeasuredRun:
 
     @cached_property
     def groups(self) -> list[list[Row]]:
-        """The rows of each machine, Python and upstream: a table never mixes different ones."""
+        """The rows, grouped by machine, Python and upstream: a table shows only one group."""
         return provenance.group_by_provenance(
             self.rows, lambda row: provenance.provenance_of(row.first)
         )
 
     def group_name(self, group: Sequence[Row]) -> str:
-        """Return what the rows of a group have in common, for the captions of a page's tables."""
+        """Return the name of a group for captions; empty if the run has only one group."""
         if len(self.groups) < 2:
             return ""
         python = provenance.python_after_load(group[0].first)
@@ -67,7 +67,7 @@ class MeasuredRun:
 
     @cached_property
     def claims(self) -> Mapping[str, Sequence[ClaimVerdict]]:
-        """The verdicts on the published claims of each suite; without suites that have none."""
+        """The verdicts on published claims, by suite; suites without claims are left out."""
         found = {
             suite: suite_verdicts.evaluate_suite(suite, self.records, self.name)
             for suite in self.suites
@@ -89,6 +89,6 @@ def read(folder: Path) -> MeasuredRun:
         )
     try:
         plan = plans.load(folder) if plans.exists(folder) else None
-    except StorageError:  # of another version: its figures are known from the records
+    except StorageError:  # written by another version: the records suffice for the figures
         plan = None
     return MeasuredRun(folder, records, plan)

@@ -1,7 +1,8 @@
-"""The files of runs inside a report: packed into text, and unpacked into folders again.
+"""Pack the files of runs into text inside a report, and unpack them into folders.
 
-A report that somebody else sent is read with care: nothing is larger than what a report of this
-program can contain, no file is written outside of a new folder, and whatever is wrong is one error.
+A report may come from somebody else and is not trusted. All sizes are limited to those of reports
+that this program writes, files are written only into new folders, and every defect raises the same
+type of error.
 """
 
 from __future__ import annotations
@@ -35,7 +36,7 @@ REMEDY = "open a report.html that fab report:RUN,format=html wrote"
 
 
 def pack(folders: Sequence[Path]) -> str:
-    """Return the files of runs, compressed, in letters that HTML passes unchanged.
+    """Return the files of runs, compressed and encoded in characters that HTML does not escape.
 
     Return an empty text if the files are too large.
     """
@@ -56,10 +57,10 @@ def pack(folders: Sequence[Path]) -> str:
 
 @contextmanager
 def unpack(path: Path) -> Iterator[list[Path]]:
-    """Unpack the runs of a report; yield their folders, which are removed in the end.
+    """Unpack the runs of a report; yield their folders, which are removed afterwards.
 
-    Raise StorageError if the file is no report, if it is damaged, or if its records have values
-    with which nothing can be reported.
+    Raise StorageError if the file is not a report, if it is damaged, or if its records have values
+    that cannot be reported.
     """
     head, contents = _open(path, _element(path, _load(path)))
     runs = [*_runs(path, head)]
@@ -114,7 +115,10 @@ def _load(path: Path) -> str:
 
 
 def _element(path: Path, html: str) -> str:
-    """Return the content of the element with the runs; in texts of a report `<` is escaped."""
+    """Return the content of the element with the runs.
+
+    No other text of a report can look like this element, because `<` is escaped in texts.
+    """
     _, start, rest = html.partition(START)
     if not start:
         raise StorageError(f"{path} is not a report of this program", REMEDY)
@@ -162,7 +166,7 @@ def _runs(path: Path, head: object) -> Iterator[tuple[str, dict[str, int]]]:
 
 
 def _is_folder(name: str) -> bool:
-    """Whether a name is that of a folder within another one, and can be printed."""
+    """Whether a name is printable and can be the name of a subfolder."""
     is_name = name == Path(name).name and name not in ("", "..") and name.isprintable()
     return is_name and len(name.encode()) <= LONGEST_NAME
 

@@ -1,6 +1,6 @@
-"""The sections of several runs side by side: each value in a column, or on a line, for each run.
+"""The sections of several runs: each run has a column in tables and a line in pictures.
 
-The rounds of different runs are not paired, so that there is no ratio between runs.
+Rounds of different runs are not paired, so no ratio between runs is computed.
 """
 
 from __future__ import annotations
@@ -22,8 +22,8 @@ from offload.reports.rows import Row
 from offload.reports.tables import summary, text_table
 from offload.units import percent
 
-MOST_LINES = 160  # of a picture: more values have only their table
-MOST_LETTERS = 56  # of a label in a picture
+MOST_LINES = 160  # lines in a picture: with more values, only the table is shown
+MOST_LETTERS = 56  # length of a label in a picture
 ABOUT = "Rounds of different runs are not paired: there is no ratio between runs."
 
 
@@ -39,7 +39,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Quantity:
-    """A value that cases have; the axis of its picture is logarithmic, or begins at 0."""
+    """A value of each case; the axis of its picture is logarithmic, or linear from 0."""
 
     name: str
     title: str
@@ -82,7 +82,7 @@ QUANTITIES = (
     Quantity("lag", "Delay of the event loop under load, p99, in ms", _lag),
 )
 
-Values = dict[str, list[Value | None]]  # by case; one for each run
+Values = dict[str, list[Value | None]]  # by case: one value for each run
 
 
 def sections(runs: Sequence[MeasuredRun]) -> list[Section]:

@@ -232,7 +232,7 @@ def _claims(run: MeasuredRun) -> Iterator[Panel]:
 
 
 def _again(run: MeasuredRun, group: Sequence[Row]) -> str | None:
-    """Return the command of a run, or without it that of the group's first case."""
+    """Return the command that repeats the run or, without one, the group's first case."""
     return repeat_command.of_run(run) or repeat_command.of_cases(run, group[0])
 
 

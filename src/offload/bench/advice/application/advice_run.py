@@ -1,4 +1,4 @@
-"""The run behind advice on an application: its blocks of servers, records and time."""
+"""A run of advice for an application: its blocks of servers, its records and its time limit."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from offload.bench.stats.paired_test import UNRESOLVED
 from offload.bench.trial import builder
 from offload.suites import Case
 
-START_S = 0.5  # s of CPU to start a process, until it was measured
+START_S = 0.5  # assumed CPU time in s to start a process
 
 Report = Callable[[str], object]
 
 
 @dataclass
 class AdviceRun:
-    """A run while it is measured: its cases, its records, and when it has to end."""
+    """A run in progress: its cases, its records, and the time `ends` at which it must end."""
 
     question: Question
     case: Case
@@ -40,38 +40,38 @@ class AdviceRun:
     cases: list[Case] = field(default_factory=list)
     records: list[Record] = field(default_factory=list)
     blocks: int = 0
-    parallel: int = 1  # processes that are expected to gain
+    parallel: int = 1  # processes up to which the rate is expected to increase
     most: int = sizes.MOST_PROCESSES  # processes that fit into the memory
 
     @property
     def plan(self) -> Plan:
-        """The plan of what was measured so far; it has no blocks that could be resumed."""
+        """The plan of the cases so far; it has no blocks, so it cannot be resumed."""
         return Plan(SUITE, tuple(self.cases), self.seed, None, True)
 
     @property
     def left_s(self) -> float:
-        """The time left in s, without that for the latency of the chosen one."""
+        """The time left in s, without the time reserved for the latency of the chosen server."""
         return self.ends - time.monotonic()
 
     def place(self, case: Case) -> int:
-        """Return the place of a case in the plan, where it is added if it is new."""
+        """Return the place of a case in the plan; add a new case to the plan."""
         if case not in self.cases:
             self.cases.append(case)
             plans.save(self.plan, self.folder)
         return self.cases.index(case)
 
     def keep(self, found: Sequence[Record]) -> None:
-        """Save records, and add them to those of the run."""
+        """Save records and add them to the run."""
         journal.append(self.folder, *found)
         self.records.extend(found)
 
     def evaluate(self) -> ApplicationAnswer:
-        """Return the answer by what is known."""
+        """Return the answer from the records so far."""
         return choice.evaluate(self.question, self.plan, self.records)
 
 
 def measure_block(run: AdviceRun, cases: Sequence[Case], ends: float, most_rounds: int) -> None:
-    """Measure rounds of cases until all ratios to the first have verdicts, or the time is used."""
+    """Measure rounds of cases until each ratio to the first case has a verdict, or until `ends`."""
     run.blocks += 1
     block, took = run.blocks, 0.0
     for number in range(1, most_rounds + 1):
@@ -113,7 +113,7 @@ def _has_verdicts(run: AdviceRun, cases: Sequence[Case], block: int, rounds: int
 
 
 def _rates(run: AdviceRun, cases: Sequence[Case], block: int) -> str:
-    """Return the rates of the last round in a few words."""
+    """Format the rates of the last round for a line of progress."""
     shown = []
     for case in cases:
         last = _windows(run, case, block)[-1:]
@@ -128,7 +128,7 @@ def _windows(run: AdviceRun, case: Case, block: int) -> list[Record]:
 
 
 def short_name(case: Case) -> str:
-    """Return the server and its size, as `granian_wsgi 2x4`."""
+    """Return the server and its size, such as `granian_wsgi 2x4`."""
     size = sizes.size_of(case)
     return f"{case.server} {size.processes}{'' if size.threads is None else f'x{size.threads}'}"
 
@@ -136,7 +136,7 @@ def short_name(case: Case) -> str:
 def affordable(
     run: AdviceRun, cases: Sequence[Case], probed: Record, left_s: float, rounds: int
 ) -> list[Case]:
-    """Return the first of the cases of which `rounds` fit into the time; at least two."""
+    """Return as many of the first cases as fit into `left_s` with `rounds` rounds, at least two."""
     kept = [*{case.key: case for case in cases}.values()][: sizes.MOST_SERVERS]
     while len(kept) > 2 and rounds * round_s(run, kept, probed) > left_s:
         kept.pop()
@@ -148,8 +148,8 @@ def round_s(run: AdviceRun, cases: Sequence[Case], probed: Record) -> float:
     counts = [sizes.size_of(case).processes for case in cases]
     users, rate = run.question.users, probed.result.rate or 1.0
     most = max(run.parallel, run.question.cores)
-    # The other servers are as fast as the probe, or faster; each ends with as many responses as
-    # there are users.
+    # Servers are assumed to be at least as fast as the probe. Each window starts and ends with as
+    # many responses as there are users.
     windows_s = sum(WINDOW_S + 2 * users / (rate * min(count, most)) for count in counts)
     return AROUND_S + START_S * sum(counts) / run.question.cores + windows_s
 

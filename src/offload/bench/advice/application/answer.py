@@ -20,16 +20,16 @@ from offload.bench.stats.estimate import Estimate
 from offload.flags import Flag, Problem
 from offload.suites import Case
 
-PROBE_BLOCK = 0  # one server with one process, alone; the blocks after it compare
+PROBE_BLOCK = 0  # measures one server with one process alone; later blocks compare servers
 
 
 @dataclass(frozen=True)
 class Question:
-    """What is asked about an application: its load, and the constraints.
+    """The question about an application: its load, and the constraints.
 
     `kinds` are asgi and wsgi. The constraints are the memory of all server processes in MiB and the
-    99th percentile of response times in s; None is no constraint. `name` is that of the application
-    in its module, None for settings of Django.
+    99th percentile of response times in s; None: no constraint. `name` is the application's name in
+    its module; None for settings of Django.
     """
 
     work: str
@@ -45,8 +45,9 @@ class Question:
 class Option:
     """A measured server and size: its rate, its memory, and its comparison with the chosen one.
 
-    `worker_mib` is the memory (PSS) of its largest process. The ratio is unknown for a server that
-    was not measured beside the chosen one: then `share` is derived by way of a third one.
+    `worker_mib` is the memory (PSS) of its largest process. `share` is its rate over that of the
+    chosen one. `compared` is None for a server that was not measured in the same rounds as the
+    chosen one: then `share` is derived from the ratios of both to a third server.
     """
 
     case: Case
@@ -62,13 +63,13 @@ class Option:
 
     @property
     def memory_mib(self) -> float | None:
-        """About the memory of all its processes: that of the largest one for each."""
+        """An estimate of the memory of all its processes: their number times the largest one."""
         return None if self.worker_mib is None else self.worker_mib * self.size.processes
 
 
 @dataclass(frozen=True)
 class WorkerMemory:
-    """The memory (PSS) of the largest process in MiB, and what it shares with no other process."""
+    """The memory of the largest process in MiB: its PSS, and the part that it does not share."""
 
     pss_mib: float | None
     private_mib: float | None
@@ -78,11 +79,12 @@ class WorkerMemory:
 class ApplicationAnswer:
     """The chosen server and the others, the highest rate first.
 
-    `tie` are the servers that do not differ from the chosen one for certain. `causes` are those of
-    one process under all users, and `remaining` those of the chosen size. `percentiles` are those
-    at `latency.LOADS`. `largest` tells whether no larger size of the chosen server was measured.
-    `memory_mib` is that of all processes, `worker` that of one, `preloaded` with the application
-    imported before the fork; None if the server cannot do that, or it is unknown.
+    `tie` lists the servers that are not certainly different from the chosen one. `causes` were
+    found for one process under all users, and `remaining` for the chosen size. `percentiles` are
+    measured at the loads in `latency.LOADS`. `largest` is True if no larger size of the chosen
+    server was measured. `memory_mib` is the memory of all processes, `worker` that of one process,
+    and `preloaded` that of one process with the application imported before the fork; None if the
+    server cannot preload, or if the memory is unknown.
     """
 
     question: Question

@@ -26,7 +26,7 @@ from offload.suites import Case
 
 
 def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> ApplicationAnswer:
-    """Choose among the servers and sizes that were measured beside each other.
+    """Choose among the servers and sizes that were measured side by side.
 
     Raise RunError if none has a rate, or if none fits into the memory.
     """
@@ -38,10 +38,10 @@ def evaluate(question: Question, planned: Plan, records: Sequence[Record]) -> Ap
         raise RunError(first.message, first.remedy)
     options = {place: _option(planned.cases[place], found) for place, found in windows.items()}
     shares = _shares(windows)
-    tied = _tied(_within(question, options), windows, shares)
+    tied = _find_ties(_fitting_places(question, options), windows, shares)
     chosen = min(tied, key=lambda p: sizes.preference(options[p].case.server, options[p].size))
     others = tuple(
-        _compared(options[place], windows[chosen], windows[place], shares[place] / shares[chosen])
+        _compare(options[place], windows[chosen], windows[place], shares[place] / shares[chosen])
         for place in sorted(options, key=lambda place: -shares[place])
         if place != chosen
     )
@@ -82,7 +82,7 @@ def _preloaded(best: Case, planned: Plan, run: RunRecords) -> list[Record]:
 
 
 def _windows(planned: Plan, run: RunRecords) -> dict[int, list[Record]]:
-    """Return the windows of each place that were measured beside others; else the probe's."""
+    """Return the windows of each place from comparisons or, without any, from the probe."""
     compared = {
         place: [r for r in run.at(place).windows() if r.trial.block != PROBE_BLOCK]
         for place in range(len(planned.cases))
@@ -103,7 +103,7 @@ def _option(case: Case, found: Sequence[Record]) -> Option:
     return Option(case, rate.of_windows(found), max(known, default=None))
 
 
-def _within(question: Question, options: Mapping[int, Option]) -> list[int]:
+def _fitting_places(question: Question, options: Mapping[int, Option]) -> list[int]:
     """Return the places that fit into the memory; raise RunError if there is none."""
     limit = question.memory_mib
     if limit is None:
@@ -117,9 +117,9 @@ def _within(question: Question, options: Mapping[int, Option]) -> list[int]:
 
 
 def _shares(windows: Mapping[int, Sequence[Record]]) -> dict[int, float]:
-    """Return the rate of each place over that of the one that most rounds have.
+    """Return the rate of each place relative to the place that was measured in most rounds.
 
-    Within a round both were measured on the same machine at the same time.
+    The ratios are taken within rounds: there, both were measured at the same time.
     """
     rates = {place: _rates(found) for place, found in windows.items()}
     reference = max(rates, key=lambda place: len(rates[place]))
@@ -133,10 +133,10 @@ def _shares(windows: Mapping[int, Sequence[Record]]) -> dict[int, float]:
     return found
 
 
-def _tied(
+def _find_ties(
     places: Sequence[int], windows: Mapping[int, Sequence[Record]], shares: Mapping[int, float]
 ) -> list[int]:
-    """Return the fastest of some places, and those that may be as fast."""
+    """Return the fastest of some places, followed by those that may be as fast."""
     fastest = max(places, key=lambda place: shares[place])
     found = [fastest]
     for place in places:
@@ -146,10 +146,8 @@ def _tied(
     return found
 
 
-def _compared(
-    option: Option, best: Sequence[Record], own: Sequence[Record], share: float
-) -> Option:
-    """Return an option with its share of the best one's rate, and their comparison, if any."""
+def _compare(option: Option, best: Sequence[Record], own: Sequence[Record], share: float) -> Option:
+    """Return an option with its share of the best rate, and its comparison if there is one."""
     found = comparison.compare(best, own)
     return replace(option, share=share, compared=found if found.verdict.pairs else None)
 

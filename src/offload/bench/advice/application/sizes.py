@@ -1,4 +1,4 @@
-"""The servers that can serve an application, and the sizes of them that are worth measuring."""
+"""The servers that can serve an application, and their sizes that are worth measuring."""
 
 from __future__ import annotations
 
@@ -55,7 +55,8 @@ class Size:
 def servers(kinds: Sequence[str], python: str | None) -> list[str]:
     """Return the servers that can serve an application of `kinds` here, the usual ones first.
 
-    Those of another interpreter are installed when they start. Raise MachineError if there is none.
+    With another interpreter, `python`, missing servers are installed at their start. Raise
+    MachineError if there is no server.
     """
     entries = [e for e in catalog.servers().values() if e.serves in kinds]
     found = [e for e in entries if python is not None or not _missing(e)]
@@ -77,7 +78,7 @@ def size_of(case: Case) -> Size:
 
 
 def with_size(case: Case, server: str, size: Size) -> Case:
-    """Return a case served by `server` with a size, as far as it has such settings."""
+    """Return a case served by `server` with a size; sizes that cannot be set are ignored."""
     entry = catalog.find_server(server)
     settings: dict[str, object] = {}
     if entry.workers_are == "processes":
@@ -99,7 +100,7 @@ def first_sizes(
 ) -> list[tuple[str, Size]]:
     """Return one size of each server: a process for each core, and threads up to the knee.
 
-    None has more than `most` processes.
+    Each size has at most `most` processes.
     """
     sizes = []
     for name in found:
@@ -113,10 +114,10 @@ def first_sizes(
 
 
 def sizes_around(server: str, best: Size, knee: int, needs_processes: bool) -> list[Size]:
-    """Return other sizes of a server: half and twice as many processes and threads, and one.
+    """Return other sizes of a server: one process, and half and twice the processes or threads.
 
-    `needs_processes`: one process handles one request at a time, so that processes up to the knee
-    may gain.
+    With `needs_processes`, one process handles one request at a time: more processes, up to the
+    knee, may increase the rate.
     """
     entry = catalog.find_server(server)
     counts = {best.processes}
@@ -131,21 +132,21 @@ def sizes_around(server: str, best: Size, knee: int, needs_processes: bool) -> l
         Size(count, width)
         for count, width in itertools.product(counts, widths)
         if count <= MOST_PROCESSES and (width or 1) <= MOST_THREADS
-        # one step at a time, and all workers in one process
+        # Change the processes or the threads, not both.
         if count == best.processes or width == best.threads
     }
     if best.threads is not None and best.processes > 1 and best.total <= MOST_THREADS:
         found.add(Size(1, best.total))
-    return sorted(found - {best}, key=lambda size: (_steps(size, best), -size.total))
+    return sorted(found - {best}, key=lambda size: (_distance(size, best), -size.total))
 
 
-def _steps(size: Size, best: Size) -> float:
-    """Return how far a size is from another one, in doublings."""
+def _distance(size: Size, best: Size) -> float:
+    """Return the distance of a size from another one: how often the workers double or halve."""
     return abs(math.log2(size.total / best.total))
 
 
 def larger(server: str, size: Size) -> Size | None:
-    """Return the next larger size: twice the threads, or else the processes; None at the limit."""
+    """Return the next size: twice the threads, or else twice the processes; None at the limit."""
     entry = catalog.find_server(server)
     if size.threads is not None and entry.workers_are == "threads":
         return Size(size.processes, 2 * size.threads) if 2 * size.threads <= MOST_THREADS else None
@@ -160,13 +161,13 @@ def has_processes(entry: Entry) -> bool:
 
 
 def preference(server: str, size: Size) -> tuple[int, int, int]:
-    """Order equally fast choices: few processes, which cost memory, few threads, a usual server."""
+    """Return a sort key for equally fast choices: fewer processes, fewer threads, usual server."""
     return size.processes, size.threads or 1, _rank(server)
 
 
 def _threads(entry: Entry, count: int) -> int | None:
     if entry.workers_are == "greenlets":
-        return int(str(entry.settings["workers"]))  # one costs little, an idle connection needs one
+        return int(str(entry.settings["workers"]))  # cheap, and needed by each idle connection
     return None if entry.workers_are != "threads" else min(MOST_THREADS, max(1, count))
 
 

@@ -35,11 +35,11 @@ from offload.errors import RunError
 from offload.registry import catalog
 from offload.suites import Case
 
-SERVERS_SHARE = 0.45  # of the time for comparing servers; the rest is for sizes
+SERVERS_SHARE = 0.45  # share of the time for comparing servers; the rest is for sizes
 MOST_ROUNDS = sequential.QUICK.last
-GROWS = 1.1  # times the rate: a size at the end of its range that gains so much is not the last one
-ROUNDS_OF_SIZES = 2  # before a larger size is tried
-PROBES = 3  # servers that are tried for the probe, in case one does not start
+GROWS = 1.1  # a larger size is measured if the largest so far has this ratio to all other sizes
+ROUNDS_OF_SIZES = 2  # rounds before a larger size is tried
+PROBES = 3  # servers that are tried for the probe until one starts
 
 
 def question_of(
@@ -55,10 +55,11 @@ def question_of(
 def advise(
     case: Case, question: Question, folder: Path, budget_s: float, report: Report
 ) -> ApplicationAnswer:
-    """Answer within `budget_s` how to serve the application of a case; `folder` has its records.
+    """Advise within `budget_s` how to serve the application of a case; save records in `folder`.
 
-    An interrupt ends it with what is known. Raise MachineError if no server here can serve it, and
-    RunError if it does not answer, or if nothing can meet the constraints.
+    After an interrupt, the answer uses the records so far. Raise MachineError if no server here can
+    serve the application, and RunError if it does not respond or if no server can meet the
+    constraints.
     """
     prctl.adopt_orphans()
     started = time.monotonic()
@@ -80,7 +81,7 @@ def _measure(run: AdviceRun, names: Sequence[str]) -> None:
     knee, causes = _knee(run.question, probed), application_causes.of_case([probed])
     run.most = _most_processes(run.question, probed)
     load_s = 2 * latency.LONGEST if (probed.result.rate or 1.0) < 2 * latency.RESPONSES else 10.0
-    run.ends -= load_s + 3 * AROUND_S  # latency, and memory with preload
+    run.ends -= load_s + 3 * AROUND_S  # reserved for latency, and memory with preload
     first = [
         sizes.with_size(run.case, name, size)
         for name, size in sizes.first_sizes(names, run.question.cores, knee, run.most)
@@ -97,7 +98,7 @@ def _measure(run: AdviceRun, names: Sequence[str]) -> None:
 
 
 def _probe(run: AdviceRun, names: Sequence[str]) -> Record:
-    """Measure one server with one process under all users, alone; raise RunError without a rate."""
+    """Measure one server alone, with one process for all users; raise RunError without a rate."""
     first: Record | None = None
     for name in names[:PROBES]:
         case = sizes.with_size(run.case, name, sizes.probe_size(name, run.question.users))
@@ -114,7 +115,7 @@ def _probe(run: AdviceRun, names: Sequence[str]) -> Record:
             break
     problem = first.problem if first is not None else None
     if problem is None:
-        raise RunError("no request had a response", "send another one by request=")
+        raise RunError("no request had a response", "send another request by request=")
     raise RunError(problem.message, problem.remedy)
 
 
@@ -129,9 +130,9 @@ def _most_processes(question: Question, probed: Record) -> int:
 
 
 def _knee(question: Question, probed: Record) -> int:
-    """Return how many requests at once use all cores: cores x (1 + wait / CPU), at most the users.
+    """Return how many concurrent requests use all cores, but at most the number of users.
 
-    The response time of a single request is its wait and its CPU time.
+    It is cores x (1 + wait / CPU). The response time of a single request is wait + CPU.
     """
     alone_s, cpu_ms = probed.baseline.alone_s, probed.resources.cpu_ms_per_request
     if not alone_s or not cpu_ms:
@@ -144,7 +145,7 @@ def _knee(question: Question, probed: Record) -> int:
 def _compare_sizes(
     run: AdviceRun, first: Sequence[Case], probed: Record, knee: int, causes: Sequence[Cause]
 ) -> None:
-    """Compare sizes of the best server, beside the best other one; go on while they gain."""
+    """Compare sizes of the best server and the next best server; enlarge them while they gain."""
     if RunRecords(run.records).at(run.place(first[0])).windows() and len(first) > 1:
         known = run.evaluate()
         best = known.chosen
@@ -167,7 +168,7 @@ def _compare_sizes(
     while (more := _next_size(run)) is not None:
         chosen = run.evaluate().chosen.case
         pair = [chosen, sizes.with_size(run.case, chosen.server, more)]
-        if pair[1] in run.cases or more.processes > run.most:  # it has failed, or does not fit
+        if pair[1] in run.cases or more.processes > run.most:  # it failed before, or does not fit
             break
         if ROUNDS_OF_SIZES * round_s(run, pair, probed) > run.left_s:
             break
@@ -177,7 +178,7 @@ def _compare_sizes(
 
 
 def _confirm(run: AdviceRun, probed: Record) -> None:
-    """Measure the choice beside the next best ones for as long as there is time."""
+    """Measure the choice and the next best options side by side while there is time."""
     found = run.evaluate()
     rivals = [o.case for o in found.others if (o.share or 0.0) >= NEAR][: sizes.MOST_SERVERS // 2]
     cases = [found.chosen.case, *rivals]
@@ -187,7 +188,7 @@ def _confirm(run: AdviceRun, probed: Record) -> None:
 
 
 def _next_size(run: AdviceRun) -> Size | None:
-    """Return a larger size if the chosen one is the largest, and gained on the one before."""
+    """Return a larger size if the chosen one is the largest so far and clearly the fastest."""
     found = run.evaluate()
     if not found.largest:
         return None
@@ -198,7 +199,7 @@ def _next_size(run: AdviceRun) -> Size | None:
 
 
 def _measure_latency(run: AdviceRun) -> None:
-    """Measure the response times of the chosen one below its capacity, and its memory."""
+    """Measure response times of the chosen server below its capacity, and its memory."""
     chosen = run.evaluate().chosen
     rate = chosen.rate.value or 0.0
     run.report(f"response times of {short_name(chosen.case)} below its capacity: 20 s")

@@ -1,1 +1,1 @@
-"""The check of the advice: the truth, answers on the same functions, and the judgement of both."""
+"""Check the advice: measure the truth, advise on the same functions, and judge the answers."""

@@ -1,4 +1,4 @@
-"""Check the advice: answer for each function of a set, and keep every answer on disk."""
+"""Advise on each function of a set, and save every answer."""
 
 from __future__ import annotations
 
@@ -29,9 +29,9 @@ def complete_answers(
     report: Report,
     repeat: int = 1,
 ) -> Iterator[RecordedAnswer]:
-    """Yield `repeat` answers on each task, those from `folder` first.
+    """Yield `repeat` answers on each task, those saved in `folder` first.
 
-    A failure is reported and left out. An interrupt keeps the answers until then.
+    A failure is reported and skipped. After an interrupt, all complete answers are saved.
     """
     known = read(folder)
     yield from known
@@ -61,7 +61,7 @@ def own_folder(folder: Path, task: str, number: int = 1) -> Path:
 
 
 def read(folder: Path) -> list[RecordedAnswer]:
-    """Read the answers that are kept; raise StorageError if the file is damaged."""
+    """Read the saved answers; raise StorageError if the file is damaged."""
     path = folder / FILE
     try:
         text = path.read_text()
@@ -99,7 +99,7 @@ def _recorded(task: str, found: Answer, seconds: float) -> RecordedAnswer:
 
 
 def append(folder: Path, given: RecordedAnswer) -> None:
-    """Keep an answer; raise StorageError."""
+    """Save an answer; raise StorageError."""
     try:
         with (folder / FILE).open("a") as file:
             file.write(json.dumps(asdict(given)) + "\n")

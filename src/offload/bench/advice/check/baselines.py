@@ -10,7 +10,7 @@ from offload.bench.advice.strategies import Size
 
 
 def baselines(truth: Truth, model: Model) -> dict[str, Size]:
-    """Return what people choose without measuring.
+    """Return the sizes that people choose without a measurement.
 
     Gunicorn's 2n + 1 processes (its documentation); 40 threads (anyio's default); cores x (1 +
     wait / CPU) threads (Goetz 2006, Java Concurrency in Practice, 8.2), which is also the steady
@@ -30,7 +30,7 @@ def baselines(truth: Truth, model: Model) -> dict[str, Size]:
 
 
 def _usl_peak(truth: Truth) -> int | None:
-    """Return the peak of the law through the three smallest numbers of threads.
+    """Return the peak of the Universal Scalability Law for the three smallest thread counts.
 
     N / X = (1 + sigma (N - 1) + kappa N (N - 1)) / lambda is exact for three points.
     """
@@ -43,5 +43,5 @@ def _usl_peak(truth: Truth) -> int | None:
     b = slope - c * (n1 + n2)  # of N
     a = y1 - b * n1 - c * n1 * n1
     if c <= 0 or a <= 0:
-        return 40  # it has no peak: as many as people dare
+        return 40  # no peak: the usual upper limit
     return max(1, round(math.sqrt(a / c)))

@@ -1,4 +1,4 @@
-"""The confirmation: each choice beside the best size of the truth, and its response times again.
+"""Measure again each choice beside the best size of the truth, and its response times.
 
 The truth has few rounds of many servers, and its best size may be best by chance. So both are
 measured again, side by side, until the difference is certain or too small to matter. The second
@@ -32,7 +32,7 @@ SUITE = "confirm_advice"
 
 
 def plan(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer], users: int) -> Plan:
-    """Return the plan of the blocks: each has a choice, and the best size if that is another."""
+    """Return the plan: every choice, with a block for it and the best size if they differ."""
     cases: list[Case] = []
     blocks: list[Block] = []
     for given in answers:
@@ -53,7 +53,7 @@ def measure(
     folder: Path,
     report: Report,
 ) -> dict[str, Confirmation]:
-    """Measure what is missing in `folder`, and return what is known of each choice, by task."""
+    """Measure what is missing in `folder`, and return the confirmation of each choice by task."""
     if not plans.exists(folder):
         folder.mkdir(exist_ok=True)
         plans.save(plan(truths, answers, users), folder)
@@ -82,7 +82,7 @@ def _measure_response_times(
 
 
 def read(planned: Plan, answers: Sequence[RecordedAnswer], folder: Path) -> dict[str, Confirmation]:
-    """Return what is known of each choice, by task."""
+    """Return the confirmation of each choice by task."""
     own = RunRecords(_records(folder))
     pairs = {pair[1]: pair for block in planned.blocks for pair in block.pairs}
     found = {}

@@ -16,23 +16,24 @@ from offload.bench.stats import student_t
 from offload.bench.stats.paired_test import DISTURBED, SLOWER, Verdict
 from offload.units import percent
 
-BEST_SHARE = 0.90  # of the choices that must be the best, or not distinguishable from it
-BEST = 0.95  # the same share of all functions, which the interval must contain
-REGRET_MEAN, REGRET_WORST = 0.98, 0.90  # of the best rate
-NEAR_RATE, NEAR_SHARE, MEDIAN_ERROR = 0.10, 0.80, 0.05  # of predictions
-NEAR_P95 = 0.25  # of the second measurement
-COVERAGE = 0.90  # of the intervals of ratios that contain the truth, at this level
+BEST_SHARE = 0.90  # minimum share of choices that are the best, or not distinguishable from it
+BEST = 0.95  # share that the upper end of the interval must reach
+REGRET_MEAN, REGRET_WORST = 0.98, 0.90  # minimum shares of the best rate
+NEAR_RATE, NEAR_SHARE, MEDIAN_ERROR = 0.10, 0.80, 0.05  # limits for predictions
+NEAR_P95 = 0.25  # maximum relative difference from the second measurement
+COVERAGE = 0.90  # level of the intervals of ratios: as many of them must contain the truth
 UNKNOWN_SHARE, WRONG_SHARE = 0.10, 0.01
 LONGEST_S = 120.0
-SAME_SHARE = 0.9  # of the functions must have the same strategy in all their answers
+SAME_SHARE = 0.9  # minimum share of functions with the same strategy in all their answers
 
 
 @dataclass(frozen=True)
 class Choice:
-    """A choice against the truth: its rate over the best one, and whether they differ for certain.
+    """A choice compared with the truth.
 
-    `chosen` is the measured size that is nearest to the choice. `is_best` is None if the comparison
-    was disturbed.
+    `chosen` is the measured size that is nearest to the choice, and `share` is its rate over the
+    best rate. `is_best` is False if the choice is certainly slower than the best size; it is None
+    if the comparison was disturbed.
     """
 
     task: str
@@ -59,8 +60,9 @@ class Requirement:
 class Confirmation:
     """The second measurement of a choice.
 
-    `verdict` compares it with the best size of the truth, None if it is that size; above a ratio of
-    1 the choice is faster. `p95_s` are response times in s, in the order of `latency.LOADS`.
+    `verdict` compares the choice with the best size of the truth (above a ratio of 1 the choice is
+    faster); it is None if the choice is the best size. `p95_s` are response times in s, in the
+    order of `latency.LOADS`.
     """
 
     verdict: Verdict | None = None
@@ -68,9 +70,9 @@ class Confirmation:
 
 
 def choice(truth: Truth, size: Size, confirmed: Verdict | None = None) -> Choice | None:
-    """Return a choice against the truth; None if its strategy has no known rate.
+    """Compare a choice with the truth; return None if its strategy has no known rate.
 
-    A comparison that was `confirmed` by a second measurement replaces that of the truth.
+    `confirmed` is the verdict of a second measurement, and replaces that of the truth.
     """
     nearest = truth.nearest(size)
     if nearest is None:
@@ -91,7 +93,7 @@ def choices(
     answers: Sequence[RecordedAnswer],
     confirmed: Mapping[str, Confirmation],
 ) -> list[Choice]:
-    """Return the choice of each answer whose function has a truth."""
+    """Compare the choice of each answer with the truth, if its function has one."""
     found = []
     for given in answers:
         if given.task in truths:
@@ -107,9 +109,9 @@ def requirements(
 ) -> list[Requirement]:
     """Return every requirement on the answers of one fold.
 
-    All but that on repeated answers are about the first answer to each function.
+    Only the first answer to each function counts, except for the requirement on repeated answers.
     """
-    repeated = _repeated(truths, answers)
+    repeated = _consistency(truths, answers)
     answers = firsts(answers)
     found = choices(truths, answers, confirmed)
     return [
@@ -171,7 +173,7 @@ def _predictions(answers: Sequence[RecordedAnswer]) -> list[Requirement]:
 def _response_times(
     answers: Sequence[RecordedAnswer], confirmed: Mapping[str, Confirmation]
 ) -> Requirement:
-    """The 95th percentiles of the answers against those of the second measurement."""
+    """Compare the 95th percentiles of the answers with those of the second measurement."""
     pairs = [
         (first, second)
         for given in answers
@@ -189,7 +191,7 @@ def _response_times(
 
 
 def _coverage(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]) -> Requirement:
-    """The share of ratios of candidates that agree with the truth, at a level of COVERAGE."""
+    """Check the share of ratios that agree with the truth at a level of COVERAGE."""
     name, required = f"intervals at {percent(COVERAGE)}", f"interval with {percent(COVERAGE)}"
     found = [
         covered
@@ -206,10 +208,10 @@ def _coverage(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]) ->
 
 
 def _is_covered(truth: Truth, chosen: Size, found: RecordedRatio) -> bool | None:
-    """Whether a ratio and that of the truth differ by no more than their errors explain.
+    """Whether a ratio agrees with that of the truth within their errors.
 
-    It is the t test of Welch 1947, The generalization of Student's problem. None if the truth has
-    no such ratio: its grid has not all sizes.
+    The test is that of Welch 1947, The generalization of Student's problem. Return None if the
+    truth has no such ratio, because its grid does not have all sizes.
     """
     other = found.strategy, found.workers
     if not {chosen, other} <= truth.windows.keys() or found.rounds < 2:
@@ -249,8 +251,8 @@ def _wrong(choices: Sequence[Choice], answers: Sequence[RecordedAnswer]) -> Requ
     return Requirement("wrong without a warning", measured, required, share <= WRONG_SHARE)
 
 
-def _repeated(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]) -> Requirement:
-    """How often all answers to a function have the same strategy, unless the truth is a tie."""
+def _consistency(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]) -> Requirement:
+    """Check that all answers to a function have the same strategy, unless the truth is a tie."""
     given: dict[str, set[str]] = {}
     for task in {each.task for each in answers if each.number > 1} & truths.keys():
         if not _is_tie(truths[task]):
@@ -266,7 +268,7 @@ def _repeated(truths: Mapping[str, Truth], answers: Sequence[RecordedAnswer]) ->
 
 
 def _is_tie(truth: Truth) -> bool:
-    """Whether another strategy is not slower for certain than the best one."""
+    """Whether another strategy is not certainly slower than the best one."""
     others = [size for size in truth.rates if size[0] != truth.best[0]]
     return any(truth.compare(size).outcome != SLOWER for size in others)
 

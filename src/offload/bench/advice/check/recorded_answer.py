@@ -1,4 +1,4 @@
-"""The record of an answer: what the check of the advice keeps of it."""
+"""The record of an answer, which the check of the advice saves."""
 
 from __future__ import annotations
 
@@ -21,10 +21,10 @@ class RecordedRatio:
 
 @dataclass(frozen=True)
 class RecordedAnswer:
-    """An answer to one function, as the check keeps it: rates in requests/s, times in s.
+    """The record of an answer on one function: rates in requests/s, times in s.
 
-    `sure` is one of `certainty.SURE` and so on. `p95_s` are in the order of `latency.LOADS`.
-    `number` counts the answers to the same function.
+    `sure` is a level of certainty, such as `certainty.SURE`. `p95_s` are in the order of
+    `latency.LOADS`. `number` counts the answers to the same function.
     """
 
     task: str

@@ -26,7 +26,7 @@ from offload.suites import Case
 
 SUITE = "check_advice"
 ROUNDS = 4
-TIMES_CORES = (1, 2, 4, 8)  # workers of processes; threads have as many as there are users, too
+TIMES_CORES = (1, 2, 4, 8)  # workers per core; threads have a size with one per user, too
 LOOP: Size = ("loop", 1)
 
 
@@ -52,7 +52,7 @@ class Truth:
     def relative(self, size: Size) -> dict[int, float]:
         """Return the rate of a size over that of the loop in the same block, by round.
 
-        If the loop has no rate, it is the rate itself.
+        If the loop has no rate, return the rate itself.
         """
         own = by_round(self.windows[size], comparison.rate_of)
         loop = by_round(self.windows.get(LOOP, ()), comparison.rate_of)
@@ -97,7 +97,7 @@ def grid(cores: int, users: int) -> list[Size]:
 
 
 def plan(tasks: Sequence[str], cores: int, users: int) -> Plan:
-    """Return the plan of all tasks; each has blocks of its own, which share its loop."""
+    """Return the plan of all tasks; the blocks of a task share its loop."""
     cases: list[Case] = []
     blocks: list[Block] = []
     for task in tasks:

@@ -19,10 +19,10 @@ from offload.reports.advice.application import deployment
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
 
-MOST_OTHERS = 6  # rows of the table: the next best server, then the others
+MOST_OTHERS = 6  # rows of the table, apart from that of the chosen server
 NOT_FIXABLE = {Kind.NOTHING, Kind.CPU_SATURATED}
 UNKNOWN = "Unknown: figures that would show one are missing."
-MEMORY_GAIN = 0.9  # of the memory of a worker: preload is advised if it needs less than this share
+MEMORY_GAIN = 0.9  # preload is advised if it reduces the memory of a worker below this share
 
 
 def text(
@@ -68,7 +68,7 @@ def name(option: Option) -> str:
 
 
 def causes(answer: ApplicationAnswer) -> list[str]:
-    """Return a sentence for each cause, which says if it does not limit the advised size."""
+    """Return a sentence for each cause; mark those that do not limit the advised size."""
     remaining = {cause.kind for cause in answer.remaining}
     found = []
     for cause in answer.causes:
@@ -81,16 +81,16 @@ def causes(answer: ApplicationAnswer) -> list[str]:
 def next_step(answer: ApplicationAnswer) -> str:
     """Return what to do next."""
     if answer.disturbed is not None:
-        return "End the other processes, and repeat it."
+        return "End the other processes and repeat the measurement."
     if {cause.kind for cause in answer.causes} - NOT_FIXABLE:
-        return "Fix the cause first, and repeat it: the advice will change."
+        return "Fix the cause first, then repeat the measurement: the advice will change."
     if answer.sure in (LIKELY, TIE) and _rival(answer) is not None:
-        return "If a small difference matters, repeat it with a longer budget=300."
+        return "If a small difference matters, repeat the measurement with a longer budget=300."
     return "Serve it by the command below."
 
 
 def _counts(size: Size) -> str:
-    """Return a size in words: `2 processes of 4 threads`."""
+    """Format a size as words: `2 processes of 4 threads`."""
     processes = f"{size.processes} process{'' if size.processes == 1 else 'es'}"
     if size.threads is None:
         return processes
@@ -103,7 +103,7 @@ def _rival(answer: ApplicationAnswer) -> Option | None:
 
 
 def _is_open(option: Option) -> bool:
-    """Whether the measurement does not exclude that an option is as fast as the chosen one."""
+    """Whether an option may still be as fast as the chosen one."""
     if option.compared is None:
         return certainty.is_near(option.share)
     return certainty.is_open(option.compared)
@@ -115,7 +115,7 @@ def _headers() -> list[str]:
 
 
 def _rows(answer: ApplicationAnswer) -> Iterator[list[str]]:
-    for option in (answer.chosen, *_shown(answer)):
+    for option in (answer.chosen, *_other_options(answer)):
         is_chosen = option is answer.chosen
         memory = "" if option.memory_mib is None else f"~{option.memory_mib:.0f}"
         if is_chosen and answer.memory_mib is not None:
@@ -131,8 +131,8 @@ def _rows(answer: ApplicationAnswer) -> Iterator[list[str]]:
         ]
 
 
-def _shown(answer: ApplicationAnswer) -> list[Option]:
-    """Return the best other servers, and other sizes of the chosen one, by their rates."""
+def _other_options(answer: ApplicationAnswer) -> list[Option]:
+    """Return the best other options by rate, with at least one other server if there is any."""
     kept = answer.others[:MOST_OTHERS]
     own = answer.chosen.case.server
     if not any(o.case.server != own for o in kept):
@@ -164,7 +164,7 @@ def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
     """Return the sentences of an answer, by title."""
     p99_s, rate = answer.question.p99_s, answer.chosen.rate.value
     return {
-        _title(answer): _capital(causes(answer)) or [UNKNOWN],
+        _title(answer): _capitalize(causes(answer)) or [UNKNOWN],
         "Size": [_size(answer)],
         "Memory": [*_memory(answer)],
         "p99": [*response_times.required_p99(p99_s, rate, answer.percentiles)],
@@ -179,7 +179,7 @@ def _title(answer: ApplicationAnswer) -> str:
     return title if answer.disturbed is None else f"{title}, doubtful"
 
 
-def _capital(found: list[str]) -> list[str]:
+def _capitalize(found: list[str]) -> list[str]:
     return [f"{each[0].upper()}{each[1:]}" for each in found]
 
 
@@ -208,8 +208,8 @@ def _memory(answer: ApplicationAnswer) -> Iterator[str]:
 
 
 def _mib(found: WorkerMemory) -> str:
-    private = "" if found.private_mib is None else f", {found.private_mib:.0f} MiB of it its own"
-    return f"{found.pss_mib or 0.0:.0f} MiB a worker (PSS){private}"
+    private = "" if found.private_mib is None else f", {found.private_mib:.0f} MiB of it private"
+    return f"{found.pss_mib or 0.0:.0f} MiB per worker (PSS){private}"
 
 
 def _gains_by_preload(answer: ApplicationAnswer) -> bool:

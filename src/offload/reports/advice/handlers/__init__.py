@@ -1,8 +1,9 @@
 """Handlers: programs that serve a function by a strategy, with one module per framework.
 
-The name of a framework is the file name of its module. A module has PACKAGES, to which the minimum
-versions of our requirements are added, and `handler(plan)`, which returns the text of a program and
-the command that starts it. Its NOTE, if any, is printed below them. No framework is imported here.
+The name of a framework is the file name of its module. Each module defines PACKAGES, the packages
+that the program needs, and `handler(plan)`, which returns the text of the program and the command
+that starts it. The minimum versions of our requirements are added to PACKAGES. A module may define
+NOTE, which is printed below the command. No framework is imported here.
 """
 
 from __future__ import annotations
@@ -79,7 +80,7 @@ def render(framework: str, plan: Plan) -> Handler:
     if plan.strategy not in STRATEGIES:
         raise UsageError(f"no handler for {plan.strategy}", f"use {', '.join(STRATEGIES)}")
     module = importlib.import_module(f"{__name__}.{framework}")
-    # The program uses the name of the function, unless the program has another use for that name.
+    # Import the function under its own name, unless the program uses this name for something else.
     code, start = module.handler(plan)
     if plan.function.name not in _program.names(code):
         plan = replace(plan, function=replace(plan.function, local=plan.function.name))
@@ -91,13 +92,13 @@ def render(framework: str, plan: Plan) -> Handler:
 
 
 def _with_minimum(package: str) -> str:
-    """Return the requirement of a package with a minimum version: its own or that of ours."""
+    """Return a requirement with a minimum version: its own, or that of our requirements."""
     found = [] if ">=" in package else requirements.lines_for([package])
     return found[0].partition(";")[0] if found else package
 
 
 def _search_path(plan: Plan) -> str:
-    """Return the part of the command by which Python finds the function's module."""
+    """Return the setting of PYTHONPATH for the function's module; empty if it is installed."""
     if plan.function.folder is None:
         return ""
     theirs = ":$PYTHONPATH" if os.environ.get("PYTHONPATH") else ""

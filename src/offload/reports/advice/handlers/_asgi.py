@@ -18,7 +18,7 @@ ROUTE = """\
 async def answer({parameter}):
     {body}
     return PlainTextResponse(body or b"")"""
-# uvicorn ends its process by the signal that it received, so that no exit handler runs.
+# uvicorn ends its process with the signal that it received, so exit handlers do not run.
 CLEANUP = "rmtree(get_temp_dir())  # of multiprocessing, which uvicorn's end would leave"
 CLEANUP_IMPORTS = ("from multiprocessing.util import get_temp_dir", "from shutil import rmtree")
 ENTERED = {

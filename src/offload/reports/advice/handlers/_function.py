@@ -9,15 +9,16 @@ from pathlib import Path
 
 from offload.registry import catalog, places, source
 
-ALIAS = "work"  # name of the function in a program that has another use for the function's name
+ALIAS = "work"  # name of the function in a program that uses its own name for something else
 
 
 @dataclass(frozen=True)
 class Function:
     """A function of a module; `local` is its name in the program.
 
-    `folder` is the folder from which the module is imported; None if the module is installed. With
-    `is_picklable` its module defines it by a plain `def`, so a process finds it by its name.
+    `folder` is the folder from which the module is imported; None if the module is installed.
+    `is_picklable` is true if the module defines the function by a plain `def`: other processes can
+    import it by its name.
     """
 
     task: str
@@ -58,7 +59,7 @@ def find(task: str, is_coroutine: bool, path: str | None) -> Function:
 
 
 def _is_plain(file: Path, name: str) -> bool:
-    """Whether a file defines the function by one `def` of the module, without a decorator."""
+    """Whether a file defines the function once, at module level and without a decorator."""
     if file.suffix != ".py" or not file.is_file():
         return False
     defined = [

@@ -41,12 +41,12 @@ class Plan:
 
     @property
     def app(self) -> str:
-        """The name of the program's module: app, unless the package of the function is named so."""
+        """The name of the program's module: app, or server if the function's package is app."""
         return "server" if self.function.module.split(".")[0] == "app" else "app"
 
     @property
     def is_wrapped(self) -> bool:
-        """Whether the program needs a function `call()`, which runs the function to its end.
+        """Whether the program needs a function `call()`, which runs the function to completion.
 
         Executors cannot await a coroutine, and pickle finds a function only by its name in its
         module.
@@ -56,7 +56,7 @@ class Plan:
 
     @property
     def is_executed(self) -> bool:
-        """Whether an executor calls the function, instead of the event loop."""
+        """Whether an executor, not the event loop, calls the function."""
         return self.strategy in ("threads", "processes", "pipes")
 
     @property

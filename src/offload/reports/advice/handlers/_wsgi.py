@@ -40,7 +40,7 @@ def before(plan: Plan) -> list[str]:
 
 
 def body(plan: Plan) -> str:
-    """Return the lines that run the function to its end."""
+    """Return the lines that run the function to completion."""
     function = plan.function.local
     remark = f"{REMARKS[plan.strategy]}\n" if plan.strategy in REMARKS else ""
     if _has_loop(plan):
@@ -51,5 +51,5 @@ def body(plan: Plan) -> str:
 
 
 def _has_loop(plan: Plan) -> bool:
-    """Whether the coroutines of many requests run on one event loop of their process."""
+    """Whether the requests of a process run their coroutines on one shared event loop."""
     return plan.function.is_coroutine and not plan.is_executed

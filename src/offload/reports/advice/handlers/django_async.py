@@ -59,7 +59,7 @@ def handler(plan: Plan) -> tuple[str, str]:
     blocks.append(VIEW.format(body=_program.indented(_body(plan), 4), response=_django.RESPONSE))
     blocks.append(_application(plan))
     imports = [*IMPORTS, *POOL_IMPORTS.get(plan.strategy, ())]
-    # Without it uvicorn would serve even if the pool does not start.
+    # Otherwise uvicorn would serve requests even if the pool does not start.
     lifespan = " --lifespan on" if plan.is_executed else ""
     return _program.program(plan, "Django", imports, *blocks), _asgi.start(plan) + lifespan
 
