@@ -57,7 +57,7 @@ def prepare(
     """
     overheads = overhead.load()
     if overheads is None:
-        report("the strategies' overhead on this machine, once: 10 s")
+        report("the strategies' overhead on this machine, once: 15 s")
         overheads = overhead.measure()
     report("calls of the function alone and in workers: 10 s")
     with hold_for(case) as upstream:
