@@ -13,7 +13,7 @@ from contextlib import ExitStack
 from datetime import UTC, datetime
 from typing import Any
 
-from _committed import RUN, gil_effects
+from _committed import RUN, gil_effects, measured_where
 from _script import ROOT, run
 from _table import main
 from tabulate import tabulate
@@ -125,7 +125,7 @@ def _lines() -> Iterator[str]:
         yield f"Measured {place}, {WORKERS} workers."
     shared = [f"``{one['task']}``" for one in found if one["task"] in committed]
     source = f"the ratios of the README (``results/{RUN}``)"
-    yield f"C of {', '.join(shared)} is calculated from {source}."
+    yield f"C of {', '.join(shared)} is calculated from {source}, {measured_where()}"
     for kind in ("interpreters", "free_threaded"):
         for name in sorted({one[kind]["python"] for one in found if "python" in one[kind]}):
             yield f"Column {kind.replace('_', '-')}: Python {name}."

@@ -29,7 +29,7 @@ from offload.reports.rows import rows
 from offload.units import percent
 
 LONGEST = 300.0  # s of fab quick to its table
-BEYOND = 1.15  # factor: effects beyond it must be told
+BEYOND = 1.15  # factor: effects beyond it must be found
 WIDTH = 0.10  # the median half-width of the ratios
 ROUNDS = 40  # of the reference
 PERIOD = 0.1  # s of the busy process: it works for a part of each
@@ -113,12 +113,12 @@ def wanted(reference: dict[str, Effect]) -> set[str]:
 def judge(runs: Sequence[Outcome], tasks: set[str]) -> list[tuple[str, str, str, bool]]:
     """Return what, measured, required and whether it is met."""
     longest = max(run.seconds for run in runs)
-    told = [
+    found_tasks = [
         {t for t, e in run.effects.items() if e.verdict.outcome in ("faster", "slower")}
         for run in runs
     ]
-    complete = sum(found >= tasks for found in told)
-    few = sorted({task for found in told for task in tasks - found})
+    complete = sum(found >= tasks for found in found_tasks)
+    few = sorted({task for found in found_tasks for task in tasks - found})
     missed = f", not: {', '.join(few)}" if few else ""
     width = statistics.median(run.width for run in runs)
     return [

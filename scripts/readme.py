@@ -1,7 +1,7 @@
 """Update the generated parts of README.rst and docs/ from the committed records.
 
-scripts/readme.py writes README.rst, docs/claims.rst, docs/reference.rst, docs/effects.svg,
-the servers of docs/gil.rst and the corpus of docs/advice.rst;
+scripts/readme.py writes README.rst, docs/claims.rst, docs/reference.rst, docs/record.rst,
+docs/effects.svg, the servers of docs/gil.rst and the corpus of docs/advice.rst;
 scripts/readme.py --check only compares.
 """
 
@@ -11,12 +11,14 @@ import textwrap
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+import _record_fields
 import _reference
 from _committed import RESULTS, RUN, gil_effects
 from _script import ROOT, run
 from _table import between
 
 from offload.bench.advice import answer
+from offload.bench.claims import suite_verdicts
 from offload.bench.claims.evaluate import ClaimVerdict
 from offload.bench.planning import plan
 from offload.bench.records import journal
@@ -59,6 +61,7 @@ def pages() -> Mapping[Path, str]:
             drivers=_reference.drivers,
             suites=_reference.suites,
         ),
+        docs / "record.rst": _with(docs / "record.rst", record=_record_fields.rst),
         docs / "advice.rst": _with(docs / "advice.rst", corpus=_reference.corpus),
         docs / "gil.rst": _with(docs / "gil.rst", servers=_on_and_off),
         docs / "effects.svg": effects_svg.svg(found),
@@ -153,10 +156,10 @@ def _claims() -> Mapping[str, Sequence[by_source.Evaluated]]:
     for folder in sorted(RESULTS.glob("example-*"), key=lambda each: each.name != RUN):
         records = journal.read(folder)
         for suite in {*suite_claims.measured_suites(records)} & catalog.suites().keys():
-            verdicts = suite_claims.evaluate_suite(suite, records, folder.name)
+            verdicts = suite_verdicts.evaluate_suite(suite, records, folder.name)
             if not verdicts:  # it compares without a publication
                 continue
-            claims = [claim for _, claim in suite_claims.published_claims([suite])]
+            claims = [claim for _, claim in suite_verdicts.published_claims([suite])]
             found[suite] = [*zip(claims, verdicts, strict=True)]
     return found
 

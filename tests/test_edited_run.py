@@ -13,6 +13,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from offload.bench.analysis.gate import GateTerms
 from offload.bench.planning import plan as plans
 from offload.bench.planning.blocks import Block
 from offload.bench.records import journal
@@ -23,7 +24,10 @@ from tests.properties import examples
 from tests.test_resume import PLAN, a_run
 
 ODD = (None, True, -1, 0, 1.5, 1e300, 10**30, "", "x", "../x", [], [1], [-1], [[0]], {}, {"a": 1})
-SUITES = ("compare", "gil", "scale", "executors", "check_method", "advise", "measure", "tornado")
+SUITES = (
+    *("compare", "gil", "scale", "executors", "check_method", "advise", "measure", "tornado"),
+    "gate",
+)
 REFUSED = (2, 3, 5, 6, 7)
 
 
@@ -78,7 +82,9 @@ def saved(suite: str) -> tuple[str, Any]:
     """Write a finished run; return its name and the values of its plan."""
     folder = journal.RESULTS / a_run(suite, cpu_ms_per_request=0.5)
     cases = tuple(replace(case, settings={"workers": 1 + n}) for n, case in enumerate(PLAN.cases))
-    plans.save(replace(PLAN, suite=suite, cases=cases, target=0.05, budget_s=30.0), folder)
+    terms = GateTerms(0.05, "rate(processes/noop_sync) > 1") if suite == plans.GATE else None
+    made = replace(PLAN, suite=suite, cases=cases, target=0.05, budget_s=30.0, gate=terms)
+    plans.save(made, folder)
     return folder.name, json.loads((folder / plans.FILE).read_text())
 
 
@@ -91,7 +97,7 @@ def assert_refused_or_resumed(run: str) -> None:
 
 
 @pytest.mark.parametrize("suite", SUITES)
-@examples(12)
+@examples(8)
 @given(data=st.data())
 def test_an_edited_plan_is_resumed_or_refused_in_one_line(
     suite: str, data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -104,7 +110,7 @@ def test_an_edited_plan_is_resumed_or_refused_in_one_line(
         assert_refused_or_resumed(run)
 
 
-@examples(30)
+@examples(15)
 @given(data=st.data())
 def test_edited_records_are_reported_or_refused_in_one_line(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory
@@ -129,7 +135,7 @@ BROKEN: dict[str, dict[str, Any]] = {
     "rounds=1000000 must be from 1 to": {"rounds": 10**6},
     "budget_s=-1.0 must be at least 0": {"budget_s": -1.0},
     "target=0.0 must be more than 0": {"target": 0.0},
-    "setting workers='x' is no number": {"cases": [{"settings": {"workers": "x"}}]},
+    "setting workers='x' is not a number": {"cases": [{"settings": {"workers": "x"}}]},
     "a block has no case": {"blocks": [{"cases": []}]},
     "a block has cases (-1,)": {"blocks": [{"cases": [-1]}]},
 }
@@ -152,3 +158,21 @@ def test_a_plan_of_impossible_values_is_refused_with_6(words: str) -> None:
     assert words in line
     assert line.startswith("error: ")
     assert str(path) in line
+
+
+def test_a_deeply_nested_plan_is_one_line() -> None:
+    """The JSON parser raises RecursionError instead of ValueError."""
+    folder = journal.RESULTS / a_run("measure")
+    (folder / plans.FILE).write_text("[" * 100_000)
+    for command in ("resume", "report", f"resume:{folder.name}"):
+        ended = fab_here(command)
+        assert "Traceback" not in ended.stderr, command
+        assert ended.returncode in (0, *REFUSED)
+
+
+@pytest.mark.parametrize("text", ["[1]", "null", '"cases"'])
+def test_a_plan_that_is_no_object_is_refused_with_its_reason(text: str) -> None:
+    folder = journal.RESULTS / a_run("measure")
+    (folder / plans.FILE).write_text(text)
+    ended = fab_here(f"resume:{folder.name}")
+    assert (ended.returncode, "it is not a JSON object" in ended.stderr) == (6, True)

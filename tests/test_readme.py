@@ -16,7 +16,7 @@ import pytest
 
 from offload import errors
 from offload.bench.advice.latency import Percentile
-from offload.bench.analysis import application_causes
+from offload.bench.analysis import application_causes, figures
 from offload.bench.analysis.application_signs import Signs
 from offload.bench.records import journal
 from offload.cli.syntax import parameter_defaults, rewrite
@@ -25,13 +25,16 @@ from offload.registry import catalog
 from offload.registry.places import PACKAGE
 from offload.reports.advice import answer_json
 from offload.reports.advice.application import answer_json as application_json
+from offload.reports.gate.formats import FORMATS
 from offload.reports.gil import effects
 from offload.reports.rows import rows
 from offload.suites import _module
 from tests import ROOT
 from tests.commands import fab_here
 
-PAGES = [ROOT / "README.rst", ROOT / "CONTRIBUTING.rst", *sorted((ROOT / "docs").glob("*.rst"))]
+DOCS = sorted((ROOT / "docs").rglob("*.rst"))
+OWN_PAGES = [page for page in DOCS if ".. include::" not in page.read_text()]
+PAGES = [ROOT / "README.rst", ROOT / "CONTRIBUTING.rst", *OWN_PAGES]
 SERVERS, TASKS = catalog.servers(), catalog.tasks()
 OPTION = re.compile(r"(?<![\w.])([a-z_]+)=")
 SIGNS = {name for name in vars(Signs) if name[0] != "_"} | {"application"}
@@ -42,16 +45,24 @@ ADVICE = {
     *(each.name for each in dataclasses.fields(application_causes.Cause)),
     *(each.name for each in dataclasses.fields(Percentile)),
 }
+GATE = {*figures.NAMES, *FORMATS}  # of compare_runs
+RECORD = set(re.findall(r"^``(\w+)`` ", (ROOT / "docs" / "record.rst").read_text(), re.M))
 OTHERS = {  # single words that are code, and none of ours
     *("def", "fab", "serve", "x16"),
     *("process", "forkserver", "process_vm_readv", "ptrace_scope"),
+    *("and", "or", "not", "allow_failure"),
 }
-MADE = {"results/results.txt", ".venv/bin", ".venv/bin/activate"}  # by commands and by make
+MADE = {  # by commands and by make
+    *("results/results.txt", "results/gate/", "results/gate/gate.md", "results/gate/junit.xml"),
+    *(".venv/bin", ".venv/bin/activate"),
+}
+OF_A_RUN = {"claims.rst", "run.json", "records.jsonl"}  # in each committed run
 EXAMPLES = {  # files that a contributor would add
     "tasks/total.py",
     "servers/shortest.py",
     "src/offload/loads/short_ab.py",
     "src/offload/suites/short.py",
+    "orders.py",
 }
 OWN = ("path/", "src/", "shop.")  # what a user has
 
@@ -175,6 +186,8 @@ def test_every_name_is_one_of_ours(commands: dict[str, object]) -> None:
         *lanes,
         *SIGNS,
         *ADVICE,
+        *GATE,
+        *RECORD,
     }
     named = {word for word in words() if re.fullmatch(r"[a-z][a-z0-9_]+", word)}
     assert len(named & ours) >= 35
@@ -279,7 +292,7 @@ def paths() -> dict[str, Path]:
         for node in document.findall(docutils.nodes.reference):
             uri = node.get("refuri", "")
             if uri and "://" not in uri:
-                found[f"{page.name}: {uri}"] = page.parent / uri
+                found[f"{page.name}: {uri}"] = page.parent / uri.partition("#")[0]
         for image in document.findall(docutils.nodes.image):
             found[f"{page.name}: {image['uri']}"] = page.parent / image["uri"]
     return found
@@ -290,10 +303,22 @@ def test_every_path_named_is_there() -> None:
     assert len(named) >= 25
     for word in sorted(named.keys() - MADE - EXAMPLES):
         path = named[word]
-        if word == "claims.rst":  # of each committed run
+        if word in OF_A_RUN:
             path = ROOT / "results" / "example" / word
         places = list(ROOT.glob(str(path.relative_to(ROOT)).replace("SUITE", "*")))
         assert places or path.exists(), f"{word}: nothing there"
+
+
+def test_every_section_that_is_linked_is_there() -> None:
+    linked = []
+    for page, document in documents().items():
+        for node in document.findall(docutils.nodes.reference):
+            name, _, anchor = node.get("refuri", "").partition("#")
+            if name.endswith(".rst") and anchor:
+                other = documents()[(page.parent / name).resolve()]
+                linked.append(anchor)
+                assert anchor in other.ids, f"{page.name}: {name} has no section {anchor}"
+    assert len(linked) >= 5
 
 
 def test_what_does_not_exist_is_found(commands: dict[str, object]) -> None:

@@ -124,7 +124,7 @@ def test_json_has_the_effect_of_each_task_that_was_measured_in_threads_and_proce
     assert len(found["effects"]) == len(effects)
     assert all((e["one"], e["other"]) == ("threads", "processes") for e in effects.values())
     slow = effects["network_https_cpu_bound_sync"]
-    assert 3.5 < slow["ratio_low"] < slow["ratio"] < slow["ratio_high"] < 4.7
-    assert (slow["verdict"], slow["rounds"]) == ("faster", 3)
+    assert 1.7 < slow["ratio_low"] < slow["ratio"] < slow["ratio_high"] < 2.3
+    assert (slow["verdict"], slow["rounds"]) == ("faster", 8)
     assert effects["sleep_sync"]["verdict"] == "same"
-    assert found["machine"]["cores"] == 4
+    assert found["machine"]["cores"] == 2

@@ -112,3 +112,35 @@ def test_a_run_without_a_finished_round_can_be_resumed_by_its_name() -> None:
     for name in ("nosuch", "..", ""):
         with pytest.raises(StorageError, match="no run"):
             runs.planned(name)
+
+
+def test_a_case_whose_retry_failed_has_no_figures_and_exits_with_5() -> None:
+    """The first attempt has a rate, but its retry replaces it."""
+    folder = journal.new_run("measure")
+    block = (Block((0,)),)
+    plans.save(replace(PLAN, cases=CASES[:1], blocks=block), folder)
+    first = {"kind": WINDOW, "suite": "measure", "block": 0, "place": 0, "quick": True}
+    for number in (1, 2):
+        tried = changed(new_record(CASES[0], folder.name), **first, round=number)
+        good = changed(tried, rate=100.0, completed=100, flags=["others: 90 %"])
+        journal.append(folder, good, changed(tried, attempt=2, problem="not available: it raised"))
+    ended = fab_here(f"resume:{folder.name}")
+    assert ended.returncode == 5
+    assert "no row has figures: it raised" in ended.stderr
+
+
+def test_failed_loads_are_counted_beside_the_figures_of_the_others() -> None:
+    """Figures are those of the other loads, so each answer reports how many are left out."""
+    for suite in ("measure", "compare"):
+        folder = journal.RESULTS / a_run(suite)
+        failed = changed(
+            new_record(CASES[1], folder.name),
+            **{"kind": WINDOW, "suite": suite, "block": 0, "round": 4, "place": 1},
+            **{"quick": True, "problem": "not available: it raised"},
+        )
+        good = changed(journal.read(folder)[0], round=4)
+        journal.append(folder, good, failed)
+        text = fab_here(f"resume:{folder.name}").stdout
+        known = " ".join(text.split())
+        left_out = "1 of 4 loads failed and are left out: not available: it raised"
+        assert left_out in known

@@ -29,7 +29,7 @@ def meter_effect(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("name", MEASURING)
+@pytest.mark.parametrize("name", [*MEASURING, "live_effect"])
 def test_help_is_the_docstring(name: str) -> None:
     said = script(name, "--help")
     first = (SCRIPTS / f"{name}.py").read_text().partition("\n")[0]

@@ -38,10 +38,11 @@ def shell(command: str, folder: Path, **variables: str) -> CompletedCommand:
 
 @pytest.mark.server
 def test_servers_start_without_standard_streams(tmp_path: Path) -> None:
-    found = shell(
-        "OFFLOAD measure:sync/sleep_short_sync,users=2,quick=yes,target=50 <&- >&-", tmp_path
-    )
-    assert found.returncode == 0, found.stderr
+    """The task raises, so that the measurement ends with the first answer of its server."""
+    (tmp_path / "bad.py").write_text("def work():\n    raise ValueError('of the task')\n")
+    found = shell("OFFLOAD measure:3/bad.py:work,users=2,quick=yes <&- >&-", tmp_path)
+    assert found.returncode == 5, found.stderr
+    assert "of the task" in found.stderr
     assert "Traceback" not in found.stderr
 
 

@@ -77,6 +77,7 @@ def test_the_wheel_is_small_and_contains_only_the_package(wheel: Path) -> None:
     assert all(".dist-info/" in name for name in {*names} - package)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(200)
 def test_the_wheel_runs_in_an_empty_environment(empty: Path, tmp_path: Path) -> None:
     (tmp_path / "example.py").write_text(EXAMPLE)

@@ -230,6 +230,7 @@ def check(seconds: float) -> None:
         assert late < early + GROWTH  # single readings depend on what is sent at that moment
 
 
+@pytest.mark.slow
 def test_every_task_ends_in_a_moment_of_chaos(caplog: pytest.LogCaptureFixture) -> None:
     check(3.0)
     caplog.clear()  # tracebacks in it refer to the pool

@@ -295,7 +295,7 @@ def test_a_run_after_a_cancelled_start_raises_that_the_pool_is_not_started() -> 
 def test_workers_that_are_killed_together_fail_no_task_that_had_not_started(tasks: int) -> None:
     async def test(pool: PipePool) -> None:
         assert pool._scheduler is not None
-        for _ in range(3):
+        for _ in range(2):
             await asyncio.gather(*(pool.run(calls.sleep, 0.01) for _ in range(8)))
             await wait_for(lambda: len(pool.stats().pids) == 4)
             for connection in pool._scheduler.manager.open:

@@ -1,8 +1,10 @@
-"""The examples of the README run unchanged, and the package needs no other package."""
+"""The examples of README and docstrings run unchanged, and the package needs no other package."""
 
 from __future__ import annotations
 
 import contextlib
+import doctest
+import importlib
 import os
 import shutil
 import subprocess
@@ -51,6 +53,12 @@ def test_the_first_example_runs_with_the_package_alone(
     command = [sys.executable, str(tmp_path / "first.py")]
     done = subprocess.run(command, capture_output=True, timeout=LIMIT, env=alone, cwd=tmp_path)
     assert (done.stdout, done.stderr) == (b"144\n", b"")
+
+
+@pytest.mark.parametrize("name", ["pool", "executor"])
+def test_the_example_in_a_docstring_is_true(name: str) -> None:
+    result = doctest.testmod(importlib.import_module(f"pipepool.{name}"))
+    assert (result.attempted > 0, result.failed) == (True, 0)
 
 
 def test_the_tornado_example_answers_requests(alone: dict[str, str], tmp_path: Path) -> None:

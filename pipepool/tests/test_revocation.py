@@ -18,23 +18,30 @@ pytestmark = pytest.mark.server  # starts worker processes
 
 
 class Calls:
-    """Calls of a function with a short estimate: `long` runs first, `short` wait behind it."""
+    """Calls of a function with a short estimate: `long` runs first, `short` wait behind it.
 
-    def __init__(self, pool: PipePool, folder: Path, seconds: float, behind: int, **options: Any):
-        assume_short(pool._scheduler, calls.sometimes_long)
-        path = str(folder / "ran")
-        self.long = asyncio.ensure_future(pool.run(calls.sometimes_long, path, 0, seconds))
+    `long` runs until `end_long()`, so that a busy machine has time for what happens meanwhile.
+    """
+
+    def __init__(self, pool: PipePool, folder: Path, behind: int, **options: Any):
+        assume_short(pool._scheduler, calls.long_until)
+        path, self._end = str(folder / "ran"), folder / "end"
+        self.long = asyncio.ensure_future(pool.run(calls.long_until, path, 0, str(self._end)))
         self.short = [
-            asyncio.ensure_future(pool.run(calls.sometimes_long, path, number, **options))
+            asyncio.ensure_future(pool.run(calls.long_until, path, number, **options))
             for number in range(1, behind + 1)
         ]
+
+    def end_long(self) -> None:
+        self._end.touch()
 
 
 def test_tasks_behind_one_that_is_unexpectedly_long_go_to_other_workers(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
-        tasks = Calls(pool, tmp_path, 1.0, 40)
+        tasks = Calls(pool, tmp_path, 40)
         assert await asyncio.gather(*tasks.short) == [*range(1, 41)]
         assert not tasks.long.done()
+        tasks.end_long()
         assert await tasks.long == 0
         assert pool.stats().done == 41
 
@@ -46,9 +53,10 @@ def test_a_revoked_task_is_run_by_its_worker_if_there_is_no_other(
     behind: int, tmp_path: Path
 ) -> None:
     async def test(pool: PipePool) -> None:
-        tasks = Calls(pool, tmp_path, 0.3, behind)
+        tasks = Calls(pool, tmp_path, behind)
         await wait_for(lambda: pool.stats().queued == behind)
         assert pool.stats().running == 1
+        tasks.end_long()
         assert await asyncio.gather(tasks.long, *tasks.short) == [*range(behind + 1)]
         assert (tmp_path / "ran").read_text().split() == [str(n) for n in range(behind + 1)]
 
@@ -58,11 +66,12 @@ def test_a_revoked_task_is_run_by_its_worker_if_there_is_no_other(
 def test_the_estimate_of_a_function_rises_during_its_first_long_run(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
         assert pool._scheduler is not None
-        known = pool._scheduler._functions.get(calls.sometimes_long)
-        tasks = Calls(pool, tmp_path, 0.3, 3)
+        known = pool._scheduler._functions.get(calls.long_until)
+        tasks = Calls(pool, tmp_path, 3)
         await wait_for(lambda: pool.stats().queued == 3)
         assert known.estimate is not None and known.estimate > scheduler.STUCK
         assert not tasks.long.done()
+        tasks.end_long()
         await asyncio.gather(tasks.long, *tasks.short)
 
     in_pool(test, 1)
@@ -70,11 +79,12 @@ def test_the_estimate_of_a_function_rises_during_its_first_long_run(tmp_path: Pa
 
 def test_a_revoked_task_can_be_cancelled(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
-        tasks = Calls(pool, tmp_path, 0.3, 10)
+        tasks = Calls(pool, tmp_path, 10)
         await wait_for(lambda: pool.stats().queued == 10)
         tasks.short[4].cancel()
         await asyncio.sleep(0)
         assert pool.stats().queued == 9
+        tasks.end_long()
         await asyncio.wait([tasks.long, *tasks.short])
         assert (tmp_path / "ran").read_text().split() == [str(n) for n in range(11) if n != 5]
 
@@ -107,9 +117,10 @@ def test_tasks_that_are_revoked_too_late_stay_with_the_worker(
 
 async def revoke_tasks(pool: PipePool, folder: Path) -> None:
     """Revoke a worker's tasks, and wait until it has reported that it skipped them."""
-    tasks = Calls(pool, folder, 0.5, 20)
+    tasks = Calls(pool, folder, 20)
     await asyncio.gather(*tasks.short)
     assert not tasks.long.done()
+    tasks.end_long()
     await tasks.long
     assert pool._scheduler is not None
     connections = pool._scheduler.manager.open
@@ -155,18 +166,20 @@ def test_no_task_is_lost_when_a_worker_is_killed_after_a_revocation(tmp_path: Pa
 
 def test_tasks_behind_a_long_one_of_a_worker_that_retires_go_to_others(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
-        tasks = Calls(pool, tmp_path, 1.0, 15)
+        tasks = Calls(pool, tmp_path, 15)
         await asyncio.gather(*tasks.short)
         assert not tasks.long.done()
+        tasks.end_long()
 
     in_pool(test, max_tasks_per_child=8)
 
 
 def test_a_revoked_task_keeps_its_queue_timeout(tmp_path: Path) -> None:
     async def test(pool: PipePool) -> None:
-        tasks = Calls(pool, tmp_path, 1.0, 1, queue_timeout=0.1)
+        tasks = Calls(pool, tmp_path, 1, queue_timeout=0.1)
         await asyncio.wait(tasks.short)
         assert isinstance(tasks.short[0].exception(), TimeoutError)
         assert not tasks.long.done()
+        tasks.end_long()
 
     in_pool(test, 1)

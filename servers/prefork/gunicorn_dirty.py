@@ -11,7 +11,7 @@ def serve(task: str, port: int, *, workers: int = 4, backlog: int = 1024) -> Non
     """Run the task in one of `workers` dirty processes, while as many threads wait for results.
 
     A thread sends a message to the dirty arbiter, a process with an event loop, which sends it to
-    one of its workers, to each in turn, busy or not; the result returns on the same way.
+    its workers, one after the other, busy or not; the result returns the same way.
     gunicorn_gthread with the same `workers` is the same server without this pool.
     """
     from offload.serving.frameworks import dirty_app, gunicorn_server

@@ -23,8 +23,8 @@ def available() -> int:
 def cgroup_quota(own: Path, root: Path) -> float | None:
     """Return the smallest quota, in CPUs, of this process's groups and their parents, or None.
 
-    `cpu.max` of version 2, `cpu.cfs_quota_us` of version 1:
-    https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files
+    The quota is in the file cpu.max (control groups version 2) or cpu.cfs_quota_us (version 1).
+    Source: https://docs.kernel.org/admin-guide/cgroup-v2.html#cpu-interface-files
     """
     try:
         lines = own.read_text().splitlines()

@@ -6,10 +6,11 @@ from offload.flags import TOO_SLOW, UNAVAILABLE
 
 
 class UserError(Exception):
-    """The message is one line: what is wrong, where, and what to do.
+    """An error that a user can fix; its message is one line: what is wrong, where, and a remedy.
 
-    `remedy` is the last part of it, for programs that show it apart from `what`. `exit_code` is
-    the exit code of the command. `kind` is the kind of the problem in a case's record.
+    `what` and `remedy` are the two parts of the message, for programs that show them separately.
+    `exit_code` is the exit code of the command. `kind` is the kind of the problem in a case's
+    record.
     """
 
     exit_code = 1
@@ -26,7 +27,7 @@ class UserError(Exception):
 
 
 class GateError(UserError):
-    """A check of the method or of the executors failed."""
+    """A gate is red, or a check of the method or of the executors failed."""
 
 
 class UsageError(UserError):
@@ -74,7 +75,11 @@ class DisturbedError(UserError):
     exit_code = 7
 
 
+class UndecidedError(DisturbedError):
+    """Rates vary too much for the verdict of a gate."""
+
+
 def kind_of(exit_code: int) -> type[UserError]:
-    """Return the kind of the error of a process by its exit code; StartError if it has no kind."""
+    """Return the class of the error with an exit code; StartError for an unknown exit code."""
     kinds = {kind.exit_code: kind for kind in UserError.__subclasses__()}
     return kinds.get(exit_code, StartError)

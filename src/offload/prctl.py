@@ -22,7 +22,7 @@ def end_with(parent: int, number: int = signal.SIGKILL) -> None:
 def parent_death_hook(parent: int, number: int = signal.SIGKILL) -> Callable[[], None]:
     """Return a function that makes a child end with its parent, for use as preexec_fn.
 
-    The C library is loaded here, and not between fork and exec.
+    The C library is loaded before, because this is not safe between fork and exec.
     """
     call = _prctl()
 
@@ -42,7 +42,10 @@ def adopt_orphans() -> None:
 
 
 def sleep_exactly() -> bool:
-    """End this thread's sleeps on time, not up to 50 us late; return whether that is supported."""
+    """Make this thread's sleeps end on time instead of up to 50 us late.
+
+    Return whether this is supported.
+    """
     call = _prctl()
     return call is not None and call(SET_TIMERSLACK, ctypes.c_ulong(1), 0, 0, 0) == 0
 

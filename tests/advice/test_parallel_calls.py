@@ -31,6 +31,7 @@ def in_one_thread(): return " ".join(map(_hash, range(2)))
 PRODUCT = on_several_cores(CALL_S, CPU_S)
 
 
+@pytest.mark.slow  # it needs two cores that are idle together for 0.2 s
 @pytest.mark.timing
 @pytest.mark.skipif(cores.available() < 2, reason="one core")
 def test_hashes_in_two_threads_use_two_cores(
@@ -40,14 +41,15 @@ def test_hashes_in_two_threads_use_two_cores(
     monkeypatch.chdir(tmp_path)
     one = next(_calls("hashes:in_one_thread"))
     assert (one.parallelism, one.busy_s) == (1.0, one.cpu_s)
-    found = max(_calls("hashes:in_two_threads"), key=lambda call: call.parallelism)
-    assert probes.PARALLEL < found.parallelism < 2.5
+    calls = _calls("hashes:in_two_threads")
+    found = next(call for call in calls if call.parallelism > probes.PARALLEL)
+    assert found.parallelism < 2.5
     assert found.busy_s == pytest.approx(found.wall_s - found.queued_s)
     assert found.wait_s == 0.0
 
 
 def _calls(task: str) -> Iterator[CallCost]:
-    """Yield several times what a call of a task costs alone: other processes may use the cores."""
+    """Yield what a call of a task costs, up to TRIES times: other processes may use the cores."""
     with calling_process.start(
         "offload.serving.task_probe", task, python=None, path=None, environment={}, ready_s=20.0
     ) as child:

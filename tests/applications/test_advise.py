@@ -98,7 +98,7 @@ def test_an_interrupted_advice_answers_by_what_is_known() -> None:
         output, errors = begun.communicate(timeout=60)
     assert begun.returncode == 130, errors
     assert b"plain_pool:app" in output.splitlines()[0]
-    assert b"interrupted: the answer is by what was measured until then" in errors
+    assert b"interrupted: the answer is from the measurements until then" in errors
 
 
 @pytest.mark.server

@@ -106,7 +106,7 @@ def test_what_a_task_prints_is_no_result() -> None:
         ("exits", r"the task ended the process that called it \(exit code 3\)"),
         ("kills", r"the task ended the process that called it \(SIGKILL\)"),
         ("kills_its_group", r"the task ended the process that called it \(SIGKILL\)"),
-        ("writes", "the task wrote into a pipe that is not its own"),
+        ("writes", "the task wrote to the pipe of its calling process"),
     ],
 )
 def test_a_process_that_a_task_ends_says_how(task: str, how: str, temporary: Path) -> None:

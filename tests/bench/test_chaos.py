@@ -26,8 +26,8 @@ def run_chaos(idempotent: bool, seconds: int) -> chaos.ChaosResult:
 
 @pytest.mark.parametrize("idempotent", [True, False])
 def test_killed_workers_cost_at_most_the_tasks_that_they_held(idempotent: bool) -> None:
-    found = run_chaos(idempotent, 2)
-    assert found.kills >= 3  # of 19: on a busy machine they come late
+    found = run_chaos(idempotent, 1)
+    assert found.kills >= 3  # of 9: on a busy machine they come late
     assert found.done > found.held
 
 

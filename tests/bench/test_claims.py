@@ -51,7 +51,8 @@ def test_other_answers_are_not_comparable_unless_declared() -> None:
     found = verdict_on(*records)
     assert found.verdict == NOT_COMPARABLE
     assert (
-        found.reason == "the answers differ: 974 against 47489 bytes, '10 rows' against '500 rows'"
+        found.reason
+        == "the responses differ: 974 against 47489 bytes, '10 rows' against '500 rows'"
     )
     assert verdict_on(*records, claim=replace(CLAIM, differs="by design")).verdict == HOLDS
 
@@ -120,6 +121,24 @@ def test_a_rate_above_its_ceiling_is_reported() -> None:
     assert "sleep_sync is above its pool ceiling of 3.57/s" in found.reason
 
 
+def test_a_rate_above_its_ceiling_in_one_window_of_three_is_within_its_precision() -> None:
+    calm = windows(OTHER, 14.0, 14.1, slots=4, slot_s=0.28, little_ratio=1.0)
+    hasty = [changed(calm[0], round=3, rate=14.8)]
+    found = verdict_on(windows(ONE, 3.5, 3.5, 3.5), [*calm, *hasty])
+    assert found.verdict == HOLDS
+    assert "ceiling" not in found.reason
+
+
+@pytest.mark.parametrize(("ratios", "is_reported"), [((1.2, 1.3, 1.0), True), ((1.2, 1, 1), False)])
+def test_users_that_differ_from_rate_x_mean_in_most_windows_are_reported(
+    ratios: tuple[float, ...], is_reported: bool
+) -> None:
+    own = windows(OTHER, 14.0, 14.1, 14.0)
+    own = [changed(record, little_ratio=ratio) for record, ratio in zip(own, ratios, strict=True)]
+    found = verdict_on(windows(ONE, 3.5, 3.5, 3.5), own)
+    assert ("rate x mean / users of threads is 1.30, not 1" in found.reason) is is_reported
+
+
 def test_a_rate_limited_by_the_load_tool_is_unresolved() -> None:
     bound = windows(
         OTHER, 14.0, 14.1, 14.0, driver="builtin", flags=("client-bound: 90 %: use driver=h2load",)
@@ -127,7 +146,7 @@ def test_a_rate_limited_by_the_load_tool_is_unresolved() -> None:
     found = verdict_on(windows(ONE, 3.5, 3.5, 3.5), bound)
     assert (found.verdict, found.reason) == (
         UNRESOLVED,
-        "builtin was what limited the rate of threads",
+        "builtin limited the rate of threads",
     )
 
 

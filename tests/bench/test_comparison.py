@@ -98,7 +98,7 @@ def test_only_the_last_attempt_of_a_round_counts() -> None:
     assert [r.trial.attempt for r in records.windows()] == [2] * 4
 
 
-def test_quick_has_its_own_level_and_smallest_difference() -> None:
+def test_quick_has_its_own_smallest_difference() -> None:
     rates = [100.0, 101.0, 99.0]
     one, other = windows(rates), windows([rate * 1.03 for rate in rates], place=1)
     normal = compare(one, other).verdict
@@ -106,10 +106,11 @@ def test_quick_has_its_own_level_and_smallest_difference() -> None:
         [changed(r, quick=True) for r in one], [changed(r, quick=True) for r in other]
     ).verdict
     assert (normal.outcome, found.outcome) == (FASTER, SAME)
-    noisy = windows([104.0, 96.0, 101.0], place=1)
-    wide, narrow = (
-        compare([changed(r, quick=quick) for r in one], noisy).verdict for quick in (False, True)
-    )
+
+
+def test_a_level_that_is_stricter_widens_the_interval() -> None:
+    one, noisy = windows([100.0, 101.0, 99.0]), windows([104.0, 96.0, 101.0], place=1)
+    wide, narrow = compare(one, noisy, level=0.005).verdict, compare(one, noisy).verdict
     assert (wide.low or 0) < (narrow.low or 0) < (narrow.high or 0) < (wide.high or 0)
 
 

@@ -63,7 +63,10 @@ def assert_hold_is_known(name: str, task: str, start: Start) -> None:
 
 @two_cores
 @pytest.mark.timing
-@pytest.mark.parametrize(("name", "task"), [("sync", HOLDS[0]), ("processes", HOLDS[1])])
+@pytest.mark.parametrize(
+    ("name", "task"),
+    [pytest.param("sync", HOLDS[0], marks=pytest.mark.slow), ("processes", HOLDS[1])],
+)
 def test_the_hold_of_a_task_alone_is_known(name: str, task: str, start: Start) -> None:
     assert_hold_is_known(name, task, start)
 
@@ -109,6 +112,7 @@ def test_a_hold_in_c_is_longer_than_python_code_may_hold(computing: Record) -> N
 
 
 @believes_late_looks
+@pytest.mark.slow
 @pytest.mark.timing
 def test_processes_that_compute_wait_for_no_gil() -> None:
     record = measured_record("processes", "computes", users=2, workers=2)

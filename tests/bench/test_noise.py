@@ -52,6 +52,7 @@ def test_noise_reports_cpu_that_other_processes_use() -> None:
     assert heard.others_cpu > 0.3
 
 
+@pytest.mark.slow
 @pytest.mark.timing
 def test_a_pool_serves_what_its_own_clocks_allow() -> None:
     record = measured_record()

@@ -11,7 +11,8 @@ from offload.bench.experiments import progress as module
 from offload.bench.experiments.progress import Progress, expected_s
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
-from offload.bench.planning.time_budget import AROUND, GUESS
+from offload.bench.planning.round_times import GUESS
+from offload.bench.planning.time_budget import LONG_RUN_OVERHEAD_S
 from offload.bench.records.record import LONG, WINDOW, Record
 from offload.suites import Case
 from tests.records import changed, new_record
@@ -90,21 +91,21 @@ def test_the_remaining_time_is_within_the_budget(
     capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(module.time, "monotonic", lambda: 0.0)
-    long_s = sum(case.seconds + AROUND for case in CASES)
+    long_s = sum(case.seconds + LONG_RUN_OVERHEAD_S for case in CASES)
     plan = replace(PLAN, driver="builtin", budget_s=long_s + 11.0)
     progress = Progress(plan, [])
     progress.begin("round 1", plan.title(0))
     assert left_s(capsys.readouterr().err) == pytest.approx(long_s + 11.0, abs=1)
     long = changed(new_record(CASES[0], "run"), kind=LONG, place=0, phases={"load": 20.0})
     Progress(plan, [long]).begin("long run", CASES[1].name)
-    left = long_s - CASES[0].seconds - AROUND
+    left = long_s - CASES[0].seconds - LONG_RUN_OVERHEAD_S
     assert left_s(capsys.readouterr().err) == pytest.approx(left + 13.0, abs=1)
 
 
 def test_a_run_prints_its_expected_duration_first() -> None:
     assert expected_s(PLAN, rounds=3) == 3 * 3 * GUESS
     assert expected_s(replace(PLAN, budget_s=10.0), rounds=3) == 10.0
-    long_s = sum(case.seconds + AROUND for case in CASES)
+    long_s = sum(case.seconds + LONG_RUN_OVERHEAD_S for case in CASES)
     assert expected_s(replace(PLAN, driver="builtin"), rounds=3) == 9 * GUESS + long_s
 
 

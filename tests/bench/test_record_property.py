@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from offload.bench.records import journal
 from offload.bench.records.application import Route
-from offload.bench.records.lines import from_line, to_line
+from offload.bench.records.lines import LARGEST, from_line, to_line
 from offload.bench.records.record import Record
 from offload.errors import StorageError
 from offload.flags import Flag, Problem
@@ -24,14 +24,14 @@ from tests.properties import examples
 from tests.records import changed, leaves, record_of, set_path
 
 RECORD = record_of("run", "threads", "sleep_sync", 25, "fab run_server:3,sleep_sync", "2026-01-01")
-NUMBERS = st.floats(allow_nan=False, allow_infinity=False)
+NUMBERS = st.floats(-LARGEST, LARGEST)
 WORDS = st.text(max_size=20)
 SIMPLE: dict[Any, st.SearchStrategy[Any]] = {
     str: WORDS,
     int: st.integers(-(2**63), 2**63),
     float: NUMBERS,
     bool: st.booleans(),
-    object: st.none() | WORDS | st.integers(),
+    object: st.none() | WORDS | st.integers(-(2**63), 2**63),
     Flag: st.builds(Flag, WORDS, WORDS, WORDS),
     Problem: st.builds(Problem, WORDS, WORDS, WORDS),
     Route: st.builds(Route, WORDS, st.integers(0, 9), st.none() | NUMBERS),
@@ -159,6 +159,19 @@ def test_another_schema_is_refused_in_a_sentence(tmp_path: Path, schema: object)
     )
     with pytest.raises(StorageError, match=expected):
         journal.read(tmp_path)
+
+
+@pytest.mark.parametrize("number", ["1e21", "-1e21", f"1{'0' * 400}"])
+@pytest.mark.parametrize("place", ['"rate": null', '"settings": {}'])
+def test_a_number_that_is_too_large_to_calculate_with_is_a_value_error(
+    number: str, place: str
+) -> None:
+    name = place.partition(":")[0]
+    value = number if "null" in place else f'{{"any": [{{"name": {number}}}]}}'
+    line = to_line(RECORD)
+    assert place in line
+    with pytest.raises(ValueError, match=name.strip('"')):
+        from_line(line.replace(place, f"{name}: {value}"))
 
 
 @pytest.mark.parametrize("number", ["NaN", "Infinity", "-Infinity", "1e999", "-1e999"])

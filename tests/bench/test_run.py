@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import functools
 import itertools
 import os
 from collections.abc import Callable, Iterator, Mapping
@@ -15,7 +16,7 @@ import pytest
 
 from offload.bench.experiments import run as running
 from offload.bench.planning import plan as plans
-from offload.bench.planning import time_budget
+from offload.bench.planning import round_times
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.records import journal
@@ -30,6 +31,7 @@ PLAN = Plan("measure", CASES, seed=7, driver=None, quick=True, blocks=BLOCKS)
 LONG_RUNS = replace(PLAN, driver="builtin")
 OTHERS = ("others: 40 % of the machine's CPU went to other processes: end them",)
 Change = Callable[[Trial, int], Mapping[str, Any]]
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 
 
 class Measured:
@@ -172,7 +174,7 @@ def test_a_case_that_died_twice_is_omitted_and_a_block_without_a_pair_ends(
 def test_no_round_starts_that_does_not_fit_into_the_time(
     measured: Measured, tmp_path: Path
 ) -> None:
-    guesses = [time_budget.GUESS * len(block.cases) for block in BLOCKS]
+    guesses = [round_times.GUESS * len(block.cases) for block in BLOCKS]
     run(replace(PLAN, budget_s=22.0), tmp_path)
     assert 3 <= len(measured.rounds) <= 4
     assert measured.now - 1000.0 <= 22.0
@@ -201,9 +203,23 @@ def test_a_resumed_run_continues_with_its_time_budget(measured: Measured, tmp_pa
     assert len(measured.rounds) == count
 
 
-@pytest.mark.parametrize("is_wide", [False, True])
-@pytest.mark.parametrize("overhead_s", [0.0, 0.5])
-@pytest.mark.parametrize("budget_s", [None, 40.0, 47.0])
+@pytest.mark.parametrize(
+    ("budget_s", "overhead_s", "is_wide"),
+    [
+        (None, 0.0, True),
+        (None, 0.5, True),
+        (40.0, 0.0, True),
+        (40.0, 0.5, False),
+        (47.0, 0.5, True),
+        (47.0, 0.0, False),
+        slow(None, 0.0, False),
+        slow(None, 0.5, False),
+        slow(40.0, 0.0, False),
+        slow(40.0, 0.5, True),
+        slow(47.0, 0.0, True),
+        slow(47.0, 0.5, False),
+    ],
+)
 def test_a_run_has_the_same_rounds_wherever_it_was_interrupted_and_no_more_when_it_is_resumed(
     tmp_path: Path,
     monkeypatch: pytest.MonkeyPatch,

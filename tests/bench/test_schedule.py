@@ -13,7 +13,7 @@ from typing import Any
 import pytest
 
 from offload.bench.planning import plan as plans
-from offload.bench.planning import time_budget
+from offload.bench.planning import round_times, time_budget
 from offload.bench.planning.blocks import Block
 from offload.bench.planning.plan import Plan
 from offload.bench.planning.schedule import (
@@ -247,15 +247,15 @@ def test_every_case_has_one_long_run_but_what_was_never_available() -> None:
 def test_the_time_left_for_rounds_is_without_what_was_used_and_the_long_runs() -> None:
     plan = replace(LONG_RUNS, budget_s=500.0)
     assert time_budget.left_for_rounds_s(PLAN, []) is None
-    long_s = sum(case.seconds + time_budget.AROUND for case in CASES)
+    long_s = sum(case.seconds + time_budget.LONG_RUN_OVERHEAD_S for case in CASES)
     assert time_budget.left_for_rounds_s(plan, []) == pytest.approx(500 - long_s)
     phases = {"start": 1.0, "prime": 0.5, "load": 2.0, "stop": 0.5}
     records = windows(plan, Round(0, 1), [], rate=14.0, phases=phases)
     assert time_budget.left_for_rounds_s(plan, records) == pytest.approx(494 - long_s)
-    assert time_budget.round_times(plan, records) == [6.0, time_budget.GUESS]
+    assert round_times.expected(plan, records) == [6.0, round_times.GUESS]
     together = plan.blocks[0]
     apart = replace(plan, blocks=(replace(together, apart=True),))
-    assert time_budget.round_times(apart, records) == [8.0]
+    assert round_times.expected(apart, records) == [8.0]
     retried = records + [changed(record, attempt=2) for record in records]
     assert time_budget.left_for_rounds_s(plan, retried) == pytest.approx(488 - long_s)
 
@@ -264,7 +264,7 @@ def test_each_case_of_a_block_that_is_apart_starts_and_stops_in_its_own_time() -
     apart = replace(PLAN, blocks=(Block((0, 1), ((0, 1),), apart=True),), budget_s=100.0)
     phases = {"start": 1.0, "prime": 0.5, "load": 2.0, "stop": 0.5}
     records = windows(apart, Round(0, 1), [], rate=14.0, phases=phases)
-    assert time_budget.round_times(apart, records) == [8.0]
+    assert round_times.expected(apart, records) == [8.0]
     assert time_budget.left_for_rounds_s(apart, records) == pytest.approx(92)
 
 
@@ -296,7 +296,7 @@ def test_what_is_no_plan_is_reported_in_one_line(tmp_path: Path, text: str) -> N
 BROKEN: dict[str, dict[str, Any]] = {
     "it has no blocks: another version wrote it": {"blocks": None},
     "it has users: another version wrote it": {"users": 25},
-    "a block has cases (0, 3), of 3": {"blocks": [{"cases": [0, 3]}]},
+    "a block has cases (0, 3), but there are 3": {"blocks": [{"cases": [0, 3]}]},
     "has pairs ((0, 2),)": {"blocks": [{"cases": [0, 1], "pairs": [[0, 2]]}]},
     "has pairs ((0,),)": {"blocks": [{"cases": [0, 1], "pairs": [[0]]}]},
     "plan.budget_s='long' is not of type float": {"budget_s": "long"},

@@ -95,7 +95,7 @@ def test_a_load_that_failed_by_its_timeouts_says_how_long_a_request_takes() -> N
         None, Result(failed={"timeout": 9}), None, None, None, None, {}, (),
         Problem(LOAD, "not all users had a response within 85 s"),
     )  # fmt: skip
-    found = primed._explained(outcome).problem
+    found = primed._with_explanation(outcome).problem
     assert found == Problem(
         TOO_SLOW,
         "not all users had a response within 85 s (a request takes 20 s alone, and there are 25 "
@@ -106,4 +106,4 @@ def test_a_load_that_failed_by_its_timeouts_says_how_long_a_request_takes() -> N
         replace(outcome, result=Result(failed={"refused": 9})),
         replace(outcome, problem=None),
     ):
-        assert primed._explained(other) is other
+        assert primed._with_explanation(other) is other

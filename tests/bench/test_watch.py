@@ -378,7 +378,7 @@ def test_what_watches_is_not_watched() -> None:
     pids = {each.use.pid for each in reading.processes}
     assert os.getppid() in pids and os.getpid() not in pids
     assert process.pid in pids
-    with pytest.raises(UsageError, match="is watch itself: use the pid of another process"):
+    with pytest.raises(UsageError, match="is fab watch itself: use the pid of another process"):
         Watch(os.getpid())
 
 

@@ -15,7 +15,7 @@ from offload.registry import catalog, requirements
 from tests import ROOT
 
 ENTRIES = catalog.corpus()
-CORE = {"cryptography", "feedparser", "lxml", "requests"}  # make setup installs them
+CORE = {"cryptography", "feedparser", "jinja2", "lxml", "requests"}  # make setup installs them
 NEEDY = [pytest.mark.suites, pytest.mark.slow]  # called by make test-all
 FIRST = {entry.path: name for name, entry in reversed(ENTRIES.items())}  # of each module
 

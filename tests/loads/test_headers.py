@@ -94,7 +94,9 @@ def test_headers_are_arguments(driver: object) -> None:
 
 def test_locust_gets_headers_by_its_environment() -> None:
     message = Message("POST", "{}", HEADERS)
-    request = json.loads(locust.command(replace(LOAD, message=message)).environment["LOCUST_ASKED"])
+    request = json.loads(
+        locust.command(replace(LOAD, message=message)).environment["LOCUST_REQUEST"]
+    )
     assert request["headers"] == {**HEADERS, "Content-Type": "application/json"}
 
 

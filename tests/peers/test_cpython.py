@@ -105,7 +105,6 @@ SAMPLE = (
     "test_concurrent_futures.py::ProcessPoolForkserverProcessPoolShutdownTest::test_hang_gh83386",
     "test_concurrent_futures.py::ProcessPoolForkserverProcessPoolShutdownTest::test_interpreter_shutdown",
     "test_concurrent_futures.py::ProcessPoolForkserverProcessPoolShutdownTest::test_submit_after_interpreter_shutdown",
-    "test_concurrent_futures.py::ProcessPoolForkserverProcessPoolExecutorTest::test_killed_child",
     "test_concurrent_futures.py::ProcessPoolForkserverProcessPoolExecutorTest::test_no_stale_references",
     "test_concurrent_futures.py::ProcessPoolForkserverProcessPoolExecutorTest::test_ressources_gced_in_workers",
     "test_concurrent_futures.py::ProcessPoolForkserverExecutorDeadlockTest::test_crash_during_result_pickle_on_worker",
@@ -114,6 +113,7 @@ SAMPLE = (
 PEER = peer(sys.executable, sys.version_info[:2], SAMPLE)
 
 
+@pytest.mark.slow
 @pytest.mark.timeout(300)
 def test_sample() -> None:
     running.check_sample(PEER)

@@ -27,7 +27,7 @@ def measured(monkeypatch: pytest.MonkeyPatch) -> list[Record]:
     """Replace every run by RUN, or by what a test puts into this list."""
     records = [*RUN]
 
-    def start_run(plan: Plan) -> tuple[None, list[Record]]:
+    def start_run(plan: Plan, is_live: bool = False) -> tuple[None, list[Record]]:
         return None, [changed(record, suite=plan.suite) for record in records]
 
     for module in (benchmark, start):
@@ -64,7 +64,7 @@ def test_nothing_is_measured_if_an_option_does_not_suit_all_suites(
 ) -> None:
     started: list[str] = []
 
-    def start_run(plan: Plan) -> tuple[None, list[Record]]:
+    def start_run(plan: Plan, is_live: bool = False) -> tuple[None, list[Record]]:
         started.append(plan.suite)
         return None, []
 

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from offload.bench.analysis import machine_speed
 from offload.bench.records.record import TEST, Record
 from offload.registry import catalog
 from offload.reports import notes, variables
@@ -33,18 +34,18 @@ def with_speed(python: list[float], memory: list[float]) -> list[Record]:
 
 def test_the_machines_speed_is_reported_once_by_its_p90_over_p10() -> None:
     times = [0.030 + 0.0001 * n for n in range(101)]
-    assert notes.speed_moved(with_speed(times, [0.03] * 101)) == pytest.approx(0.039 / 0.031 - 1)
+    assert machine_speed.moved(with_speed(times, [0.03] * 101)) == pytest.approx(0.039 / 0.031 - 1)
     [own] = [note for note in noted(*with_speed(times, [0.03] * 101)) if "speed" in note]
     assert own == "this machine's speed changed by 26 % during the run"
 
 
 def test_one_slow_moment_among_many_does_not_move_the_machines_speed() -> None:
-    assert notes.speed_moved(with_speed([0.03] * 100 + [3.0], [0.03] * 101)) == 0
+    assert machine_speed.moved(with_speed([0.03] * 100 + [3.0], [0.03] * 101)) == 0
 
 
 def test_the_speed_of_the_machine_is_unknown_by_few_windows_or_without_its_times() -> None:
-    assert notes.speed_moved(with_speed([0.03] * 4, [0.03] * 4)) is None
-    assert notes.speed_moved(windows(RECORD, *STEADY)) is None
+    assert machine_speed.moved(with_speed([0.03] * 4, [0.03] * 4)) is None
+    assert machine_speed.moved(windows(RECORD, *STEADY)) is None
     assert not [note for note in noted(*windows(RECORD, *STEADY)) if "speed" in note]
 
 
@@ -101,7 +102,7 @@ def test_a_client_bound_rate_is_a_lower_limit() -> None:
 @pytest.mark.parametrize(
     ("workers", "words"),
     [
-        (4, "Pools of 4 workers on 2 cores: more workers than cores share them."),
+        (4, "Pools of 4 workers on 2 cores: the workers share the cores."),
         (2, "Pools of 2 workers on 2 cores."),
         (1, "Pools of 1 workers on 2 cores: fewer workers than cores."),
     ],

@@ -1,4 +1,4 @@
-"""The task, server, driver and suite that CONTRIBUTING shows work as they are."""
+"""The task, server, driver and suite that docs/how_to/ shows work as they are."""
 
 from __future__ import annotations
 
@@ -18,7 +18,8 @@ from tests.http_clients import get
 from tests.waiting import read_line
 
 pytestmark = pytest.mark.server
-TEXT = (ROOT / "CONTRIBUTING.rst").read_text()
+PAGES = [ROOT / "docs" / "how_to" / f"{name}.rst" for name in ("task", "server", "driver", "suite")]
+TEXT = "".join(page.read_text() for page in PAGES)
 EXAMPLE = re.compile(
     r"^``(\S+\.py)``;.*\n\n\.\. code-block:: python\n\n((?: {4}.*\n|\n)+)", re.MULTILINE
 )

@@ -27,7 +27,9 @@ def kills(): os._exit(1)
 """
 
 
-@pytest.mark.parametrize("method", ["forkserver", "spawn", "fork"])
+@pytest.mark.parametrize(
+    "method", ["forkserver", pytest.param("spawn", marks=pytest.mark.slow), "fork"]
+)
 def test_workers_that_are_killed_cost_no_answer(method: str, start: Any) -> None:
     running = start("processes", "sleep_sync", start_method=method)
     with background_requests(running.url) as statuses:

@@ -8,7 +8,7 @@ import random
 import pytest
 
 from offload.bench.stats import resampling, sequential
-from offload.bench.stats.resampling import ResamplingResult, aa_test, coverage, power
+from offload.bench.stats.resampling import ResamplingResult, aa_test, coverage, gate_test, power
 from tests.stats.oracle import stats
 
 
@@ -80,6 +80,21 @@ def test_a_difference_of_10_percent_is_found() -> None:
 
 def test_a_difference_of_2_percent_is_not_found_in_90_percent() -> None:
     assert not power(pairs(0.02), effect=0.02, rng=random.Random(10)).passed
+
+
+@pytest.mark.parametrize("cases", [1, 10])
+@pytest.mark.parametrize("loss", [0.0, 0.05])
+def test_a_gate_is_rarely_red_without_a_loss_beyond_its_limit(cases: int, loss: float) -> None:
+    pools = [pairs(0.1), pairs(0.002, seed=5)]
+    result = gate_test(pools, loss, gates=300 // cases, cases=cases, rng=random.Random(1))
+    assert result.passed
+    assert result.hits <= 3
+
+
+def test_a_gate_finds_a_loss_of_12_percent_in_noisy_rounds() -> None:
+    result = gate_test([pairs(0.1)], 0.12, gates=100, rng=random.Random(1))
+    assert result.share >= 0.95
+    assert not result.passed  # it passes if few are red
 
 
 def test_the_interval_of_a_result_is_scipys() -> None:

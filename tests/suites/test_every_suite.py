@@ -18,7 +18,7 @@ from offload.suites import Case
 from tests.installed import MISSING
 
 SUITES = [importlib.import_module(f"offload.suites.{name}") for name in catalog.suites()]
-CASES = [pytest.param(case, id=case.name) for suite in SUITES for case in suite.CASES]
+CASES = [pytest.param(case, id=case.id) for suite in SUITES for case in suite.CASES]
 every = pytest.mark.parametrize("suite", SUITES, ids=list(catalog.suites()))
 
 

@@ -56,6 +56,10 @@ class PipeExecutor(Executor):
     after it are those of PipePool; `metrics` is called in the executor's thread, or in that of a
     caller whose arguments cannot be pickled. With `max_queue`, QueueFull is raised by the future of
     a call, not by `submit`.
+
+    >>> with PipeExecutor(1) as executor:
+    ...     executor.submit(divmod, 17, 5).result(), list(executor.map(abs, [-1, 2]))
+    ((3, 2), [1, 2])
     """
 
     def __init__(

@@ -150,6 +150,13 @@ class PipePool:
     * `shared_memory` is the size of the memory for large arguments, and of that for large results,
       in bytes, for each worker. Pages are allocated on first use.
     * `metrics` is called on the loop with a TaskMetrics at the end of each task.
+
+    >>> import asyncio
+    >>> async def main():
+    ...     async with PipePool(1) as pool:
+    ...         print(await pool.run(divmod, 17, 5), [x async for x in pool.map(abs, [-1, 2])])
+    >>> asyncio.run(main())
+    (3, 2) [1, 2]
     """
 
     def __init__(

@@ -293,6 +293,15 @@ def sometimes_long(path: str, number: int, seconds: float = 0.0) -> int:
     return number
 
 
+def long_until(path: str, number: int, end: str = "") -> int:
+    """Mostly short; with the path of `end`, run until that file exists or 10 s have passed."""
+    note(path, str(number))
+    deadline = time.monotonic() + 10
+    while end and not Path(end).exists() and time.monotonic() < deadline:
+        time.sleep(0.005)
+    return number
+
+
 def sometimes_long_too(path: str, number: int, seconds: float = 0.0) -> int:
     """Mostly short, and sometimes long; its estimate differs from that of the other."""
     note(path, str(number), seconds)

@@ -1,7 +1,7 @@
-"""Commands: each public function with `@command(GROUP)` is a command, and its docstring its help.
+"""Commands: a public function with `@command(GROUP)` is a command, and its docstring is its help.
 
-The parameters of the function are the options of the command. An error that the user can fix ends
-the command with one line and an exit code.
+The parameters of the function are the options of the command. A UserError ends the command with a
+message of one line and an exit code.
 """
 
 from __future__ import annotations
@@ -39,8 +39,8 @@ def command(group: str) -> Callable[[Callable[..., None]], Any]:
     def decorate(function: Callable[..., None]) -> Any:
         @functools.wraps(function)
         def run(context: Context, *arguments: str, **options: Any) -> None:
-            for number in (signal.SIGTERM, signal.SIGHUP):  # so that every `finally` runs
-                if signal.getsignal(number) is not signal.SIG_IGN:  # as under nohup
+            for number in (signal.SIGTERM, signal.SIGHUP):  # like Ctrl-C: every `finally` runs
+                if signal.getsignal(number) is not signal.SIG_IGN:  # nohup ignores SIGHUP
                     signal.signal(number, signal.default_int_handler)
             output.tolerate_early_readers()
             try:

@@ -1,4 +1,4 @@
-"""Advise on a user's application: which server should serve it, its size, and what limits it."""
+"""Advise on a user's application: the server, its size, and the causes of its limit."""
 
 from __future__ import annotations
 
@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from invoke import Exit
 
 from offload.cli import arguments, case_options
+from offload.cli.plan_run import write_report
 from offload.errors import DisturbedError, UsageError, UserError
 
 if TYPE_CHECKING:
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 
 
 def check(**options: str) -> None:
-    """Raise UsageError for an option that is for functions only."""
+    """Raise UsageError for an option that is only valid for functions."""
     for name, value in options.items():
         if value:
             what = "a function" if name == "task" else f"{name}="
@@ -26,7 +27,7 @@ def check(**options: str) -> None:
 
 
 def case(app: str, users: str, python: str, path: str, request: Request | None) -> Case:
-    """Return the case of an application, on any server."""
+    """Return a case of an application; its server is arbitrary."""
     from offload.registry import catalog
     from offload.suites import Case
 
@@ -39,7 +40,7 @@ def case(app: str, users: str, python: str, path: str, request: Request | None) 
 def advise(
     one: Case, budget_s: float, style: str, memory_mib: float | None, p99_s: float | None
 ) -> None:
-    """Measure and print the answer; exit with 130 after an interrupt, and 7 without a verdict."""
+    """Measure and print the answer; the exit code is 130 after Ctrl-C, and 7 without a verdict."""
     from offload.bench.advice.application import steps
     from offload.bench.records import journal
 
@@ -48,14 +49,16 @@ def advise(
     try:
         found = steps.advise(one, question, folder, budget_s, _report)
     except (UserError, KeyboardInterrupt):
-        with suppress(OSError):  # it has records
+        with suppress(OSError):  # the folder is not empty: it has records
             folder.rmdir()
         raise
+    if not found.is_interrupted:
+        write_report(folder)
     show(found, folder, style)
 
 
 def show(found: ApplicationAnswer, folder: Path, style: str) -> None:
-    """Print an answer; exit with 130 if it was interrupted, and 7 if it has no verdict."""
+    """Print an answer; the exit code is 130 if it was interrupted, and 7 without a verdict."""
     from offload.reports.advice.application import answer_json, answer_text
 
     if style == "json":
@@ -63,7 +66,7 @@ def show(found: ApplicationAnswer, folder: Path, style: str) -> None:
     else:
         print(answer_text.text(found, folder))
     if found.is_interrupted:
-        raise Exit("interrupted: the answer is by what was measured until then", code=130)
+        raise Exit("interrupted: the answer is from the measurements until then", code=130)
     if found.disturbed is not None:
         raise DisturbedError("no verdict", found.disturbed.remedy)
 

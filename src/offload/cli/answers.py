@@ -1,6 +1,6 @@
 """Print the answer of a finished run: a comparison, a scaling curve, a GIL cost, or its tables.
 
-The plan determines the kind of answer, so that a resumed run prints what its command would print.
+The plan determines the kind of answer, so a resumed run has the same output as its first command.
 """
 
 from __future__ import annotations
@@ -12,10 +12,11 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from offload.cli import plan_run
-from offload.errors import DisturbedError, GateError, RunError
+from offload.errors import DisturbedError, GateError, RunError, UndecidedError
 from offload.registry.application import is_application
 
 if TYPE_CHECKING:
+    from offload.bench.experiments.gate import GateResult
     from offload.bench.planning.plan import Plan
     from offload.bench.records.record import Record
 
@@ -28,6 +29,7 @@ def print_answer(plan: Plan, folder: Path, records: Sequence[Record], format: st
         "gil": _gil_cost,
         "scale": _scaling,
         "executors": _hops,
+        "gate": _gate,
         "check_method": _checks,
     }
     if plan.suite in printers:
@@ -47,6 +49,27 @@ def _comparison(plan: Plan, folder: Path, records: Sequence[Record], style: str)
     print(comparison.as_json(result) if style == "json" else comparison.text(result))
     if result.comparison.disturbed is not None:
         raise DisturbedError("no verdict", result.comparison.disturbed.remedy)
+
+
+def _gate(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
+    from offload.bench.experiments import gate
+
+    print_gate(gate.evaluate(plan, records, folder), style)
+
+
+def print_gate(found: GateResult, style: str) -> None:
+    """Print the result of a gate and write it in every format; raise an error unless it passed."""
+    from offload.bench.experiments import gate
+    from offload.reports.gate import formats, words
+
+    print(formats.render(found, style), end="")
+    folder = formats.publish(found)
+    if style == "text":
+        print(f"in every format: {folder}")
+    if found.outcome == gate.RED:
+        raise GateError(words.headline(found).removesuffix("."), words.names(found))
+    if found.outcome != gate.PASSED:
+        raise UndecidedError(words.headline(found).removesuffix("."), words.names(found))
 
 
 def _advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:
@@ -75,7 +98,7 @@ def _gil_cost(plan: Plan, folder: Path, records: Sequence[Record], style: str) -
     from offload.reports.gil import cost as report
 
     threads, processes = plan.cases
-    paired.evaluate(threads, processes, records, folder)  # raises without rates
+    paired.evaluate(threads, processes, records, folder)  # raise RunError before the direct calls
     direct = None
     if not is_application(threads.task):
         print("direct calls in one thread, threads and processes: about 10 s", file=sys.stderr)

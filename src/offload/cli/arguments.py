@@ -12,10 +12,10 @@ DURATION = re.compile(r"(\d+(?:\.\d+)?)\s*([smSM]?)", re.ASCII)
 LONGEST = 3600.0  # s
 MEMORY = re.compile(r"(\d{1,7}(?:\.\d{1,3})?)([mMgG])(?:i?[bB])?", re.ASCII)
 RESPONSE_TIME = re.compile(r"(\d{1,7}(?:\.\d{1,6})?)(ms|s|MS|S)", re.ASCII)
-LONGEST_BODY = 1 << 20  # bytes, as our servers accept
+LONGEST_BODY = 1 << 20  # bytes, the maximum that our servers accept
 NUMBER = re.compile(r"\d{1,9}(\.\d{1,9})?", re.ASCII)
-MAX_NUMBERS = 10  # in a range: more only make a sweep longer, not more accurate
-MAX_DIGITS = 18  # no option needs more, and int() raises for thousands
+MAX_NUMBERS = 10  # in a range: more would make a sweep longer, but not more accurate
+MAX_DIGITS = 18  # no option needs more; int() raises ValueError for thousands of digits
 
 
 def whole_number(name: str, text: str, minimum: int, maximum: int) -> int:
@@ -82,7 +82,7 @@ def response_time(name: str, text: str) -> float | None:
 
 
 def headers(name: str, text: str) -> dict[str, str]:
-    """Parse headers `Name: value`, separated by `;` where the name of another header follows."""
+    """Parse headers `Name: value`; a `;` separates them if the name of another header follows."""
     from offload.loads import parse_headers
 
     return parse_headers(text, name)

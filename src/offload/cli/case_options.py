@@ -14,7 +14,7 @@ if TYPE_CHECKING:
 
 
 def case(text: str, app: str, which: str = "which case") -> Case:
-    """Parse a case, which with `app` is a server alone: `gunicorn_gthread x16@3.14`."""
+    """Parse a case; with `app` its text is only the server: `gunicorn_gthread x16@3.14`."""
     from offload.suites import _case_syntax
 
     if not app:
@@ -29,12 +29,12 @@ def case(text: str, app: str, which: str = "which case") -> Case:
 
 
 def work(app: str) -> str:
-    """Return the work of a case that is a user's application; raise UsageError."""
+    """Return the task name of a user's application; raise UsageError if it is invalid."""
     return catalog.find_task(f"{application.PREFIX}{app}").name
 
 
 def complete(one: Case, path: str, request: Request | None) -> Case:
-    """Return a case with the folder of its imports, and with its request."""
+    """Return a case with its import folder and its request."""
     return replace(one, path=arguments.folder("path", path), request=request)
 
 

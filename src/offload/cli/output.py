@@ -1,7 +1,7 @@
 """Standard output and error whose reader may end early, such as `head`.
 
-The rest of the output is discarded, and the command goes on: its exit code is its verdict's, and a
-run that is measured is kept. A command that runs until its reader ends checks `has_no_reader`.
+The rest of the output is discarded and the command continues, so that its exit code is correct and
+its measurements are kept. A command that runs until its reader ends checks `has_no_reader`.
 """
 
 from __future__ import annotations
@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 class _Discarding(io.FileIO):
     """A file descriptor that discards everything after its first failed write.
 
-    The reader has closed the pipe, or the disk is full. A full disk below stdout raises
-    StorageError.
+    A write fails if the reader has closed the pipe, or if the disk is full. For stdout a full disk
+    raises StorageError.
     """
 
     has_no_reader = False
@@ -46,7 +46,7 @@ def unwritten(error: OSError) -> StorageError:
 
 
 def tolerate_early_readers() -> None:
-    """Replace stdout and stderr by streams that discard what nobody reads; only the real ones."""
+    """Replace the real stdout and stderr by streams that discard output without a reader."""
     if sys.stdout is sys.__stdout__:
         sys.stdout = _tolerant(sys.stdout)
     if sys.stderr is sys.__stderr__:
@@ -54,9 +54,9 @@ def tolerate_early_readers() -> None:
 
 
 def open_missing_streams() -> None:
-    """Open /dev/null for each standard stream that is closed, so that no other file is there.
+    """Open /dev/null for each closed standard stream, so that no other file has its number.
 
-    A pipe to a server would lose its number to the server's own streams.
+    Otherwise a pipe to a server could have such a number, which the server's own streams replace.
     """
     for number in range(3):
         try:
@@ -73,7 +73,7 @@ def open_missing_streams() -> None:
 
 
 def has_no_reader(stream: TextIO) -> bool:
-    """Whether the reader of a stream has ended, as far as writing has shown."""
+    """Whether a write to a stream has failed because its reader has ended."""
     raw = getattr(getattr(stream, "buffer", None), "raw", None)
     return isinstance(raw, _Discarding) and raw.has_no_reader
 
@@ -86,7 +86,7 @@ def _tolerant(stream: TextIO | None) -> TextIO:
     return io.TextIOWrapper(
         io.BufferedWriter(raw),
         encoding=stream.encoding,
-        errors="backslashreplace",  # a locale may lack a letter of a file's name
+        errors="backslashreplace",  # for letters of file names that the locale does not have
         line_buffering=stream.line_buffering,
         write_through=stream.write_through,
     )

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 from invoke import Exit
 
 from offload import loads
+from offload.cli import live_page
 from offload.errors import RunError, StartError, UsageError, UserError
 from offload.registry import catalog
 from offload.suites._claim import MEMORY
@@ -22,6 +23,7 @@ if TYPE_CHECKING:
     from offload.bench.records.record import Record
     from offload.suites import Case, Claim
 
+NOT_REPORTED = ("check_advice", "check_method")  # suites with many short runs and another summary
 BUDGET_A_ROW = {True: 18.5, False: 80.0}  # s per row; by quick
 
 
@@ -74,13 +76,18 @@ def _blocks(cases: Sequence[Case], claims: Sequence[Claim], is_quick: bool) -> t
     return blocks.form(cases, pairs_of(by_memory=False), apart=pairs_of(by_memory=True))
 
 
-def start_run(plan: Plan) -> tuple[Path, list[Record]]:
-    """Run a new plan in a new folder; return the folder and all records."""
+def start_run(plan: Plan, is_opened: bool = False) -> tuple[Path, list[Record]]:
+    """Run a new plan in a new folder; return the folder and all records.
+
+    With `is_opened` its live page is served and opened first.
+    """
     from offload.bench.experiments.progress import duration, expected_s
     from offload.bench.planning import plan as plans
     from offload.bench.records import journal
 
     check(plan)
+    if is_opened:
+        live_page.idle_s()  # raises UsageError before anything is written
     folder = journal.new_run(plan.suite)
     plans.save(plan, folder)
     rows = f"{len(plan.cases)} rows" if len(plan.cases) > 1 else plan.cases[0].name
@@ -89,6 +96,8 @@ def start_run(plan: Plan) -> tuple[Path, list[Record]]:
     shortest, longest = (duration(expected_s(plan, n)) for n in (plan.counts[0], plan.counts[-1]))
     rounds = f"rounds of short loads by builtin{long}"
     print(f"{rows}: {rounds}: {shortest} to {longest}; results in {folder}", file=sys.stderr)
+    if is_opened:
+        live_page.start_for_run(folder)
     return folder, continue_run(plan, folder)
 
 
@@ -97,7 +106,7 @@ def check(plan: Plan) -> None:
     from offload.bench.target import server
 
     for case in plan.cases:
-        is_published = plan.suite in catalog.suites()  # its Python may be missing here
+        is_published = plan.suite in catalog.suites()  # a missing Python is reported in its row
         checked = replace(case, python=None) if is_published else case
         server.command(checked, port=0)  # raises UsageError for an unknown setting or Python
         load = loads.Load(
@@ -113,7 +122,7 @@ def check(plan: Plan) -> None:
 
 
 def continue_run(plan: Plan, folder: Path) -> list[Record]:
-    """Measure what is missing from a plan's folder; return all records."""
+    """Measure the due rounds and long runs of a plan; return all records."""
     from offload.bench.experiments.run import run
     from offload.bench.records import journal
     from offload.reports import publish
@@ -128,7 +137,24 @@ def continue_run(plan: Plan, folder: Path) -> list[Record]:
         if not journal.count(folder):  # no round was finished
             raise
         raise type(error)(f"{error}; {_resume_hint(folder)}") from error
-    return records or (journal.read(folder) if journal.count(folder) else [])
+    found = records or (journal.read(folder) if journal.count(folder) else [])
+    if found and plan.suite not in NOT_REPORTED:
+        write_report(folder)
+    return found
+
+
+def write_report(folder: Path) -> None:
+    """Write a run's report.html and print its path; a failure is a warning in one line."""
+    try:
+        from offload.reports.html import report_file
+        from offload.reports.pictures import drawing
+
+        path = report_file.write([folder])
+        missing = "" if drawing.is_available() else f", without pictures: {drawing.missing()}"
+        print(f"report: {path}{missing}", file=sys.stderr)
+    except Exception as error:  # noqa: BLE001 - a run must not fail because of its report
+        what = " ".join(str(error).split()) or type(error).__name__
+        print(f"warning: no report.html: {what}", file=sys.stderr)
 
 
 def _resume_hint(folder: Path) -> str:
@@ -140,7 +166,7 @@ def _resume_hint(folder: Path) -> str:
 
 @contextmanager
 def start_errors_as_run_errors() -> Iterator[None]:
-    """Convert StartError to RunError: the run has no figures, as in the rows of a table."""
+    """Convert StartError to RunError, because then the run has no figures."""
     try:
         yield
     except StartError as error:
@@ -179,9 +205,15 @@ def _print_tables(records: Sequence[Record]) -> None:
 
 
 def check_figures(records: Sequence[Record]) -> None:
-    """Raise RunError if no row of a run has figures."""
-    if not any(record.result.completed for record in records):
-        problems = [record.problem for record in records if record.problem]
+    """Raise RunError if no row of a run has figures.
+
+    Attempts that were retried and failed loads do not count, because no row uses their figures.
+    """
+    from offload.bench.records.run_records import RunRecords
+
+    last = RunRecords(records).last_attempts()
+    if not any(record.result.completed and record.problem is None for record in last):
+        problems = [record.problem for record in last if record.problem]
         fixes = {problem.remedy or problem.message for problem in problems}
         why = problems[0].text if len(fixes) == 1 else "see the notes below the table"
         raise RunError(f"no row has figures: {why}")

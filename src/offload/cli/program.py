@@ -5,14 +5,16 @@ from __future__ import annotations
 from fabric.config import Config
 from fabric.executor import Executor
 from fabric.main import Fab
-from invoke import Collection, Program
+from invoke import Collection, Exit, Program
 
 from offload import __version__
-from offload.cli import COMMANDS, GROUPS, syntax
+from offload.cli import COMMANDS, GROUPS, completion, syntax
 from offload.cli.commands import (
     advise,
     benchmark,
     check_advice,
+    gate,
+    live,
     load_test,
     maintain,
     questions,
@@ -27,6 +29,8 @@ __all__ = [
     "advise",
     "benchmark",
     "check_advice",
+    "gate",
+    "live",
     "load_test",
     "main",
     "maintain",
@@ -65,10 +69,10 @@ def main() -> None:
 
 
 def accept(program: Program) -> None:
-    """Accept every spelling of commands in `program`, and list the commands if none is given."""
+    """Make `program` accept every spelling of commands, and list the commands without arguments."""
 
     def print_commands() -> None:
-        print("Begin with one of these:")
+        print("Start with one of these:")
         for words, what in FIRST.items():
             print(f"  {program.binary} {words:{max(map(len, FIRST))}}  {what}")
         print()
@@ -85,3 +89,19 @@ def accept(program: Program) -> None:
         )
 
     syntax.accept(program, print_commands)
+    cleanup = program.parse_cleanup
+
+    def parse_cleanup() -> None:
+        if program.args.complete.value:
+            commands = {
+                name: syntax.parameter_defaults(task.body)
+                for name, task in program.collection.tasks.items()
+            }
+            flags = program.initial_context.flags
+            found = completion.candidates(program.core.remainder, commands, flags)
+            for word in found:
+                print(word)
+            raise Exit
+        cleanup()
+
+    setattr(program, "parse_cleanup", parse_cleanup)  # noqa: B010 - mypy forbids assigning

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from dataclasses import replace
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from offload.errors import UsageError
 from offload.registry import catalog
@@ -15,13 +14,12 @@ if TYPE_CHECKING:
     from offload.bench.records.record import Record
     from offload.reports.claims import capacity_checks
 
-KINDS = ("CLAIMS", "AVAILABILITIES", "AUDITS")
-
 
 def evaluate_suites(
     suites: Sequence[str], run: str
 ) -> tuple[list[ClaimVerdict], list[capacity_checks.Line], list[str]]:
     """Evaluate all claims of suites; return verdicts, capacity checks and the run of each suite."""
+    from offload.bench.claims import suite_verdicts
     from offload.reports.claims import capacity_checks
 
     found: list[ClaimVerdict] = []
@@ -31,41 +29,10 @@ def evaluate_suites(
         selected, source = _select_run(suite, run)
         records = None if selected is None else selected.records
         sources.append(f"{suite}: {source}")
-        found += evaluate_suite(suite, records, None if selected is None else selected.folder.name)
-        checks += capacity_checks.lines(suite, _suite_items(suite, "CLAIMS"), records or ())
+        name = None if selected is None else selected.folder.name
+        found += suite_verdicts.evaluate_suite(suite, records, name)
+        checks += capacity_checks.lines(suite, suite_verdicts.items(suite, "CLAIMS"), records or ())
     return found, checks, sources
-
-
-def evaluate_suite(
-    suite: str, records: Sequence[Record] | None, run: str | None = None
-) -> list[ClaimVerdict]:
-    """Evaluate a suite's claims by its records in one run (None: no run), and its audits."""
-    from offload.bench.claims import audit, availability, evaluate
-
-    cases = _suite_items(suite, "CASES")
-    found = [
-        evaluate.evaluate_claim(suite, claim, records, cases)
-        for claim in _suite_items(suite, "CLAIMS")
-    ]
-    found += [
-        availability.evaluate_availability(suite, one, records)
-        for one in _suite_items(suite, "AVAILABILITIES")
-    ]
-    found = [replace(one, run=run) for one in found]
-    return found + [audit.audit_figures(suite, one) for one in _suite_items(suite, "AUDITS")]
-
-
-def published_claims(suites: Sequence[str]) -> list[tuple[str, Any]]:
-    """Return all published claims, each with its suite."""
-    return [(suite, one) for suite in suites for kind in KINDS for one in _suite_items(suite, kind)]
-
-
-def _suite_items(suite: str, what: str) -> Sequence[Any]:
-    """Return a suite's CASES or one of KINDS; empty if it has none."""
-    from offload.suites import _module
-
-    found: Sequence[Any] = getattr(_module.load(suite), what, ())
-    return found
 
 
 def select_suites(suite: str, run: str) -> list[str]:
@@ -85,7 +52,7 @@ def measured_suites(records: Sequence[Record]) -> list[str]:
 
 
 def _select_run(suite: str, run: str) -> tuple[Run | None, str]:
-    """Return the run for a suite, the named or newest one or None, and its description."""
+    """Return the named or the newest run of a suite (None: no run), and its description."""
     from offload.bench.planning import runs
     from offload.bench.records import journal
 

@@ -1,7 +1,7 @@
 """Command-line syntax: rewrite `name:value,key=value` to options of Fabric 3.
 
-Fabric imports the fabfile after it has parsed its own options and before it parses the commands.
-At that point `accept` rewrites the commands, and uses only public attributes of the program.
+Fabric first parses its own options, then imports the fabfile, and then parses the commands. Before
+this last step, `accept` rewrites the commands. It uses only public attributes of the program.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ YES, NO = ("yes", "true", "on", "1"), ("no", "false", "off", "0")
 
 
 def accept(program: Program, bare: Callable[[], None]) -> None:
-    """Make `program` accept every spelling; for an invalid one it prints a line and exits with 2.
+    """Make `program` accept every spelling, and exit with 2 and one line for an invalid one.
 
     `bare` is called if there are no arguments. A closed output pipe ends the program silently.
     """
@@ -51,7 +51,7 @@ def accept(program: Program, bare: Callable[[], None]) -> None:
                 cleanup()  # prints lists and help, then raises Exit
             finally:
                 print(end="", flush=True)
-        except OSError as error:  # what is left is not printed again at the end
+        except OSError as error:  # discard the rest, so that it is not printed again at the end
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
             if isinstance(error, BrokenPipeError):
                 raise Exit from None
@@ -80,6 +80,10 @@ def rewrite(
     """Rewrite `run_server:3,port=9000` to `run_server --server=3 --port=9000`; raise UsageError.
 
     Commands may have dashes, and options underscores; option names are checked.
+
+    >>> commands = {"run_server": {"server": "3", "port": "8000", "quick": False}}
+    >>> rewrite(["run-server:2,port=9000,quick=yes"], commands)
+    ['run_server', '--server=2', '--port=9000', '--quick']
     """
     core = set(core)
     rewritten: list[str] = []

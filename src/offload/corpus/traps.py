@@ -29,7 +29,7 @@ _state = {"total": 0}
 
 
 def leaks() -> str:
-    """Compute for about 4 ms, and keep 20 KB for ever."""
+    """Compute for about 4 ms, and keep 20 KB forever."""
     _leaked.append(bytes(LEAKED))
     return _sum(STEPS)
 

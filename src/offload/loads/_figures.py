@@ -6,8 +6,8 @@ from collections.abc import Mapping
 
 from offload.loads import Figures, LoadResult
 
-MAX = 1e15  # of anything that a tool counts
-COUNT, NUMBER = r"(\d{1,15})", r"(\d{1,15}(?:\.\d{1,9})?)"  # as tools print them
+MAX = 1e15  # plausible count or time
+COUNT, NUMBER = r"(\d{1,15})", r"(\d{1,15}(?:\.\d{1,9})?)"  # patterns of tools' output
 NUMBERS = ("elapsed_s", "rate", "in_flight", "window_s")
 TIMES = ("mean_s", "p50_s", "p90_s", "p95_s", "p99_s", "p999_s", "max_s")
 
@@ -18,7 +18,7 @@ def is_figure(value: object) -> bool:
 
 
 def check_figures(result: LoadResult, name: str) -> LoadResult:
-    """Return the result, or a result with only a problem if a figure is impossible."""
+    """Return the result; if a figure is impossible, return a result that has only a problem."""
     wrong = _impossible(result.figures)
     if wrong is None or (result.problem and result.figures.completed is None):
         return result

@@ -1,4 +1,4 @@
-"""Loads: the input of every driver, and the command that a driver returns."""
+"""A load, which is the input of every driver, and the command that a driver returns."""
 
 from __future__ import annotations
 
@@ -13,15 +13,15 @@ from offload.loads._message import Message, split_credentials
 class Window:
     """The part of a load that the figures describe; by default all of it.
 
-    It is for `builtin` only, apart from `warm`, which h2load has, too.
+    Only `builtin` supports it; h2load supports `warm`.
 
-    With `warm`, `cycles` or `completions` it starts after `warm` seconds and when every user has
-    had a response. It lasts the load's `seconds`, and longer if needed for `cycles` responses per
-    user and `completions` in total, but then at most `longest` seconds. Users keep sending until
-    every request that was in flight at the window's end is answered. With `refills` off each user
-    stops after that response, so that no backlog remains on a sequential server. With `waits` off
-    the window neither starts nor ends by waiting for users: a user dropped by a full listen queue
-    may need a minute to reconnect.
+    With `warm`, `cycles` or `completions` it starts after `warm` seconds, when every user has had a
+    response. It lasts the load's `seconds`. If there are fewer than `cycles` responses per user or
+    `completions` in total by then, it is extended to at most `longest` seconds. After its end,
+    users send further requests until every request that was in flight at its end has a response.
+    Without `refills` each user stops after that response, so that no backlog remains on a serial
+    server. Without `waits` the window starts and ends without waiting for users: one whose
+    connection was dropped by a full listen queue may need a minute to reconnect.
     """
 
     warm: float = 0.0
@@ -38,10 +38,10 @@ class Window:
 
 @dataclass(frozen=True)
 class Arrivals:
-    """An open loop: requests arrive at `rate` per second, as a `process` uniform or poisson.
+    """An open loop: requests arrive at `rate` per second; `process` is uniform or poisson.
 
-    The load's users are its connections, at most. A request that finds no free connection waits,
-    and its response time counts from its scheduled start.
+    The load's users are the maximum number of connections. A request without a free connection
+    waits, and its response time starts at its scheduled time.
     """
 
     rate: float
@@ -55,17 +55,17 @@ class Load:
     Each of the `users` waits for a response before it sends its next request (a closed loop),
     unless there are `arrivals`. Without `keep_alive` every request opens its own connection, as
     siege does by default. `timeout` is in seconds and covers one request from connecting to the
-    last byte. With `each`, a user stops after that many responses once `seconds` are over, and the
-    load ends when all users have stopped: a warm-up that leaves nothing in flight, for `builtin`
-    only.
+    last byte. `each` is for a warm-up after which no request is in flight (`builtin` only): a user
+    stops when it has had this number of responses and `seconds` are over, and the load ends when
+    all users have stopped.
 
     `ca` is a CA certificate file that https trusts in addition to the system's; the default is
     UPSTREAM_CA. A user pauses `think` seconds on average before each further request, uniformly
-    from 0.5 to 1.5 times that. `seed` repeats these pauses and poisson arrivals. The users are
-    divided among `processes`. A response whose body has another SHA-256 than `response_sha256`
+    from 0.5 to 1.5 times that. The same `seed` repeats these pauses and poisson arrivals. The users
+    are divided among `processes`. A response whose body has another SHA-256 than `response_sha256`
     fails; only `builtin` checks that.
 
-    Credentials in the URL become a header `Authorization`, and the `url` has none.
+    Credentials are removed from the URL and sent in the header `Authorization`.
     """
 
     url: str
@@ -95,17 +95,17 @@ class Load:
 
     @property
     def has_window(self) -> bool:
-        """Whether the load has a warm-up before its window, or a tail after it."""
+        """Whether the load continues before or after its window."""
         window = self.window
         return bool(self.arrivals or window.warm or window.cycles or window.completions)
 
 
 @dataclass(frozen=True)
 class Command:
-    """How a driver is started: arguments, extra environment, files to write in its own folder.
+    """How to start a load tool: arguments, additional environment, and files for its folder.
 
     `{folder}` in `argv` and `environment` is replaced by that folder, which is removed at the end.
-    `threads` is how many of its threads or processes can use a core each; None is one per user.
+    `threads` is the maximum number of cores that the tool can use; None is one per user.
     """
 
     argv: tuple[str, ...]

@@ -8,7 +8,7 @@ from urllib.parse import urlsplit
 
 from locust import FastHttpUser, task
 
-REQUEST = json.loads(os.environ["LOCUST_ASKED"])
+REQUEST = json.loads(os.environ["LOCUST_REQUEST"])
 PARTS = urlsplit(REQUEST["url"])
 
 

@@ -1,4 +1,4 @@
-"""The message that every request of a load sends: method, body and headers. Some are secret."""
+"""The message that every request of a load sends: method, body and headers, which may be secret."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from offload.loads.engine.connections import body as bodies
 
 NEXT_HEADER = re.compile(r";\s*(?=[!#$%&'*+.^_`|~0-9A-Za-z-]+:)")
 MASK = "***"
-# Headers that records may show; the value of any other may be a secret.
+# Headers whose values records may show; the value of any other header may be a secret.
 HARMLESS = {
     "accept",
     "accept-encoding",
@@ -28,8 +28,8 @@ HARMLESS = {
 class Message:
     """The content of every request of a load, in addition to its URL.
 
-    A body that looks like JSON is sent as JSON, any other as a form, unless `headers` has a
-    Content-Type. Headers are in addition to those of the tool, or replace them.
+    The content type of a body is JSON if it looks like JSON, else that of a form, unless `headers`
+    has a Content-Type. Headers are added to those of the tool, or replace them.
     """
 
     method: str = "GET"
@@ -43,7 +43,7 @@ class Message:
 
     @property
     def content_type(self) -> str | None:
-        """The content type, which a message without a body need not have."""
+        """The content type; a message without a body may have none."""
         given = self.header("content-type")
         return given if self.body is None else given or bodies.content_type(self.body)
 
@@ -53,7 +53,7 @@ class Message:
         return [f"{k}: {v}" for k, v in self.headers.items() if k.lower() != "content-type"]
 
     def masked(self) -> Message:
-        """Return the message as records may show it."""
+        """Return the message without secrets, for records."""
         shown = {k: v if k.lower() in HARMLESS else MASK for k, v in self.headers.items()}
         return replace(self, headers=shown)
 
@@ -68,14 +68,14 @@ class Message:
 
 
 def parse_headers(text: str, name: str = "header") -> dict[str, str]:
-    """Parse headers `Name: value`, separated by `;` where the name of another header follows.
+    """Parse headers `Name: value`; a `;` separates them if the name of another header follows.
 
-    Raise UsageError, which names the option `name`.
+    Raise UsageError; `name` is the name of the option in its message.
     """
     found: dict[str, str] = {}
     for part in NEXT_HEADER.split(text) if text else []:
         header, colon, value = part.partition(":")
-        if not colon:  # the text is not shown: it may be a secret
+        if not colon:  # do not show the text: it may be a secret
             raise UsageError(f"a header in {name}= has no name", f"write {name}='Name: value'")
         if header.strip() in found:
             raise UsageError(f"{name}= has {header.strip()[:40]!r} twice", "use one of them")
@@ -84,10 +84,13 @@ def parse_headers(text: str, name: str = "header") -> dict[str, str]:
 
 
 def split_credentials(url: str) -> tuple[str, str | None]:
-    """Return a URL without its `user:password@`, and the header for these, None without them."""
+    """Return a URL without its `user:password@`, and the value of their header Authorization.
+
+    The value is None for a URL without credentials.
+    """
     try:
         parts = urlsplit(url)
-    except ValueError:  # the checks of a load report it
+    except ValueError:  # the checks before a load report it
         return url, None
     credentials, at, host = parts.netloc.rpartition("@")
     if not at:

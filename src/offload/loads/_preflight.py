@@ -51,7 +51,7 @@ def _check_descriptors(users: int) -> None:
 
 
 def _check_target(url: str) -> None:
-    """Raise UsageError unless a URL's host is this machine (loopback or an own address)."""
+    """Raise UsageError unless a URL's host is this machine (loopback or one of its addresses)."""
     try:
         parts = urlsplit(url)
         host, port = parts.hostname, parts.port or 80

@@ -1,4 +1,4 @@
-"""What a load tool measured: the same records for every driver."""
+"""The result of a load tool, in the same form for every driver."""
 
 from __future__ import annotations
 
@@ -10,17 +10,17 @@ from offload.flags import Flag
 
 @dataclass(frozen=True)
 class Response:
-    """Response times of single requests in seconds; `how` is the method by which the mean is known.
+    """Response times of single requests in seconds; `how` is the method that measured the mean.
 
-    `histogram` counts the times in mergeable buckets (`histogram.py`), with an error of at most
-    1 %.
+    `histogram` counts the times in mergeable buckets (`loads/engine/figures/histogram.py`), with an
+    error of at most 1 %.
 
-    Of an open loop, `late_*` is the tool's delay in handling an arrival, and `waited_*` is how long
-    requests then waited for one of its connections. The response times include both.
+    In an open loop, `late_*` is the delay with which the tool handled an arrival, and `waited_*`
+    the time for which requests then waited for a free connection. The response times include both.
 
-    The mean is that of completed requests. The quantiles and the histogram also count each request
-    that timed out, with its timeout. Then `at_least_s` is the timeout, and quantiles of that value
-    or more are lower bounds.
+    The mean is that of completed requests. The quantiles and the histogram also contain the
+    requests that timed out, with the timeout as their time. Then `at_least_s` is the timeout, and
+    quantiles of that value or more are lower bounds.
     """
 
     mean_s: float | None = None
@@ -52,9 +52,10 @@ class Figures:
     when the time was up), other.
     `availability` is completed / finished requests, 0 to 1; unfinished requests are in neither.
     `rate` is in completed requests per second, and `rate_how` is the method of its computation.
-    `rate_quantum` is the relative quantization error of the rate, since requests are whole: no
-    interval is narrower. `in_flight` is the mean number of concurrent requests. In an open loop
-    `offered` requests were scheduled within the window, and the other figures describe these.
+    `rate_quantum` is the relative quantization error of the rate, because only whole requests are
+    counted: no interval is narrower. `in_flight` is the mean number of concurrent requests. In an
+    open loop `offered` is the number of requests that were scheduled within the window, and the
+    other figures describe these requests.
 
     The window lasts from `window_began` to `window_ended`, in seconds of CLOCK_MONOTONIC.
     """
@@ -76,11 +77,11 @@ class Figures:
 
 @dataclass(frozen=True)
 class LoadResult:
-    """What a driver parsed from its tool's output.
+    """The values that a driver parsed from the output of its tool.
 
     `driver_busy` is the share of one core that the busiest load process used within the window,
     `driver_cpu_s` the CPU time in s that all its processes used there; None if it reports neither.
-    `notes` report where the tool deviated from the load.
+    `notes` report how the tool deviated from the load.
     """
 
     figures: Figures = Figures()
@@ -95,8 +96,8 @@ class LoadRun:
     """A finished run of a load tool: the tool, its result, its raw output and its CPU time.
 
     `driver_cpu_s` is the CPU time in seconds of all its processes, within the window if the tool
-    reports that. `driver_busy` is its CPU use as a share of what its threads can use; None for a
-    short load. A tool that `hung` was killed and has no figures.
+    reports that. `driver_busy` is the CPU time as a share of the time that its threads can use;
+    None for a short load. With `hung` the tool was killed and has no figures.
     """
 
     driver: str

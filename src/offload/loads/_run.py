@@ -1,4 +1,4 @@
-"""Run a load tool in its own folder and process group, with a deadline, and always end it."""
+"""Run a load tool in its own folder and process group, with a deadline after which it is killed."""
 
 from __future__ import annotations
 
@@ -22,14 +22,14 @@ from offload.loads._figures import check_figures
 from offload.loads._preflight import check
 from offload.registry import places
 
-GRACE = 5.0  # s after the load and one timeout until a tool counts as hung
-WARM_UP = 90.0  # s at most for a load that waits for every user
-LONGEST = 3600.0  # s for a fixed number of requests, whose duration is unknown
+GRACE = 5.0  # s after the end of the load and one timeout, when a tool is regarded as hung
+WARM_UP = 90.0  # maximum in s of a warm-up, which waits for every user
+LONGEST = 3600.0  # maximum in s of a load with a fixed number of requests
 POLL = 0.01  # s
-SHORT = 0.5  # s of load: in a shorter one, most of a tool's CPU time is its start
+SHORT = 0.5  # s of load: in a shorter one, a tool uses most of its CPU time to start
 COLOUR = re.compile(r"\x1b\[[0-9;]*m")
 VERSION = re.compile(r"\d+(\.\d+)+\S*")
-OUTPUT = 1_000_000  # characters of a tool's output that are kept: siege never writes as many
+OUTPUT = 1_000_000  # characters of a tool's output that are kept; siege prints fewer
 
 
 def run(load: Load, name: str) -> LoadRun:
@@ -76,14 +76,14 @@ def run(load: Load, name: str) -> LoadRun:
 def busy_share(
     command: Command, load: Load, result: LoadResult, cpu_s: float | None
 ) -> float | None:
-    """Return a tool's CPU use as a share of what its threads can use, from 0 to 1.
+    """Return a tool's CPU time as a share of the time that its threads can use, from 0 to 1.
 
-    A tool with one thread saturates when it uses one core, however many there are. If the tool
-    reports its busiest process, and that is busier than the average, its share is returned. None
-    for a load below SHORT.
+    A tool with one thread is saturated when it uses one core, however many cores there are. If the
+    tool reports its busiest process, and its share is larger than this average, return that share.
+    For a load below SHORT return only what the tool reports.
     """
     elapsed_s = result.figures.elapsed_s or 0.0
-    if result.driver_cpu_s is None:  # it is of the whole load
+    if result.driver_cpu_s is None:  # `cpu_s` includes the warm-up
         elapsed_s += load.window.warm
     if cpu_s is None or elapsed_s < SHORT:
         return result.driver_busy
@@ -126,7 +126,7 @@ def _wait_for_exit(
 
 
 def _die_with_parent() -> tuple[str, ...]:
-    """Return a prefix that makes the kernel kill the tool with this process, even on kill -9."""
+    """Return a prefix of argv, with which the kernel kills the tool when this process ends."""
     found = shutil.which("setpriv")
     return () if found is None else (found, "--pdeathsig", "KILL", "--")
 

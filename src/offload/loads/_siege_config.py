@@ -1,4 +1,4 @@
-"""siege's configuration: it sets every relevant value, so that the user's own has no effect."""
+"""siege's configuration. It sets every relevant value, so that the user's own has no effect."""
 
 from __future__ import annotations
 

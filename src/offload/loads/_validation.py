@@ -14,7 +14,7 @@ from offload.loads import Load, Message
 ARRIVALS = ("uniform", "poisson")
 METHODS = ("GET", "POST", "PUT", "PATCH", "DELETE", "OPTIONS")  # those with a response body
 NOT_NEGATIVE = ("seconds", "warm", "cycles", "completions", "think", "longest")
-CLOSED_LOOP_ONLY = {  # fields that simple closed-loop tools do not support, and their names
+CLOSED_LOOP_ONLY = {  # fields that simple closed-loop tools do not support: names of the features
     "arrivals": "open loop",
     "each": "warm-up of its own",
     "warm": "warm-up of its own",
@@ -23,9 +23,9 @@ CLOSED_LOOP_ONLY = {  # fields that simple closed-loop tools do not support, and
     "think": "think time",
     "ca": "check of certificates",
 }
-OF_WINDOW = ("warm", "cycles", "completions")
+WINDOW_FIELDS = ("warm", "cycles", "completions")
 HEADER_NAME = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")  # RFC 9110
-OF_TOOL = {"connection", "content-length", "host", "transfer-encoding"}
+SET_BY_TOOL = {"connection", "content-length", "host", "transfer-encoding"}
 POSITIVE = ("rate", "users", "requests", "each", "timeout", "processes")
 
 
@@ -41,7 +41,7 @@ def check_numbers(load: Load) -> None:
             raise UsageError(f"{name}={value}: {rule}")
     if load.seconds is None and load.requests is None and load.each is None:
         raise UsageError("the load has no end", "set seconds= or requests=")
-    if (load.requests or load.each) and any(settings[name] for name in OF_WINDOW):
+    if (load.requests or load.each) and any(settings[name] for name in WINDOW_FIELDS):
         raise UsageError("a window with a warm-up needs seconds=, not requests=")
     if load.arrivals is not None:
         if load.requests or load.each or load.window.cycles or load.think:
@@ -59,13 +59,13 @@ def check_numbers(load: Load) -> None:
 
 
 def _check_headers(message: Message) -> None:
-    """Raise UsageError for headers that no tool can send; errors do not show a value."""
+    """Raise UsageError for headers that no tool can send; its message does not contain values."""
     names: set[str] = set()
     for name, value in message.headers.items():
         if not HEADER_NAME.fullmatch(name):
             raise UsageError(f"header {name!r}: invalid name", "write header='Name: value'")
-        if name.lower() in OF_TOOL:
-            raise UsageError(f"header {name}: the load tool sets it", "leave it out")
+        if name.lower() in SET_BY_TOOL:
+            raise UsageError(f"header {name}: the load tool sets it", "omit it")
         if name.lower() in names:
             raise UsageError(f"header {name}: set twice", "set it once")
         if not (value.isascii() and value.isprintable()):
@@ -76,9 +76,9 @@ def _check_headers(message: Message) -> None:
 def check_ability(load: Load, driver: ModuleType, name: str) -> None:
     """Raise UsageError for a load that this driver cannot run.
 
-    The driver's LACKS maps each field of a load or of its window that must keep its default to
-    the name of the missing feature; METHODS are the methods it can send; ALWAYS_KEEP_ALIVE means
-    that it cannot close its connections.
+    LACKS of a driver maps fields of a load or of its window, which must have their defaults, to the
+    name of the missing feature. METHODS are the methods that it can send. With ALWAYS_KEEP_ALIVE it
+    cannot open a new connection for every request.
     """
     lacks: dict[str, str] = getattr(driver, "LACKS", {})
     settings, defaults = _settings(load), _settings(Load(load.url))

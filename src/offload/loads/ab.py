@@ -1,4 +1,4 @@
-"""ab: ApacheBench, one thread over HTTP/1.0; request times in whole milliseconds."""
+"""ab: ApacheBench, with one thread and HTTP/1.0; it reports times in whole milliseconds."""
 
 from __future__ import annotations
 
@@ -19,9 +19,9 @@ VERSION_OPTION = "-V"
 MAX_USERS = 20_000
 LACKS = {**CLOSED_LOOP_ONLY, "processes": "processes"}
 METHODS = ("GET", "POST", "PUT")
-MAX_REQUESTS = 1_000_000  # of a timed run, for which ab allocates 40 MB; its own limit is 50,000
+MAX_REQUESTS = 1_000_000  # of a timed run (default 50,000); ab allocates 40 MB for them
 CLOCK = 0.001  # s: ab's times are multiples of this
-COARSE = 0.05  # of the value: with a larger clock error ab's times are not used
+COARSE = 0.05  # maximum clock error as a share of the mean; else ab's times are not used
 
 NUMBERS = {
     "elapsed": rf"^Time taken for tests: +{NUMBER} seconds$",
@@ -37,7 +37,7 @@ NOT_2XX = re.compile(rf"^Non-2xx responses: +{COUNT}$", re.MULTILINE)
 def command(load: Load) -> Command:
     """Accept responses of any length (-l), continue after a lost connection (-r), be quiet (-q).
 
-    A timed run is `-t` followed by `-n`, since `-t` also sets a number of requests.
+    In a timed run `-n` follows `-t`, because `-t` also sets a maximum number of requests.
     """
     argv = ["ab", "-l", "-r", "-q", "-c", str(load.users), "-s", str(math.ceil(load.timeout))]
     if load.requests is not None:
@@ -59,10 +59,11 @@ def command(load: Load) -> Command:
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
-    """Parse ab's text. ab counts a response that is not 2xx, such as a redirect, as a success.
+    """Parse ab's text.
 
-    ab counts a lost connection up to twice and does not notice a truncated body. Its mean per
-    request is derived from the rate, so the mean of its connection times is used.
+    ab counts every response as complete, also one that is not 2xx, such as a redirect. It counts a
+    lost connection up to twice and does not detect a truncated body. Its mean per request is
+    derived from the rate, so the mean of its connection times is used.
     """
     found = {name: re.search(pattern, stdout, re.MULTILINE) for name, pattern in NUMBERS.items()}
     if None in found.values():

@@ -1,4 +1,4 @@
-"""builtin: the embedded load tool, asyncio over httptools; it times every request exactly."""
+"""builtin: the embedded load tool (asyncio and httptools), which measures every request's time."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from offload.loads.engine.worker import work
 TOOL = None
 INSTALL = None
 MAX_USERS = 20_000
-LONGEST_ARGUMENT = 100_000  # characters: one of 128 KiB does not start on Linux
+LONGEST_ARGUMENT = 100_000  # characters; Linux allows less than 128 KiB
 FILE, FILE_MARK = "load.json", "@"
 NESTED = ("figures", "response")  # in a result
 
@@ -50,7 +50,7 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
 
 
 def version() -> str:
-    """Name the versions of the libraries this tool consists of."""
+    """Return the versions of the libraries of this tool."""
     python = ".".join(map(str, sys.version_info[:3]))
     loop = "asyncio"
     with contextlib.suppress(PackageNotFoundError):
@@ -59,7 +59,7 @@ def version() -> str:
 
 
 def main(arguments: list[str]) -> None:
-    """Run the load given as JSON, or as the @file that has it, and print the result as JSON."""
+    """Run the load in the argument, JSON or the @file with it, and print the result as JSON."""
     [text] = arguments
     if text.startswith(FILE_MARK):
         text = Path(text.removeprefix(FILE_MARK)).read_text()
@@ -71,14 +71,14 @@ def main(arguments: list[str]) -> None:
     if load.processes == 1:
         parts = [work(load, load, state, 0)]
     else:
-        from offload.loads.engine import processes  # this import is a tenth of the start time
+        from offload.loads.engine import processes  # this import takes a tenth of the start time
 
         parts = processes.run(load, state)
     print(_json(asdict(summary(load, counted_time(load, state, parts), parts))))
 
 
 def _json(values: Mapping[str, Any], indent: str = "") -> str:
-    """Return known values as JSON, one a line."""
+    """Return the values that are not None as JSON, one per line."""
     inner = f"{indent} "
     lines = [
         f"{inner}{json.dumps(k)}: {_json(v, inner) if k in NESTED else json.dumps(v)}"

@@ -1,4 +1,4 @@
-"""h2load: nghttp2's load tool, over HTTP/1.1, for servers faster than the other tools."""
+"""h2load: nghttp2's load tool, with HTTP/1.1, for servers that are faster than other tools."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ TIMES = re.compile(rf"^time for request: +{TIME} +{TIME} +{TIME} ", re.MULTILINE
 def command(load: Load) -> Command:
     """Send over HTTP/1.1, one request at a time on each connection; `processes` are threads.
 
-    `-N` limits how long a connection may be idle: for one request that is its timeout.
+    `-N` limits the time for which a connection may be idle, which is the timeout of a request.
     """
     users = _users(load)
     threads = min(load.processes, users)
@@ -61,9 +61,9 @@ def command(load: Load) -> Command:
 
 
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
-    """Parse h2load's text. With `-D` its duration includes the warm-up, its counts do not.
+    """Parse h2load's text. With `-D` its duration includes the warm-up, but its counts do not.
 
-    h2load counts requests that were never sent as errored and reports no kind of a failure.
+    h2load counts requests that were never sent as errored, and does not report kinds of failures.
     """
     finished, requests = FINISHED.search(stdout), REQUESTS.search(stdout)
     codes, times = CODES.search(stdout), TIMES.search(stdout)
@@ -108,7 +108,7 @@ def _users(load: Load) -> int:
 
 
 def _notes(load: Load) -> tuple[Flag, ...]:
-    """Note a reduced number of users: h2load refuses more users than requests."""
+    """Return a flag if users were omitted: h2load refuses to run more users than requests."""
     users = _users(load)
     return (
         ()

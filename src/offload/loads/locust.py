@@ -21,13 +21,13 @@ INSTALL = "make suites"
 MAX_USERS = 20_000
 ALWAYS_KEEP_ALIVE = True
 LACKS = {"requests": "number of requests", **CLOSED_LOOP_ONLY}
-COARSE = 0.01  # s: shorter times have more than 5 % rounding error
+COARSE = 0.01  # s: shorter times have a rounding error of more than 5 %
 
 
 def command(load: Load) -> Command:
     """Start all users at once and print the figures as JSON.
 
-    The faster of locust's two clients is used: the other, of requests, would limit the rate.
+    The faster of locust's two clients is used, because the one based on requests limits the rate.
     """
     users = str(load.users)
     argv = [sys.executable, "-m", "locust", "-f", "{folder}/user.py", "--headless"]
@@ -45,7 +45,7 @@ def command(load: Load) -> Command:
         "timeout": load.timeout,
     }
     user = Path(__file__).with_name("_locust_user.py").read_text()
-    environment = {"LOCUST_ASKED": json.dumps(request)}
+    environment = {"LOCUST_REQUEST": json.dumps(request)}
     return Command(tuple(argv), environment, {"user.py": user}, threads=load.processes)
 
 
@@ -90,7 +90,7 @@ def version() -> str:
 
 
 def _quantiles(times: dict[str, int]) -> dict[str, Any]:
-    """Return nearest-rank percentiles in s of the rounded times; None where too coarse."""
+    """Return nearest-rank percentiles in s of the rounded times; None for those below COARSE."""
     found: dict[str, Any] = {}
     ordered = sorted((int(float(ms)), count) for ms, count in times.items())
     total = sum(count for _, count in ordered)

@@ -19,10 +19,10 @@ INSTALL = "sudo apt install siege"
 MAX_USERS = 1000
 LACKS = {**CLOSED_LOOP_ONLY, "think": "even think time", "processes": "processes"}
 METHODS = ("GET", "POST")
-MAX_FAILURES = 256  # after which it stops, at least
+MAX_FAILURES = 256  # after which siege stops; with many users FAILURES_PER_USER for each user
 FAILURES_PER_USER = 4
-CLOCK = 0.01  # s: siege's own times are multiples of this
-COARSE = 0.05  # of the value: with a larger clock error the mean comes from Little's law
+CLOCK = 0.01  # s: siege's times are multiples of this
+COARSE = 0.05  # maximum clock error as a share of the mean; else Little's law is used
 
 KEYS = (
     "transactions",
@@ -40,7 +40,7 @@ KINDS = {
 
 
 def command(load: Load) -> Command:
-    """Set a separate HOME, since siege writes there, and a complete configuration.
+    """Set a separate HOME, because siege writes to it, and a complete configuration.
 
     `-r` counts repetitions per user, so `requests` are rounded up to a multiple of users.
     """
@@ -74,8 +74,8 @@ def command(load: Load) -> Command:
 def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
     """Parse siege's JSON, which follows any other output.
 
-    siege counts a 404 as available and a 5xx or a lost connection as failed. It drops requests
-    without a response when the time is up, and reports the kind of a failure only on stderr.
+    siege counts a 404 as available and a 5xx or a lost connection as failed. At the end it drops
+    requests without a response. It reports the kind of a failure only on stderr.
     """
     try:
         report = json.loads(stdout[stdout.index("{") : stdout.rindex("}") + 1])
@@ -112,7 +112,7 @@ def _max_failures(load: Load) -> int:
 
 
 def _notes(load: Load) -> tuple[Flag, ...]:
-    """Note a rounded amount: `-t` takes whole seconds, `-r` repeats for each user."""
+    """Return a flag for a rounded amount: `-t` is in whole seconds, `-r` in requests per user."""
     if load.requests is None:
         whole = math.ceil(load.seconds or 0)
         is_whole = whole == (load.seconds or 0)

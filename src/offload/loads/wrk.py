@@ -1,4 +1,4 @@
-"""wrk: the load tool of most published rates; its latencies are partly invented and not used."""
+"""wrk: the load tool of most published rates; its latencies, partly estimated, are not used."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ NOT_2XX = re.compile(rf"^ +Non-2xx or 3xx responses: {COUNT}$", re.MULTILINE)
 
 
 def command(load: Load) -> Command:
-    """Send on one connection per user, in `processes` threads; Lua sets other requests."""
+    """Run one connection per user in `processes` threads; a Lua script sets other requests."""
     argv = ["wrk", "-t", str(load.processes), "-c", str(_users(load))]
     argv += ["-d", f"{math.ceil(load.seconds or 0)}s", "--timeout", f"{math.ceil(load.timeout)}s"]
     files = {}
@@ -83,7 +83,7 @@ def parse(stdout: str, stderr: str, load: Load) -> LoadResult:
 
 
 def _users(load: Load) -> int:
-    """Return the number of connections: all threads of wrk have the same number of them."""
+    """Return the number of connections, which must be the same for all threads of wrk."""
     return load.users - load.users % load.processes
 
 

@@ -1,4 +1,4 @@
-"""The spelling of a user's own application: `app=shop.web:app`, in the place of a task's name."""
+"""The spelling of a user's own application, which replaces a task's name: `app=shop.web:app`."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WRITE = "write app=package.module:name, or app=package.module:create_app() for a
 
 @dataclass(frozen=True)
 class Spelling:
-    """A module or file, the `attribute` in it (None: the usual names), and whether to call it."""
+    """A module or a file, the `attribute` in it (None: a usual name), and whether to call it."""
 
     where: str
     attribute: str | None
@@ -29,13 +29,13 @@ class Spelling:
         return self.where.endswith(".py")
 
     def in_file(self, path: object) -> str:
-        """Return the spelling with another path, as the name of a case's work."""
+        """Return the spelling of the same application in the file `path`, as a task name."""
         attribute = f":{self.attribute}" if self.attribute else ""
         return f"{PREFIX}{path}{attribute}{'()' if self.is_factory else ''}"
 
 
 def is_application(work: str) -> bool:
-    """Whether the work of a case is a user's application, and not a task."""
+    """Whether the work of a case is a user's application instead of a task."""
     return work.startswith(PREFIX)
 
 

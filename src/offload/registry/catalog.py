@@ -21,6 +21,7 @@ RUN_NAMES = (
     "check_method",
     "compare",
     "executors",
+    "gate",
     "gil",
     "load_tests",
     "measure",
@@ -53,7 +54,7 @@ def drivers() -> dict[str, Entry]:
 
 
 def suites() -> dict[str, Entry]:
-    """Return all suites by name; raise UsageError if one has the name of a command's runs."""
+    """Return all suites by name; raise UsageError if a suite has a name in RUN_NAMES."""
     found = entries.read_modules(FOLDER / "suites", None)
     for entry in found.values():
         if entry.name in RUN_NAMES:
@@ -88,7 +89,11 @@ def corpus() -> dict[str, Entry]:
 
 
 def find_server(word: str) -> Entry:
-    """Find a server by number, name or an ALSO spelling (`2_group`); raise UsageError."""
+    """Find a server by number, name or an ALSO spelling (`2_group`); raise UsageError.
+
+    >>> find_server("3").name, find_server("2_group").name
+    ('threads', 'loop')
+    """
     found = servers()
     for entry in found.values():
         if word in _spellings(entry):
@@ -119,9 +124,9 @@ def find_task(word: str, folder: str | None = None) -> Entry:
     """Find a task by name, or return a user's `package.module:function` or `file.py:function`.
 
     A module is searched in `folder` (by default TASK_PATH or the current folder) and on sys.path;
-    it may be one that only the server's interpreter has. The name of a user's application,
-    `app=package.module:name`, is found like a user's task. Raise UsageError. A user's work is
-    imported only in the server: here only the constants of its file are read.
+    it is no error if it is not found, because only the server's interpreter may have it. The name
+    of a user's application is `app=package.module:name`. The file of a user's task is not imported:
+    only its constants are read. Raise UsageError.
     """
     if application.is_application(word):
         return _find_application(word)
@@ -160,7 +165,7 @@ def find_task(word: str, folder: str | None = None) -> Entry:
 
 
 def _with_inputs(task: Entry, given: str) -> Entry:
-    """Return a task that is called with arguments; its results vary with inputs that do."""
+    """Return a task that is called with arguments; with varying inputs its results vary, too."""
     if ":" not in task.name:
         what = f"{task.name} takes no arguments"
         raise UsageError(what, "only your own functions can have arguments")
@@ -169,27 +174,28 @@ def _with_inputs(task: Entry, given: str) -> Entry:
 
 
 def servers_of(kind: str | None = None) -> list[str]:
-    """Return the servers that serve a user's application: ASGI, WSGI or (None) any of them."""
+    """Return the servers that serve a user's application of a kind, asgi or wsgi (None: both)."""
     found = servers().values()
     return [e.name for e in found if e.serves is not None and kind in (None, e.serves)]
 
 
 def check_work(server: Entry, work: str) -> None:
-    """Raise UsageError if the work is an application, and the server runs tasks only."""
+    """Raise UsageError if the work is an application, but the server only runs tasks."""
     if application.is_application(work) and server.serves is None:
         known = ", ".join(servers_of())
         raise UsageError(f"{server.name} runs tasks, not an application", f"use one of {known}")
 
 
 def has_constant_bodies(task: str, folder: str | None = None) -> bool:
-    """Whether all responses of a task are to be equal: unless its file has `STABLE = False`."""
+    """Whether all responses of a task should be equal: unless its file has `STABLE = False`."""
     return bool(find_task(task, folder).constants.get("STABLE", True))
 
 
 def has_checked_bodies(task: str, folder: str | None = None) -> bool:
     """Whether a response that differs from the first one is an error.
 
-    A user's function may return the date, which changes rarely: its file needs `STABLE = True`.
+    For a user's function only with `STABLE = True` in its file, because it may return a value that
+    rarely changes, such as the date.
     """
     entry = find_task(task, folder)
     is_ours = entry.path.is_relative_to(FOLDER)

@@ -33,7 +33,7 @@ class Entry:
 
     @property
     def short(self) -> str:
-        """What a task does in a few words: its summary up to the first colon, if it has one."""
+        """The short description of a task: its summary up to the first colon, if it has one."""
         return self.summary.partition(":")[0] if ":" in self.summary else ""
 
     @property
@@ -50,12 +50,12 @@ class Entry:
 
     @property
     def size(self) -> str | None:
-        """The setting of a server that is its number of workers: `workers` or `processes`."""
+        """The name of the setting for a server's number of workers: `workers` or `processes`."""
         return next((name for name in ("workers", "processes") if name in self.settings), None)
 
     @property
     def needs(self) -> tuple[str, ...]:
-        """What a task uses ("upstream", "internet"), or the packages that a server imports."""
+        """The services that a task uses (upstream, internet), or a server's imported packages."""
         return self._names("NEEDS")
 
     @property
@@ -71,7 +71,7 @@ class Entry:
 
     @property
     def workers_are(self) -> str | None:
-        """What `workers` of a server of applications sets: threads, processes or greenlets."""
+        """The kind of workers of a server of applications: threads, processes or greenlets."""
         if "workers" not in self.settings:
             return None
         return str(self.constants.get("WORKERS_ARE", "threads"))
@@ -122,12 +122,12 @@ def _version(path: Path) -> tuple[Path, int, int]:
     """Return a path with the time of its last change, in ns, and its size."""
     try:
         status = path.stat()
-    except OSError:  # whoever parses it reports the error
+    except OSError:  # `source.parse` reports the error
         return path, 0, 0
     return path, status.st_mtime_ns, status.st_size
 
 
-@functools.lru_cache(maxsize=16)  # a run asks for the same server thousands of times
+@functools.lru_cache(maxsize=16)  # a run looks up the same server thousands of times
 def _read_modules(
     folder: Path, function: str | None, versions: tuple[tuple[Path, int, int], ...]
 ) -> dict[str, Entry]:

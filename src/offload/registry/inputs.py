@@ -1,4 +1,4 @@
-"""The arguments of a user's task, written behind its name: `shop:quote(@basket.json)`.
+"""The arguments of a user's task, which are written after its name: `shop:quote(@basket.json)`.
 
 `@basket.json` is a file with a JSON list of positional arguments, or an object of named ones.
 `shop:baskets` is a function that yields the inputs of successive calls.
@@ -17,13 +17,13 @@ FILE_MARK = "@"
 
 
 def split(word: str) -> tuple[str, str | None]:
-    """Return the task of a name, and its inputs: `@file` or `module:function`; None for none."""
+    """Return the task and the inputs of a name: `@file`, `module:function` or None."""
     found = FORM.fullmatch(word)
     return (word, None) if found is None else (found["task"], found["inputs"])
 
 
 def is_file(inputs: str) -> bool:
-    """Whether inputs are the content of a file, and the same in each call."""
+    """Whether inputs are the content of a file, which is the same in each call."""
     return inputs.startswith(FILE_MARK)
 
 

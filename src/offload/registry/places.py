@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from offload.errors import MachineError
@@ -34,12 +35,12 @@ def cache() -> Path:
 
 
 def task_folder(path: str | None = None) -> Path:
-    """Return the folder from which a user's task imports: `path`, TASK_PATH or the current one."""
+    """Return the import folder of a user's task: `path`, TASK_PATH or the current folder."""
     return Path(path or os.environ.get("TASK_PATH") or ".").expanduser().absolute()
 
 
 def interpreters() -> Path:
-    """Return the folder of interpreters that scripts/ built, and of packages for interpreters."""
+    """Return the folder of interpreters built by scripts/, and of packages for interpreters."""
     return cache() / "pythons" if CHECKOUT is None else CHECKOUT / ".pythons"
 
 
@@ -56,19 +57,23 @@ def display_name(task: str) -> str:
     return task.replace(f"{Path.cwd()}{os.sep}", "")
 
 
-def import_path(python: str = sys.executable) -> dict[str, str]:
-    """Return a PYTHONPATH with which an interpreter imports `offload` and `pipepool`.
+def import_path(
+    python: str = sys.executable, toolkit: str | None = None, search: Sequence[str] = ()
+) -> dict[str, str]:
+    """Return the variable PYTHONPATH with which an interpreter imports `offload` and `pipepool`.
 
-    The user's own PYTHONPATH follows, without its empty entries, which mean the current folder.
+    They are imported from the checkout `toolkit`, or from this one. The folders `search` follow,
+    and then the user's own PYTHONPATH without empty entries, which mean the current folder.
     """
-    if CHECKOUT is not None:
-        ours = [CHECKOUT / "src", CHECKOUT / "pipepool" / "src"]
+    checkout = CHECKOUT if toolkit is None else Path(toolkit)
+    if checkout is not None:
+        ours = [checkout / "src", checkout / "pipepool" / "src"]
     elif python != sys.executable:
         ours = [_linked_packages()]
     else:
         ours = []
     theirs = os.environ.get("PYTHONPATH", "").split(os.pathsep)
-    found = dict.fromkeys([*map(str, ours), *(entry for entry in theirs if entry)])
+    found = dict.fromkeys([*map(str, ours), *search, *(entry for entry in theirs if entry)])
     return {"PYTHONPATH": os.pathsep.join(found)} if found else {}
 
 

@@ -9,8 +9,9 @@ from pathlib import Path
 
 from offload.registry import places
 
-TARGETS = {  # of make, which install the packages of these files
+TARGETS = {  # the target of make that installs the packages of each file
     places.PACKAGE / "requirements.txt": "setup",
+    places.PACKAGE / "requirements-pictures.txt": "setup",
     places.PACKAGE / "requirements-suites.txt": "suites",
     places.PACKAGE / "requirements-corpus.txt": "corpus",
 }
@@ -23,6 +24,7 @@ PROVIDED_BY = {  # import name: the name of the package that installs it
     "starlette": "fastapi",
     "strawberry": "strawberry_graphql",
     "strawberry_django": "strawberry_graphql_django",
+    "vl_convert": "vl_convert_python",
     "yaml": "pyyaml",
 }
 
@@ -46,7 +48,7 @@ def remedy(needs: Sequence[str]) -> str:
     for file, target in TARGETS.items():
         provided = {_name(line) for line in lines(file)}
         targets.update({name: target for name in names if name in provided - targets.keys()})
-    if all(name in targets for name in names):
+    if places.CHECKOUT is not None and all(name in targets for name in names):
         used = set(targets.values()) - {"setup"}  # the others run it
         return f"make {' '.join(sorted(used, reverse=True)) or 'setup'}"
     return f"{sys.executable} -m pip install {' '.join(names)}"

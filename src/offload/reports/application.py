@@ -1,4 +1,4 @@
-"""What limits a user's application: as a note below a table, as advice, and as fields of JSON."""
+"""The limits of a user's application: as notes below a table, as advice, and as JSON fields."""
 
 from __future__ import annotations
 
@@ -10,12 +10,12 @@ from offload.bench.analysis.application_causes import Cause, Kind
 from offload.bench.records.record import Record
 from offload.units import percent, seconds
 
-# Kinds that a note below a table leaves out: no limit, and the one that notes have for any server.
+# Kinds that notes below a table omit: no limit, and one that notes report for all servers.
 NOT_NOTED = {Kind.NOTHING, Kind.GIL_IMPORT}
 
 
 def as_dict(records: Sequence[Record]) -> dict[str, object] | None:
-    """Return the figures of a case, and the causes that limit it; None without application."""
+    """Return the figures and the limits of a user's application; None for other cases."""
     signs = application_signs.of_case(records)
     if signs is None:
         return None
@@ -24,20 +24,20 @@ def as_dict(records: Sequence[Record]) -> dict[str, object] | None:
 
 
 def note(records: Sequence[Record]) -> str | None:
-    """Return what limits the application of a case; None if nothing is known to."""
+    """Return the known limits of the application of a case; None if there is none."""
     causes = application_causes.of_case(records)
     noted = [finding(c, records[-1].case.users) for c in causes if c.kind not in NOT_NOTED]
     return "; ".join(noted) or None
 
 
 def advice(cause: Cause, users: int) -> str:
-    """Return a cause as a sentence: its figure, and what to do."""
+    """Return a cause as a sentence, with its figure and a remedy."""
     remedy = REMEDIES.get(cause.kind)
     return finding(cause, users) + (f"; {remedy}." if remedy else ".")
 
 
 def finding(cause: Cause, users: int) -> str:
-    """Return what a cause is, with the figure that shows it under `users`, as a clause."""
+    """Return a cause as a clause, with its figure at this number of `users`."""
     return FINDINGS[cause.kind](cause, users)
 
 

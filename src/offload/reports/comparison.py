@@ -15,7 +15,7 @@ from offload.bench.stats import paired_test
 from offload.reports import warnings
 from offload.reports.tables import summary, text_table
 
-RUNS = ("compare", "gil")  # suites of runs that compare the cases at places 0 and 1 of the plan
+RUNS = ("compare", "gil")  # suites of runs that compare the first two cases of the plan
 
 SENTENCES = {
     paired_test.FASTER: "{other} is faster than {one}",
@@ -45,7 +45,7 @@ def lines(
     text = [f"{verdict.outcome}: {sentence}{bound if result.at_least else ''}"]
     if verdict.ratio is not None and verdict.low is not None and verdict.high is not None:
         least = ""
-        if result.at_least:  # of the difference, which is a smaller ratio where `other` is slower
+        if result.at_least:  # the difference is at least this; if `other` is slower, a lower ratio
             least = "at most " if verdict.outcome == paired_test.SLOWER else "at least "
         text.append(
             f"ratio {least}{verdict.ratio:.3f}, 95 % interval {verdict.low:.3f} to "
@@ -119,4 +119,8 @@ def as_json(cases: ComparedCases) -> str:
 
 
 def _flags(cases: ComparedCases) -> list[str]:
-    return warnings.count_flags(cases.records, "windows")
+    failed: list[str] = []
+    for place, case in enumerate((cases.one, cases.other)):
+        if found := warnings.failed_loads(RunRecords(cases.records).at(place).records):
+            failed.append(f"problem: {case.name}: {found}")
+    return [*failed, *warnings.count_flags(cases.records, "windows")]

@@ -1,10 +1,10 @@
-"""Notes below a table: each problem of its measurement is reported once."""
+"""Notes below a table, which report each problem of its measurements once."""
 
 from __future__ import annotations
 
-import statistics
 from collections.abc import Callable, Iterator, Sequence
 
+from offload.bench.analysis import machine_speed
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.stats import sequential
 from offload.flags import Flag
@@ -13,25 +13,10 @@ from offload.reports.rows import Row
 from offload.reports.tables import summary
 from offload.units import percent
 
-MIN_WINDOWS = 5  # fewer do not show how the machine's speed moved
-OTHERS = 0.1  # share of the CPU above which there is a note; records/comparison has the limits
+OTHERS = 0.1  # share of the CPU above which there is a note; for verdicts see analysis/comparison
 STEAL = 0.01  # the same for the hypervisor
 OF_THE_MACHINE = {"others", "steal"}  # kinds of flags that `_machine` reports
 MOST_NAMES = 100  # characters of the names of rows in a note
-
-
-def speed_moved(records: Sequence[Record]) -> float | None:
-    """Return how far this machine's speed moved during a run, as a share; None if unknown.
-
-    It is p90 / p10 - 1 of the durations of the fixed work before each window, for the kind of work
-    (Python or memory) that moved more.
-    """
-    hosts = [record.resources.host for record in records if record.trial.kind == WINDOW]
-    times = (
-        [time for host in hosts if (time := getattr(host, name))]
-        for name in ("python_s", "memory_s")
-    )
-    return max((moved for known in times if (moved := _moved(known)) is not None), default=None)
 
 
 def of_table(rows: Sequence[Row]) -> list[str]:
@@ -40,17 +25,10 @@ def of_table(rows: Sequence[Row]) -> list[str]:
     return [*_machine(records), *_flags(rows), *_rows(rows)]
 
 
-def _moved(times: Sequence[float]) -> float | None:
-    if len(times) < MIN_WINDOWS:
-        return None
-    tenths = statistics.quantiles(times, n=10, method="inclusive")
-    return tenths[-1] / tenths[0] - 1
-
-
 def _machine(records: Sequence[Record]) -> Iterator[str]:
     """Report the use and the speed of the machine during all loads."""
-    if (moved := speed_moved(records)) is not None:
-        yield f"this machine's speed changed by {summary.share(moved)} during the run"
+    if (change := machine_speed.moved(records)) is not None:
+        yield f"this machine's speed changed by {summary.share(change)} during the run"
     windows = [r for r in records if r.trial.kind == WINDOW]
     loads, noun = (windows, "windows") if windows else (records, "loads")
     for who, name, limit in (
@@ -76,9 +54,10 @@ def _flags(rows: Sequence[Row]) -> Iterator[str]:
 
 
 def _rows(rows: Sequence[Row]) -> Iterator[str]:
-    """Report why rows have no figures, and the findings from their records, grouped by text."""
+    """Report why rows have no figures, and findings from their records; equal texts only once."""
     yield from _grouped(rows, lambda row: None if row.problem is None else str(row.problem))
     known = [row for row in rows if row.problem is None]
+    yield from _grouped(known, lambda row: warnings.failed_loads(row.records))
     yield from _grouped(known, _gil)
     yield from _grouped(known, lambda row: application.note(row.records))
     yield from _grouped(known, warnings.above_ceiling)

@@ -1,4 +1,7 @@
-"""Provenance of a record: machine, Python and upstream. A table never mixes different ones."""
+"""The provenance of a record: its machine, Python and upstream.
+
+Records of different provenance are never in the same table.
+"""
 
 from __future__ import annotations
 
@@ -56,13 +59,13 @@ def group_by_provenance(items: Sequence[T], key: Callable[[T], Provenance]) -> l
     """Group records or rows by provenance; unknown parts match everything."""
     groups: list[tuple[Provenance, list[T]]] = []
     for one in items:
-        wanted = key(one)
+        own = key(one)
         for number, (known, group) in enumerate(groups):
-            if all(None in pair or pair[0] == pair[1] for pair in zip(wanted, known, strict=True)):
-                both = tuple(b if a is None else a for a, b in zip(known, wanted, strict=True))
-                groups[number] = (both, group)
+            if all(None in pair or pair[0] == pair[1] for pair in zip(own, known, strict=True)):
+                merged = tuple(b if a is None else a for a, b in zip(known, own, strict=True))
+                groups[number] = (merged, group)
                 group.append(one)
                 break
         else:
-            groups.append((wanted, [one]))
+            groups.append((own, [one]))
     return [group for _, group in groups]

@@ -1,4 +1,4 @@
-"""Write results.txt to the run's folder, and a copy as the newest results."""
+"""Write results.txt to the folder of a run, and a copy to the folder of all results."""
 
 from __future__ import annotations
 

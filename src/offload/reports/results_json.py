@@ -6,6 +6,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 
+from offload.bench.analysis import machine_speed
 from offload.bench.analysis.comparison import Comparison
 from offload.bench.records.record import Record
 from offload.reports import comparison, json_rows, notes, provenance, variables, warnings
@@ -76,9 +77,9 @@ def _verdict(compared: Comparison, windows: Sequence[Record]) -> dict[str, objec
 
 
 def _machine(records: Sequence[Record]) -> dict[str, object]:
-    """Return the facts of the machine of the newest record, and how its speed moved."""
+    """Return the facts of the machine of the newest record, and the change of its speed."""
     facts = dict(records[-1].environment) if records else {}
-    return {**facts, "speed_moved": notes.speed_moved(records)}
+    return {**facts, "speed_moved": machine_speed.moved(records)}
 
 
 def _variables(group: Sequence[Row]) -> list[str]:

@@ -24,7 +24,7 @@ def results_txt(records: Sequence[Record]) -> str:
 
 
 def tables(records: Sequence[Record], style: str = "simple", is_wide: bool = False) -> str:
-    """Render the GIL effects, the rows and the notes, one set for each provenance.
+    """Render the GIL effects, the rows and the notes, separately for each provenance.
 
     `style` is "simple", or "rst" for reStructuredText. The table of rows has at most 100 columns,
     or with `is_wide` every figure that the records have.

@@ -24,8 +24,8 @@ COMPARE = "compare"  # the suite of runs that may compare a case with itself
 class Row:
     """One case: its `windows`, two per round of its block, and its newest `long` run.
 
-    Either may be missing. Rates are in requests/s, times in seconds, memory in MiB; availability is
-    a share. Unknown values are None.
+    One of them may be missing. Rates are in requests/s, times in seconds, memory in MiB;
+    availability is a share. Unknown values are None.
     """
 
     windows: tuple[Record, ...]
@@ -33,7 +33,7 @@ class Row:
 
     @property
     def first(self) -> Record:
-        """A record to read the common properties from: one with figures, if there is one."""
+        """The record with the common properties of all: the last one, if possible with figures."""
         known = [record for record in self.records if record.problem is None]
         return (known or self.records)[-1]
 
@@ -43,13 +43,13 @@ class Row:
         return [*([self.long] if self.long else []), *self.windows]
 
     @property
-    def _of_rate(self) -> list[Record]:
-        """The records that rate and response times are of, the long run first."""
+    def _rate_records(self) -> list[Record]:
+        """The records from which the rate and response times are computed, the long run first."""
         return [*([self.long] if self.long else []), *of_rate(self.windows)]
 
     @property
     def problem(self) -> Problem | None:
-        """Why the case has no figures; None if it has."""
+        """The reason if the case has no figures, else None."""
         return self.first.problem
 
     @cached_property
@@ -59,14 +59,14 @@ class Row:
 
     @property
     def rate(self) -> float | None:
-        """The rate estimated from the windows, or without windows that of the long run."""
+        """The rate estimated from the windows, or else the rate of the long run."""
         if self.estimate is not None and self.estimate.value is not None:
             return self.estimate.value
         return self.long.result.rate if self.long else None
 
     @property
     def availability(self) -> float | None:
-        """The share of finished requests that succeeded: in the long run, else in all records."""
+        """The share of finished requests that succeeded, in the long run or else in all records."""
         if self.long is not None and self.long.result.availability is not None:
             return self.long.result.availability
         finished = (self.completed or 0) + sum(self.failed.values())
@@ -79,7 +79,7 @@ class Row:
 
     @property
     def failed(self) -> Mapping[str, int]:
-        """The failed requests in all records by kind, without those unfinished at the end."""
+        """The numbers of failed requests in all records by kind, without unfinished requests."""
         total: Counter[str] = Counter()
         for record in self.records:
             total.update({k: n for k, n in record.result.failed.items() if n and k != "unfinished"})
@@ -87,7 +87,7 @@ class Row:
 
     @property
     def response_mean_s(self) -> float | None:
-        """The mean response time of all requests of the windows, else of the long run."""
+        """The mean response time of all requests in the windows, or else in the long run."""
         known = [
             (r.result.response.mean_s, r.result.completed)
             for r in of_rate(self.windows)
@@ -100,22 +100,23 @@ class Row:
 
     def quantile(self, share: float) -> float | None:
         """Return a quantile of the response times of all requests, accurate to 1 %."""
-        known = [
-            record.result.response.histogram
-            for record in self._of_rate
-            if record.result.response.histogram
-        ]
-        return histogram.quantile(histogram.merge(known), share, self.at_least_s)
+        return histogram.quantile(self._histogram, share, self.at_least_s)
+
+    @cached_property
+    def _histogram(self) -> Mapping[str, int]:
+        """The response times of all requests."""
+        known = (record.result.response.histogram for record in self._rate_records)
+        return histogram.merge(each for each in known if each)
 
     @property
     def at_least_s(self) -> float | None:
         """The shortest timeout of requests that timed out: longer quantiles are lower bounds."""
-        known = [record.result.response.at_least_s for record in self._of_rate]
+        known = [record.result.response.at_least_s for record in self._rate_records]
         return min((timeout for timeout in known if timeout is not None), default=None)
 
     @property
     def model(self) -> str | None:
-        """The load model: closed (users wait for an answer before the next request) or open."""
+        """The load model: closed (users wait for a response before the next request) or open."""
         return self.first.load.model
 
     @property
@@ -159,11 +160,11 @@ class Row:
 
 
 def rows(records: Sequence[Record]) -> list[Row]:
-    """Return one row per case, in the order of the plan; others in that of their measurement.
+    """Return one row per case, in the order of the plan, else in the order of measurement.
 
-    Of a round that was retried, only the retry counts. Of several long runs the newest with figures
-    counts. Each manual load test has its own row, and so has each of two compared cases, which may
-    be the same.
+    If a round was retried, only the retry counts. If there are several long runs, the newest one
+    with figures counts. Each single load test has its own row. Two compared cases have separate
+    rows, even if they are the same.
     """
     found: dict[tuple[object, ...], list[Record]] = {}
     for number, record in enumerate(records):

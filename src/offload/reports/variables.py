@@ -1,4 +1,7 @@
-"""Confounded rows: rows that differ in more than one variable, so that no single one explains."""
+"""Confounded rows: rows that differ in more than one variable.
+
+No single variable explains the difference of their rates.
+"""
 
 from __future__ import annotations
 
@@ -9,7 +12,7 @@ from offload.errors import UserError
 from offload.registry import catalog
 from offload.reports.rows import Row
 
-REFERENCE = "threads"  # the server with which others of the same task are compared
+REFERENCE = "threads"  # the server with which the other servers of a task are compared
 SERVER = "the HTTP server"
 STANDARD = "http.server with HTTP/1.0"
 STANDARD_MODULES = ("http_server", "http.server", "wsgiref")  # in the text of a server's file
@@ -66,7 +69,7 @@ def _variables(record: Record) -> Mapping[str, object]:
 
 
 def _server(name: str) -> tuple[str | None, str | None]:
-    """Return the HTTP server and the event loop of a server, by its file; None for unknown ones."""
+    """Return the HTTP server and the event loop of a server from its file; None if unknown."""
     try:
         entry = catalog.find_server(name)
         text = entry.path.read_text()

@@ -18,14 +18,28 @@ TOOL_DIFFERENCE = 0.03  # relative, between the rates of the published tool and 
 
 
 def row_warnings(row: Row) -> list[str]:
-    """Return the warnings on a row, one line each, with a remedy; the newest flag of each kind."""
+    """Return the warnings on a row: the newest flag of each kind, and findings from all records."""
     return [*_flags(row), *_derived(row)]
 
 
 def count_flags(records: Sequence[Record], what: str) -> list[str]:
-    """Return the newest flag of each kind, and how many of the records (named `what`) have it."""
+    """Return the newest flag of each kind, with the number of records that have it.
+
+    `what` is a plural noun for the records.
+    """
     kinds = _by_kind(records).values()
     return [f"{flags[-1]} ({len(flags)} of {len(records)} {what})" for flags in kinds]
+
+
+def failed_loads(records: Sequence[Record]) -> str | None:
+    """Return how many loads of a case failed, with the newest reason; None if none did.
+
+    The figures of the case are those of its other loads.
+    """
+    problems = [record.problem for record in records if record.problem is not None]
+    if not problems:
+        return None
+    return f"{len(problems)} of {len(records)} loads failed and are left out: {problems[-1]}"
 
 
 def _flags(row: Row) -> Iterator[str]:
@@ -43,7 +57,10 @@ def _by_kind(records: Sequence[Record]) -> dict[str, list[Flag]]:
 
 
 def tool_difference(row: Row) -> float | None:
-    """Return the relative difference of the published tool's run from the rounds, if too large."""
+    """Return the relative difference of the published tool's run from the rounds.
+
+    None if it is within TOOL_DIFFERENCE.
+    """
     estimate = row.estimate
     if row.long is None or not row.long.result.rate or estimate is None or not estimate.value:
         return None
@@ -53,7 +70,7 @@ def tool_difference(row: Row) -> float | None:
 
 
 def above_ceiling(row: Row) -> str | None:
-    """Return a warning if the rate and its interval, if there is one, are above the ceiling."""
+    """Return a warning if the rate and its whole interval are above the ceiling, else None."""
     ceiling, estimate = row.ceiling, row.estimate
     if ceiling is None:
         return None
@@ -65,6 +82,8 @@ def above_ceiling(row: Row) -> str | None:
 
 
 def _derived(row: Row) -> Iterator[str]:
+    if failed := failed_loads(row.records):
+        yield f"problem: {failed}"
     if (importer := provenance.gil_enabled_by(row.first)) is not None:
         yield f"gil: {importer} turned the GIL on: this row is not free-threaded"
     estimate, design = row.estimate, sequential.design(row.first.trial.quick)
@@ -84,7 +103,10 @@ def _derived(row: Row) -> Iterator[str]:
 
 
 def _ab_loss(long: Record) -> float:
-    """Return the share of its rate that ab loses: its time includes one more round of users."""
+    """Return the share of its rate that ab loses, because its time includes more requests.
+
+    When ab stops, one request per user is in flight.
+    """
     if long.load.driver != "ab" or not long.result.completed:
         return 0.0
     return long.case.users / (long.result.completed + long.case.users)

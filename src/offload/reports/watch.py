@@ -1,8 +1,9 @@
-"""What `fab watch` prints: a line per reading, a summary with its meaning, or JSON lines."""
+"""The output of `fab watch`: a line per reading and a summary, as text or JSON lines."""
 
 from __future__ import annotations
 
 import json
+from collections.abc import Sequence
 from dataclasses import asdict
 
 from offload.bench.telemetry import gil_sampler
@@ -30,8 +31,9 @@ NO_RHO = "no GIL"
 HEAD = ("time", "CPU", "PSS MiB", "threads", "vol/s", "invol/s", "rho")
 WIDTHS = (7, 6, 9, 7, 8, 8, 6)
 RESPONSE, RESPONSE_WIDTH = "response", 11
+BY_PID = "rho by pid"
 NAME_WIDTH, MOST_PROCESSES = 24, 20  # of the summary
-LATE = "~"  # before a rho of which many samples were late
+LATE = "~"  # prefix of a rho with many late samples
 
 SENTENCES = {
     SATURATED_GIL: (
@@ -59,7 +61,7 @@ SENTENCES = {
 
 
 def description(watch: Watch) -> str:
-    """Return what is watched, in one line, and a line for each process whose GIL is unreadable."""
+    """Return a line that describes the watched processes, and a line for each unreadable GIL."""
     versions = sorted({gil.python for gil in watch.gils.values() if gil.python is not None})
     python = f", Python {' and '.join(versions)}" if versions else ""
     count = len(watch.gils)
@@ -69,18 +71,20 @@ def description(watch: Watch) -> str:
     return "\n".join([*lines, *(f"no rho: {reason}" for reason in dict.fromkeys(reasons))])
 
 
+def names(has_url: bool) -> tuple[str, ...]:
+    """Return the names of the cells of a reading."""
+    return (*HEAD, *((RESPONSE,) if has_url else ()), BY_PID)
+
+
 def head(has_url: bool) -> str:
     """Return the head of the lines of readings."""
-    cells = [f"{name:>{width}}" for name, width in zip(HEAD, WIDTHS, strict=True)]
-    if has_url:
-        cells.append(f"{RESPONSE:>{RESPONSE_WIDTH}}")
-    return f"{' '.join(cells)}  rho by pid"
+    return _line(names(has_url))
 
 
-def line(reading: Reading, has_url: bool) -> str:
-    """Return a reading as a line of at most 100 characters."""
+def cells(reading: Reading, has_url: bool) -> tuple[str, ...]:
+    """Return a reading as texts."""
     tree = reading.tree
-    values = (
+    return (
         f"{reading.elapsed_s:.0f} s",
         _number(tree.cpu, 2),
         _number(tree.pss_mib, 1),
@@ -88,16 +92,18 @@ def line(reading: Reading, has_url: bool) -> str:
         _number(tree.switches_voluntary, 0),
         _number(tree.switches_involuntary, 0),
         _largest(reading.processes),
+        *((_response(reading.response),) if has_url else ()),
+        _by_pid(reading.processes, text_table.WIDTH - 80),
     )
-    cells = [f"{value:>{width}}" for value, width in zip(values, WIDTHS, strict=True)]
-    if has_url:
-        cells.append(f"{_response(reading.response):>{RESPONSE_WIDTH}}")
-    text = f"{' '.join(cells)}  {_by_pid(reading.processes, text_table.WIDTH - 80)}".rstrip()
-    return text[: text_table.WIDTH]
+
+
+def line(reading: Reading, has_url: bool) -> str:
+    """Return a reading as a line of at most 100 characters."""
+    return _line(cells(reading, has_url)).rstrip()[: text_table.WIDTH]
 
 
 def text(summary: Summary, own_cpu: float | None) -> str:
-    """Return the summary: mean and maximum of each figure, and what they mean if that is plain."""
+    """Return the summary: the mean and maximum of each figure, and the finding, if there is one."""
     figures = {"all": summary.tree} if len(summary.processes) > 1 else {}
     longest = sorted(
         summary.processes.items(), key=lambda each: each[1].figures["threads"].count, reverse=True
@@ -128,8 +134,15 @@ def text(summary: Summary, own_cpu: float | None) -> str:
     return "\n".join(lines)
 
 
+def conclusion(summary: Summary) -> tuple[str, ...]:
+    """Return the number of readings, and what they mean if that is plain."""
+    found = summary.finding()
+    count = f"{summary.readings} readings in {summary.seconds:.0f} s."
+    return (count,) if found is None else (count, sentence(found))
+
+
 def sentence(found: Finding) -> str:
-    """Return what the figures mean, in one sentence."""
+    """Return a finding as a sentence."""
     return SENTENCES[found.kind].format(**{**asdict(found), "rho": _percent(found.rho)})
 
 
@@ -174,6 +187,13 @@ def json_summary(summary: Summary, own_cpu: float | None) -> str:
             "sentence": None if found is None else sentence(found),
         }
     )
+
+
+def _line(texts: Sequence[str]) -> str:
+    widths = (*WIDTHS, RESPONSE_WIDTH)
+    *numbers, last = texts
+    parts = [f"{text:>{width}}" for text, width in zip(numbers, widths, strict=False)]
+    return f"{' '.join(parts)}  {last}"
 
 
 def _process(process: ProcessReading) -> dict[str, object]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from functools import cached_property
@@ -9,6 +10,7 @@ from typing import Any
 
 from offload.registry import catalog, places
 from offload.suites._claim import Audit, Availability, Claim, Figure, cases_of_claims
+from offload.suites._origin import Origin
 from offload.suites._request import Request
 
 __all__ = [
@@ -17,6 +19,7 @@ __all__ = [
     "Case",
     "Claim",
     "Figure",
+    "Origin",
     "Request",
     "cases_of_claims",
 ]
@@ -35,7 +38,8 @@ class Case:
     `GET /`). With `requests` the long run has that number of requests instead of a duration.
     `clients` is the number of load processes. `in_quick` are the fields that `quick` changes
     besides the duration of the long run (None: see `quick`). Each process of the server handles
-    `slots` requests concurrently (None: unlimited, or reported by the server).
+    `slots` requests concurrently (None: unlimited, or reported by the server). Its server starts
+    from `origin` (None: from this checkout and environment).
     """
 
     server: str
@@ -51,6 +55,7 @@ class Case:
     clients: int = 1
     in_quick: Mapping[str, object] | None = None
     slots: int | None = None
+    origin: Origin | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -60,7 +65,7 @@ class Case:
 
     @cached_property
     def id(self) -> str:
-        """Server, settings, interpreter and task: `threads(workers=16)/sleep_sync`.
+        """Server, settings, interpreter, task and origin: `threads(workers=16)/sleep_sync`.
 
         It does not depend on the server's alias on the command line.
         """
@@ -68,7 +73,7 @@ class Case:
         settings = f"({pairs})" if pairs else ""
         python = f"@{self.python}" if self.python else ""
         path = f" path={self.path}" if self.path else ""
-        return f"{self.server}{settings}{python}/{self.task}{path}"
+        return f"{self.server}{settings}{python}/{self.task}{path}{self._from}"
 
     @property
     def name(self) -> str:
@@ -79,7 +84,14 @@ class Case:
         workers = "" if size is None else f"x{size}"
         python = f"@{self.python}" if self.python else ""
         request = f" {self.request.short_form}" if self.request else ""
-        return f"{spelling}{workers}{python}/{places.display_name(self.task)}{request}"
+        task = places.display_name(self.task)
+        if self.origin is not None and self.origin.folder is not None:
+            task = task.replace(f"{self.origin.folder}{os.sep}", "")
+        return f"{spelling}{workers}{python}/{task}{request}{self._from}"
+
+    @property
+    def _from(self) -> str:
+        return f" from {self.origin.label}" if self.origin else ""
 
     @cached_property  # it reads every server's file, and a run uses it thousands of times
     def command(self) -> str:

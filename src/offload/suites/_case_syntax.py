@@ -6,9 +6,10 @@ A user's application stands in the place of a task: `uvicorn_httptools/app=shop.
 from __future__ import annotations
 
 import re
+from collections.abc import Sequence
 
 from offload.errors import UsageError
-from offload.registry import catalog
+from offload.registry import application, catalog, places
 from offload.suites import Case
 
 PATTERN = re.compile(
@@ -39,3 +40,36 @@ def case(text: str, which: str = "which case") -> Case:
             raise UsageError(f"{text!r}: workers must be from 1 to {MAX_WORKERS}")
     catalog.check_work(server, task)
     return Case(server.name, task, settings=settings, python=found["python"])
+
+
+def find(text: str, cases: Sequence[Case], where: str) -> int:
+    """Return the index of the case that a text names; raise UsageError for none or several.
+
+    A user's function may be named alone, 3/quote for 3/shop.pricing:quote; workers and interpreter
+    may be omitted. `where` names the list of cases in the error.
+    """
+    found = PATTERN.fullmatch(text)
+    names = [case.name for case in cases]
+    if found is None:
+        raise catalog.unknown(where, text, names)
+    server = catalog.find_server(found["server"])
+    alike = [
+        index
+        for index, case in enumerate(cases)
+        if case.server == server.name
+        and found["task"] in _spellings(case)
+        and found["workers"] in (None, str(case.settings.get(server.size or "")))
+        and found["python"] in (None, case.python)
+    ]
+    if len(alike) > 1:
+        several = ", ".join(names[index] for index in alike)
+        raise UsageError(f"{text!r} names several of {where}", f"it may be {several}")
+    if not alike:
+        raise catalog.unknown(where, text, names)
+    return alike[0]
+
+
+def _spellings(case: Case) -> set[str]:
+    """Return the names of a case's work: as written, as displayed, and its last part."""
+    shown = places.display_name(case.task)
+    return {case.task, shown, shown.rpartition(":")[2], shown.removeprefix(application.PREFIX)}

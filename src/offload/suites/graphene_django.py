@@ -27,8 +27,8 @@ def extract(body: bytes) -> str:
 
 
 def _case(server: str, count: int, processes: int, joined: bool = True) -> Case:
-    asked = f"first: {count}" + ("" if joined else ", joined: false")
-    query = f"{{ octopuses({asked}) {{ id name octopusType {{ id name }} weight }} }}"
+    arguments = f"first: {count}" + ("" if joined else ", joined: false")
+    query = f"{{ octopuses({arguments}) {{ id name octopusType {{ id name }} weight }} }}"
     return Case(
         server,
         "noop_sync",

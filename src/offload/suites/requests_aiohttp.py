@@ -48,7 +48,7 @@ def _claims(
     cases: tuple[Case, ...], rates: tuple[tuple[float, float], ...], at: str, more: str
 ) -> tuple[Claim, ...]:
     blocking, sync, to_thread, awaited = (rate for rate, _ in rates)
-    said = (
+    claims = (
         ("aiohttp", f"aiohttp is about {more} faster than requests in def", 1, 3, awaited / sync),
         ("blocking", "blocking in a coroutine is a horrible idea", 0, 1, sync / blocking),
         ("to_thread", "asyncio.to_thread is worth it", 0, 2, to_thread / blocking),
@@ -64,7 +64,7 @@ def _claims(
             ratio,
             conditions=f"{CONDITIONS} {at}",
         )
-        for name, says, one, other, ratio in said
+        for name, says, one, other, ratio in claims
     )
 
 

@@ -20,7 +20,7 @@ LIMITED_BURST = 10  # responses that /limited sends at once after a pause
 
 
 class Flaky:
-    """The failures of /flaky: half of the tries fail, always the same ones; all are counted."""
+    """The tries and failures of /flaky: half of the tries fail, in the same sequence each time."""
 
     def __init__(self) -> None:
         self._random = random.Random(SEED)  # noqa: S311 - repeatable on purpose
@@ -42,7 +42,7 @@ class Limit:
         self._full_at = 0.0  # when the bucket is full again, in seconds of time.monotonic()
 
     def take(self, now: float) -> float:
-        """Take the next token and return the seconds until it is there."""
+        """Take the next token and return the seconds until it is available."""
         self._full_at = max(self._full_at, now) + 1 / LIMITED_RATE
         return max(0.0, self._full_at - now - LIMITED_BURST / LIMITED_RATE)
 

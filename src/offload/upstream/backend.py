@@ -9,7 +9,7 @@ from pathlib import Path
 
 from tornado.httpclient import AsyncHTTPClient, HTTPClientError
 
-ANSWER_DEADLINE = 4.0  # seconds from the start until both ports have responded
+RESPONSE_DEADLINE = 4.0  # seconds from the start until both ports have responded
 POLL = 0.02  # seconds between two requests
 
 
@@ -29,8 +29,8 @@ class Backend:
 
 
 async def is_ready(serving: Backend, ca: Path) -> bool:
-    """Wait until both ports have responded; False if the server ended, or after ANSWER_DEADLINE."""
-    until = time.monotonic() + ANSWER_DEADLINE
+    """Wait until both ports have responded; False if the server ended, or after the deadline."""
+    until = time.monotonic() + RESPONSE_DEADLINE
     client = AsyncHTTPClient(force_instance=True)
     try:
         for url in serving.urls:
@@ -45,7 +45,7 @@ async def is_ready(serving: Backend, ca: Path) -> bool:
 
 async def _responds(client: AsyncHTTPClient, url: str, ca: Path) -> bool:
     try:
-        await client.fetch(url, ca_certs=str(ca), request_timeout=ANSWER_DEADLINE)
+        await client.fetch(url, ca_certs=str(ca), request_timeout=RESPONSE_DEADLINE)
     except (OSError, HTTPClientError):  # refused, reset, or another server's certificate
         return False
     return True

@@ -1,4 +1,4 @@
-"""The client: an open connection keeps the upstream running."""
+"""The client of the upstream, which runs as long as a client has an open connection."""
 
 from __future__ import annotations
 
@@ -50,7 +50,7 @@ class Hold:
 
 
 def running() -> Upstream | None:
-    """Return the running upstream without holding it; None if there is none."""
+    """Return the running upstream without holding it; None if none is running."""
     facts = facts_file.read(facts_file.folder())
     connection = _connect(facts) if facts else None
     if facts is None or connection is None:

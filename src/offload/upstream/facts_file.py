@@ -39,7 +39,10 @@ class Upstream:
 
 @dataclass(frozen=True)
 class Facts:
-    """What the supervisor publishes: the upstream, its hold port, and a token as its proof."""
+    """The facts that the supervisor publishes: the upstream, its hold port, and its secret token.
+
+    The token proves that the supervisor at the hold port is the one that published the facts.
+    """
 
     upstream: Upstream
     hold_port: int

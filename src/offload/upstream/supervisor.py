@@ -25,7 +25,7 @@ PREDECESSOR_DEADLINE = 4.0  # seconds for a previous upstream to end
 
 @dataclass(frozen=True)
 class Options:
-    """Options: `ports` are preferred, not required; with `while_held` the last holder ends it."""
+    """Options: `ports` are preferred ones; with `while_held` it ends with its last holder."""
 
     latency_s: float
     ports: tuple[int, int]

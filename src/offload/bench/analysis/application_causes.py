@@ -1,8 +1,7 @@
-"""The causes that limit an application, decided from measured figures; each rule is here only.
+"""The causes that limit an application, found by rules from measured figures.
 
-All reports ask here: tables, the cost of the GIL, and advice. docs/advice.rst has the source of
-each threshold. Unknown figures decide nothing: a cause is named only if all the figures that its
-rule needs are known.
+Tables, the report on the cost of the GIL, and advice all use these rules. docs/advice.rst has the
+source of each threshold. A cause is only found if all the figures that its rule needs are known.
 """
 
 from __future__ import annotations
@@ -17,19 +16,19 @@ from offload.bench.records.record import Record
 
 # Guesses, unless a source is named.
 BLOCKED_S = 0.02  # s: two intervals of the loop's timer; asyncio itself warns from 0.1 s on
-BLOCKED_SHARE = 0.5  # of the time: the loop has nothing left to do it in
-LATE_S = 0.005  # s of lag for BLOCKED_SHARE of the time: half an interval of the loop's timer
+BLOCKED_SHARE = 0.5  # share of the time in which the loop is blocked
+LATE_S = 0.005  # s of median lag: half an interval of the loop's timer
 FULL = 0.1  # share of time with all threads in use
 SATURATED = 0.9  # utilisation of the GIL, or of the CPUs: queueing grows without bound near 1
 GIL_HELD_S = 0.005  # s per request: CPython's switch interval, sys.getswitchinterval()
-ONE_CORE = (0.85, 1.25)  # cores that a process uses whose threads take turns
-IDLE = 0.5  # cores per process: below, nothing here computes
-WAITS = 0.5  # share of the time inside that is no CPU time
-STRETCHED = 2.0  # times as long as a single request: something of which there is too little
+ONE_CORE = (0.85, 1.25)  # cores used by a process whose threads wait for one GIL
+IDLE = 0.5  # cores per process, below which it mostly waits
+WAITS = 0.5  # share of the time inside the application that is not CPU time
+STRETCHED = 2.0  # time under load over the time alone, above which a resource is too small
 
 
 class Kind(StrEnum):
-    """What limits an application. NOTHING: only the CPU or the number of users may."""
+    """The limit of an application. NOTHING: at most the CPU or the number of users limits it."""
 
     GIL_IMPORT = "gil_import"
     LOOP_BLOCKED = "loop_blocked"
@@ -40,21 +39,21 @@ class Kind(StrEnum):
     NOTHING = "nothing"
 
 
-# Limits that each process has of its own: more processes than cores may gain.
+# Limits of each process: more processes than cores may increase the rate.
 PER_PROCESS = (Kind.LOOP_BLOCKED, Kind.THREAD_LIMIT, Kind.WAITS_ELSEWHERE)
 
 
 @dataclass(frozen=True)
 class Cause:
-    """A cause with the figure that shows it, and the threshold that the figure reached.
+    """A cause with the figure by which it was found, and the threshold of this figure.
 
     The unit of `value` and `threshold` depends on the kind: seconds without a pause
     (LOOP_BLOCKED), share of the time (THREAD_LIMIT, GIL_SATURATED) or of the machine's CPU
     (CPU_SATURATED), times as long as a single request (WAITS_ELSEWHERE); None for the others.
-    `route` is the route that blocks; None if none does, but another task: then `value` is the 99th
-    percentile of the loop's lag. `module` is the one that switched the GIL on, `limit` the number
-    of threads, or about how many requests the thing waited for handles at once. `gil_s` is the time
-    that a request holds the GIL.
+    `route` is the route that blocks the loop; None if another task does, in which case `value` is
+    the 99th percentile of the loop's lag. `module` is the module that switched the GIL on. `limit`
+    is the number of threads, or about how many requests the unknown resource handles at once.
+    `gil_s` is the time for which a request holds the GIL.
     """
 
     kind: Kind
@@ -71,9 +70,10 @@ class Figures:
     """The figures of one configuration under load that the rules need; None is unknown.
 
     `rate` is in requests/s, `alone_s` the response time of a single request. `cores_used` is the
-    CPU time of all processes in each second, and `busy_cores` that and their wait for a CPU: a
-    machine that others use makes no process idle. `threads_used` are the most of anyio's threads,
-    and `loop_lag_s` is the median lag of the event loop. `cores` are those of the machine.
+    CPU time of all processes per second. `busy_cores` also includes their wait for a CPU, so that a
+    process is not regarded as idle because other programs use the machine. `threads_used` is the
+    maximum number of anyio's threads in use, and `loop_lag_s` the median lag of the event loop.
+    `cores` is the number of cores of the machine.
     """
 
     signs: Signs
@@ -95,12 +95,12 @@ class Figures:
 
     @property
     def busy_each(self) -> float | None:
-        """The cores that each process uses, or waits for."""
+        """The cores that each process uses or waits for."""
         return None if self.busy_cores is None else self.busy_cores / self.processes
 
     @property
     def gil_s(self) -> float | None:
-        """The time for which a request holds the GIL, or with an unknown GIL uses the CPU."""
+        """The time for which a request holds the GIL, or if that is unknown, uses the CPU."""
         used = self.signs.gil_utilisation
         share = self.cores_each if used is None else used
         if share is None or not self.rate:
@@ -109,13 +109,13 @@ class Figures:
 
 
 def of_case(records: Sequence[Record]) -> list[Cause]:
-    """Return the causes that limit a case by its records; empty if unknown, or a task's."""
+    """Return the causes that limit a case; empty if they are unknown, or the case has a task."""
     found = figures(records)
     return [] if found is None else find(found)
 
 
 def figures(records: Sequence[Record]) -> Figures | None:
-    """Return the figures of a case, medians of its records; None if none has an application."""
+    """Return the figures of a case, as medians of its records; None without an application."""
     known = [r for r in records if r.problem is None and r.application.kind is not None]
     signs = application_signs.of_case(known)
     if signs is None:
@@ -155,9 +155,9 @@ def is_gil_full(utilisation: float | None) -> bool:
 
 
 def find(of: Figures) -> list[Cause]:
-    """Return the causes, the first one to fix first; [Cause(NOTHING)] if there is none.
+    """Return the causes in the order in which to fix them; [Cause(NOTHING)] if there is none.
 
-    Empty if none is found, and figures that would show one are unknown.
+    Empty if no cause is found, but figures that a rule needs are unknown.
     """
     rules = (
         _gil_import,
@@ -182,9 +182,9 @@ def _gil_import(of: Figures) -> Cause | None:
 
 
 def _loop_blocked(of: Figures) -> Cause | None:
-    """A route runs on the event loop for long, and so for most of the time; or another task does.
+    """A route, or another task, blocks the event loop for long and for most of the time.
 
-    Requests in threads that hold the GIL delay the loop, too: then the loop is not to blame.
+    Requests in threads that hold the GIL delay the loop, too; this is a different cause.
     """
     if not of.is_asgi or (of.threads_used or 0) > 1:
         return None
@@ -196,11 +196,11 @@ def _loop_blocked(of: Figures) -> Cause | None:
 
 
 def _loop_blocked_elsewhere(of: Figures) -> Cause | None:
-    """The loop is blocked for most of the time, by no route, and no CPU is used meanwhile.
+    """The loop is blocked for most of the time, not by a route, and the process is idle.
 
-    Its lag is what remains of a block: the longest lags are as long as a block, and the median is
-    above 0 if blocks take half of the time. A loop that computes is late, too, because many
-    requests wait for it.
+    A lag is the rest of a block after a timer is due. So the longest lags are as long as a block,
+    and the median is above 0 if blocks take half of the time. The process must be idle, because the
+    loop of a busy one is also late.
     """
     median_s, longest_s = of.loop_lag_s, of.signs.loop_blocked_s
     if median_s is None or median_s < LATE_S or longest_s is None or longest_s < BLOCKED_S:
@@ -215,10 +215,10 @@ def _is_idle(of: Figures) -> bool:
 
 
 def _gil_saturated(of: Figures) -> Cause | None:
-    """The GIL is always held, by requests that hold it longer than a thread waits for it.
+    """The GIL is nearly always held, and each request holds it for longer than GIL_HELD_S.
 
-    If the sampler had no free core, a process of several threads that uses one of several cores
-    shows the same. Short requests saturate the GIL, too, at a rate that is no problem.
+    If the sampler had no free core, use the CPU time instead: a process that uses just one of
+    several cores. Short requests also saturate the GIL, but only at a high rate.
     """
     if of.gil_enabled is False or of.gil_s is None or of.gil_s < GIL_HELD_S:
         return None
@@ -232,7 +232,7 @@ def _gil_saturated(of: Figures) -> Cause | None:
 
 
 def _is_gil_unknown(of: Figures) -> bool:
-    """Whether the GIL may be the limit of a process that had not the CPU to show it."""
+    """Whether the GIL may be the limit, but is unknown, because the process waited for a CPU."""
     if of.gil_enabled is False or of.signs.gil_utilisation is not None or of.busy_each is None:
         return False
     low = ONE_CORE[0]
@@ -244,9 +244,9 @@ def _gil(of: Figures, value: float | None, threshold: float) -> Cause:
 
 
 def _thread_limit(of: Figures) -> Cause | None:
-    """All of anyio's threads are in use, by requests that take as long in them as alone.
+    """All of anyio's threads are in use, and requests take as long in them as alone.
 
-    If they take longer, more threads would wait for the same thing: the GIL, the CPU, a pool.
+    If they take longer, more threads would wait for the same resource: the GIL, the CPU, a pool.
     """
     full, total = of.signs.limiter_full, of.signs.limiter_total
     if full is None or total is None or full < FULL or not of.rate or not of.alone_s:
@@ -258,9 +258,10 @@ def _thread_limit(of: Figures) -> Cause | None:
 
 
 def _waits_elsewhere(of: Figures) -> Cause | None:
-    """Requests wait, longer than a single one, while the process and its GIL are idle.
+    """Requests take longer than a single one, while the process and its GIL are idle.
 
-    Little's law with the time of a single request is how many requests are served at once.
+    The number of requests that are served at once is the rate times the time of a single request
+    (Little's law).
     """
     wait_share, stretch = of.signs.wait_share, of.signs.stretch
     if wait_share is None or stretch is None or not of.rate or not of.alone_s:

@@ -1,6 +1,6 @@
-"""Signs of what limits a user's application, as figures derived from one record.
+"""Signs of the limits of a user's application, as figures derived from one record.
 
-They decide nothing: `application_causes` does.
+`application_causes` has the rules that find causes from them.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from offload.bench.records.record import Record
 class Signs:
     """The signs of one record; None is unknown.
 
-    `loop_blocked_s` is how long an event loop was blocked: the 99th percentile of its lag or, if
-    that is larger, `loop_blocked_by_s`. `loop_blocked_by` is the route that ran longest on it
-    without a pause, and `loop_blocked_by_s` how long it did so in the mean of its requests.
+    `loop_blocked_s` is the time for which the event loop was blocked: the 99th percentile of its
+    lag or, if that is larger, `loop_blocked_by_s`. `loop_blocked_by` is the route that ran longest
+    on it without a pause, and `loop_blocked_by_s` is this time, as the mean of its requests.
     `limiter_full` is the share of time in which all of anyio's `limiter_total` threads were in use.
     `gil_utilisation` is the share of time in which the GIL was held, and `gil_enabled_by` the
     module that enabled it in a free-threaded build. `cpu_utilisation` is the share of the machine's
@@ -76,7 +76,7 @@ def signs(record: Record) -> Signs | None:
 
 
 def of_case(records: Sequence[Record]) -> Signs | None:
-    """Return the medians of the signs of a case's records, and their most frequent names."""
+    """Return the signs of a case: medians of the numbers of its records, modes of the names."""
     known = [found for record in records if (found := signs(record)) is not None]
     if not known:
         return None
@@ -85,7 +85,7 @@ def of_case(records: Sequence[Record]) -> Signs | None:
 
 
 def median(values: Sequence[Any]) -> Any:
-    """Return the low median of the known values, of names the most frequent; None if unknown."""
+    """Return the low median of the known numbers, or the most frequent name; None if unknown."""
     known = [value for value in values if value is not None]
     if not known:
         return None

@@ -16,23 +16,23 @@ from offload.bench.stats.models.operational_laws import Ceiling
 from offload.registry import catalog
 from offload.suites import _module
 
-ABOVE = 1.02  # factor: a higher rate exceeds its ceiling
-SHORT = 0.01  # s: a shorter single request is mostly hops and wake-ups, which overlap under load
+ABOVE = 1.02  # rate over ceiling, above which the ceiling is exceeded
+SHORT = 0.01  # s: a shorter request consists mostly of hops and wake-ups, which overlap under load
 SATURATED = 0.98  # requests in flight (Little's law) as a share of the slots: all slots are busy
 
 
 def of_case(case: Record, records: Sequence[Record], in_flight: float) -> Ceiling | None:
     """Return the lowest known ceiling of a case, from the median times of its records.
 
-    `case` is any of the `records`: its constant fields are read. `in_flight` is the mean number of
-    concurrent requests: with fewer of them than slots, the time per slot includes idle time and
-    is no service time.
+    `case` is any of the `records`, from which constant fields are read. `in_flight` is the mean
+    number of concurrent requests. If it is below the number of slots, the time per slot includes
+    idle time and cannot be used as a service time.
     """
     workers, slots = case.server.workers, _slots(case)
     alone_s = median(records, lambda r: r.baseline.alone_s)
     slot_s = median(records, lambda r: r.tasks.slot_s)
     if slot_s and in_flight >= SATURATED * (slots or workers or 1):
-        # A loop has one slot, except for async tasks that share it: then the slot is unknown.
+        # An event loop has one slot; with async tasks, which share it, the slots are unknown.
         known = _by_time(slot_s, workers=slots or workers)
     else:
         known = _by_time(alone_s, workers=workers)
@@ -48,8 +48,8 @@ def of_case(case: Record, records: Sequence[Record], in_flight: float) -> Ceilin
 def exceeded(record: Record, records: Sequence[Record]) -> Ceiling | None:
     """Return a ceiling that a record's rate exceeds, which indicates an error; else None.
 
-    No request is faster than the fastest single request in the case's `records`. Idle time in the
-    time per slot is no problem here: also with it, no rate is above slots / time.
+    No request is faster than the fastest single request in the case's `records`. The time per slot
+    may include idle time here: no rate can be above slots / time in any case.
     """
     fastest_s = _fastest_s(records)
     known = [
@@ -68,7 +68,10 @@ def of_workers(case: Record, records: Sequence[Record]) -> float | None:
 
 
 def _slots(record: Record) -> int | None:
-    """Return the slots of a server; one that has processes instead of workers reports one's."""
+    """Return the number of slots of a server.
+
+    A server that has processes instead of workers reports the slots of one process.
+    """
     slots, processes = record.tasks.slots, record.server.settings.get("processes")
     if slots is None or record.server.workers is not None or not isinstance(processes, int):
         return slots
@@ -76,7 +79,7 @@ def _slots(record: Record) -> int | None:
 
 
 def median(records: Sequence[Record], value_of: Callable[[Record], float | None]) -> float | None:
-    """Return the low median of the known values; None without any."""
+    """Return the low median of the known values; None if none is known."""
     known = [value for record in records if (value := value_of(record)) is not None]
     return statistics.median_low(known) if known else None
 
@@ -107,7 +110,7 @@ def _fastest_s(records: Sequence[Record]) -> float | None:
 
 @functools.cache
 def _stated_slots(suite: str) -> Mapping[tuple[object, ...], int]:
-    """Return the slots that a suite's cases state, by server, task and request, quick ones too."""
+    """Return the slots that a suite's cases and quick cases state, by server, task and request."""
     if suite not in catalog.suites():
         return {}
     return {

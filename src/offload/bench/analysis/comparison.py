@@ -32,9 +32,9 @@ CLIENT_BOUND = "client-bound"
 class Comparison:
     """The comparison of case `other` with case `one`.
 
-    `disturbed` is the reason why the measurement is invalid, None if it is valid. With `at_least`
-    the load tool limited the faster case: the true difference is as large, or larger. With
-    `is_client_bound` it limited any of the cases.
+    `disturbed` is the reason if the measurement is invalid, else None. With `at_least` the load
+    tool limited the faster case, so the true difference is at least as large. With
+    `is_client_bound` the load tool limited one of the cases or both.
     """
 
     verdict: Verdict
@@ -44,7 +44,7 @@ class Comparison:
 
 
 def rate_of(record: Record) -> float | None:
-    """Return the rate of a window, in requests a second."""
+    """Return the rate of a window in requests/s."""
     return record.result.rate
 
 
@@ -56,8 +56,8 @@ def compare(
 ) -> Comparison:
     """Compare a value of two cases, paired by round, at the last level of their run's design.
 
-    `level` is another one: a run stops early only at a stricter level. Rates of rounds in which the
-    servers ran apart count only if the cases have no other rounds.
+    `level` overrides this level, because a run stops early only at a stricter one. Rates of rounds
+    with `apart` are used only if the cases have no other rounds.
     """
     if value is rate_of and pairs_by_round(of_rate(one), of_rate(other), value):
         one, other = of_rate(one), of_rate(other)
@@ -83,7 +83,7 @@ def compare(
 
 
 def disturbance(one: Sequence[Record], other: Sequence[Record]) -> Flag | None:
-    """Return why the windows of two cases cannot be compared; None if they can."""
+    """Return the reason if the windows of two cases cannot be compared, else None."""
     windows = [*one, *other]
     remedy = "end the other processes, or measure at a quieter time"
     others, steal = _known(windows, "others_cpu"), _known(windows, "steal")

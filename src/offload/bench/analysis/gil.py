@@ -1,4 +1,4 @@
-"""GIL figures of a record: the formulas of `models.gil`, applied to its clocks and samples."""
+"""GIL figures of a record: the formulas of `models.gil`, applied to its times and samples."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class Gil:
 
 
 def gil_figures(record: Record) -> Gil:
-    """Derive the figures of the GIL from one record; in round 1 alone all of them are measured."""
+    """Derive the GIL figures from one record; only records of round 1 have all of them."""
     gamma, kappa = _wait_share(record), _inflation(record)
     is_known = gamma is not None and kappa and record.tasks.slots
     return Gil(

@@ -9,14 +9,17 @@ from offload.bench.records.record import Record
 from offload.bench.records.run_records import by_round, of_rate
 from offload.bench.stats import sequential
 from offload.bench.stats.estimate import Estimate, estimate
+from offload.flags import TOO_SLOW
+
+HOPELESS = 2  # rounds without a rate after which a case is not measured again
 
 
 def of_windows(windows: Sequence[Record]) -> Estimate:
     """Estimate a case's rate in requests/s, from the geometric mean of its windows in each round.
 
-    Windows without a completed request are ignored; the value is None if no window has any. Windows
-    of a block that runs apart are not mixed with others. The newest window determines the design
-    (normal or quick) and the target.
+    Windows without a completed request are ignored; the value is None if there are no others.
+    Windows with `apart` are not mixed with others. The newest window determines the design (normal
+    or quick) and the target.
     """
     windows = of_rate(windows)
     rates = [*by_round(windows, lambda record: record.result.rate).values()]
@@ -25,3 +28,16 @@ def of_windows(windows: Sequence[Record]) -> Estimate:
     design = sequential.design(newest is not None and newest.quick)
     target = None if newest is None else newest.target
     return estimate(rates, design, target, statistics.fmean(quanta) if quanta else 0.0)
+
+
+def is_hopeless(windows: Sequence[Record]) -> bool:
+    """Whether a case had no rate in each of its last HOPELESS rounds, or is too slow."""
+    if any(record.problem and record.problem.kind == TOO_SLOW for record in windows):
+        return True
+    rounds: dict[int | None, bool] = {}
+    for record in windows:
+        known = rounds.get(record.trial.round, False)
+        has_rate = record.problem is None and bool(record.result.rate)
+        rounds[record.trial.round] = known or has_rate
+    last = [*rounds.values()][-HOPELESS:]
+    return len(last) == HOPELESS and not any(last)

@@ -1,4 +1,4 @@
-"""Audits: whether published figures are possible under their published conditions."""
+"""Audits: check whether published figures are possible under their published conditions."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ class _Bound:
 def audit_figures(suite: str, one: Audit) -> ClaimVerdict:
     """Check published figures by arithmetic: rate <= processes x slots / service time.
 
-    Also check Little's law, users = rate x mean response time, and that responses have the same
+    Check also Little's law, users = rate x mean response time, and that all responses have the same
     length. The verdict is unresolved if no figure has a service time or a mean response time.
     """
     bounds = _bounds(one, one.processes)
@@ -97,7 +97,7 @@ def _more_users(one: Audit) -> Iterator[str]:
 
 
 def _fewer_users(one: Audit) -> Iterator[str]:
-    """Report figures whose rate x mean is below the number of users: some waited elsewhere."""
+    """Report figures whose rate x mean is below the number of users: some were not served."""
     for figure, users in _users_by_little(one):
         if users < (1 - LITTLE_TOLERANCE) * one.users:
             yield f"{figure.name}: rate x mean is {users:.1f} of {one.users} users"

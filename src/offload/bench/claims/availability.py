@@ -18,9 +18,9 @@ def evaluate_availability(
 ) -> ClaimVerdict:
     """Evaluate an availability claim by the newest long run of its case; quick runs are too short.
 
-    The exact binomial interval assumes that requests fail independently; users that starve together
-    violate this. The claim holds if the interval contains the published share or is below it, holds
-    in part if fewer requests fail, and does not hold if none fails in a sufficiently long run.
+    The exact binomial interval assumes that requests fail independently, which is wrong if users
+    starve together. The claim holds if the interval contains the published share or is below it. It
+    holds in part if fewer requests fail, and does not hold if none fails in a long enough run.
     """
     keys = (LONG, one.case.key, False)
     runs = [

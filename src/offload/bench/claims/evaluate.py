@@ -13,6 +13,7 @@ from offload.bench.records.run_records import RunRecords
 from offload.bench.stats import paired_test, replication
 from offload.bench.stats.paired_test import DISTURBED
 from offload.bench.stats.replication import NOT_COMPARABLE, UNRESOLVED
+from offload.errors import UserError
 from offload.registry import catalog
 from offload.suites import Case, Claim
 from offload.suites._claim import FIGURES, RATE
@@ -48,9 +49,9 @@ def evaluate_claim(
     records: Sequence[Record] | None,
     cases: Sequence[Case] | None = None,
 ) -> ClaimVerdict:
-    """Evaluate a claim by the `records` of one run of its suite; None if there is no run.
+    """Evaluate a claim by the `records` of one run of its suite; `records` is None without a run.
 
-    `cases` are all cases of the suite; a claim about any other case is reported as unresolved.
+    `cases` are all cases of the suite; the verdict on a claim about another case is unresolved.
     """
     one, other = (_case_records(case, records or ()) for case in (claim.one, claim.other))
     compared = _compare(claim, one, other)
@@ -78,7 +79,7 @@ def evaluate_claim(
 
 
 def _case_records(case: Case, records: Sequence[Record]) -> list[Record]:
-    """Return the records of a case or its quick variant: the last one of each round."""
+    """Return the records of a case and its quick variant, without retried attempts."""
     return RunRecords(records).of_case(case.key, case.quick().key).last_attempts()
 
 
@@ -122,20 +123,20 @@ def _replication(
 ) -> tuple[str, str]:
     found = compared.verdict
     if found.low is None or found.high is None:
-        return UNRESOLVED, "one run of each gives no interval"
+        return UNRESOLVED, "one run of each has no interval"
     if compared.disturbed is not None:
         return DISTURBED, f"{compared.disturbed.message}: {compared.disturbed.remedy}"
     for own in (one, other):
         if comparison.is_client_bound([r for r in own if r.trial.kind == WINDOW]):
             tool = own[-1].load.driver
-            return UNRESOLVED, f"{tool} was what limited the rate of {own[-1].case.server}"
+            return UNRESOLVED, f"{tool} limited the rate of {own[-1].case.server}"
     values = (claim.ratio, claim.alike, found.low, found.high)
     verdict = replication.classify_replication(*values)
     return verdict, replication.explain_replication(verdict, *values)
 
 
 def _unknown(suite: str, claim: Claim, cases: Sequence[Case] | None) -> str | None:
-    """Return which case is missing from the suite; None if none is, or `cases` is None."""
+    """Return a message if a case of the claim is missing from the suite, else None."""
     for case in (claim.one, claim.other):
         if cases is not None and case not in cases:
             return f"{case.name} is not in CASES of suites/{suite}.py: add it"
@@ -143,7 +144,7 @@ def _unknown(suite: str, claim: Claim, cases: Sequence[Case] | None) -> str | No
 
 
 def _missing(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> str | None:
-    """Return which case has no figures; None if both have."""
+    """Return a message if a case of the claim has no figures, else None."""
     if not one and not other:
         return "not in this run"
     for case, own in ((claim.one, one), (claim.other, other)):
@@ -153,7 +154,7 @@ def _missing(claim: Claim, one: Sequence[Record], other: Sequence[Record]) -> st
 
 
 def _difference(one: Sequence[Record], other: Sequence[Record]) -> str | None:
-    """Return how the responses of two cases differ; None if they have the same content."""
+    """Return the difference of the responses of two cases; None if their content is equal."""
     firsts = [next((r for r in own if r.baseline.body_sha256), None) for own in (one, other)]
     a, b = firsts
     if a is None or b is None or not all(_is_stable(r) for r in (a, b)):
@@ -168,8 +169,11 @@ def _difference(one: Sequence[Record], other: Sequence[Record]) -> str | None:
     if same:
         return None
     lengths = f"{a.baseline.body_bytes} against {b.baseline.body_bytes} bytes"
-    return f"the answers differ: {lengths}, {shown}"
+    return f"the responses differ: {lengths}, {shown}"
 
 
 def _is_stable(record: Record) -> bool:
-    return catalog.has_constant_bodies(record.case.task, record.case.path)
+    try:
+        return catalog.has_constant_bodies(record.case.task, record.case.path)
+    except UserError:  # the task was measured elsewhere, or has been removed
+        return False

@@ -1,1 +1,1 @@
-"""Experiments: which trials are run, in which order, and when there are enough of them."""
+"""Experiments: select the trials, their order and their number, and evaluate their records."""

@@ -21,7 +21,7 @@ from offload.upstream import Upstream
 
 
 def of_server(facts: dict[str, object], load: Load, driver: str, sent: Request = GET) -> Record:
-    """Load one of our servers by a request that is `sent`; `facts` are its ready line."""
+    """Load one of our servers with the request `sent`; `facts` are its ready line."""
     task = str(facts["task"])
     entry = catalog.find_server(str(facts["server"]))
     given = {k: facts[k] for k, default in entry.settings.items() if facts.get(k) != default}
@@ -56,14 +56,14 @@ def _text(fact: object) -> str | None:
 
 
 def _baseline(url: str, case: Case, sent: Request) -> Baseline:
-    """Send first requests. This also waits for the backlog of an earlier load.
+    """Measure the first requests, which also wait until the backlog of an earlier load is done.
 
-    25 users of a task of 0.28 s leave 4 workers 1.75 s of work, which would slow down the next
-    load by 5 %.
+    With 25 users, 4 workers and a task of 0.28 s the backlog is 1.75 s of work, which would slow
+    down the next load by 5 %.
     """
     try:
         first = prime(url, request=sent)
-    except StartError:  # the load will count what it answers
+    except StartError:  # the load counts these responses as failures
         return Baseline()
     return Baseline(
         alone_s=round(first.alone_s, 6),
@@ -73,7 +73,7 @@ def _baseline(url: str, case: Case, sent: Request) -> Baseline:
 
 
 def of_url(load: Load, driver: str) -> Record:
-    """Load any URL of this machine; server facts are unavailable for an external URL."""
+    """Load any URL of this machine; the facts of its server are unknown."""
     command = f"fab run_load_test:url={load.url}"
     case = CaseFacts(f"url/{load.url}", "url", load.url, command, load.users)
     return _measure(case, ServerFacts(), Baseline(), load, driver, None, None)

@@ -2,10 +2,10 @@
 
     start all -> first requests to each -> windows: A B C, C B A -> stop all -> records
 
-The windows follow each other in a random order and then in its reverse, so that whatever changes
-on the machine meanwhile affects all cases alike. With one window per case, consecutive rounds have
-reverse orders. Every round has fresh servers, so that no single start decides. Idle servers use no
-CPU.
+The cases have their first windows in a random order and their second ones in the reverse order, so
+that changes of the machine affect all cases alike. With one window per case, every second round has
+the reverse order of the round before. Every round starts new servers, because rates differ between
+starts of the same server. Idle servers use no CPU.
 """
 
 from __future__ import annotations
@@ -38,21 +38,21 @@ from offload.flags import TOO_SLOW, Flag, Problem
 from offload.suites import Case, Request
 from offload.upstream import Upstream
 
-READY_A_WORKER = 0.5  # s: each worker of the block extends the timeout of the start by this
+READY_A_WORKER = 0.5  # s by which each worker of the block extends the timeout of the start
 
 
 @dataclass(frozen=True)
 class WindowDesign:
-    """Whether each case of a round has one window instead of two, and how long a window is.
+    """Whether each case of a round has one window instead of two, and the length of a window.
 
-    `beside_s` is its minimum beside other servers, in s.
+    `beside_s` is the minimum length in s of a window in a block of several servers.
     """
 
     has_one: bool = False
     beside_s: float = workload.SHORT_WINDOW
 
 
-MANY_ROUNDS = WindowDesign(has_one=True)  # if second windows would leave time for few rounds
+MANY_ROUNDS = WindowDesign(has_one=True)  # if the time budget is too short for second windows
 
 
 @dataclass(frozen=True)
@@ -89,9 +89,9 @@ class PrimedServer:
     flags: tuple[Flag, ...]
 
     def window(self, trial: Trial, neighbours: Sequence[int], window_s: float) -> Record:
-        """Load the server once, for at least `window_s` if there are other servers in the block.
+        """Load the server once; with other servers in the block, for at least `window_s`.
 
-        `neighbours` are the pids of these servers.
+        `neighbours` are the pids of the other servers.
         """
         speed = machine_speed.measure()
         case, running = self.started.facts, self.started.running
@@ -100,7 +100,7 @@ class PrimedServer:
         started = time.monotonic()
         loaded = load_phase.run(load, "builtin", running.facts, self.started.upstream, neighbours)
         load_s = round(time.monotonic() - started, 3)
-        loaded = self._explained(loaded)
+        loaded = self._with_explanation(loaded)
         trial = replace(trial, place=self.started.place, phases={"load": load_s})
         facts = builder.with_gil(self.facts, loaded.gil_state)
         resources = loaded.resources
@@ -109,8 +109,8 @@ class PrimedServer:
         loaded = replace(loaded, resources=replace(resources, host=host, memory=memory))
         return build_record(trial, case, facts, self.before, self.alone, loaded, self.flags)
 
-    def _explained(self, loaded: LoadOutcome) -> LoadOutcome:
-        """Explain a failed load by its users if they waited until the timeout."""
+    def _with_explanation(self, loaded: LoadOutcome) -> LoadOutcome:
+        """Explain a failed load if its users waited for each other until the timeout."""
         case, problem = self.started.facts, loaded.problem
         is_slow = workload.waited_too_long(case, self.before, loaded.result.failed)
         if problem is None or not is_slow:
@@ -131,8 +131,8 @@ def measure_round(
 ) -> list[Record]:
     """Measure one round of a block; return the records of its windows, in the order of the cases.
 
-    The keys of `cases` are their places in the plan, and the records have them, too. A case that
-    cannot be measured has one record, with its problem. `with_gil`: sample the GIL of single
+    The keys of `cases` are their places in the plan, which are also saved in the records. A case
+    that cannot be measured has one record, with its problem. `with_gil`: sample the GIL of single
     requests before the windows.
     """
     phases = Phases(report)
@@ -151,7 +151,7 @@ def measure_round(
             if _is_too_slow(records.get(place, ())):
                 continue
             pids = [m.started.running.process.pid for p, m in members.items() if p != place]
-            with phases.of("load", workload.WINDOW):
+            with phases.of("load", workload.WINDOW, place):
                 record = members[place].window(replace(trial, order=number), pids, design.beside_s)
             records.setdefault(place, []).append(record)
         with phases.of("stop", 1.0):
@@ -202,13 +202,13 @@ def _start(
 
 
 def _request_stops(servers: Sequence[Server]) -> None:
-    """Request all stops first, so that the servers drain at the same time."""
+    """Request the stop of all servers, so that they drain at the same time."""
     for each in servers:
         server.request_stop(each)
 
 
 def _prime(started: StartedServer, trial: Trial, with_gil: bool) -> PrimedServer:
-    """Send a server its first requests; `with_gil` also measures single requests."""
+    """Send the first requests to a server; `with_gil` also measures single requests."""
     url = workload.url(started.running.url, started.request)
     reported = started.running.facts
     before, flags = measure_baseline(trial, started.facts, url, started.request, reported)
@@ -221,9 +221,9 @@ def _prime(started: StartedServer, trial: Trial, with_gil: bool) -> PrimedServer
 
 
 def _order(members: Mapping[int, PrimedServer], trial: Trial, has_one: bool) -> list[int]:
-    """Return a random order of the cases and its reverse; a single case has one window.
+    """Return the places of the cases in random order, then in reverse; a single place only once.
 
-    With one window per case the second round has the reverse of the first, and so on.
+    With one window per case, an even round has the reverse order of the round before.
     """
     number = trial.round or 1
     pair = (number - 1) // 2
@@ -234,7 +234,7 @@ def _order(members: Mapping[int, PrimedServer], trial: Trial, has_one: bool) -> 
 
 
 def _is_too_slow(windows: Sequence[Record]) -> bool:
-    """Whether a case's first window failed so that its second one would, too."""
+    """Whether the first window was too slow for the users, so that a second one would fail, too."""
     return any(record.problem and record.problem.kind == TOO_SLOW for record in windows)
 
 

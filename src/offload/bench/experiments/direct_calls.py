@@ -11,16 +11,16 @@ from offload.bench.target.calling_process import CallingProcess
 from offload.errors import StartError
 
 READY = 15.0  # s until all workers have imported the task
-PATIENCE = 60.0  # s beyond the requested time, for a slow task
+MARGIN = 60.0  # s by which the timeout is longer than the requested time, for a slow task
 
 
 @dataclass(frozen=True)
 class Calls:
-    """The result of `count` workers: `rate` in calls/s, and means of one call.
+    """The `rate` of all workers in calls/s, and the means of one call.
 
-    `wall_s` is its wall time, `cpu_s` its CPU time and `queued_s` its wait for a CPU, in s.
-    `switches` is the number of context switches. `gil_enabled` is the state of the GIL afterwards,
-    in the process of the threads.
+    `wall_s` is the wall time of a call, `cpu_s` its CPU time and `queued_s` its wait for a CPU, in
+    s. `switches` is the number of its context switches. `gil_enabled` is the state of the GIL after
+    the calls, in the process that runs the threads.
     """
 
     rate: float
@@ -32,7 +32,7 @@ class Calls:
 
 
 class Direct:
-    """A running process that calls a task on request; `facts` describe it."""
+    """A running process that calls a task on request; `facts` is its ready line."""
 
     def __init__(self, process: CallingProcess) -> None:
         self._process = process
@@ -43,7 +43,7 @@ class Direct:
 
         Raise StartError if the process ends, or if interpreters cannot be started.
         """
-        result = self._process.request(f"{kind} {count} {seconds}", seconds + PATIENCE)
+        result = self._process.request(f"{kind} {count} {seconds}", seconds + MARGIN)
         if "error" in result:
             raise StartError(str(result["error"]))
         return Calls(**result)

@@ -1,4 +1,4 @@
-"""The cost of the GIL for a task: threads and processes in a block, and by direct calls."""
+"""The cost of the GIL for a task: compare threads and processes, over HTTP and by direct calls."""
 
 from __future__ import annotations
 
@@ -24,10 +24,10 @@ from offload.suites import Case
 
 @dataclass(frozen=True)
 class GilCost:
-    """The figures of one task: `gil` is derived from a `window` of the first round of threads.
+    """The figures of one task: `gil` is derived from `window`, one of threads in the first round.
 
-    `threads` and `processes` are the speed-ups by direct calls. `cases` is the comparison of
-    threads and processes over HTTP. A user's application has no direct calls: None.
+    `cases` is the comparison of threads and processes over HTTP. `threads` and `processes` are the
+    speed-ups by direct calls; None for a user's application, which cannot be called directly.
     """
 
     window: Record
@@ -45,9 +45,9 @@ class GilCost:
 
     @property
     def cost(self) -> tuple[float | None, float | None, float | None]:
-        """C over HTTP with its interval: 1 - 1 / (processes : threads)."""
+        """C over HTTP with its interval: 1 - 1 / R, with R the ratio of processes over threads."""
         found = self.cases.comparison.verdict
-        value, low, high = (_lost(ratio) for ratio in (found.ratio, found.low, found.high))
+        value, low, high = (_cost(ratio) for ratio in (found.ratio, found.low, found.high))
         return value, low, high
 
 
@@ -69,9 +69,7 @@ def evaluate(
 ) -> GilCost:
     """Return the cost of the GIL, from the records of a run of both cases and from direct calls.
 
-    A user's application has no direct calls: None.
-
-    Raise RunError if one of the cases has no rate.
+    `direct_calls` is None for a user's application. Raise RunError if one of the cases has no rate.
     """
     compared = paired.evaluate(threads, processes, records, folder)
     measured = [r for r in RunRecords(records).at(0).windows() if r.trial.round == 1]
@@ -84,10 +82,10 @@ def evaluate(
 
 
 def application_cases(work: str, workers: int, one: Case) -> tuple[Case, Case]:
-    """Return the cases that show the cost of the GIL for a user's application.
+    """Return two cases of a user's application, whose comparison is the cost of the GIL.
 
-    They have one process, and as many processes as `workers`. A WSGI application has as many
-    threads in its one process. `one` has the load, the interpreter and the path of both.
+    The first has one process, which for a WSGI application has `workers` threads. The second has
+    `workers` processes. The load, the interpreter and the path of both are those of `one`.
     """
     kinds = application_kind.kinds(work, one.python, one.path)
     if "wsgi" in kinds:
@@ -100,5 +98,5 @@ def application_cases(work: str, workers: int, one: Case) -> tuple[Case, Case]:
     return threads, processes
 
 
-def _lost(ratio: float | None) -> float | None:
+def _cost(ratio: float | None) -> float | None:
     return None if ratio is None else cost(1.0, ratio)

@@ -1,4 +1,4 @@
-"""The hop over HTTP: the CPU time that a server's executor adds to a response without one."""
+"""The hop over HTTP: the CPU time per request that a server's executor adds."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ from offload.suites import Case
 DIRECT, THREADS, STANDARD = "loop", "threads", "processes"  # DIRECT has no executor
 SERVERS = (DIRECT, THREADS, STANDARD, "pipes", "pebble", "anyio_threads", "interpreters")
 PEERS = ("starlette_threads", "gunicorn_gthread", "gunicorn_dirty", "granian_wsgi")  # other HTTP
-WITHOUT_POOL = {"gunicorn_dirty": "gunicorn_gthread"}  # a peer, and the same one without its pool
+WITHOUT_POOL = {"gunicorn_dirty": "gunicorn_gthread"}  # a peer: the same HTTP server without a pool
 TASK, USERS, SUITE = "noop_sync", 64, "executors"
 BUDGET = {False: 300.0, True: 120.0}  # s for all rounds, with their starts; by quick
 
@@ -32,12 +32,12 @@ Rounds = Mapping[RoundKey, tuple[float, float]]  # rate in requests/s, CPU time 
 class Hop:
     """The figures of one server with a task that does nothing; None is unknown or not defined.
 
-    `rate` is in requests/s; `cpu_us` is the CPU time per request of the server's process tree.
-    `added_us` is `cpu_us` minus that of DIRECT in the same round, and `of_threads` the ratio of
-    `added_us` to that of THREADS. PEERS have another HTTP server: both are defined only for those
-    in WITHOUT_POOL, whose `added_us` is `cpu_us` minus that of the server named there.
+    `rate` is in requests/s; `cpu_us` is the CPU time per request of the server's process tree, in
+    microseconds. `added_us` is `cpu_us` minus that of DIRECT in the same round, and `of_threads`
+    the ratio of `added_us` to that of THREADS. PEERS use other HTTP servers, so `added_us` is known
+    only for those in WITHOUT_POOL: it is `cpu_us` minus that of the server named there.
     `of_standard` is the ratio of the rate to that of STANDARD. With `client_bound` the load tool
-    limited the rate: the server's own could be higher.
+    limited the rate, so the server may be faster.
     """
 
     server: str
@@ -51,7 +51,7 @@ class Hop:
 
 
 def servers_plan(is_quick: bool, workers: int) -> Plan:
-    """Return the plan of a run of all servers in one block, until the budget is used."""
+    """Return the plan of a run of all servers in one block, which ends with its time budget."""
     cases = tuple(_case(server, workers) for server in (*SERVERS, *PEERS))
     blocks = (Block(tuple(range(len(cases)))),)
     seed = plan.new_seed()
@@ -59,7 +59,7 @@ def servers_plan(is_quick: bool, workers: int) -> Plan:
 
 
 def summarize(records: Sequence[Record]) -> list[Hop]:
-    """Summarize the rounds by server; without a direct response the added CPU is unknown."""
+    """Summarize the rounds by server; without rounds of DIRECT the added CPU time is unknown."""
     rounds: dict[str, Rounds] = {}
     for name in (*SERVERS, *PEERS):
         own = [record for record in records if record.case.server == name]
@@ -87,8 +87,8 @@ def _case(server: str, workers: int) -> Case:
 
 def _hop(server: str, rounds: Mapping[str, Rounds], records: Sequence[Record]) -> Hop:
     own, direct = rounds[server], rounds.get(DIRECT, {})
-    without = WITHOUT_POOL.get(server) or (DIRECT if server in SERVERS[1:] else None)
-    added = _added(own, rounds.get(without, {})) if without else {}
+    reference = WITHOUT_POOL.get(server) or (DIRECT if server in SERVERS[1:] else None)
+    added = _added(own, rounds.get(reference, {})) if reference else {}
     threads = _added(rounds.get(THREADS, {}), direct)
     both = [(threads[n], added[n]) for n in added if n in threads and server != THREADS]
     windows = [record for record in records if record.case.server == server]
@@ -99,17 +99,17 @@ def _hop(server: str, rounds: Mapping[str, Rounds], records: Sequence[Record]) -
         statistics.fmean(cpu_us for _, cpu_us in own.values()),
         _mean([*added.values()]),
         ratio.ratio_of_means(both),
-        None if server == STANDARD else _times(own, rounds.get(STANDARD, {})),
+        None if server == STANDARD else _rate_ratio(own, rounds.get(STANDARD, {})),
         any("client-bound" in flags.kinds(record) for record in windows),
     )
 
 
 def _added(own: Rounds, direct: Rounds) -> dict[RoundKey, float]:
-    """Return by round the CPU time of a request minus that of a direct response, in us."""
+    """Return the CPU time per request minus that of a direct response, in us, by round."""
     return {which: own[which][1] - direct[which][1] for which in own if which in direct}
 
 
-def _times(own: Rounds, other: Rounds) -> Interval | None:
+def _rate_ratio(own: Rounds, other: Rounds) -> Interval | None:
     """Return the ratio of a server's rate to another's, paired by round."""
     return ratio.geometric_mean_ratio(
         [(other[which][0], own[which][0]) for which in own if which in other]

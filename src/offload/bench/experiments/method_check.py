@@ -1,4 +1,4 @@
-"""Check this tool's own statistics against known truth: by real blocks, and by resampling."""
+"""Check this tool's statistics against a known truth, with measured blocks and by resampling."""
 
 from __future__ import annotations
 
@@ -31,10 +31,10 @@ from offload.units import percent
 SUITE = "check_method"
 ACCURATE = Case("threads", "sleep_short_sync")  # the server's clocks show the true rate
 VARIED = Case("threads", "noop_sync")  # its rate varies more than that of most cases
-ACCURATE_ROUNDS = sequential.NORMAL.counts[0]  # of ACCURATE alone
-FEWEST = 10  # rounds of VARIED that can be resampled
+ACCURATE_ROUNDS = sequential.NORMAL.counts[0]  # rounds of ACCURATE
+FEWEST = 10  # rounds of VARIED that are needed for resampling
 MAX_ERROR = 0.01  # a share of the true rate
-USERS = 8  # they keep all workers busy
+USERS = 8  # enough to keep all workers busy
 TASKS = ("sleep_short_sync", "network_sync_local", "count_sync")  # compared with themselves
 KNOWN = ("count_slower_sync", "count_sync")  # the second one is faster by 20 %
 
@@ -43,7 +43,8 @@ KNOWN = ("count_slower_sync", "count_sync")  # the second one is faster by 20 %
 class CheckResult:
     """The result of one check: the measured and the required value as text, and whether it passed.
 
-    `passed` is None if the records do not decide it. `is_disturbed`: other processes are the cause.
+    `passed` is None if the records do not suffice; with `is_disturbed` because other processes
+    disturbed the measurements.
     """
 
     name: str
@@ -54,7 +55,7 @@ class CheckResult:
 
 
 def blocks_plan(count: int) -> Plan:
-    """Return a plan of `count` blocks of a case against itself, and half as many of KNOWN."""
+    """Return a plan of `count` blocks of a case and itself, and half as many blocks of KNOWN."""
     tasks = [*(task for task in TASKS for _ in range(2)), *KNOWN]
     cases = tuple(Case("threads", task, users=USERS) for task in tasks)
     pairs = [(first, first + 1) for first in range(0, len(cases), 2)]
@@ -64,7 +65,7 @@ def blocks_plan(count: int) -> Plan:
 
 
 def measure_alone(folder: Path, count: int) -> None:
-    """Measure `count` rounds of VARIED alone and a few of ACCURATE, as far as a run lacks them."""
+    """Measure the missing rounds of VARIED, `count` in total, and of ACCURATE, without a block."""
     prctl.adopt_orphans()
     done = [record.case.task for record in alone(journal.read(folder))] if _exists(folder) else []
     wanted = [(ACCURATE, ACCURATE_ROUNDS), (VARIED, count)] if count else []
@@ -86,7 +87,7 @@ def alone(records: Sequence[Record]) -> list[Record]:
 
 
 def check_blocks(planned: Plan, records: Sequence[Record]) -> list[CheckResult]:
-    """Check the verdicts of the blocks of `blocks_plan`; disturbed ones count neither way."""
+    """Check the verdicts of the blocks of `blocks_plan`, without disturbed verdicts."""
     same: list[str] = []
     known: list[str] = []
     for number, block in enumerate(planned.blocks):
@@ -103,20 +104,20 @@ def check_blocks(planned: Plan, records: Sequence[Record]) -> list[CheckResult]:
 
 
 def _check_outcomes(name: str, outcomes: Sequence[str], hits: Sequence[str]) -> CheckResult:
-    """Check the number of hits: false positives, or if only FASTER is a hit, true positives."""
+    """Check the number of hits: false positives, or true positives if SLOWER is not a hit."""
     is_power = SLOWER not in hits
     required = "an interval that contains 5 % or less"
     if is_power:
         required = f"{percent(MIN_POWER)} of differences of 20 % found"
     counted = [outcome for outcome in outcomes if outcome != DISTURBED]
     disturbed = len(outcomes) - len(counted)
-    words = f", {disturbed} disturbed" if disturbed else ""
+    excluded = f", {disturbed} disturbed" if disturbed else ""
     if not counted:
-        return CheckResult(name, f"unknown{words}", required, None, disturbed > 0)
+        return CheckResult(name, f"unknown{excluded}", required, None, disturbed > 0)
     found = sum(outcome in hits for outcome in counted)
     low, high = student_t.binomial_interval(found, len(counted))
     passed = found >= MIN_POWER * len(counted) if is_power else low <= MAX_FALSE_POSITIVES
-    measured = f"{found} of {len(counted)} ({percent(low, 1)} to {percent(high, 1)}){words}"
+    measured = f"{found} of {len(counted)} ({percent(low, 1)} to {percent(high, 1)}){excluded}"
     return CheckResult(name, measured, required, passed)
 
 

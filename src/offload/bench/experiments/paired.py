@@ -1,4 +1,4 @@
-"""The comparison of two cases (fab compare): a run of one block with one pair, and its ratio."""
+"""The comparison of two cases (fab compare): a run of one block with one pair."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from offload.suites import Case
 
 @dataclass(frozen=True)
 class ComparedCases:
-    """The comparison of case `other` with case `one`: above a ratio of 1 `other` is faster.
+    """The comparison of two cases: with a ratio above 1, `other` is faster than `one`.
 
     `rates` are the rates of both cases in requests/s, and `records` their windows.
     """

@@ -1,4 +1,4 @@
-"""Run a plan: measure every round and long run that is due; each is saved before the next."""
+"""Run a plan: measure every round and long run that is due, and save each before the next one."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from pathlib import Path
 from offload import prctl
 from offload.bench.experiments.block import MANY_ROUNDS, WindowDesign, measure_round
 from offload.bench.experiments.progress import Progress
-from offload.bench.planning import schedule, time_budget
+from offload.bench.planning import round_times, schedule, time_budget
 from offload.bench.planning.plan import Plan
 from offload.bench.planning.schedule import Round
 from offload.bench.records import journal
@@ -25,22 +25,22 @@ from offload.errors import RunError, UserError
 from offload.suites import Case
 from offload.upstream import Upstream
 
-HeldUpstream = Upstream | UserError | None  # the error if it cannot start, None if unused
+HeldUpstream = Upstream | UserError | None  # an error if it cannot start, None if it is not needed
 
 
 def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
-    """Measure what is missing from a plan's folder; yield all records after each step.
+    """Measure the due rounds and long runs of a plan; yield all records after each of them.
 
     Raise RunError if another process measures the same run.
     """
     prctl.adopt_orphans()
     with ExitStack() as stack:
-        stack.enter_context(_lock(folder))  # before reading: another process may just end
+        stack.enter_context(_lock(folder))  # before reading: another process may still add records
         records = journal.read(folder) if (folder / journal.FILE).exists() else []
         if not time_budget.has_more(plan, records):
             return
         upstream = _hold_upstream(stack, plan.cases)
-        progress = stack.enter_context(Progress(plan, records))
+        progress = stack.enter_context(Progress(plan, records, folder))
         active = ActiveRun(plan, folder, upstream, records, progress)
         for _ in active.rounds():
             yield records
@@ -52,9 +52,9 @@ def run(plan: Plan, folder: Path) -> Iterator[list[Record]]:
 class ActiveRun:
     """A run while it is measured; each step adds to `records`.
 
-    Which round is next depends on the plan and the records alone, so a resumed run measures the
-    same rounds as one that was not interrupted, and a finished run measures none. `since` is the
-    time at which the last round ended.
+    The next round depends only on the plan and the records. So a resumed run measures the same
+    rounds as an uninterrupted run, and a finished run measures none. `since` is the time at which
+    the last round ended.
     """
 
     plan: Plan
@@ -65,14 +65,14 @@ class ActiveRun:
     since: float = field(default_factory=time.monotonic)
 
     def rounds(self) -> Iterator[None]:
-        """Measure the rounds that are due and end within the time budget."""
+        """Measure the rounds that are due and are expected to end within the time budget."""
         left_out: set[Round] = set()
         while todo := schedule.due(self.plan, self.records, left_out):
             for each in todo:
                 if schedule.is_finished(self.plan, each.block, self.records):
-                    continue  # its cases had no rate in the last rounds
+                    continue  # its cases have become hopeless in the meantime
                 left_s = time_budget.left_for_rounds_s(self.plan, self.records)
-                expected_s = time_budget.round_times(self.plan, self.records)[each.block]
+                expected_s = round_times.expected(self.plan, self.records)[each.block]
                 if left_s is not None and expected_s > left_s:
                     left_out.add(each)
                     continue
@@ -84,7 +84,7 @@ class ActiveRun:
         """Measure the missing long runs."""
         for place in schedule.long_runs_due(self.plan, self.records):
             case = self.plan.cases[place]
-            self.progress.begin("long run", case.name)
+            self.progress.begin("long run", case.name, [place])
             needed = self.upstream if needs_upstream(case) else None
             upstream = None if isinstance(needed, UserError) else needed
             driver = self.plan.driver or "builtin"
@@ -97,13 +97,15 @@ class ActiveRun:
     def _measure(self, each: Round, attempt: int) -> bool:
         """Measure one round; return whether its flags are a reason to retry it."""
         places = schedule.places_of(self.plan, each.block, self.records)
+        if self.plan.gate is not None and each.number % 2 == 0:
+            places.reverse()  # alternate which side starts first, in case that has an effect
         cases = {place: self.plan.cases[place] for place in places}
-        self.progress.begin(f"round {each.number}", self.plan.title(each.block))
+        self.progress.begin(f"round {each.number}", self.plan.title(each.block), places)
         is_apart = self.plan.blocks[each.block].apart
         trial = self._trial(
             WINDOW, block=each.block, round=each.number, attempt=attempt, apart=is_apart
         )
-        found = self._with_whole_time(self._round(cases, trial))
+        found = self._with_other_time(self._round(cases, trial))
         reasons: dict[str, str] = {}
         for record in found:
             reasons |= flags.reasons(record, self.records)
@@ -111,26 +113,26 @@ class ActiveRun:
         self.progress.retry(list(reasons.values()))
         return bool(reasons)
 
-    def _with_whole_time(self, found: list[Record]) -> list[Record]:
-        """Add a phase `other` to the first record: the time since `since` outside other phases."""
+    def _with_other_time(self, found: list[Record]) -> list[Record]:
+        """Add the phase `other` to the first record: the time since `since` in no other phase."""
         now = time.monotonic()
-        known_s = sum(time_budget.times_of_rounds(self.plan, found).values())
+        known_s = sum(round_times.measured(self.plan, found).values())
         trial, other_s = found[0].trial, round(max(0.0, now - self.since - known_s), 3)
         self.since = now
         first = replace(found[0], trial=replace(trial, phases={**trial.phases, "other": other_s}))
         return [first, *found[1:]]
 
     def _has_time_for(self, each: Round) -> bool:
-        """Whether there is time to retry a round and for the other rounds that are due."""
+        """Whether the time budget covers a retry of a round and all rounds that are due."""
         left_s = time_budget.left_for_rounds_s(self.plan, self.records)
         if left_s is None:
             return True
-        times = time_budget.round_times(self.plan, self.records)
+        times = round_times.expected(self.plan, self.records)
         others = sum(times[other.block] for other in schedule.due(self.plan, self.records))
         return times[each.block] + others <= left_s
 
     def _round(self, cases: Mapping[int, Case], trial: Trial) -> list[Record]:
-        """Measure the cases of a block together, or one after the other if it runs apart."""
+        """Measure the cases of a block together, or one after the other with `trial.apart`."""
         parts = [{place: case} for place, case in cases.items()] if trial.apart else [cases]
         with_gil = trial.round == 1
         is_steady = schedule.is_steady(self.plan, trial.block or 0, self.records)
@@ -170,7 +172,7 @@ class ActiveRun:
 
 @contextmanager
 def _lock(folder: Path) -> Iterator[None]:
-    """Lock a run's folder, so that no second process adds to the same run."""
+    """Lock a run's folder, so that no other process adds records to the same run."""
     descriptor = os.open(folder, os.O_RDONLY)
     try:
         try:
@@ -184,7 +186,7 @@ def _lock(folder: Path) -> Iterator[None]:
 
 
 def _hold_upstream(stack: ExitStack, cases: Sequence[Case]) -> HeldUpstream:
-    """Hold the upstream, or return the reason why the rows that need it have no figures."""
+    """Hold the upstream; return the error if it cannot start: cases that need it report it."""
     try:
         return stack.enter_context(hold_for(*cases))
     except UserError as error:

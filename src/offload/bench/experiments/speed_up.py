@@ -1,4 +1,4 @@
-"""Speed-ups: the rate of several workers by direct calls over the rate of one thread."""
+"""Speed-ups: the rate of several workers divided by the rate of one thread, by direct calls."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from offload.bench.experiments.direct_calls import Calls, Direct
 
-ROUNDS = 3  # of one thread, then each kind: a median of 3 ignores one disturbed round
+ROUNDS = 3  # each measures one thread, then each kind; a median of 3 ignores one disturbed round
 SECONDS = 0.7  # s of each measurement, which has at least two calls
 
 
@@ -16,8 +16,8 @@ SECONDS = 0.7  # s of each measurement, which has at least two calls
 class SpeedUp:
     """The figures of workers of one kind: medians over the rounds.
 
-    `ratio` is their rate over that of one thread, `switches` the context switches per call.
-    `gil_enabled` is the state of the GIL afterwards, in the process of the threads.
+    `ratio` is their rate divided by that of one thread, `switches` the context switches per call.
+    `gil_enabled` is the state of the GIL after the calls, in the process that runs the threads.
     """
 
     ratio: float

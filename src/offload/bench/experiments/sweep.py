@@ -1,4 +1,4 @@
-"""A sweep: the rates of one case over its number of workers or users, and a model of them."""
+"""A sweep: the rate of one case as a function of its workers or users, and a model fitted to it."""
 
 from __future__ import annotations
 
@@ -32,9 +32,10 @@ class Sweep:
 
 
 def cases(case: Case, over: str, numbers: Sequence[int]) -> tuple[Case, ...]:
-    """Return a case with each number of workers, or of users; raise UsageError without workers.
+    """Return a case with each number of workers or users.
 
-    A server without workers that has processes is measured with each number of processes.
+    For a server that has processes instead of workers, vary the number of processes. Raise
+    UsageError for a server that has neither.
     """
     if over == USERS:
         return tuple(replace(case, users=number) for number in numbers)
@@ -65,7 +66,7 @@ def fit(records: Sequence[Record], over: str) -> Sweep:
 
 
 def _workers(record: Record) -> int | None:
-    """Return the number of workers, or of processes of a server that calls them so."""
+    """Return the number of workers, or of processes if the server's setting has that name."""
     size = catalog.find_server(record.case.server).size
     number = record.server.settings.get(size or "")
     return record.server.workers if record.server.workers or not isinstance(number, int) else number

@@ -8,19 +8,19 @@ from dataclasses import dataclass, replace
 from offload.registry import catalog
 from offload.suites import Case
 
-MOST = 8  # servers at once: more of them fill the memory of a small machine
-MOST_WORKERS = 64  # of these servers; only a block of two cases has more
-WORKERS = 4  # the default of servers
+MOST = 8  # in a block: more servers at once fill the memory of a small machine
+MOST_WORKERS = 64  # of all servers in a block; a block of only two cases may have more
+WORKERS = 4  # the default number of workers of a server
 Pair = tuple[int, int]
 
 
 @dataclass(frozen=True)
 class Block:
-    """The `cases` of a block, and the `pairs` of them that are compared, as places in the plan.
+    """The `cases` of a block and the `pairs` that are compared, as indexes of the plan's cases.
 
     The ratio of a pair is its second case over its first. A block without pairs measures rates.
-    With `apart` its servers run one after the other, because servers that run at the same time
-    share pages, so that the memory of each is unknown.
+    With `apart` its servers run one after the other, to measure their memory: servers that run at
+    the same time share pages, so the memory of each is unknown.
     """
 
     cases: tuple[int, ...]
@@ -35,17 +35,19 @@ def form(
 ) -> tuple[Block, ...]:
     """Divide cases into blocks, in the order of their first cases.
 
-    A group has the cases of the same task and request, and both cases of each of `pairs`. Pairs
-    whose cases are not among `cases` are ignored. A group of more than MOST cases or MOST_WORKERS
-    is divided into blocks that share its first case; if that separates a pair, the pair has an
-    additional block.
-    Each pair of `apart`, which is compared by memory, also has an additional block.
+    Cases with the same task and request form a group, and so do both cases of each of `pairs`.
+    Pairs with a case that is not in `cases` are ignored. A group of more than MOST cases or
+    MOST_WORKERS workers is divided into blocks that all contain its first case; if that separates a
+    pair, the pair has an additional block.
+    Each pair of `apart`, whose memory is compared, also has an additional block.
     """
     places = {_identity(case): place for place, case in enumerate(cases)}
-    wanted = list(dict.fromkeys([*_known(places, pairs), *_executors(cases), *_pythons(cases)]))
+    given = _places_of_pairs(places, pairs)
+    wanted = list(dict.fromkeys([*given, *_executor_pairs(cases), *_python_pairs(cases)]))
     groups = _groups(cases, wanted)
-    blocks = [block for group in groups for block in _blocks(group, wanted, cases)]
-    by_memory = dict.fromkeys(_known(places, apart))
+    sizes = [workers(case) for case in cases]
+    blocks = [block for group in groups for block in _blocks(group, wanted, sizes)]
+    by_memory = dict.fromkeys(_places_of_pairs(places, apart))
     return (*blocks, *(Block(pair, (pair,), apart=True) for pair in by_memory))
 
 
@@ -55,7 +57,7 @@ def workers(case: Case) -> int:
     return int(str(case.settings.get(size or "", WORKERS)))
 
 
-def _known(
+def _places_of_pairs(
     places: Mapping[tuple[object, ...], int], pairs: Iterable[tuple[Case, Case]]
 ) -> list[Pair]:
     """Return the places of both cases of each pair; omit pairs with an unknown case."""
@@ -63,7 +65,7 @@ def _known(
     return [(a, b) for a, b in found if a is not None and b is not None and a != b]
 
 
-def _executors(cases: Sequence[Case]) -> list[Pair]:
+def _executor_pairs(cases: Sequence[Case]) -> list[Pair]:
     """Return the pairs of threads and processes with the same task, load and settings."""
     threads = {_load(case): n for n, case in enumerate(cases) if case.server == "threads"}
     return [
@@ -73,18 +75,18 @@ def _executors(cases: Sequence[Case]) -> list[Pair]:
     ]
 
 
-def _pythons(cases: Sequence[Case]) -> list[Pair]:
-    """Return the pairs of a case in its first Python and in another."""
+def _python_pairs(cases: Sequence[Case]) -> list[Pair]:
+    """Return the pairs of the same case in its first Python and in each other one."""
     first: dict[tuple[object, ...], int] = {}
-    both = [
+    pairs = [
         (first.setdefault(_identity(replace(case, python=None)), n), n)
         for n, case in enumerate(cases)
     ]
-    return [(one, other) for one, other in both if cases[one].python != cases[other].python]
+    return [(one, other) for one, other in pairs if cases[one].python != cases[other].python]
 
 
 def _groups(cases: Sequence[Case], pairs: Sequence[Pair]) -> list[list[int]]:
-    """Return the places of cases that belong together, directly or through others."""
+    """Return the groups of cases, as places: cases connected by a pair or by the same work."""
     first: dict[tuple[object, ...], int] = {}
     same_work = [(first.setdefault(_work(case), n), n) for n, case in enumerate(cases)]
     group_of = [*range(len(cases))]
@@ -97,9 +99,10 @@ def _groups(cases: Sequence[Case], pairs: Sequence[Pair]) -> list[list[int]]:
     return [*groups.values()]
 
 
-def _blocks(group: Sequence[int], wanted: Sequence[Pair], cases: Sequence[Case]) -> list[Block]:
+def _blocks(group: Sequence[int], wanted: Sequence[Pair], sizes: Sequence[int]) -> list[Block]:
+    """Return the blocks of a group; `sizes` are the numbers of workers of all cases."""
     own = [pair for pair in wanted if pair[0] in group]
-    parts = [list(group)] if _fits(group, cases) else _divided(group, own, cases)
+    parts = [list(group)] if _fits(group, sizes) else _divide(group, own, sizes)
     together = [pair for pair in own if any({*pair} <= {*part} for part in parts)]
     blocks = [
         Block(tuple(part), tuple(pair for pair in together if {*pair} <= {*part})) for part in parts
@@ -107,14 +110,14 @@ def _blocks(group: Sequence[int], wanted: Sequence[Pair], cases: Sequence[Case])
     return blocks + [Block(pair, (pair,)) for pair in own if pair not in together]
 
 
-def _fits(part: Sequence[int], cases: Sequence[Case]) -> bool:
-    """Whether the servers of a block may run at once."""
-    all_workers = sum(workers(cases[place]) for place in part)
+def _fits(part: Sequence[int], sizes: Sequence[int]) -> bool:
+    """Whether the servers of these cases may run at the same time."""
+    all_workers = sum(sizes[place] for place in part)
     return len(part) <= MOST and (all_workers <= MOST_WORKERS or len(part) <= 2)
 
 
-def _divided(group: Sequence[int], pairs: Sequence[Pair], cases: Sequence[Case]) -> list[list[int]]:
-    """Divide a group into parts that share its first case; pairs stay together if they fit."""
+def _divide(group: Sequence[int], pairs: Sequence[Pair], sizes: Sequence[int]) -> list[list[int]]:
+    """Divide a group into parts that all have its first case; pairs stay together if they fit."""
     first = group[0]
     parts = [[first]]
     for place in group[1:]:
@@ -122,10 +125,10 @@ def _divided(group: Sequence[int], pairs: Sequence[Pair], cases: Sequence[Case])
             continue
         partners = [other for pair in pairs if place in pair for other in pair]
         new = [n for n in dict.fromkeys([place, *partners]) if not any(n in p for p in parts)]
-        if not _fits([*parts[-1], *new], cases):
+        if not _fits([*parts[-1], *new], sizes):
             parts.append([first])
         for each in new:
-            if not _fits([*parts[-1], each], cases):
+            if not _fits([*parts[-1], each], sizes):
                 parts.append([first])
             parts[-1].append(each)
     return parts

@@ -16,7 +16,7 @@ from offload.errors import StorageError
 
 @dataclass(frozen=True)
 class Run:
-    """One run with its records of a suite; `lack` is why it is incomplete, else None."""
+    """One run with its records of a suite; `lack` is the reason if it is incomplete, else None."""
 
     folder: Path
     records: Sequence[Record]
@@ -29,10 +29,10 @@ class Run:
 
 
 def newest_of(suite: str) -> tuple[Run | None, list[str]]:
-    """Return the run to evaluate a suite by, and why it and newer runs are incomplete.
+    """Return the run that represents a suite, and why it or newer runs are incomplete.
 
-    It is the newest run with figures and a record of every planned case; else the newest run with
-    figures; else the newest run. None if there is no run.
+    It is the newest run with figures and a record of every planned case; if there is none, the
+    newest run with figures; else the newest run. None if there is no run.
     """
     found: list[Run] = []
     for folder in sorted(_folders(suite), key=lambda path: path.name, reverse=True):
@@ -41,7 +41,7 @@ def newest_of(suite: str) -> tuple[Run | None, list[str]]:
             break
     if not found:
         return None, []
-    best = min(found, key=lambda run: (run.lack is not None, not run.has_rate))  # the first of many
+    best = min(found, key=lambda run: (run.lack is not None, not run.has_rate))  # newest of equals
     newer = found[: found.index(best) + 1]
     return best, [f"{run.folder.name} {run.lack}" for run in newer if run.lack is not None]
 

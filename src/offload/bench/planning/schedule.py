@@ -1,37 +1,38 @@
 """The schedule: which rounds are due, derived from a plan and the records so far.
 
-All blocks have their first round, in random order; then all have their second one, in another
-order. So changes of the machine affect all blocks alike, and when time runs out all have the same
-number of rounds. If time remains after the analyses of the design, all blocks with a wide
-ratio have more rounds. When all blocks are finished, every case has its long run.
+First every block has one round, in random order; then every block has its second round, in another
+order, and so on. So changes of the machine affect all blocks alike, and when the time budget ends
+all blocks have the same number of rounds. If time remains after the last analysis of the design,
+more rounds follow: those that narrow a wide interval most per second. When all blocks are finished,
+every case has its long run.
 """
 
 from __future__ import annotations
 
 import math
 import random
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from offload.bench.analysis import comparison, rate
+from offload.bench.analysis import comparison, gate, rate
 from offload.bench.analysis.comparison import Comparison
+from offload.bench.planning import round_times
 from offload.bench.planning.plan import Plan
 from offload.bench.records.record import LONG, Record
 from offload.bench.records.run_records import RunRecords
+from offload.bench.stats import sequential
 from offload.bench.stats.estimate import SLOW
 from offload.bench.stats.paired_test import DISTURBED, UNRESOLVED
-from offload.flags import TOO_SLOW
 
-ENOUGH = 60.0  # s of load of one case after which its block ends, even if unresolved
-ENOUGH_SLOW = 180.0  # the same for cases below SLOW requests/s
-WIDE = 0.10  # half-width of a ratio's interval, above which a verdict is worth more rounds
-STEADY = 0.02  # largest difference of a case's two windows in a round, so that one suffices
-HOPELESS = 2  # rounds without a rate after which a case is not measured again
+MAX_LOAD_S = 60.0  # s of load of one case, after which its block ends even if unresolved
+MAX_LOAD_SLOW_S = 180.0  # the same for cases below SLOW requests/s
+WIDE = 0.10  # half-width of a ratio's interval, above which left-over time is used to narrow it
+STEADY = 0.02  # if the two windows of a case in a round differ by less, one window is enough
 
 
 @dataclass(frozen=True)
 class Round:
-    """A round that is due: the number of its block, and its own, from 1."""
+    """A round that is due: the index of its block, and its number, from 1."""
 
     block: int
     number: int
@@ -40,28 +41,62 @@ class Round:
 def due(plan: Plan, records: Sequence[Record], left_out: Iterable[Round] = ()) -> list[Round]:
     """Return the rounds that are due before the next analysis of any block, in their order.
 
-    Call it again when they are done: whether there are more depends on their figures. The rounds
-    `left_out` are not returned: they do not fit into the time budget.
+    Call it again when they are done, because their figures determine whether there are more.
+    Rounds in `left_out`, which do not fit into the time budget, are not returned.
     """
     excluded = {(record.trial.block, record.trial.round) for record in records}
     excluded |= {(each.block, each.number) for each in left_out}
     blocks = [n for n in range(len(plan.blocks)) if not is_finished(plan, n, records)]
-    undecided = [n for n in blocks if not is_decided(plan, n, _until_analysis(plan, n, records))]
-    for candidates, counts in ((undecided, plan.design_counts), (blocks, plan.counts)):
-        for count in counts:
+    undecided = blocks
+    if plan.gate is None:
+        own = {n: _until_analysis(plan, n, records) for n in blocks}
+        undecided = [n for n in blocks if not is_decided(plan, n, own[n])]
+    for candidates in (undecided, blocks):
+        for count in plan.design_counts:
             numbers = {
                 block: [n for n in range(1, count + 1) if (block, n) not in excluded]
                 for block in candidates
             }
             if any(numbers.values()):
                 return _in_order(numbers, plan.seed)
-    return []
+    return _most_useful(plan, blocks, records, excluded)
+
+
+def _most_useful(
+    plan: Plan,
+    blocks: Sequence[int],
+    records: Sequence[Record],
+    excluded: Container[tuple[int | None, int | None]],
+) -> list[Round]:
+    """Return the round that narrows the interval of its block most per second.
+
+    A half-width w falls with the root of the number of rounds n, so one more round narrows it by
+    about w / 2n.
+    """
+    times = round_times.expected(plan, records)
+    gains: dict[Round, float] = {}
+    for block in blocks:
+        numbers = (n for n in range(1, plan.counts[-1] + 1) if (block, n) not in excluded)
+        if (number := next(numbers, None)) is not None:
+            width = _half_width(plan, block, records)
+            gains[Round(block, number)] = width / (2 * number * times[block])
+    return [max(gains, key=lambda each: gains[each])] if gains else []
+
+
+def _half_width(plan: Plan, number: int, records: Sequence[Record]) -> float:
+    """Return the widest half-width of a block's ratios, or else of its rates, as a share."""
+    own = [record for record in records if record.trial.block == number]
+    if found := _comparisons(plan, number, own):
+        return max(map(_half_width_of, found))
+    all_windows = _measurable(plan, number, own).values()
+    rates = [rate.of_windows(windows).half_width for windows in all_windows]
+    return max((math.inf if each is None else each for each in rates), default=math.inf)
 
 
 def _until_analysis(plan: Plan, number: int, records: Sequence[Record]) -> list[Record]:
     """Return the records of a block up to its last analysis.
 
-    An interrupted run may have more rounds. They do not change what was decided at that analysis.
+    An interrupted run may have more rounds, but they do not change the decision of that analysis.
     """
     own = [record for record in records if record.trial.block == number]
     rounds = len({record.trial.round for record in own})
@@ -86,13 +121,16 @@ def long_runs_due(plan: Plan, records: Sequence[Record]) -> list[int]:
 def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     """Whether a block needs no further round.
 
-    It is decided, and if the run has a time budget, then none of its ratios is wide.
+    A block is finished when it is decided and, in a run with a time budget, none of its ratios has
+    a wide interval. A block of a gate is finished when its gate is decided.
     """
     own = [record for record in records if record.trial.block == number]
+    if plan.gate is not None:
+        return _is_gate_decided(plan, number, records)
     analysed = _until_analysis(plan, number, own)
     if not (is_decided(plan, number, own) or is_decided(plan, number, analysed)):
         return False
-    if plan.budget_s is None or _is_measured(plan, number, own):
+    if plan.budget_s is None or _ends_at_next_analysis(plan, number, own):
         return True
     return not any(map(_is_wide, _comparisons(plan, number, own)))
 
@@ -100,21 +138,21 @@ def is_finished(plan: Plan, number: int, records: Sequence[Record]) -> bool:
 def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     """Whether the records of a block suffice for its verdicts.
 
-    A block is analysed when its number of rounds is one of `plan.counts`, and is decided only
-    then, unless it has no measurable case or pair left. At an analysis a block with pairs is
-    decided if each pair has a verdict at the stopping level of its design, and a block without
-    pairs if every rate is known to the target. With a time budget, a block of several cases without
-    pairs is not decided by its rates: it uses up the budget. A case that was loaded for ENOUGH
-    seconds ends its block.
+    A block without any measurable case or pair is decided at once, any other block only at an
+    analysis: when its number of rounds is one of `plan.counts`. Then a block with pairs is decided
+    if each pair has a verdict at the stopping level of the design, and a block without pairs if
+    the half-width of every rate is within the target. With a time budget, a block of several cases
+    without pairs is never decided by its rates: it uses all of the budget. If one of its cases was
+    loaded for MAX_LOAD_S, a block is decided at its next analysis.
     """
     own = [record for record in records if record.trial.block == number]
-    block, known = plan.blocks[number], _known(plan, number, own)
+    block, known = plan.blocks[number], _measurable(plan, number, own)
     if not known or (block.pairs and not any(known.keys() >= {*pair} for pair in block.pairs)):
         return True
     count = len({record.trial.round for record in own})
     if count not in plan.counts:
         return False
-    if _is_measured(plan, number, own):
+    if _ends_at_next_analysis(plan, number, own):
         return True
     if found := _comparisons(plan, number, own, plan.stopping_level(count)):
         is_first = count == plan.counts[0]
@@ -124,54 +162,85 @@ def is_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
     return not fills_budget and _are_resolved(known.values())
 
 
-def _known(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[Record]]:
-    """Return the windows of each case of a block, except hopeless ones."""
+def _is_gate_decided(plan: Plan, number: int, records: Sequence[Record]) -> bool:
+    """Whether a gate's case has a final verdict, and so has the condition if it uses this case.
+
+    A case that never has a rate on one side needs no further round.
+    """
+    assert plan.gate is not None
+    own = [record for record in records if record.trial.block == number]
+    known = RunRecords(own)
+    sides = gate.Sides(*(known.at(place).windows() for place in plan.blocks[number].cases))
+    if gate.never_works(sides.baseline) or gate.never_works(sides.now):
+        return True
+    count = len({record.trial.round for record in own})
+    if count == plan.counts[-1]:
+        return True
+    named = plan.gate.figures(plan.cases_now)
+    if not gate.is_decided(sides, plan.gate.loss, len(plan.blocks) + len(named), count):
+        return False
+    if number not in named.values():
+        return True
+    early = sequential.GATE.early / 2
+    verdict = gate.judge_condition(plan.gate, plan.cases_now, plan.sides(records), early)
+    return verdict is None or verdict.holds is not None
+
+
+def _measurable(plan: Plan, number: int, own: Sequence[Record]) -> dict[int, list[Record]]:
+    """Return the windows of each case of a block, except those of hopeless cases."""
     windows = {place: RunRecords(own).at(place).windows() for place in plan.blocks[number].cases}
-    return {place: found for place, found in windows.items() if not _is_hopeless(found)}
+    return {place: found for place, found in windows.items() if not rate.is_hopeless(found)}
 
 
-def _is_measured(plan: Plan, number: int, own: Sequence[Record]) -> bool:
-    """Whether a block ends whatever its figures are, at its next analysis."""
+def _ends_at_next_analysis(plan: Plan, number: int, own: Sequence[Record]) -> bool:
+    """Whether a block ends at its next analysis even if it is unresolved."""
     if plan.rounds is not None or plan.blocks[number].apart:
         return True
-    return any(map(_has_enough, _known(plan, number, own).values()))
+    return any(map(_has_maximum_load, _measurable(plan, number, own).values()))
 
 
 def _comparisons(
     plan: Plan, number: int, own: Sequence[Record], level: float | None = None
 ) -> list[Comparison]:
-    """Compare the pairs of a block whose cases are both known, as `comparison.compare` does."""
-    known = _known(plan, number, own)
+    """Return the comparisons of a block's pairs in which both cases are measurable."""
+    known = _measurable(plan, number, own)
     pairs = [pair for pair in plan.blocks[number].pairs if known.keys() >= {*pair}]
     return [comparison.compare(known[one], known[other], level=level) for one, other in pairs]
 
 
 def _is_wide(found: Comparison) -> bool:
-    """Whether more rounds would narrow a ratio that matters."""
-    low, high = found.verdict.low, found.verdict.high
-    if found.is_client_bound or found.disturbed or not low or not high:
+    """Whether the interval of a ratio is wide, and more rounds would narrow it."""
+    if found.is_client_bound or found.disturbed:
         return False
-    return math.sqrt(high / low) > 1 + WIDE
+    return WIDE < _half_width_of(found) < math.inf
+
+
+def _half_width_of(found: Comparison) -> float:
+    """Return the half-width of a ratio as a share; infinite if it is unknown."""
+    low, high = found.verdict.low, found.verdict.high
+    return math.sqrt(high / low) - 1 if low and high else math.inf
 
 
 def places_of(plan: Plan, number: int, records: Sequence[Record]) -> list[int]:
-    """Return the places of the cases of a block, except hopeless ones."""
+    """Return the places of a block's cases, except hopeless ones; for a gate always both."""
+    if plan.gate is not None:
+        return [*plan.blocks[number].cases]
     own = [record for record in records if record.trial.block == number]
-    return [*_known(plan, number, own)]
+    return [*_measurable(plan, number, own)]
 
 
 def is_steady(plan: Plan, number: int, records: Sequence[Record]) -> bool:
-    """Whether a case has the same rate whenever it is loaded within a round, as tasks that sleep.
+    """Whether both windows of each case in a round have the same rate, as for tasks that sleep.
 
-    Then one window of each case in a round suffices. False before the first round.
+    Then one window per case and round is enough. False before the first round.
     """
     own = [record for record in records if record.trial.block == number]
-    windows = [record for found in _known(plan, number, own).values() for record in found]
+    windows = [record for found in _measurable(plan, number, own).values() for record in found]
     rates: dict[tuple[int | None, int | None], list[float | None]] = {}
     for record in windows:
         rates.setdefault((record.trial.round, record.trial.place), []).append(record.result.rate)
-    both = [found for found in rates.values() if len(found) > 1]
-    return bool(both) and all(_agree(found) for found in both)
+    repeated = [found for found in rates.values() if len(found) > 1]
+    return bool(repeated) and all(_agree(found) for found in repeated)
 
 
 def _agree(rates: Sequence[float | None]) -> bool:
@@ -180,10 +249,10 @@ def _agree(rates: Sequence[float | None]) -> bool:
 
 
 def _is_final(found: Comparison, is_first: bool) -> bool:
-    """Whether more rounds would not change a verdict.
+    """Whether a verdict needs no more rounds.
 
-    A disturbance may end, so the first analysis that finds one does not end the block. A load tool
-    that limits the rates does so in every round.
+    A disturbance may be temporary, so a disturbed verdict is not final at the first analysis. If
+    the load tool limits the rates, more rounds do not help.
     """
     if found.verdict.outcome == DISTURBED:
         return not is_first
@@ -194,29 +263,17 @@ def _are_resolved(all_windows: Iterable[Sequence[Record]]) -> bool:
     return all(rate.of_windows(windows).resolved for windows in all_windows)
 
 
-def _is_hopeless(windows: Sequence[Record]) -> bool:
-    """Whether a case had no rate in each of its last HOPELESS rounds, or is too slow."""
-    if any(record.problem and record.problem.kind == TOO_SLOW for record in windows):
-        return True
-    rounds: dict[int | None, bool] = {}
-    for record in windows:
-        known = rounds.get(record.trial.round, False)
-        has_rate = record.problem is None and bool(record.result.rate)
-        rounds[record.trial.round] = known or has_rate
-    last = [*rounds.values()][-HOPELESS:]
-    return len(last) == HOPELESS and not any(last)
-
-
-def _has_enough(windows: Sequence[Record]) -> bool:
+def _has_maximum_load(windows: Sequence[Record]) -> bool:
     loaded_s = sum(record.trial.phases.get("load", 0.0) for record in windows)
     found = rate.of_windows(windows).value
-    return loaded_s >= (ENOUGH_SLOW if found is not None and found < SLOW else ENOUGH)
+    return loaded_s >= (MAX_LOAD_SLOW_S if found is not None and found < SLOW else MAX_LOAD_S)
 
 
 def _in_order(numbers: Mapping[int, Sequence[int]], seed: int) -> list[Round]:
-    """Order the rounds of blocks by their number, and those of one number at random.
+    """Sort rounds by their number, and rounds with the same number at random.
 
-    The order of two rounds does not depend on the others, so that a resumed run continues in it.
+    The order of two rounds does not depend on other rounds, so a resumed run continues in the same
+    order.
     """
 
     def key(each: Round) -> tuple[int, float]:

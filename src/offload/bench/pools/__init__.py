@@ -1,1 +1,1 @@
-"""Compares pools of worker processes: python -m offload.bench.pools."""
+"""Pools: compare pools of worker processes (python -m offload.bench.pools)."""

@@ -47,7 +47,7 @@ ONLY = {
 }
 MIXED = ("process", "PipePool")  # pools that are measured with the mixture
 MIXTURES = 10  # rounds of the mixture
-QUICK = {("10 MB", 64)}  # with --quick: omit the cell that takes as long as all others together
+QUICK = {("10 MB", 64)}  # omitted with --quick: takes as long as all other cells together
 MIN_ROUNDS = 3  # for a confidence interval
 
 
@@ -104,7 +104,7 @@ class _Bench:
             _print_line("pool", name, **found)
 
     def _request(self, name: str, what: str, *details: object, seconds: float = 0.0) -> Any:
-        """Return a contender's answer to a request; if it failed, remove it and return None."""
+        """Return a contender's response to a request; if it fails, remove it and return None."""
         try:
             return self._contenders[name].request(what, *details, seconds=seconds)
         except ContenderLost as error:
@@ -143,12 +143,12 @@ class _Bench:
             return
         if size not in ONLY.get(name, SIZES):
             return
-        answer = self._request(
+        response = self._request(
             name, "slice", size, concurrency, self._seconds, seconds=self._seconds
         )
-        if answer is None:
+        if response is None:
             return
-        times, took, cpu = answer
+        times, took, cpu = response
         self._times.setdefault((name, size, concurrency), array("d")).extend(times)
         found = {"bytes": SIZES[size], "rate": len(times) / took, **_quantiles(times)}
         cpu_us = None if cpu is None else 1e6 * cpu / len(times)

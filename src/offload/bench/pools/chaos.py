@@ -24,8 +24,8 @@ RESTART_TIMEOUT = 10.0  # s for the pool to restart the last workers
 class ChaosResult:
     """Throughput in each second, in tasks/s: `calm` before the kills, `rates` during them.
 
-    `held` is the number of tasks that the killed workers had. At most so many may have `failed`,
-    and none before the kills (`calm_failed`). `restarts` must equal `kills`.
+    `held` is the number of tasks that the killed workers had, which is the maximum of `failed`.
+    `calm_failed` must be 0, and `restarts` must equal `kills`.
     """
 
     idempotent: bool

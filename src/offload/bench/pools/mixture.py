@@ -9,7 +9,7 @@ from array import array
 from typing import Any
 
 SHORT, LONG = 0.001, 0.05  # s
-SHARE = 0.1  # of long tasks
+SHARE = 0.1  # share of long tasks
 BUSY = 0.6  # target utilization of the workers
 
 

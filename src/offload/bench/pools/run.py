@@ -29,7 +29,7 @@ def measure_pools(
 ) -> list[Line]:
     """Measure every installed pool in a child process; raise RunError if that fails.
 
-    `more` are further arguments, and `more_s` the seconds that they take in addition to the rounds.
+    `more` are further arguments, which take `more_s` seconds in addition to the rounds.
     """
     seconds, budget = BUDGET[quick]
     arguments = [f"--workers={workers}", f"--seconds={seconds}", f"--budget={budget}", *more]

@@ -1,4 +1,4 @@
-"""Performance and reliability targets of the executors, and the check of measurements."""
+"""Performance and reliability targets of the executors, and checks of their measurements."""
 
 from __future__ import annotations
 
@@ -31,9 +31,9 @@ MIN_HTTP_RATE = 1.6  # times the rate of the standard process pool over HTTP
 
 @dataclass(frozen=True)
 class Promise:
-    """A pool is at least `times` as fast as another: by rate, or with 1 concurrent task by p50.
+    """A pool is at least `times` as fast as another one, by rate or, with one task, by p50.
 
-    `times_without_polling` applies where workers do not poll by default.
+    `times_without_polling` is the target on machines where workers do not poll by default.
     """
 
     pool: str
@@ -70,7 +70,7 @@ PROMISES = (
 
 
 def measure_promises(quick: bool, workers: int, on_progress: Callable[[str], None]) -> list[Line]:
-    """Measure everything that the promises need; raise RunError if that fails."""
+    """Measure the pools of all promises; raise RunError if that fails."""
     arguments = [
         f"--pools={','.join(POOLS)}",
         f"--mixture={MIXTURE[quick]}",
@@ -85,9 +85,10 @@ def is_polling(workers: int) -> bool:
 
 
 def check_promises(lines: Sequence[Line], servers: Sequence[Hop], polls: bool) -> list[CheckResult]:
-    """Check every promise by the lines of `measure_promises` and the servers' results over HTTP.
+    """Check every promise with the lines of `measure_promises` and the servers' results over HTTP.
 
-    `polls`: workers poll before they sleep. Promises that were not measured have no result (None).
+    With `polls` workers poll before they sleep. The result of a promise without measurements is
+    None.
     """
     slices = summary.group_slices(lines)
     chaos_tests = [line for line in lines if line["kind"] == "chaos"]

@@ -1,1 +1,1 @@
-"""Records: the results of trials, appended to a run's folder and read again."""
+"""Records: write the results of trials to the folder of a run, and read them."""

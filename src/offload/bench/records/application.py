@@ -1,4 +1,4 @@
-"""What a record knows of a user's application: its clocks, its threads and its memory."""
+"""The figures of a user's application in a record: its times, its threads and its memory."""
 
 from __future__ import annotations
 
@@ -7,12 +7,12 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Route:
-    """The clocked requests of one route: means in s.
+    """The requests of one route whose times were measured: means in s.
 
-    `inside_s` is the time from the application's call to the end of its response. `cpu_s` is the
-    CPU time of the thread that called it: of an ASGI application only that on the event loop.
-    `run_s` is the longest time that a request ran there without a pause, for which it blocked the
-    loop of an ASGI application; `longest_s` is the longest of all requests.
+    `inside_s` is the time from the call of the application to the end of its response. `cpu_s` is
+    the CPU time of the calling thread; for an ASGI application this is only the time on the event
+    loop. `run_s` is the longest time that a request ran on this thread without a pause; an ASGI
+    application blocks its event loop for so long. `longest_s` is the maximum of `run_s`.
     """
 
     route: str
@@ -27,9 +27,10 @@ class Route:
 class ThreadLimit:
     """The use of anyio's threads, in which Starlette and FastAPI run `def` endpoints.
 
-    It is unknown for an application that does not use anyio.
-    Of `total` threads at most `used` were in use, and at most `waiting` calls waited for one.
-    `full` is the share of time in which all were in use. All are of the process with most of it.
+    `used` is the maximum number of its `total` threads that were in use, and `waiting` the maximum
+    number of calls that waited for a thread. `full` is the share of time in which all threads were
+    in use. The values are those of the process with the highest `full`. None is unknown, also if
+    the application does not use anyio.
     """
 
     total: int | None = None
@@ -42,11 +43,12 @@ class ThreadLimit:
 class Application:
     """The reports of the `processes` that serve a user's application of a `kind`: asgi or wsgi.
 
-    `requests` is the number of clocked requests, some 1,000 a second in each process at most, with
-    means as in `Route`. `inside_most` is the most requests inside one process at once.
-    `asyncio_threads` are those of `asyncio.to_thread`. `worker_pss_mib` is the memory of the
-    largest process, and `worker_private_mib` the part that it shares with no other. `error` is the
-    last exception that left the application, with its file and line. None is unknown.
+    `requests` is the number of requests whose times were measured, at most about 1,000 per second
+    and process; `inside_s` and `cpu_s` are their means as in `Route`. `inside_most` is the maximum
+    number of concurrent requests in one process. `asyncio_threads` are those of
+    `asyncio.to_thread`. `worker_pss_mib` is the memory of the largest process, and
+    `worker_private_mib` the largest memory that a process does not share. `error` is the last
+    unhandled exception of the application, with its file and line. None is unknown.
     """
 
     kind: str | None = None

@@ -18,7 +18,7 @@ from offload.errors import StorageError
 
 RESULTS = Path(os.environ.get("RESULTS", "results")).absolute()
 FILE = "records.jsonl"
-LASTING = "load_tests"  # the run to which single load tests are added
+LASTING = "load_tests"  # the run to which all single load tests are appended
 
 
 def new_run(name: str) -> Path:
@@ -58,9 +58,9 @@ def check_writable() -> None:
 
 
 def append(folder: Path, *records: Record) -> None:
-    """Add records, durably and together: one write to an O_APPEND descriptor, then fsync.
+    """Append records atomically and durably: one write to an O_APPEND descriptor, then fsync.
 
-    Their machine is added to run.json, unless it is there.
+    Their machine is added to run.json if it is missing there.
     """
     path = folder / FILE
     try:
@@ -118,8 +118,11 @@ def newest() -> Path:
 
 
 def is_example(folder: Path) -> bool:
-    """Whether a run is committed in the repository: `example`, `example-SUITE`, `reference-...`."""
-    return folder.name.partition("-")[0] in ("example", "reference")
+    """Whether a run is kept for reference, so that commands do not select it as the newest run.
+
+    These are `baseline-NAME`, and the runs in the repository: `example...` and `reference...`.
+    """
+    return folder.name.partition("-")[0] in ("example", "reference", "baseline")
 
 
 def named(run: str) -> Path:
@@ -132,7 +135,7 @@ def named(run: str) -> Path:
 
 
 def is_file(path: Path) -> bool:
-    """Whether a file exists; not if its name is too long."""
+    """Whether a file exists; False for a name that is too long."""
     try:
         return path.is_file()
     except OSError:
@@ -153,14 +156,14 @@ def _with_machine(folder: Path, record: Record) -> Record:
 
 
 def _write(descriptor: int, path: Path, data: bytes) -> None:
-    """Write on a new line, also after a torn line; write all of the data, or nothing."""
+    """Append lines, on a new line even after a torn one; write all of the data or nothing."""
     size = path.stat().st_size
     with path.open("rb") as file:
         file.seek(max(0, size - 1))
         torn = file.read(1) not in (b"", b"\n")
     written = os.write(descriptor, b"\n" * torn + data)
     if written != len(data) + torn:
-        if path.stat().st_size == size + written:  # nobody has added to it
+        if path.stat().st_size == size + written:  # no other process has appended
             os.ftruncate(descriptor, size)
         raise OSError(28, "only a part of the record could be written")
 

@@ -1,9 +1,8 @@
-"""A record as one line of JSON, checked when it is read back."""
+"""A record as one line of JSON, which is validated when it is read."""
 
 from __future__ import annotations
 
 import json
-import math
 import typing
 from collections.abc import Mapping
 from dataclasses import asdict, fields, is_dataclass
@@ -13,17 +12,18 @@ from typing import Any
 
 from offload.bench.records.record import SCHEMA, Record
 
+LARGEST = 1e20  # number in a record: larger than any measured value in any unit
 PLAIN = {int: (int,), float: (int, float), str: (str,), bool: (bool,)}
 
 
 class SchemaError(ValueError):
-    """A record that another version of this program wrote."""
+    """A record that was written by another version of this program."""
 
 
 def to_line(record: Record) -> str:
-    """Return a record as JSON, `schema` first, without the end of the line.
+    """Return a record as one line of JSON, with `schema` first and without a line break.
 
-    The machine is omitted: it is stored in run.json.
+    The facts of the machine are omitted, because they are stored in run.json.
     """
     values = asdict(record)
     del values["environment"]
@@ -40,13 +40,16 @@ def from_line(line: str) -> Record:
         raise ValueError("it is not a JSON object")
     schema = values.pop("schema", None)
     if schema != SCHEMA:
-        raise SchemaError(f"it has schema {schema!r}, and this version reads {SCHEMA}")
-    record: Record = built(Record, values, "record")
+        raise SchemaError(f"it has schema {repr(schema)[:40]}, and this version reads {SCHEMA}")
+    try:
+        record: Record = built(Record, values, "record")
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
     return record
 
 
 def built(cls: type, values: Any, name: str) -> Any:
-    """Return a dataclass of nested values; fields that it does not have are ignored."""
+    """Build a dataclass from nested values; unknown fields are ignored."""
     if not isinstance(values, dict):
         raise ValueError(f"{name} is not a JSON object")
     types = _types(cls)
@@ -75,15 +78,30 @@ def _value(kind: Any, value: Any, name: str) -> Any:
         return tuple(_value(item, each, name) for each in value)
     if origin is Mapping and isinstance(value, dict):
         if typing.get_args(kind)[1] is object:
+            _check_numbers(value, name)
             return value
         item = typing.get_args(kind)[1]
         return {key: _value(item, each, f"{name}.{key}") for key, each in value.items()}
     plain: tuple[type, ...] = PLAIN.get(origin, ())
     is_right = isinstance(value, plain) and isinstance(value, bool) == (origin is bool)
-    if not is_right or value in (math.inf, -math.inf):
+    if not is_right or not _is_plausible(value):
         wanted = getattr(kind, "__name__", kind)
         raise ValueError(f"{name}={str(value)[:40]!r} is not of type {wanted}")
     return value
+
+
+def _check_numbers(value: object, name: str) -> None:
+    """Raise ValueError for an implausible number in nested values with any keys."""
+    if isinstance(value, dict | list):
+        for each in value.values() if isinstance(value, dict) else value:
+            _check_numbers(each, name)
+    elif not _is_plausible(value):
+        raise ValueError(f"{name} has a number that is too large")
+
+
+def _is_plausible(value: object) -> bool:
+    """Whether a value is not a number, or at most LARGEST."""
+    return not isinstance(value, int | float) or abs(value) <= LARGEST
 
 
 @cache

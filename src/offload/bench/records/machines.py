@@ -15,9 +15,9 @@ KEY = "machines"
 
 
 def keep(folder: Path, environment: Mapping[str, object]) -> str:
-    """Save a machine's facts in a run's folder, unless they are there; return their name.
+    """Save a machine's facts in a run's folder if they are missing; return the machine's name.
 
-    Raises OSError.
+    Raise OSError.
     """
     text = json.dumps(environment, sort_keys=True)
     name = hashlib.sha256(text.encode()).hexdigest()[:8]
@@ -31,7 +31,7 @@ def keep(folder: Path, environment: Mapping[str, object]) -> str:
 def read(folder: Path) -> dict[str, Mapping[str, object]]:
     """Return the machines of a run by name; empty if run.json is missing or unreadable.
 
-    Facts that no machine has, in an edited file, are unknown.
+    Implausible facts, which an edited file may have, are omitted.
     """
     found = _values(folder).get(KEY)
     if not isinstance(found, dict):
@@ -54,6 +54,6 @@ def _is_plausible(key: str, value: object) -> bool:
 def _values(folder: Path) -> dict[str, Any]:
     try:
         values = json.loads((folder / FILE).read_bytes())
-    except (OSError, ValueError):
+    except (OSError, ValueError, RecursionError):
         return {}
     return values if isinstance(values, dict) else {}

@@ -24,10 +24,10 @@ class Trial:
 
     Its `kind` is "window": one of several short loads by builtin in a `round` of a `block`, in an
     `order` that `seed` determines; "long": one contiguous run of the published tool; or "test": a
-    load of a server that a user started. `place` is the index of the case in the plan. `attempt` 2
-    is the retry of a flagged round: only the last attempt counts. `apart`: the other servers of its
-    block did not run at the same time. `quick` and `target` are those of
-    the plan. `phases` are durations in seconds. `machine` is the name of the machine in run.json.
+    load of a server that a user started. `place` is the index of the case in the plan. attempt=2 is
+    the automatic retry of a flagged round: only the last attempt counts. `apart`: the other servers
+    of its block did not run at the same time. `quick` and `target` are those of the plan. `phases`
+    are durations in seconds. `machine` is the name of the machine in run.json.
     """
 
     run: str
@@ -52,9 +52,11 @@ class CaseFacts:
     """The measured case: a server with a task or a user's application (`app=...`), and its load.
 
     `id` consists of the server, its settings, interpreter and task, and does not depend on aliases;
-    `command` is how a user starts the server. `request` has the fields of a suite's Request; None
-    is `GET /`. `asked_rate` is the requested rate of an open loop. `clients` is the number of load
-    processes, `path` the folder from which a user's task imports.
+    `command` is the command with which a user starts the server. `request` has the fields of a
+    suite's Request; None is `GET /`. `asked_rate` is the requested rate of an open loop. `clients`
+    is the number of load processes, `path` the folder from which a user's task is imported.
+    `origin` names the checkout or environment from which the server started, if it is not the one
+    that runs this program.
     """
 
     id: str
@@ -72,6 +74,7 @@ class CaseFacts:
     clients: int = 1
     upstream: Facts | None = None
     path: str | None = None
+    origin: str | None = None
 
     @property
     def key(self) -> tuple[object, ...]:
@@ -97,10 +100,10 @@ class ServerFacts:
 class Baseline:
     """The first requests, before the load.
 
-    `alone_s` is the median response time of a single request, and `kept_s` that on one kept
-    connection, without its first request. `body_bytes` is the length of the first response's body,
-    and `content` the part of it that its suite compares. With `is_stable` every response under
-    load must have the same body.
+    `alone_s` is the median response time of single requests, each on a new connection, and `kept_s`
+    that of requests on one kept connection, without the first one. `body_bytes` is the length of
+    the first response's body, and `content` the part of it that its suite compares. With
+    `is_stable` every response under load must have the same body.
     """
 
     alone_s: float | None = None
@@ -160,11 +163,11 @@ class Memory:
 class HostUse:
     """The CPU use of the machine in the window, and its speed.
 
-    `busy_s` is the CPU time of all processes, `own_cpu_s` that of the bench, the upstream and idle
-    servers.
-    `others_cpu` is the share of the machine's CPU that other processes used, `steal` the share that
-    the hypervisor used. `python_s` and `memory_s` are the durations of two fixed pieces of work
-    just before the window.
+    `busy_s` is the CPU time of all processes, `own_cpu_s` that of this program, the upstream and
+    idle servers. `others_cpu` is the share of the machine's CPU that other processes used, `steal`
+    the share that the hypervisor used. `cpu_pressure` is the share of time in which a thread waited
+    for a CPU. `python_s` and `memory_s` are the durations of two fixed pieces of work just before
+    the window.
     """
 
     busy_s: float | None = None
@@ -181,11 +184,11 @@ class HostUse:
 class Resources:
     """The resources that a server's process tree used in the window, and their peaks.
 
-    `cpu_s` is user and system time, `queued_s` the time that its threads waited for a CPU. Context
-    switches are of all threads, except of those that started and ended within 0.1 s.
-    `connections` are the numbers of kept connections of each accepting process, in descending
-    order. `listen_overflows` is the number of connections that the server's listen queue dropped,
-    or if that is unknown, that all listen queues of the machine dropped.
+    `cpu_s` is user and system time, `queued_s` the time in which its threads waited for a CPU.
+    Context switches are those of all threads, except threads that started and ended within 0.1 s.
+    `connections` has the number of kept connections of each accepting process, in descending order.
+    `listen_overflows` is the number of connections that the server's listen queue dropped; if this
+    is unknown, that of all listen queues of the machine.
     """
 
     cpu_s: float | None = None
@@ -205,12 +208,13 @@ class Resources:
 
 @dataclass(frozen=True)
 class Tasks:
-    """The clocks in the server: mean times of a task under load, and of a single task (`alone_`).
+    """Times measured in the server: means of a task under load, and of a single task (`alone_*`).
 
-    `wall_s`, `cpu_s` and `queued_s` are a task's wall time, CPU time and wait for a CPU;
-    Those of a user's application are of its requests, on the thread that calls it.
-    `alone_blocked_s` is the rest of the wall time of a single task. A slot runs one task at a time,
-    and `slot_s` is the time that a task occupies it. `loop_lag` is the delay of the event loop.
+    `wall_s`, `cpu_s` and `queued_s` are a task's wall time, CPU time and wait for a CPU; for a
+    user's application they are those of a request, on the thread that calls the application.
+    `alone_blocked_s` is the wall time of a single task without its CPU time and its wait for a CPU.
+    A slot runs one task at a time, and `slot_s` is the time for which a task occupies a slot.
+    `loop_lag_*` is the delay of the event loop.
     """
 
     slots: int | None = None
@@ -240,9 +244,9 @@ class GilFacts:
     """The figures of the GIL sampler.
 
     `hold` is the share of a single task's time in which the GIL was locked, `utilisation` the share
-    of the load's time. Under load, `switches` is the number of times that the GIL changed threads,
-    and `hold_p75_s` the 75th percentile of hold times, weighted by time. `why` is the reason if
-    they are unknown.
+    of the window. `switches` is the number of times in the window that the GIL passed to another
+    thread, and `hold_p75_s` the 75th percentile of hold times, weighted by time. `why` is the
+    reason if they are unknown.
     """
 
     hold: Share = Share()
@@ -254,9 +258,9 @@ class GilFacts:
 
 @dataclass(frozen=True)
 class Record:
-    """One load of one server: the results of each phase of its trial.
+    """The results of one trial: one load of one server, and the phases before and after it.
 
-    `environment` has the facts of the machine, which are stored in run.json.
+    `environment` has the facts of the machine; they are stored in run.json.
     """
 
     trial: Trial
@@ -279,9 +283,9 @@ class Record:
         return self.case.key
 
     def figure(self, name: str) -> float | None:
-        """Return a figure that claims may be about, by its name in `suites.Claim`.
+        """Return a figure by its name in `suites.Claim`; None if it is unknown.
 
-        A percentile that is only a lower bound is unknown.
+        A percentile of which only a lower bound is known is also None.
         """
         response = self.result.response
         return {

@@ -14,12 +14,12 @@ RoundKey = tuple[str, int | None, int | None]  # run, block, number
 
 @dataclass(frozen=True)
 class RunRecords:
-    """Records in the order of their measurement."""
+    """Records in the order in which they were measured."""
 
     records: Sequence[Record]
 
     def of_case(self, *keys: tuple[object, ...]) -> RunRecords:
-        """Return the records of one case, under any of its keys."""
+        """Return the records of one case, which may have several keys."""
         return RunRecords([record for record in self.records if record.key in keys])
 
     def at(self, place: int) -> RunRecords:
@@ -27,7 +27,7 @@ class RunRecords:
         return RunRecords([record for record in self.records if record.trial.place == place])
 
     def last_attempts(self) -> list[Record]:
-        """Return the records, except those of a round that was retried later."""
+        """Return the records without those of attempts that were retried."""
         trials = [record.trial for record in self.records]
         rounds = [
             (record.key, trial.place, trial.run, trial.kind, trial.block, trial.round)
@@ -46,10 +46,11 @@ class RunRecords:
 
 
 def of_rate(windows: Sequence[Record]) -> Sequence[Record]:
-    """Return the windows that a case's rate is of: those beside the servers of its block.
+    """Return the windows from which a case's rate is computed.
 
-    Windows of a block that runs apart are for memory: without idle servers beside it, a server is a
-    little faster. They count only if there are no others.
+    These are the windows with the other servers of the block running. Windows with `apart` measure
+    memory, and are used only if there are no others: a server is a little faster if no idle servers
+    run at the same time.
     """
     return [record for record in windows if not record.trial.apart] or windows
 
@@ -57,8 +58,8 @@ def of_rate(windows: Sequence[Record]) -> Sequence[Record]:
 def by_round(windows: Sequence[Record], value: Value) -> Mapping[RoundKey, float]:
     """Return the geometric mean of a value over the windows of one case in each round.
 
-    Rounds in which no window has the value are left out, and so are values of 0 or less and those
-    of a window with a problem: what a server completed before it died is no rate.
+    Rounds without a value are omitted. Values of 0 or less are ignored, and so are windows with a
+    problem: the number of requests that a server completed before it died is not a rate.
     """
     known: dict[RoundKey, list[float]] = {}
     for record in windows:

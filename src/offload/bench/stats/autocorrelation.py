@@ -1,4 +1,4 @@
-"""Blocking: the confidence interval of a share from autocorrelated samples."""
+"""The confidence interval of a share from autocorrelated samples, by the blocking method."""
 
 from __future__ import annotations
 
@@ -9,15 +9,16 @@ from itertools import pairwise
 
 from offload.bench.stats import student_t
 
-MIN_BLOCKS = 8  # for a standard deviation
+MIN_BLOCKS = 8  # with fewer blocks the standard deviation is too inaccurate
 
 
 def share_interval(values: Sequence[float], alpha: float = 0.05) -> tuple[float, float, float]:
     """Return the mean of `values`, each from 0 to 1, and the lower and upper end of its interval.
 
-    This is Wilson's interval for the effective sample size: the number of independent samples that
-    have the same standard error, at most the number of values. Raise ValueError without values.
-    Source: Wilson 1927, Probable inference, the law of succession, and statistical inference.
+    The interval is Wilson's, with the effective sample size: the number of independent samples that
+    would have the same standard error, but not more than the number of values. Raise ValueError
+    without values. Source: Wilson 1927, Probable inference, the law of succession, and statistical
+    inference.
     """
     if not values:
         raise ValueError("a share needs at least one sample")

@@ -47,7 +47,8 @@ def estimate(
     """Estimate the geometric mean of `rates`, in requests/s, one per round; ignore None.
 
     `target` is the required half-width, a share; by default that of `target_half_width`. `quantum`
-    is the error of a rate because requests are whole, also a share; it is added to the half-width.
+    is the rounding error of a rate, also a share, because only whole requests are counted; it is
+    added to the half-width.
     Between two analysis points the interval has the same level, but `resolved` is False. Fewer
     than two rates have no interval. Raise ValueError for a rate that is not a number above 0 (pass
     None for a round that completed nothing) and for a negative share.

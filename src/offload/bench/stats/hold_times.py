@@ -17,20 +17,20 @@ def hold_quantile_s(
 
     With 0.75, three quarters of the held time are in holds of this length or shorter. A hold is a
     run of samples at `times`, `every` s apart, in which the GIL is locked and its switch count does
-    not change. On average a hold starts and ends `every` / 2 outside its first and last sample.
-    Holds are weighted by their length and not counted, because threads that only wake up release a
-    requested GIL thousands of times.
+    not change. On average a hold starts `every` / 2 before its first sample, and ends `every` / 2
+    after its last one. Holds are weighted by their length, because a plain count is dominated by
+    threads that only wake up: they hold the GIL thousands of times, each time very shortly.
     """
     lengths: list[float] = []
     started: float | None = None
-    counted = last = 0.0
+    switch_count = last = 0.0
     for at, is_locked, count in zip(times, locked, switches, strict=True):
-        if started is not None and not (is_locked and count == counted):
+        if started is not None and not (is_locked and count == switch_count):
             lengths.append(last - started + every)
             started = None
         if is_locked:
             started = at if started is None else started
-            counted, last = count, at
+            switch_count, last = count, at
     if started is not None:
         lengths.append(last - started + every)
     return _time_weighted_quantile(lengths, share)

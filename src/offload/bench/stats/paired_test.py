@@ -11,7 +11,7 @@ from offload.bench.stats import sequential, student_t
 
 EFFECT = 0.02  # the smallest difference that matters, as a share; 0.05 with `quick`
 FASTER, SLOWER, SAME, TINY, UNRESOLVED = "faster", "slower", "same", "tiny", "unresolved"
-DISTURBED = "disturbed"  # invalid conditions: set by the caller, never by this test
+DISTURBED = "disturbed"  # the conditions were invalid: set by callers, never by this test
 
 
 @dataclass(frozen=True)
@@ -20,9 +20,9 @@ class Verdict:
 
     `outcome` is FASTER, SLOWER, SAME, TINY, UNRESOLVED or DISTURBED. `low` and `high` are the ends
     of the confidence interval of `ratio`, and `p` is the two-sided p value of this analysis alone.
-    `sd` is the standard deviation of the pairs' log-ratios, about a share. `more_pairs` estimates
-    how many further pairs resolve the verdict: at least 1 if unresolved, else 0. Fields that
-    need two pairs are None with fewer.
+    `sd` is the standard deviation of the pairs' log-ratios, which is nearly a share. `more_pairs`
+    estimates how many further pairs resolve the verdict: at least 1 if unresolved, else 0. With
+    fewer than two pairs the fields that need two are None.
     """
 
     outcome: str
@@ -42,13 +42,13 @@ def compare(
 ) -> Verdict:
     """Compare the rates (A, B) of `pairs`, in the same unit.
 
-    Analyse only at the counts of a sequential design, and end a run before the last one only at its
-    stopping level: more analyses at the same level raise the error rate.
-    `effect` is a share, and its range is from 1 / (1 + effect) to 1 + effect. The outcome is the
-    first that applies:
-    faster, slower: the interval excludes 1, and the ratio is outside the range;
-    same: the whole interval is inside the range (even if it excludes 1);
-    tiny: the interval excludes 1, but the ratio is inside the range;
+    A run may stop by this comparison only at the counts of a sequential design, with its stopping
+    level as `alpha`: more analyses at the same level raise the error rate.
+    Ratios from 1 / (1 + effect) to 1 + effect are negligible; `effect` is a share. The outcome is
+    the first that applies:
+    faster, slower: the interval excludes 1, and the ratio is not negligible;
+    same: the whole interval is negligible (even if it excludes 1);
+    tiny: the interval excludes 1, but the ratio is negligible;
     unresolved: none of these.
     Raise ValueError for rates that are not numbers above 0 and for an invalid alpha or effect.
 
@@ -56,7 +56,7 @@ def compare(
     Schuirmann 1987.
     """
     if not all(0 < rate < math.inf for pair in pairs for rate in pair):
-        raise ValueError("a pair must be two rates above 0: leave out pairs without")
+        raise ValueError("a pair must be two rates above 0: omit pairs with a missing rate")
     if not (0 < alpha < 1 and effect > 0):
         raise ValueError(f"alpha and effect must be shares above 0, not {alpha} and {effect}")
     n, logs = len(pairs), [math.log(b) - math.log(a) for a, b in pairs]
@@ -72,10 +72,10 @@ def compare(
 
 
 def additional_pairs(sd: float, done: int, effect: float = EFFECT) -> int:
-    """Return how many pairs, beyond those `done`, would resolve a verdict; at least 1.
+    """Return how many pairs, in addition to `done` pairs, would resolve a verdict; at least 1.
 
-    N = (2.1 sd / effect)^2 in total, with `sd` and `effect` as shares. Source: the half-width of
-    the interval of N pairs, about 2.1 sd / sqrt(N) (Student 1908), then equals the effect.
+    N = (2.1 sd / effect)^2 in total, with `sd` and `effect` as shares: with N pairs the half-width
+    of the interval, about 2.1 sd / sqrt(N) (Student 1908), equals the effect.
     """
     return max(1, math.ceil((2.1 * sd / effect) ** 2) - done)
 
@@ -83,9 +83,12 @@ def additional_pairs(sd: float, done: int, effect: float = EFFECT) -> int:
 def holm(p_values: Sequence[float], alpha: float = sequential.NORMAL.level) -> list[bool]:
     """Return which hypotheses Holm's method rejects, with a family-wise error rate of `alpha`.
 
-    The default is the level of the last analysis of a run, which is 5 % over all of them. Use
-    0.05 for p values of samples that are analysed only once.
+    The default is the level of the last analysis of a run: the error rate over all its analyses is
+    then 5 %. Use 0.05 for p values of samples that are analysed only once.
     Source: Holm 1979, A simple sequentially rejective multiple test procedure.
+
+    >>> holm([0.04, 0.001, 0.03], 0.05)
+    [False, True, False]
     """
     rejected = [False] * len(p_values)
     for rank, index in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 HOLDS, IN_PART, DOES_NOT = "holds", "holds in part", "does not hold"
 NOT_COMPARABLE, UNRESOLVED = "not comparable", "unresolved"
-TOLERANCE = 1.1  # factor that widens an interval; smaller ratios are no difference
+TOLERANCE = 1.1  # factor by which intervals are widened; a smaller ratio counts as no difference
 
 
 def classify_replication(claimed: float | None, alike: bool, low: float, high: float) -> str:
     """Return the verdict on a `claimed` ratio (None: any ratio above 1) for a measured interval.
 
-    holds: the interval, widened by TOLERANCE, contains the claimed ratio, or is entirely farther
-    from 1 on the same side;
+    holds: the interval, widened by TOLERANCE, contains the claimed ratio, or all of it is on the
+    same side of 1 and farther from 1;
     holds in part: the direction is the same, but the difference is smaller;
     does not hold: the direction is opposite, or the interval contains 1 but no ratio that is closer
     to the claimed one than to 1.

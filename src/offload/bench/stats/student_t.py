@@ -39,10 +39,22 @@ def two_sided_p(t: float, df: float) -> float:
     return 0.0 if math.isinf(t) else beta_cdf(df / (df + t * t), df / 2, 0.5)
 
 
+def exp(value: float) -> float:
+    """Return e^value, or infinity for an overflow: intervals of two values may be that wide."""
+    try:
+        return math.exp(value)
+    except OverflowError:
+        return math.inf
+
+
 def mean_interval(values: Sequence[float], alpha: float = 0.05) -> tuple[float, float]:
     """Return the lower and upper end of the t interval of a mean, in the unit of the values.
 
     Raise ValueError below two values. Source: Student 1908, The probable error of a mean.
+
+    >>> low, high = mean_interval([98.0, 101.0, 104.0, 97.0, 100.0])
+    >>> round(low, 1), round(high, 1)
+    (96.6, 103.4)
     """
     if len(values) < 2:
         raise ValueError(f"an interval needs at least two values, not {len(values)}")
@@ -57,6 +69,10 @@ def binomial_interval(successes: int, trials: int, alpha: float = 0.05) -> tuple
 
     Source: Clopper and Pearson 1934, The use of confidence or fiducial limits illustrated in the
     case of the binomial.
+
+    >>> low, high = binomial_interval(96, 100)
+    >>> round(low, 3), round(high, 3)
+    (0.901, 0.989)
     """
     if not 0 <= successes <= trials or trials < 1:
         raise ValueError(f"{successes} successes in {trials} trials are impossible")
@@ -76,7 +92,7 @@ def beta_cdf(x: float, a: float, b: float) -> float:
         raise ValueError(f"I_x(a, b) is not defined for x={x}, a={a}, b={b}")
     if x in (0, 1):
         return float(x)
-    if x > (a + 1) / (a + b + 2):  # here it converges slowly, but the reflected one fast
+    if x > (a + 1) / (a + b + 2):  # the fraction converges slowly here, but fast for 1 - x
         return 1 - beta_cdf(1 - x, b, a)
     log_front = math.lgamma(a + b) - math.lgamma(a) - math.lgamma(b)
     log_front += a * math.log(x) + b * math.log1p(-x)
@@ -95,7 +111,10 @@ def beta_quantile(p: float, a: float, b: float) -> float:
 
 
 def _continued_fraction(x: float, a: float, b: float) -> float:
-    """Evaluate it by the method of Lentz 1976, Generating Bessel functions in Mie scattering."""
+    """Evaluate the continued fraction of I_x(a, b).
+
+    Source: Lentz 1976, Generating Bessel functions in Mie scattering calculations.
+    """
     c, d = 1.0, 1 / _not_zero(1 - (a + b) * x / (a + 1))
     value = d
     for m in range(1, STEPS):

@@ -1,4 +1,4 @@
-"""Whether a user's application is ASGI or WSGI, found by importing it in a process of its own."""
+"""The kind of a user's application, ASGI or WSGI, found by importing it in a separate process."""
 
 from __future__ import annotations
 
@@ -16,21 +16,21 @@ TIMEOUT = 60.0  # s for the import of an application
 
 @dataclass(frozen=True)
 class ImportedApplication:
-    """The kinds of an application, and its name in its module; None for settings of Django."""
+    """The kinds of an application, and its name in its module (None for Django settings)."""
 
     kinds: tuple[str, ...]
     name: str | None
 
 
 def kinds(work: str, python: str | None = None, path: str | None = None) -> list[str]:
-    """Return "asgi", "wsgi" or both for an application `app=shop.web:app`; see `find`."""
+    """Return "asgi", "wsgi" or both for an application such as `shop.web:app`; see `find`."""
     return [*find(work, python, path).kinds]
 
 
 def find(work: str, python: str | None = None, path: str | None = None) -> ImportedApplication:
-    """Return the kinds and the name of an application `app=shop.web:app`.
+    """Return the kinds and the name of an application such as `shop.web:app`.
 
-    `python` and `path` are those of a case. Raise the error of its import in one line.
+    `python` and `path` are those of a case. Raise UserError if it cannot be imported.
     """
     interpreter = sys.executable if python is None else interpreters.find(python)
     environment = {**os.environ, **packages.environment(interpreter, (), work)}
@@ -48,7 +48,7 @@ def find(work: str, python: str | None = None, path: str | None = None) -> Impor
         raise MachineError(f"{interpreter} does not start: {error.strerror}") from error
     lines = ended.stdout.decode(errors="replace").strip().splitlines()
     try:
-        found = json.loads(lines[-1])  # the application may print lines of its own before
+        found = json.loads(lines[-1])  # the application may print lines before
     except (IndexError, ValueError):
         raise StartError(f"importing {work} ended the process", "start it by python") from None
     if "error" in found:

@@ -1,4 +1,4 @@
-"""A process that calls a task without a server: it gets lines on stdin and prints lines of JSON."""
+"""A process that calls a task without a server: it reads lines from stdin and prints JSON lines."""
 
 from __future__ import annotations
 
@@ -22,13 +22,13 @@ from offload.bench.target.json_lines import read_lines
 from offload.errors import StartError, UserError, kind_of
 from offload.registry import catalog
 
-GRACE = 2.0  # s to end by itself, and after SIGTERM
-REAP = 1.0  # s for what a process that has ended left behind
+GRACE = 2.0  # s in which the process may end by itself, and again after SIGTERM
+REAP = 1.0  # s in which the other processes of its group may end by themselves
 POLL = 0.01  # s
-ERROR = "error: "  # before the message of a process that cannot go on
+ERROR = "error: "  # prefix of the line on stderr in which the process reports why it ends
 PREFIX = "calls-"  # of folders, before the pid of the parent
 OWNED = re.compile(PREFIX + r"([1-9]\d{0,8})-")
-LAST = 1 << 16  # bytes of the process's output that are read
+LAST = 1 << 16  # bytes of the end of the process's stderr that are read
 
 
 class CallingProcess:
@@ -41,15 +41,15 @@ class CallingProcess:
         self.facts: dict[str, Any] = {}
 
     def request(self, line: str, seconds: float) -> dict[str, Any]:
-        """Send a line and return the response; raise StartError after `seconds` or at its end."""
+        """Send a line and return the response; see `read` for the errors."""
         assert self._process.stdin is not None
-        with suppress(BrokenPipeError):  # `read` reports the end
+        with suppress(BrokenPipeError):  # `read` reports the end of the process
             self._process.stdin.write(f"{line}\n".encode())
             self._process.stdin.flush()
         return self.read(seconds)
 
     def read(self, seconds: float) -> dict[str, Any]:
-        """Read one line of JSON; raise StartError after `seconds` or at the process's end."""
+        """Read one line of JSON; raise StartError after `seconds` or if the process ends."""
         assert self._process.stdout is not None
         try:
             for line in read_lines(self._process.stdout.fileno(), time.monotonic() + seconds):
@@ -59,14 +59,14 @@ class CallingProcess:
         except TimeoutError:
             raise StartError(f"calls of the task did not end within {seconds:.0f} s") from None
         except ValueError:
-            raise StartError("the task wrote into a pipe that is not its own") from None
+            raise StartError("the task wrote to the pipe of its calling process") from None
         reported = [line for line in self.last_lines() if line.startswith(ERROR)]
         if reported:
             raise StartError(reported[-1].removeprefix(ERROR))
-        raise StartError(f"the task ended the process that called it{self._how()}")
+        raise StartError(f"the task ended the process that called it{self._exit_reason()}")
 
     def last_lines(self) -> list[str]:
-        """Return the last lines of the process's stderr: a task may print very much."""
+        """Return the last lines of the process's stderr, up to LAST bytes."""
         size = self._log.seek(0, os.SEEK_END)
         self._log.seek(max(0, size - LAST))
         return self._log.read().decode(errors="replace").strip().splitlines()
@@ -78,11 +78,11 @@ class CallingProcess:
         except subprocess.TimeoutExpired:
             return StartError
 
-    def _how(self) -> str:
-        """Return how the process ended: its exit code, or the signal that killed it."""
+    def _exit_reason(self) -> str:
+        """Return the exit code of the process or the signal that killed it, in parentheses."""
         try:
             code = self._process.wait(REAP)
-        except subprocess.TimeoutExpired:  # it closed its output only
+        except subprocess.TimeoutExpired:  # it only closed its output
             return ""
         if code >= 0:
             return f" (exit code {code})"
@@ -102,8 +102,8 @@ def start(
 ) -> Iterator[CallingProcess]:
     """Run a module of the toolkit with a task and `arguments`, in an interpreter (None: this one).
 
-    `path` is a folder that a user's task imports from. Raise StartError if the process is not ready
-    within `ready_s`, or the error that it reported.
+    `path` is the folder from which a user's task is imported. Raise the error that the process
+    reports, or StartError if it is not ready within `ready_s`.
     """
     program = sys.executable if python is None else interpreters.find(python)
     entry = catalog.find_task(task, path)
@@ -126,7 +126,7 @@ def start(
             stdin=subprocess.PIPE,
             stdout=subprocess.PIPE,
             stderr=log,
-            start_new_session=True,  # a group of its own: that of a task that signals its group
+            start_new_session=True,  # a new group, in case the task sends signals to its group
         )
         try:
             running = CallingProcess(process, log)
@@ -137,10 +137,10 @@ def start(
 
 
 def _remove_stale_folders() -> None:
-    """Remove the folders of parents that were killed, which could not do so themselves."""
+    """Remove the folders of parent processes that were killed before they could remove them."""
     for folder in Path(tempfile.gettempdir()).glob(f"{PREFIX}*"):
         found = OWNED.match(folder.name)
-        with suppress(OSError):  # another process removed it
+        with suppress(OSError):  # another process has removed it
             is_own = folder.lstat().st_uid == os.getuid()
             if found and is_own and not psutil.pid_exists(int(found[1])):
                 shutil.rmtree(folder, ignore_errors=True)
@@ -151,7 +151,7 @@ def _ready(running: CallingProcess, seconds: float) -> dict[str, Any]:
         return running.read(seconds)
     except StartError as error:
         lines = running.last_lines()
-        reported = [line for line in lines if line.startswith(ERROR)]  # a task may print more
+        reported = [line for line in lines if line.startswith(ERROR)]  # a task may print others
         last = (reported or lines or [str(error)])[-1]
         kind = running.kind_of_error() if reported else StartError
         raise kind(last.removeprefix(ERROR)) from None
@@ -160,8 +160,8 @@ def _ready(running: CallingProcess, seconds: float) -> dict[str, Any]:
 def _end(process: subprocess.Popen[bytes]) -> None:
     """Close the process's input, so that it removes its files and exits, then kill its group.
 
-    SIGTERM ends a call that lasts longer than GRACE. Nobody waits for the end of its output, which
-    processes that the task started may keep open.
+    SIGTERM ends a call that lasts longer than GRACE. The output is closed without reading it to its
+    end, because processes that the task started may keep it open.
     """
     assert process.stdin is not None
     assert process.stdout is not None
@@ -187,7 +187,7 @@ def _has_ended(process: subprocess.Popen[bytes]) -> bool:
 
 
 def _kill_group(group: int) -> None:
-    """Kill what is left of a group after REAP: multiprocessing removes its files until then."""
+    """Kill the processes of a group after REAP, in which multiprocessing can remove its files."""
     until = time.monotonic() + REAP
     while _has_members(group) and time.monotonic() < until:
         time.sleep(POLL)  # a group cannot be waited for

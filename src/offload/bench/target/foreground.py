@@ -17,7 +17,7 @@ from offload.suites import Case
 def exec_server(case: Case, port: int) -> None:
     """Replace this process by a case's server on `port`; raise MachineError if it does not start.
 
-    If the task needs the upstream, it is started first and ends with the server.
+    If the task needs the upstream, start the upstream first; it ends with the server.
     """
     argv, environment = server.command(case, port)
     check_port(port)

@@ -14,8 +14,8 @@ from offload.flags import CANNOT_LOAD
 from offload.suites import Case
 
 READY = 10.0  # s for a server and its workers to import the task
-REPORT = 2.0  # s after that in which the server may still report its own error
-UNANNOUNCED = "it listens but has not reported that: call readiness.announce(port)"
+REPORT = 2.0  # s after READY in which the server may still report its own error
+UNANNOUNCED = "it listens but did not report that it is ready: call readiness.announce(port)"
 
 
 def read_ready_line(
@@ -39,17 +39,17 @@ def read_ready_line(
 
 
 def as_error(line: dict[str, object]) -> UserError:
-    """Return the error that a process of ours reported as a JSON object."""
+    """Return the error that a server or a helper process reported as a JSON object."""
     code = int(str(line["exit_code"]))
     error = kind_of(code)(str(line["error"]), str(line.get("remedy", "")))
-    # A package or the task cannot be imported:
+    # With these exit codes a package or the task cannot be imported.
     if code in (UsageError.exit_code, MachineError.exit_code):
         error.kind = CANNOT_LOAD
     return error
 
 
 def _listens(pid: int) -> bool:
-    """Return whether a process or a descendant listens; False if that is unknown."""
+    """Whether a process or a descendant listens on a TCP port; False if that is unknown."""
     with suppress(psutil.Error):
         server = psutil.Process(pid)
         family = [server, *server.children(recursive=True)]

@@ -44,7 +44,7 @@ class Python:
 
 
 def find(word: str) -> str:
-    """Return the path of an interpreter given as `3.14`, `3.13t-nogil` or a path.
+    """Return the path of the interpreter `word`: `3.14`, `3.13t-nogil` or a path.
 
     Raise UsageError if it does not exist, or if -gil or -nogil is used with a normal build.
     """
@@ -52,7 +52,7 @@ def find(word: str) -> str:
     if path is None and suffixed is not None:
         path = _path(suffixed["name"])
         if path is not None and not (_probe(path) or {}).get("free_threaded"):
-            fix = f"only a free-threaded build has -{suffixed['state']}, such as 3.13t"
+            fix = f"use -{suffixed['state']} with a free-threaded build, such as 3.13t"
             raise UsageError(f"the GIL of {suffixed['name']!r} cannot be switched", fix)
     if path is None:
         if NAME.fullmatch(word) and tuple(map(int, word.rstrip("t").split("."))) < OLDEST:
@@ -63,7 +63,7 @@ def find(word: str) -> str:
 
 
 def environment(word: str | None) -> dict[str, str]:
-    """Return PYTHON_GIL=1 for `3.13t-gil`, PYTHON_GIL=0 for `3.13t-nogil`, else nothing."""
+    """Return the variable PYTHON_GIL: 1 for `3.13t-gil`, 0 for `3.13t-nogil`, else no variable."""
     suffixed = GIL_SUFFIX.fullmatch(word or "")
     if suffixed is None or _path(suffixed[0]) is not None:  # a path may end in -gil
         return {}
@@ -71,7 +71,10 @@ def environment(word: str | None) -> dict[str, str]:
 
 
 def filter_installed(words: Sequence[str]) -> list[str]:
-    """Return the installed ones; report the others on stderr, or raise UsageError if none is."""
+    """Return the installed interpreters and report missing ones on stderr.
+
+    Raise UsageError if none is installed.
+    """
     usable: list[str] = []
     missing: list[UsageError] = []
     for word in dict.fromkeys(words):
@@ -98,7 +101,7 @@ def _path(word: str) -> str | None:
 
 def _program(word: str) -> str | None:
     program = shutil.which(_expanded(word))
-    # do not resolve links: a venv's python is one
+    # do not resolve links: the python of a venv is a link
     return None if program is None else str(Path(program).absolute())
 
 
@@ -111,13 +114,13 @@ def _expanded(text: str) -> Path:
 
 
 def broken_names() -> dict[str, str]:
-    """Return the names and paths in PYTHONS whose path is not a working interpreter."""
+    """Return the names and paths in PYTHONS that are not working interpreters."""
     programs = {name: _program(path) or path for name, path in user_paths().items()}
     return {name: path for name, path in programs.items() if _probe(path) is None}
 
 
 def user_paths() -> dict[str, str]:
-    """Return the paths in PYTHONS by name; it reads 3.14=/path/of/python+3.14t=/path/of/another."""
+    """Return the paths in PYTHONS (3.14=/path/of/python+3.14t=/path/of/another) by name."""
     words = [word for word in os.environ.get("PYTHONS", "").split("+") if word]
     pairs = [word.partition("=") for word in words]
     if not all(name and path for name, _, path in pairs):
@@ -126,9 +129,9 @@ def user_paths() -> dict[str, str]:
 
 
 def find_all() -> list[Python]:
-    """Return all interpreters, newest first; of several with one name, the first in `_paths`.
+    """Return all interpreters, newest first; for each name the first one of `_paths`.
 
-    A name whose path in PYTHONS is broken is not used for another interpreter.
+    If the path of a name in PYTHONS is broken, no other interpreter with this name is returned.
     """
     by_name: dict[str, Python] = {}
     for source, path in _paths():
@@ -144,7 +147,7 @@ def find_all() -> list[Python]:
 
 
 def _paths() -> Iterator[tuple[str, str]]:
-    """Return the source and path of each interpreter, those that the user named first."""
+    """Yield the source and path of each interpreter, in the order of precedence."""
     yield "this one", sys.executable
     for path in filter(None, map(_program, user_paths().values())):
         yield "PYTHONS", path

@@ -11,7 +11,7 @@ from typing import Any
 
 
 def read_lines(pipe: int, deadline: float) -> Iterator[dict[str, Any]]:
-    """Yield each line until the last writer has closed the pipe; raise TimeoutError.
+    """Yield each line until all writers have closed the pipe; raise TimeoutError at `deadline`.
 
     `deadline` is a time of time.monotonic(). An incomplete last line is ignored.
     """

@@ -1,4 +1,4 @@
-"""The upstream that a case's task needs: it runs as long as the servers of the case."""
+"""The upstream that a case's task may need: it runs while the servers of the case run."""
 
 from __future__ import annotations
 
@@ -18,7 +18,10 @@ def needs_upstream(case: Case) -> bool:
 
 @contextmanager
 def hold_for(*cases: Case) -> Iterator[Upstream | None]:
-    """Start or share the upstream if a case needs it, else yield None; raise StartError."""
+    """Start the upstream, or use the running one, if a case needs it; otherwise yield None.
+
+    Raise StartError if it cannot start.
+    """
     if not any(needs_upstream(case) for case in cases):
         yield None
         return

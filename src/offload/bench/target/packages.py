@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib.metadata import version
 from pathlib import Path
 
@@ -15,7 +15,7 @@ from offload.registry import catalog, places, requirements
 from offload.registry.application import is_application
 from offload.suites import Case
 
-# Packages for all servers and tasks; NEEDS of a server and PACKAGES of a task add their own.
+# Packages for all servers and tasks. Further ones are in NEEDS of a server and PACKAGES of a task.
 ALWAYS = ("tornado", "requests", "lxml", "feedparser", "tenacity", "cryptography")
 # Installed only as wheels, because a build from source takes minutes.
 ONLY_WHEELS = (
@@ -23,22 +23,28 @@ ONLY_WHEELS = (
     "regex,nh3,rapidfuzz,pydantic-core,orjson,msgpack,pyyaml,brotli,zstandard,sqlalchemy,greenlet"
 )
 INSTALL_TIMEOUT = 600.0  # s for one package
-_failed: dict[str, set[str]] = {}  # by interpreter; the next command retries them
+_failed: dict[str, set[str]] = {}  # by interpreter; only the next command retries them
 OLDEST_PIP = (24, 1)  # an older pip installs wheels for normal builds in a free-threaded build
 
 
-def environment(python: str, needs: Sequence[str] = (), work: str = "") -> dict[str, str]:
-    """Return a PYTHONPATH with which servers start in an interpreter.
+def environment(
+    python: str,
+    needs: Sequence[str] = (),
+    work: str = "",
+    ours: Mapping[str, str] | None = None,
+) -> dict[str, str]:
+    """Return the variable PYTHONPATH with which servers start in the interpreter `python`.
 
-    If it has Tornado and the packages in `needs`, only `offload` and `pipepool` are added. Else
-    the packages are installed into the interpreter's own folder under .pythons. Packages that
-    cannot be installed are reported and skipped; a server that needs one does not start. The next
-    command retries them. For a user's application, `work`, only the packages in `needs` are
-    required: it has its own. Raise MachineError if Tornado cannot be installed.
+    If the interpreter has Tornado and the packages in `needs`, PYTHONPATH only adds `offload` and
+    `pipepool`. Otherwise the required packages are installed into a folder for this interpreter
+    under .pythons. Packages that cannot be installed are reported and skipped, and a server that
+    needs one does not start; the next command retries them. If `work` is a user's application, only
+    the packages in `needs` are required, because the application has its own. `ours` is a
+    PYTHONPATH to use instead of this checkout's. Raise MachineError if Tornado cannot be installed.
     """
+    ours = dict(places.import_path(python) if ours is None else ours)
     if python == sys.executable:
-        return places.import_path()
-    ours = places.import_path(python)
+        return ours
     always = () if is_application(work) else ALWAYS
     if _has(python, (*always[:1], *needs)):
         return ours
@@ -55,9 +61,22 @@ def environment(python: str, needs: Sequence[str] = (), work: str = "") -> dict[
 
 
 def environment_for(case: Case, python: str) -> dict[str, str]:
-    """Return `environment` with the packages that a case's server and its task import."""
+    """Return `environment` for the packages that a case's server and its task import.
+
+    If the case's origin is a virtual environment, it must have all of them: none is installed.
+    """
+    if case.origin is None:
+        return environment(python, needs_of(case), case.task)
+    ours = places.import_path(python, case.origin.toolkit, case.origin.search)
+    if case.origin.python is not None:
+        return ours
+    return environment(python, needs_of(case), case.task, ours)
+
+
+def needs_of(case: Case) -> tuple[str, ...]:
+    """Return the packages that a case's server and its task import, by their import names."""
     server, task = catalog.find_server(case.server), catalog.find_task(case.task, case.path)
-    return environment(python, (*server.needs, *task.packages), case.task)
+    return (*server.needs, *task.packages)
 
 
 def _has(python: str, names: Sequence[str]) -> bool:
@@ -87,14 +106,14 @@ def _install(python: str, folder: Path, packages: Sequence[str]) -> list[str]:
 
 
 def _pip(python: str, folder: Path, package: str) -> list[str]:
-    """Return a command that runs our pip for another interpreter, which may have no pip."""
+    """Return a command of this environment's pip for another interpreter, which may have none."""
     pip = [*_our_pip(), "--python", python, "install", "--quiet"]
     options = ["--disable-pip-version-check", "--only-binary", ONLY_WHEELS, "--target", str(folder)]
     return [*pip, *options, "--upgrade", package]
 
 
 def _our_pip() -> list[str]:
-    """Return the command of our pip, or of a newer one under .pythons if ours is too old."""
+    """Return the command of this environment's pip, or if it is too old, of one under .pythons."""
     ours = [sys.executable, "-m", "pip"]
     if tuple(map(int, version("pip").split(".")[:2])) >= OLDEST_PIP:
         return ours

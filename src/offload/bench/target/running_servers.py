@@ -1,4 +1,4 @@
-"""Servers started by `fab run_server`: their facts are in results/.servers/PORT.json."""
+"""Servers started by `fab run_server`: results/.servers/PORT.json has their ready lines."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from offload.errors import MachineError, StorageError, UsageError
 
 
 def file(port: int) -> Path:
-    """Return the path of the facts of a server on a port; its folder is created."""
+    """Return the path of the file for a server on `port`, and create its folder."""
     folder = journal.RESULTS / ".servers"
     try:
         folder.mkdir(parents=True, exist_ok=True)
@@ -49,7 +49,7 @@ def _read_running() -> list[dict[str, object]]:
             is_running = _is_running(int(facts["pid"]), facts.get("started"))
         except (OSError, ValueError, KeyError, TypeError) as error:
             print(
-                f"warning: {path} is not the file of a server: {error}: remove it", file=sys.stderr
+                f"warning: {path} does not describe a server ({error}): remove it", file=sys.stderr
             )
             continue
         if not is_running:
@@ -60,9 +60,9 @@ def _read_running() -> list[dict[str, object]]:
 
 
 def _is_running(pid: int, started: int | None) -> bool:
-    """Return whether a process runs that started at `started`, in clock ticks since boot (Linux).
+    """Whether the process `pid` runs and started at `started`, in clock ticks since boot (Linux).
 
-    The start time is compared because a pid may be reused.
+    The start time is compared because another process may have the same pid later.
     """
     try:
         ticks = Path(f"/proc/{pid}/stat").read_bytes().rpartition(b")")[2].split()[19]

@@ -19,17 +19,17 @@ from offload.errors import MachineError, UsageError
 from offload.registry import catalog
 from offload.suites import Case
 
-SHORT_DRAIN = 0.6  # s for a drain without waiting users; a second signal must not be sent earlier
-DRAIN = 12.0  # s for the drain: the server's own limit is 10
-REAP = 1.0  # s for processes that the server left behind, and after SIGKILL
+SHORT_DRAIN = 0.6  # s for a drain without waiting users; minimum time before a second signal
+DRAIN = 12.0  # s for a drain: the server's own limit is 10 s
+REAP = 1.0  # s for processes that the server left running, and after SIGKILL
 POLL = 0.005  # s
 
 
 @dataclass
 class Server:
-    """A running server: `facts` is its ready line, `ending` its last line.
+    """A running server: `facts` is its ready line, and after `stop`, `ending` is its last line.
 
-    After `stop`, `cpu_s` is the CPU time of the server and of all its descendants in seconds.
+    After `stop`, `cpu_s` is the CPU time of the server and of all its descendants in seconds, and
     `left` is True if some of them had to be killed.
     """
 
@@ -66,6 +66,8 @@ def command(case: Case, port: int) -> tuple[list[str], dict[str, str]]:
     task = catalog.find_task(case.task, case.path).name
     catalog.check_work(server, task)
     python = sys.executable if case.python is None else interpreters.find(case.python)
+    if case.origin is not None and case.origin.python is not None:
+        python = case.origin.python
     environment |= interpreters.environment(case.python)
     return [python, "-P", "-m", "offload.servers", server.name, task, str(port)], environment
 
@@ -85,11 +87,12 @@ def start(case: Case, environment: Mapping[str, str]) -> Server:
 
 
 def launch(case: Case, environment: Mapping[str, str], ready_s: float = handshake.READY) -> Server:
-    """Start a case's server, which has `ready_s` seconds to become ready; see `await_ready`."""
+    """Start a case's server with a timeout of `ready_s` for `await_ready`; do not wait."""
     argv, settings = command(case, port=0)
     settings |= packages.environment_for(case, argv[0])
     settings["SERVER_READY_S"] = str(ready_s)
-    return _popen(argv, {**environment, **settings}, ready_s)
+    folder = None if case.origin is None else case.origin.folder
+    return _popen(argv, {**environment, **settings}, ready_s, folder)
 
 
 def await_ready(server: Server, case: Case) -> None:
@@ -100,7 +103,9 @@ def await_ready(server: Server, case: Case) -> None:
         )
 
 
-def _popen(argv: list[str], environment: Mapping[str, str], ready_s: float) -> Server:
+def _popen(
+    argv: list[str], environment: Mapping[str, str], ready_s: float, folder: str | None
+) -> Server:
     log = tempfile.TemporaryFile()  # noqa: SIM115 - closed when the server is ready, or stopped
     reading, writing = os.pipe()
     pipe_settings = {"SERVER_READY_FD": str(writing), "SERVER_DIES_WITH": str(os.getpid())}
@@ -108,6 +113,7 @@ def _popen(argv: list[str], environment: Mapping[str, str], ready_s: float) -> S
         process = subprocess.Popen(
             argv,
             env={**os.environ, **environment, **pipe_settings},
+            cwd=folder,
             pass_fds=(writing,),
             start_new_session=True,
             stdin=subprocess.DEVNULL,
@@ -124,7 +130,7 @@ def _popen(argv: list[str], environment: Mapping[str, str], ready_s: float) -> S
 
 
 def request_stop(server: Server) -> None:
-    """Drain by SIGTERM to the server only; the caller must `stop` it."""
+    """Send SIGTERM to the server only, so that it drains; the caller must also call `stop`."""
     if server.process.returncode is None and not server.is_stopping:
         server.process.send_signal(signal.SIGTERM)
     server.is_stopping = True
@@ -133,8 +139,8 @@ def request_stop(server: Server) -> None:
 def stop(server: Server, drain: float = DRAIN) -> None:
     """Request the stop, then kill and reap the rest of the server's process group.
 
-    After `drain` seconds a second signal stops the server immediately, without its last line. Does
-    nothing if the server is stopped already.
+    After `drain` seconds a second signal stops the server immediately, without its last line. If
+    the server is already stopped, do nothing.
     """
     if server.is_stopped:
         return

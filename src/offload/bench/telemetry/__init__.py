@@ -1,1 +1,1 @@
-"""Telemetry: sample a server's resources, its GIL and the machine from outside, under load."""
+"""Telemetry: sample the resources and the GIL of a server, and the machine, from outside."""

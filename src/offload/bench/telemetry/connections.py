@@ -1,4 +1,4 @@
-"""Which processes listen on a port, and the kept connections of each process of a server."""
+"""Find the processes that listen on a port, and count the connections of each process."""
 
 from __future__ import annotations
 
@@ -15,9 +15,9 @@ TABLES = ("/proc/net/tcp", "/proc/net/tcp6")
 def count_connections(processes: Sequence[psutil.Process], port: int) -> tuple[int, ...] | None:
     """Return the number of established connections on `port` per accepting process, descending.
 
-    A process accepts if it has connections, or if it listens and no child of it listens: a parent
-    often only holds the port open for its workers. None if there is no connection, or if the
-    system does not report them.
+    A process is accepting if it has connections, or if it listens and no child of it listens: a
+    parent often only keeps the port open for its workers. None if there is no connection, or if
+    the system does not report connections.
     """
     inodes = _inodes(port)
     sockets = {p.pid: _sockets(p.pid) for p in processes}
@@ -36,9 +36,9 @@ def accepting_pids(processes: Sequence[psutil.Process], port: int) -> tuple[int,
 
 
 def listening_roots(port: int) -> tuple[int, ...]:
-    """Return the pids of the processes that listen on a port, without children of others of them.
+    """Return the pids of the processes that listen on a port and whose parent does not.
 
-    Empty if there are none, or if their sockets may not be read: those of other users.
+    Empty if there is none, or if their sockets cannot be read, because they are another user's.
     """
     if not (inodes := _inodes(port)[LISTENING]):
         return ()
@@ -48,13 +48,13 @@ def listening_roots(port: int) -> tuple[int, ...]:
 
 
 def _inodes(port: int) -> dict[str, set[str]]:
-    """Return the sockets on a local port by their state."""
+    """Return the names of the sockets on a local port, by their state."""
     found: dict[str, set[str]] = {ESTABLISHED: set(), LISTENING: set()}
     end = f":{port:04X}"
     for table in TABLES:
         with suppress(OSError):  # no Linux, or no IPv6
             for line in Path(table).read_text().splitlines():
-                if end in line:  # a fast test first: there may be thousands of lines
+                if end in line:  # a fast check first, because there may be thousands of lines
                     words = line.split()
                     if words[1].endswith(end) and words[3] in found:
                         found[words[3]].add(f"socket:[{words[9]}]")

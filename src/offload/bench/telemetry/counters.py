@@ -26,8 +26,8 @@ class CounterSeries:
     def increase(self, key: str, window: tuple[float, float] | None = None) -> float | None:
         """Return the increase of a counter within a window, or in total, in the counter's unit.
 
-        Interpolated linearly between two readings, and clamped to the first and last reading. None
-        if a reading is missing or the counter decreased.
+        Values are interpolated linearly between two readings, and clamped to the first and last
+        reading. None if a reading is missing or the counter decreased.
         """
         if not self._times:
             return None

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 
 NOT_REPORTED = "this server does not report the address of its GIL"
 REASONS = {
-    errno.EPERM: "only a parent may read a server's GIL (kernel.yama.ptrace_scope)",
+    errno.EPERM: "only the parent process may read a server's GIL (kernel.yama.ptrace_scope)",
     errno.ESRCH: "a process of the server has ended",
     errno.EFAULT: "a server's GIL is no longer at its address",
     errno.ENOSYS: "the kernel has no process_vm_readv",
@@ -30,7 +30,7 @@ class Unavailable(Exception):
 
 
 def gil_addresses(facts: Mapping[str, object]) -> tuple[GilAddress, ...]:
-    """Return the addresses of the GILs that run a server's tasks: its workers', else its own.
+    """Return the addresses of the GILs of a server's tasks: its workers' GILs, or its own.
 
     Raise Unavailable with the reason that the server reported.
     """
@@ -48,10 +48,10 @@ def _gil_address(process: Mapping[str, object]) -> GilAddress:
 
 
 class Reader:
-    """Read the state of all GILs, about 2 us each; raise Unavailable if one cannot be read."""
+    """Read the state of all GILs in about 2 us each; raise Unavailable if one cannot be read."""
 
     def __init__(self, gils: Sequence[GilAddress]) -> None:
-        # Not CDLL: a call of 1 us need not release our GIL.
+        # PyDLL does not release this process's GIL, unlike CDLL: the call takes only 1 us.
         library = ctypes.PyDLL(None, use_errno=True)
         try:
             self._call = library["process_vm_readv"]

@@ -1,4 +1,4 @@
-"""Sample a server's GIL from outside, 1,000 times per second: the share of time it is locked."""
+"""Sample a server's GIL from outside, 1,000 times per second, to measure how long it is locked."""
 
 from __future__ import annotations
 
@@ -17,8 +17,8 @@ from offload.bench.telemetry.gil_reader import Reader, Unavailable
 from offload.units import percent
 
 EVERY = 0.001  # s between two samples
-LATE_S = 0.0002  # s after its due time, from which a sample is late: 0.02 to 0.1 ms are usual
-LATE = 0.25  # of the samples: with more late ones a window has no share
+LATE_S = 0.0002  # s after its due time, from which a sample is late; 0.02 to 0.1 ms are usual
+LATE = 0.25  # maximum share of late samples in a window; with more its utilisation is unknown
 TOO_LATE = "of the GIL samples were late: no core was free for the sampler"  # after a share
 NO_SAMPLE = "no GIL sample in the window"
 
@@ -27,11 +27,11 @@ NO_SAMPLE = "no GIL sample in the window"
 class Utilisation:
     """The share of a window in which the GIL was locked, from 0 to 1, and its 95 % interval.
 
-    The interval accounts for the autocorrelation of the `samples`. The share `late` of them was
-    late or missing because no core was free; their values are unknown, so the interval is wider
-    by that share. `switches` is the number of times that the GIL passed from one thread to
-    another. `hold_p75_s` is the 75th percentile of hold times, weighted by time; None for several
-    GILs. If there is no share, `why` is the reason in one line.
+    The interval accounts for the autocorrelation of the `samples`. `late` is the share of samples
+    that were late or missing because no core was free. Their values are unknown, so the interval
+    is widened by this share. `switches` is the number of times that the GIL passed from one thread
+    to another. `hold_p75_s` is the 75th percentile of hold times, weighted by time; None for
+    several GILs. If `share` is None, `why` is the reason in one line.
     """
 
     share: float | None = None
@@ -47,9 +47,9 @@ class Utilisation:
 class GilSampler:
     """Sample the GILs of the server that reported `facts`, every `every` seconds until `__exit__`.
 
-    The server is neither stopped nor slowed down: the kernel copies 16 bytes. Each sample is at a
-    random time within its `every` seconds, so that a periodic server causes no aliasing. A sample
-    takes 26 bytes of memory. `cpu_s` is the CPU time of the sampler.
+    The server is neither stopped nor slowed down, because the kernel copies 16 bytes from it. Each
+    sample is at a random time within its interval of `every` seconds, so that a periodic server
+    causes no aliasing. A sample takes 26 bytes of memory. `cpu_s` is the CPU time of the sampler.
     """
 
     def __init__(self, facts: Mapping[str, object], every: float = EVERY) -> None:
@@ -76,20 +76,20 @@ class GilSampler:
 
     @property
     def is_running(self) -> bool:
-        """Return whether sampling continues: it ends early if the GIL can no longer be read."""
+        """Whether sampling continues; it ends early if a GIL can no longer be read."""
         return self._thread.is_alive()
 
     def between(self, began: float | None, ended: float | None) -> Utilisation:
-        """Return the utilisation in a window of time.monotonic(), for several GILs the mean.
+        """Return the utilisation in a window of time.monotonic(); the mean of several GILs.
 
-        None means all samples.
+        If `began` or `ended` is None, use all samples.
         """
         if began is None or ended is None:
             began, ended = (self._times[0], self._times[-1]) if self._times else (0.0, 0.0)
         return self._utilisation([(began, ended)], self._gils)
 
     def during(self, windows: Iterable[tuple[float, float]]) -> Utilisation:
-        """Return the share of all windows together in which at least one GIL was locked."""
+        """Return the share of the total time of `windows` in which at least one GIL was locked."""
         return self._utilisation(list(windows), 1)
 
     def _utilisation(self, windows: list[tuple[float, float]], gils: int) -> Utilisation:
@@ -133,7 +133,7 @@ class GilSampler:
         self.cpu_s = time.thread_time()
 
     def _sample(self, reader: Reader) -> None:
-        rng = random.Random()  # noqa: S311 - no secret; not the shared one, which may be seeded
+        rng = random.Random()  # noqa: S311 - no secret; the shared generator may be seeded
         start, slot = time.monotonic(), 0
         while not (self._is_stopped and self._times):
             due = start + (slot + rng.random()) * self._every

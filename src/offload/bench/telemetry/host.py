@@ -32,7 +32,7 @@ def environment() -> dict[str, object]:
 
 
 def sentence(facts: dict[str, object]) -> str:
-    """Return an environment as one line for the head of a table; a file may lack some facts."""
+    """Return an environment as one line for the head of a table; missing facts are "unknown"."""
     cpu, kernel = facts.get("cpu") or "unknown CPU", facts.get("kernel") or "unknown kernel"
     cores, python = (facts.get(name) or "unknown" for name in ("cores", "python"))
     guest = f", {facts['virtualisation']} guest" if facts.get("virtualisation") else ""
@@ -46,7 +46,7 @@ def pool_conditions(workers: int) -> str:
 
 
 def load_average() -> tuple[float, float, float]:
-    """Return the load averages: for information only, because they lag by a minute."""
+    """Return the load averages; they are informative only, because they lag by a minute."""
     return os.getloadavg()
 
 

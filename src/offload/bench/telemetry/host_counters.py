@@ -13,7 +13,7 @@ def read() -> dict[str, float | None]:
 
     `busy_s` is the CPU time of all cores together, `steal_s` the time taken by the hypervisor,
     `pressure_s` the time in which at least one thread waited for a CPU (PSI), `overflows` the
-    number of connections that were dropped by full listen queues, of any process.
+    number of connections that full listen queues of all processes dropped.
     """
     return {**_stat(), "pressure_s": _pressure_s(), "overflows": _overflows()}
 

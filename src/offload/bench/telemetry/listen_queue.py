@@ -1,6 +1,6 @@
-"""The connections that the listen queues of one port dropped, by netlink's sock_diag (Linux).
+"""Count the connections that the listen queues of a port dropped, by netlink's sock_diag (Linux).
 
-The layout of its messages: https://man7.org/linux/man-pages/man7/sock_diag.7.html
+Source of the message layout: https://man7.org/linux/man-pages/man7/sock_diag.7.html
 """
 
 from __future__ import annotations
@@ -13,16 +13,16 @@ SOCK_DIAG, BY_FAMILY = 4, 20  # the netlink protocol, and its request for socket
 REQUEST_DUMP = 0x301  # the flags of a request for all sockets that match
 ERROR, DONE = 2, 3  # types of a response
 LISTEN = 1 << 10  # a set of states
-MEMORY = 7  # the requested attribute; its last number counts the dropped connections
-DROPS = 8
+MEMORY = 7  # type of the requested attribute, an array of numbers
+DROPS = 8  # index of the last of these numbers: the dropped connections
 HEADER, SOCKET = struct.Struct("=IHHII"), 72  # sizes: a message's header, inet_diag_msg
 ATTRIBUTE = struct.Struct("=HH")
 
 
 def dropped(port: int) -> int | None:
-    """Return how many connections were dropped on `port` since its sockets began to listen.
+    """Return how many connections were dropped on `port` since its sockets started to listen.
 
-    None if no socket listens, or if the system does not report it. A call takes 0.2 ms.
+    None if no socket listens, or if the system does not report the number. A call takes 0.2 ms.
     """
     try:
         drops = [n for family in (socket.AF_INET, socket.AF_INET6) for n in _drops(family, port)]
@@ -39,22 +39,23 @@ def _drops(family: int, port: int) -> Iterator[int]:
         netlink.settimeout(1.0)
         netlink.send(HEADER.pack(size, BY_FAMILY, REQUEST_DUMP, 0, 0) + request)
         while True:
-            answer = netlink.recv(65536)
-            for kind, body in _messages(answer):
+            for kind, body in _messages(netlink.recv(65536)):
                 if kind in (ERROR, DONE):
                     return
                 if struct.unpack_from(">H", body, 4)[0] == port:
-                    yield from _memory(body[SOCKET:])
+                    yield from _dropped_connections(body[SOCKET:])
 
 
-def _messages(answer: bytes) -> Iterator[tuple[int, bytes]]:
-    while len(answer) >= HEADER.size:
-        length, kind, *_ = HEADER.unpack_from(answer)
-        yield kind, answer[HEADER.size : length]
-        answer = answer[_aligned(length) :]
+def _messages(response: bytes) -> Iterator[tuple[int, bytes]]:
+    """Yield the type and the body of each message of a response."""
+    while len(response) >= HEADER.size:
+        length, kind, *_ = HEADER.unpack_from(response)
+        yield kind, response[HEADER.size : length]
+        response = response[_aligned(length) :]
 
 
-def _memory(attributes: bytes) -> Iterator[int]:
+def _dropped_connections(attributes: bytes) -> Iterator[int]:
+    """Yield the number of dropped connections of a socket, if its attributes have it."""
     while len(attributes) >= ATTRIBUTE.size:
         length, kind = ATTRIBUTE.unpack_from(attributes)
         if kind == MEMORY:

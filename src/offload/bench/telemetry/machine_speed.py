@@ -1,4 +1,4 @@
-"""The speed of the machine at a moment: the times of two fixed pieces of work."""
+"""The current speed of the machine: the durations of two fixed pieces of work."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ COPIES = 30  # of a block: about 30 ms
 
 @dataclass(frozen=True)
 class MachineSpeed:
-    """The seconds that each piece of work took: a loop in Python, and copies in memory."""
+    """The duration of each piece of work in s: a loop in Python, and copies in memory."""
 
     python_s: float
     memory_s: float
@@ -22,7 +22,7 @@ _source, _target = bytes(BLOCK), bytearray(BLOCK)
 
 
 def measure() -> MachineSpeed:
-    """Do both pieces of work; the caller runs nothing else meanwhile."""
+    """Measure both pieces of work; the caller must run nothing else at the same time."""
     start = perf_counter()
     total = 0
     for step in range(STEPS):

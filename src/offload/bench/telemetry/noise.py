@@ -1,4 +1,4 @@
-"""Measure the machine's current noise: CPU use of others, and the delay of timers."""
+"""Measure the current noise of the machine: the CPU use of other processes, and timer delays."""
 
 from __future__ import annotations
 
@@ -16,11 +16,12 @@ SLEEP = 0.01  # s requested by each sleep
 
 @dataclass(frozen=True)
 class Noise:
-    """Shares from 0 to 1, and `timer_late_ms`, the p99 of the timer delay.
+    """The noise of the machine, as shares from 0 to 1.
 
     `others_cpu` is the share of the machine's CPU that other processes used, `steal` the share
     that other guests of the hypervisor used. `pressure` is the share of time in which at least
-    one thread waited for a CPU. None means unknown.
+    one thread waited for a CPU. None means unknown. `timer_late_ms` is the 99th percentile of the
+    delay of timers in ms.
     """
 
     others_cpu: float | None
@@ -30,7 +31,7 @@ class Noise:
 
 
 def measure() -> Noise:
-    """Measure for one second; the caller runs nothing else meanwhile."""
+    """Measure for one second; the caller must run nothing else at the same time."""
     series = CounterSeries()
     late: list[float] = []
     series.add(time.monotonic(), {**host_counters.read(), "own_s": time.process_time()})

@@ -1,4 +1,7 @@
-"""Resources of a process tree: a process, its descendants, and adopted orphans of its group."""
+"""Resources of a process tree: a process, its descendants, and adopted orphans of its group.
+
+Orphans of the group are adopted by this process (`prctl.adopt_orphans`).
+"""
 
 from __future__ import annotations
 
@@ -13,7 +16,7 @@ from offload.bench.telemetry.thread_totals import ThreadTotals
 from offload.errors import StartError
 
 MIB = 1024 * 1024
-MOST_THREADS = 256  # to read the switches of more, 25 us each, would disturb the measurement
+MOST_THREADS = 256  # reading the context switches of a thread takes 25 us: more would disturb
 
 
 class ProcessTree:
@@ -42,11 +45,11 @@ class ProcessTree:
         self.members = [self.root, *others.values()]
 
     def counters(self) -> dict[str, float | None]:
-        """Return counters of resources used so far.
+        """Return counters of the resources used so far.
 
-        `cpu_s` is user and system time, including children that ended and were reaped.
-        The others are of all threads, those that have ended included (Linux): their context
-        switches, and with `queued_s` the time in which they waited for a CPU.
+        `cpu_s` is user and system time, including that of children that were reaped. The other
+        counters are sums over all threads, including those that have ended (Linux): their context
+        switches, and `queued_s`, the time in which they waited for a CPU.
         """
         pids = [process.pid for process in self.members]
         voluntary, involuntary = self._switches.update(pids) or (None, None)
@@ -80,7 +83,7 @@ class ProcessTree:
         for process in self.members:
             try:
                 value = read(process)
-            except psutil.NoSuchProcess:  # ended: its usage counts in its parent
+            except psutil.NoSuchProcess:  # it has ended: its use is counted in its parent
                 continue
             except (psutil.Error, AttributeError):  # another user's process, or unsupported here
                 return None

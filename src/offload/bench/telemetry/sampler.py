@@ -15,16 +15,16 @@ from offload.bench.telemetry.process_tree import ProcessTree
 from offload.errors import StartError
 
 EVERY = 0.1  # s between two readings of the counters; each takes about 0.3 ms
-SLOW_EVERY = 10  # counter readings per reading of memory, connections and members (6 ms)
+SLOW_EVERY = 10  # counter readings per reading of memory, connections and members, which take 6 ms
 
 
 class ResourceSampler:
-    """Read a server's counters ten times per second, and its memory once, until `__exit__`.
+    """Read a server's counters ten times per second and its memory once per second.
 
-    Without a `pid` only the machine's own counters are read. The CPU time of `ours`, the pids of
-    the upstream and of idle servers, is added to this process's own. `port` is the server's: its
-    listen queue is watched, and with `keep_alive` its connections are counted. Where the system
-    reports no drops by port, those of all sockets of the machine count.
+    Without a `pid` only the counters of the machine are read. `ours` are the pids of the upstream
+    and of idle servers, whose CPU time is added to that of this process. `port` is the server's:
+    the connections that its listen queue drops are counted, and with `keep_alive` its connections.
+    If the system does not report drops by port, those of all ports of the machine are counted.
     """
 
     def __init__(
@@ -56,10 +56,14 @@ class ResourceSampler:
         self._read_memory()
 
     def between(self, began: float | None, ended: float | None) -> Resources:
-        """Return the resources in a window of time.monotonic(); None means all readings."""
+        """Return the resources used in a window of time.monotonic().
+
+        If `began` or `ended` is None, use all readings. Memory, sizes and connections are peaks of
+        the whole load.
+        """
         window = None if began is None or ended is None else (began, ended)
         seconds = self._series.seconds if window is None else window[1] - window[0]
-        increases = {key: self._series.increase(key, window) for key in _KEYS}
+        increases = {key: self._series.increase(key, window) for key in _COUNTERS}
         return Resources(
             memory=Memory(
                 pss_mib=self._peaks.get("memory_pss_mib"),
@@ -123,7 +127,7 @@ class ResourceSampler:
                 self._peaks[key] = max(value, self._peaks.get(key, value))
 
 
-_KEYS = (
+_COUNTERS = (
     "cpu_s",
     "queued_s",
     "switches_voluntary",
@@ -139,7 +143,7 @@ _KEYS = (
 def _tree_of(pid: int) -> ProcessTree | None:
     try:
         return ProcessTree(pid)
-    except StartError:  # it ended: an upstream's tasks will fail and report it
+    except StartError:  # it has ended; if it was the upstream, tasks fail and report that
         return None
 
 

@@ -1,4 +1,4 @@
-"""Request a short time slice for a thread: it then runs soon after it wakes up."""
+"""Request a short time slice for a thread, so that it runs soon after it wakes up."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Counters of all threads of processes, such as context switches (Linux).
 
-/proc/PID/status has the context switches of the main thread alone, and the counters of a thread
-vanish with it. So those of each thread are read, and of a thread that has ended its last known ones
-count. A thread that starts and ends between two readings is not seen.
+/proc/PID/status has only the context switches of the main thread, and the counters of a thread are
+removed when it ends. So the counters of each thread are read, and the last reading of a thread that
+has ended is kept. A thread that starts and ends between two readings is not counted.
 """
 
 from __future__ import annotations
@@ -17,19 +17,20 @@ Read = Callable[[str], Counts | None]
 
 
 class ThreadTotals:
-    """The totals of counters that `read` returns for the folder of a thread in /proc.
+    """The totals over all threads of the counters that `read` returns for a thread.
 
-    With more threads than `most` they are unknown.
+    The argument of `read` is the folder of the thread in /proc. With more threads than `most` the
+    totals are unknown.
     """
 
     def __init__(self, read: Read, most: float = math.inf) -> None:
         self._read, self._most = read, most
-        self._last: dict[tuple[int, int], Counts] = {}  # of all threads that were ever seen
-        self._replaced: Counts = ()  # of threads whose number another thread has now
+        self._last: dict[tuple[int, int], Counts] = {}  # last reading by (pid, thread)
+        self._replaced: Counts = ()  # total of ended threads whose number another thread has now
         self.threads = 0  # at the last update
 
     def update(self, pids: Iterable[int]) -> Counts | None:
-        """Return the totals of all threads so far; None if none was ever readable."""
+        """Return the totals of all threads so far; None if no thread could be read."""
         threads = [(pid, thread) for pid in pids for thread in _threads(pid)]
         self.threads = len(threads)
         if self.threads > self._most:

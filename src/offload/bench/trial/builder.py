@@ -1,4 +1,4 @@
-"""Build the fields of a record that the load does not measure."""
+"""Build the fields of a record that are not measured by the load."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ Facts = Mapping[str, object]
 
 
 def new_trial(run: str, **known: Any) -> Trial:
-    """Return the description of a trial that starts now, in a run."""
+    """Return the facts of a trial of `run` that starts now."""
     return Trial(run, datetime.now(UTC).isoformat(timespec="seconds"), **known)
 
 
@@ -52,6 +52,7 @@ def case_facts(case: Case, upstream: Upstream | None) -> CaseFacts:
         clients=case.clients,
         upstream=None if upstream is None else _upstream(upstream),
         path=case.path,
+        origin=None if case.origin is None else case.origin.label,
     )
 
 
@@ -89,7 +90,7 @@ def with_ending(facts: ServerFacts, running: server.Server) -> tuple[ServerFacts
     """Add the facts of a server that has ended: its total CPU time, and the state of its GIL."""
     left = Flag("left", "processes were left after the stop and were killed")
     gil = {key: running.ending[key] for key in GIL if running.ending.get(key) is not None}
-    if facts.interpreter.get("gil_enabled"):  # in a worker: once enabled, it stays so
+    if facts.interpreter.get("gil_enabled"):  # in a worker: it cannot be disabled again
         gil["gil_enabled"] = True
     complete = replace(with_gil(facts, gil), life_cpu_s=round(running.cpu_s, 6))
     return complete, (left,) if running.left else ()

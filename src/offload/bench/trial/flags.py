@@ -1,7 +1,7 @@
 """Flags: warnings about the figures of a record, each with a remedy.
 
-A round is retried once if a retry may remove one of its flags, unless a retry of the same case
-raised that flag before.
+A round is retried once if one of its flags may be absent in a retry. Exception: a flag that a
+retry of the same case has raised before.
 """
 
 from __future__ import annotations
@@ -17,14 +17,15 @@ from offload.units import percent
 
 CLIENT_BOUND = 0.7  # share of its usable CPU above which the load tool may limit the rate
 LITTLE = 0.02  # maximum difference of rate x mean / users from 1
-OTHERS = 0.1  # share of the machine's CPU; the limit for windows is in records/comparison
-STEAL = 0.01  # share of the machine's CPU; the same
+OTHERS = 0.1  # share of the machine's CPU in a long run; for windows see analysis/comparison.py
+STEAL = 0.01  # the same
 EXACT = "per request"  # the method of response times that were measured independently of the rate
 STALL = 0.035  # s by which a kept connection is slower: a delayed ACK takes 40 ms
-UNEVEN = 2  # maximum ratio of the most to the least connections of a process
-# Kinds that a retry may remove. None of them depends on the rate, so a retry is no selection.
+UNEVEN = 2  # maximum ratio of the connections of two processes of a server
+# Kinds of flags that may be absent in a retry. None depends on the rate, so that retries do not
+# select rates.
 PASSING = {"problem", "hung", "others", "steal", "failures", "overflows", "window", "left"}
-BACKLOGGED = {"sync"}  # servers whose listen queue hides waiting users from Little's law
+BACKLOGGED = {"sync"}  # servers whose users wait in the listen queue, unseen by Little's law
 
 
 def trial_flags(record: Record) -> tuple[Flag, ...]:
@@ -39,25 +40,25 @@ def kinds(record: Record) -> set[str]:
 
 
 def reasons(record: Record, earlier: Sequence[Record]) -> dict[str, str]:
-    """Return the reasons to retry a round, by kind: its flags that a retry may remove.
+    """Return the reasons to retry a round, by kind: its flags that may be absent in a retry.
 
-    A flag is no reason if an earlier retry of the same case had it, too, or if the case itself
-    causes it: more users than the listen queue holds overflow the queue and fail.
+    A flag is not a reason if an earlier retry of the same case had it, too, or if the case itself
+    causes it: if there are more users than the listen queue holds, it overflows and requests fail.
     """
     own = {k for r in earlier if r.key == record.key and r.trial.attempt > 1 for k in kinds(r)}
     if workload.is_crowded(record.case, record.server):
         own |= {"overflows", "failures"}
     found = (kinds(record) & PASSING) - own
-    words = {flag.kind: flag.message for flag in record.flags if flag.kind in found}
+    messages = {flag.kind: flag.message for flag in record.flags if flag.kind in found}
     if record.problem and "problem" in found:
-        words["problem"] = record.problem.text
-    return words
+        messages["problem"] = record.problem.text
+    return messages
 
 
 def of_tool(record: Record, missing: str | None) -> tuple[Flag, ...]:
-    """Return a flag if a long run used another tool than the published one, and why."""
+    """Return a flag with the reason if a long run did not use the published tool."""
     driver = record.load.driver
-    if missing is None or record.trial.kind != LONG or driver is None:  # nothing ran
+    if missing is None or record.trial.kind != LONG or driver is None:  # None: no tool ran
         return ()
     return (Flag("tool", f"{missing}; {driver} is used instead"),)
 
@@ -124,7 +125,7 @@ def _stall_s(record: Record) -> float:
 
 
 def _is_uneven(connections: Sequence[int]) -> bool:
-    """Whether some processes had too few connections, if there were enough for two each."""
+    """Whether connections were unevenly divided, if there were at least two per process."""
     if len(connections) < 2 or sum(connections) < 2 * len(connections):
         return False
     return connections[0] > UNEVEN * connections[-1]

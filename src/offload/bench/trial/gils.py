@@ -1,7 +1,8 @@
-"""The addresses of a server's GILs: reported by the server, else found from outside (Linux).
+"""The addresses of a server's GILs: reported by the server, or found from outside (Linux).
 
-A server whose own processes run the tasks (gunicorn, granian, uvicorn with workers) reports no
-address. Its accepting processes are found by their sockets, and their GILs as `fab watch` does.
+A server that starts its own processes for tasks (gunicorn, granian, uvicorn with workers) reports
+no address. Its accepting processes are found by their sockets, and their GILs by the method of
+`fab watch`.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ Facts = Mapping[str, object]
 
 
 def with_gils(facts: Facts) -> Facts:
-    """Return a server's facts with the addresses of the GILs that run its tasks, or the reason.
+    """Return a server's facts with the addresses of the GILs of its tasks, or why none is known.
 
-    Facts without a reason to look for more, and those of an unknown server, are returned as they
-    are, such as those of a server that starts a process per request, or whose accepting processes
-    pass the tasks to others.
+    The facts are returned unchanged if they already have addresses, or if the processes that run
+    the tasks cannot be found: those of a server that starts a process per request, or whose
+    accepting processes pass the tasks to others.
     """
     if server_report.serves_application(facts):
         return server_report.with_gils(facts)

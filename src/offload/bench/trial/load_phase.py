@@ -33,13 +33,13 @@ from offload.flags import LOAD, Flag, Problem
 from offload.loads import Figures, Load, LoadRun
 from offload.upstream import Upstream
 
-SHORT = 0.2  # s of load: below it, CPU clocks with ticks of 10 ms are too coarse; a guess
+SHORT = 0.2  # s of load (a guess): for a shorter one, CPU clocks with ticks of 10 ms are too coarse
 Facts = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
 class LoadOutcome:
-    """What a load phase measured; `gil_state` are the server's facts about its GIL afterwards."""
+    """The results of a load phase; `gil_state` are the server's facts about its GIL at the end."""
 
     load: LoadFacts
     result: Result
@@ -59,21 +59,21 @@ def run(
     upstream: Upstream | None,
     neighbours: Sequence[int] = (),
 ) -> LoadOutcome:
-    """Run `load` with `driver` while watching a server.
+    """Run `load` with `driver` and sample the resources of the server.
 
-    `facts` are what the server reported when it was ready; None for a server that is not ours,
-    whose resources are unknown. `neighbours` are the pids of the idle servers of the same block.
+    `facts` is the server's ready line; None for an external server, whose resources are unknown.
+    `neighbours` are the pids of the idle servers of the same block.
     """
-    ran, watch, meter, tries = _watched(load, driver, facts, upstream, neighbours)
+    ran, sampler, gil_sampler, tries = _run_sampled(load, driver, facts, upstream, neighbours)
     flags: tuple[Flag, ...] = ()
-    if ran.hung:  # siege does, about once in 22 short runs
-        ran, watch, meter, tries = _watched(load, driver, facts, upstream, neighbours)
+    if ran.hung:  # siege hangs about once in 22 short runs
+        ran, sampler, gil_sampler, tries = _run_sampled(load, driver, facts, upstream, neighbours)
         flags = (Flag("hung", f"{driver} was killed and run again"),)
     measured = ran.result.figures
     window = (measured.window_began, measured.window_ended)
     report = _request_report(facts, load.url, *window)
     application = report.get("application") or {}
-    utilised = meter.between(*window)
+    gil = gil_sampler.between(*window)
     tool = LoadFacts(
         load.url,
         ran.driver,
@@ -91,13 +91,13 @@ def run(
             little_ratio=_little_ratio(measured, load),
             tries_per_request=_per(tries, measured.completed),
         ),
-        _resources(watch.between(*window), measured, tool),
+        _resources(sampler.between(*window), measured, tool),
         _tasks(report),
         GilFacts(
-            utilisation=Share(utilised.share, utilised.low, utilised.high),
-            switches=utilised.switches,
-            hold_p75_s=utilised.hold_p75_s,
-            why=utilised.why,
+            utilisation=Share(gil.share, gil.low, gil.high),
+            switches=gil.switches,
+            hold_p75_s=gil.hold_p75_s,
+            why=gil.why,
         ),
         lines.built(Application, application, "application"),
         {key: report["facts"][key] for key in GIL if key in report.get("facts", {})},
@@ -107,7 +107,7 @@ def run(
 
 
 def _resources(used: Resources, measured: Figures, tool: LoadFacts) -> Resources:
-    """Add the figures derived from CPU times, which are unknown for a short load."""
+    """Add the figures that are derived from CPU times; for a short load they are unknown."""
     elapsed_s = measured.elapsed_s or 0.0
     cpu_s = None if elapsed_s < SHORT else used.cpu_s
     host = replace(
@@ -136,27 +136,27 @@ def _tasks(report: Facts) -> Tasks:
     )
 
 
-def _watched(
+def _run_sampled(
     load: Load,
     driver: str,
     facts: Facts | None,
     upstream: Upstream | None,
     neighbours: Sequence[int],
 ) -> tuple[LoadRun, ResourceSampler, GilSampler, int | None]:
-    """Run the load once; return it with the server's counters and the upstream's requests."""
+    """Run the load once; return it with both samplers and the number of tries in the upstream."""
     tries = _tries(upstream)
     pid = None if facts is None else int(str(facts["pid"]))
     ours = [*neighbours, *([] if upstream is None else [upstream.pid])]
     sampler = ResourceSampler(pid, ours, urlsplit(load.url).port, load.keep_alive)
-    with sampler as watch, GilSampler(gils.with_gils(facts or {})) as gil:
+    with sampler, GilSampler(gils.with_gils(facts or {})) as gil_sampler:
         ran = loads.run(load, driver)
-    return ran, watch, gil, _growth(tries, _tries(upstream))
+    return ran, sampler, gil_sampler, _growth(tries, _tries(upstream))
 
 
 def _request_report(
     facts: Facts | None, url: str, began: float | None, ended: float | None
 ) -> Facts:
-    """Request from a server its facts, and its loop's lag and tasks' times in a window."""
+    """Request a server's report of a window: its facts, its loop's lag and its tasks' times."""
     if facts is None or began is None or ended is None:
         return {}
     return server_report.in_window(facts, url, began, ended)
@@ -175,8 +175,8 @@ def _others_cpu(used: Resources, elapsed_s: float, tool: LoadFacts) -> float | N
 def _little_ratio(measured: Figures, load: Load) -> float | None:
     """Return X R / c, which is 1 by Little's law in a closed loop without think time; else None.
 
-    If the tool reports the mean number of requests in flight, that is X R: in a window of few
-    cycles, the mean response time of the requests that ended in it describes an earlier time.
+    If the tool reports the mean number of requests in flight, it is used as X R: in a window of few
+    cycles, the requests that ended in the window have response times of an earlier time.
     None also if the mean response time was itself derived by Little's law.
     """
     if load.arrivals is not None or load.think or measured.response.how == "Little's law":
@@ -192,7 +192,7 @@ def _per(amount: float | None, count: float | None, scale: float = 1.0) -> float
 
 
 def _growth(before: int | None, after: int | None) -> int | None:
-    """Return the increase of a count; None if it is 0, because the task has no retries."""
+    """Return the increase of a count; None if it is 0, because then the task has no retries."""
     return None if after is None or before is None or after == before else after - before
 
 

@@ -8,13 +8,13 @@ from offload.errors import StartError
 from offload.registry import catalog
 from offload.suites import _module
 
-WHOLE = 160  # characters: of a longer content only its start and a hash are kept
+WHOLE = 160  # characters; a longer content is replaced by its start and a hash
 
 
 def comparable_content(suite: str | None, body: bytes) -> str | None:
     """Return the result of a suite's `extract(body)`; None if the suite does not define it.
 
-    Raise StartError if it cannot read the body, such as an error message with status 200.
+    Raise StartError if `extract` cannot read the body, for example an error with status 200.
     """
     if suite is None or suite not in catalog.suites():
         return None

@@ -1,7 +1,7 @@
 """The figures that a server reports about itself in a window.
 
-A server with a task answers at /resources/. A user's application has no such route: each of its
-processes answers on a socket of its own (serving/metrics/process_report.py).
+A server of a task has the route /resources/ for this report. A user's application does not: each of
+its processes reports on its own socket (serving/metrics/process_report.py).
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from offload.bench.trial.warmup import get
 from offload.errors import StartError
 
 ADDRESS = "\0offload-application-{pid}"
-TIMEOUT = 5.0  # s for a process that computes
+TIMEOUT = 5.0  # s; a process that computes may respond late
 LAGS = ("loop_lag_p50_ms", "loop_lag_p99_ms", "loop_lag_max_ms")
 Facts = Mapping[str, Any]
 
@@ -37,33 +37,35 @@ def with_gils(facts: Facts) -> Facts:
     """Return a server's facts with the addresses of its application's GILs, if it serves one."""
     if not serves_application(facts):
         return facts
-    now = ask(facts, 0.0, 0.0)
-    return {**facts, "worker_gil_words": now} if now else facts
+    reports = process_reports(facts, 0.0, 0.0)
+    return {**facts, "worker_gil_words": reports} if reports else facts
 
 
 def in_window(facts: Facts, url: str, began: float, ended: float, with_each: bool = False) -> Facts:
-    """Return the figures of a window in seconds of CLOCK_MONOTONIC; empty if there is no answer.
+    """Return the figures of a window in seconds of CLOCK_MONOTONIC; empty without a response.
 
     The keys are those of /resources/; a user's application adds `application`. `with_each` adds
     the start and end of each request.
     """
     if serves_application(facts):
-        return merge(ask(facts, began, ended, with_each))
+        return merge(process_reports(facts, began, ended, with_each))
     more = "&each" if with_each else ""
     try:
         path = f"/resources/?from={began:.6f}&to={ended:.6f}{more}"
         reported: dict[str, Any] = json.loads(get(urljoin(url, path)))
-    except (StartError, ValueError):  # it may have died, which the load has counted
+    except (StartError, ValueError):  # if the server died, the load has failures
         return {}
     return reported
 
 
 def last_error(facts: Facts) -> str | None:
-    """Return the last exception that left a user's application, if any process knows one."""
-    return next((r["error"] for r in ask(facts, 0.0, 0.0) if r.get("error")), None)
+    """Return the last unhandled exception of a user's application; None if there was none."""
+    return next((r["error"] for r in process_reports(facts, 0.0, 0.0) if r.get("error")), None)
 
 
-def ask(facts: Facts, began: float, ended: float, with_each: bool = False) -> list[Facts]:
+def process_reports(
+    facts: Facts, began: float, ended: float, with_each: bool = False
+) -> list[Facts]:
     """Return the reports of the processes that serve a user's application; only on Linux."""
     if sys.platform != "linux" or not serves_application(facts):
         return []
@@ -79,8 +81,8 @@ def ask(facts: Facts, began: float, ended: float, with_each: bool = False) -> li
 def merge(reports: Sequence[Facts]) -> Facts:
     """Return the figures of a server from those of its processes.
 
-    Means are weighted by requests. Of the loops' lags and the use of threads it is the worst
-    process's.
+    Means are weighted by requests. The lag of the loop, the use of threads and the memory are those
+    of the worst process.
     """
     if not reports:
         return {}
@@ -130,7 +132,7 @@ def _report_of(pid: int, request: bytes) -> Facts | None:
 
 
 def _merge_routes(found: Iterable[Facts]) -> list[dict[str, Any]]:
-    """Return one entry for each route, with the one that occupied most time first."""
+    """Merge the entries of each route; the route with the largest total time is first."""
     own: dict[str, list[Facts]] = {}
     for route in found:
         own.setdefault(route["route"], []).append(route)

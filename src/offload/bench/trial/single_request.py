@@ -14,8 +14,8 @@ from offload.bench.telemetry.gil_sampler import NO_SAMPLE, GilSampler, Utilisati
 from offload.bench.trial import server_report
 from offload.loads import Load
 
-SECONDS = 0.5  # s of tasks, at least two of them
-EVERY = 0.00025  # s between two samples: 2000 samples of a share of 0.5 have an error of 0.011
+SECONDS = 0.5  # s of tasks; at least two tasks
+EVERY = 0.00025  # s between two samples: in 0.5 s 2000 samples, whose standard error is <= 0.011
 NO_HOLD = Utilisation()
 NOT_ALONE = "the server does not report when its tasks started and ended"
 
@@ -37,7 +37,7 @@ class SingleRequest:
 def measure(load: Load, facts: Mapping[str, object], before: Baseline) -> SingleRequest:
     """Measure a single task on the server that reported `facts`, by a load of one user.
 
-    It is unknown for external workers, unless they serve a user's application.
+    The result is unknown for external workers, unless they serve a user's application.
     """
     is_clocked = server_report.serves_application(facts)
     if facts.get("external_workers") and not is_clocked:  # they do not report their tasks' clocks
@@ -49,15 +49,15 @@ def run_single_requests(load: Load, facts: Mapping[str, object], alone_s: float)
     """Run `load` with one user for 0.5 s, or for two tasks if these take longer.
 
     `alone_s` is the response time of one request. Only samples between the start and the end of a
-    task count, by the clock of its thread: h does not depend on HTTP.
+    task are used, so h does not include the time of HTTP.
     """
     count = max(2, math.ceil(SECONDS / max(alone_s, 1e-4)))
     began = time.monotonic()
-    with GilSampler(facts, EVERY) as meter:
+    with GilSampler(facts, EVERY) as sampler:
         loads.run(replace(load, requests=count), "builtin")
     reported = server_report.in_window(facts, load.url, began, time.monotonic(), with_each=True)
     each = reported.get("each") or []
-    hold = meter.during(sorted((start, end) for start, end in each))
+    hold = sampler.during(sorted((start, end) for start, end in each))
     if not each and hold.why == NO_SAMPLE:
         hold = Utilisation(why=NOT_ALONE)
     task_s, cpu_s, queued_s = (reported.get(f"task{key}_s") for key in ("", "_cpu", "_queued"))

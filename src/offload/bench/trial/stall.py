@@ -1,7 +1,7 @@
 """The stall of a kept connection: a response in two writes waits about 40 ms for a delayed ACK.
 
-A server without TCP_NODELAY delays its second write until the first one is acknowledged, and the
-client delays that acknowledgement, except on a new connection.
+Without TCP_NODELAY the server's kernel holds back the second write until the first one is
+acknowledged, and the client delays its acknowledgements, except on a new connection.
 """
 
 from __future__ import annotations
@@ -19,9 +19,10 @@ SLOW = 0.25  # s: for a longer request a stall is irrelevant
 
 
 def kept_s(url: str, alone_s: float, request: Request = GET) -> float | None:
-    """Return the median response time on one kept connection, in s, without its first request.
+    """Return the median response time in s on one kept connection, without its first request.
 
-    None if the server closes the connection, or if requests are slow: then none is sent.
+    None if the server closes the connection, or if `alone_s` is above SLOW: then no request is
+    sent.
     """
     if alone_s > SLOW:
         return None
@@ -34,7 +35,7 @@ def kept_s(url: str, alone_s: float, request: Request = GET) -> float | None:
             taken.append(time.perf_counter() - start)
             if connection.sock is None:  # closed by the server
                 return None
-    except (OSError, http.client.HTTPException, StartError):  # the load will count the failures
+    except (OSError, http.client.HTTPException, StartError):  # the load counts such failures
         return None
     finally:
         connection.close()

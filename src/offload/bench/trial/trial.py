@@ -1,12 +1,13 @@
-"""A trial: the parts of every measurement, and the long run of one fresh server."""
+"""A trial: the steps that windows and long runs have in common, and the long run of one server."""
 
 from __future__ import annotations
 
 import math
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
+from typing import Protocol
 
 from offload import loads
 from offload.bench.records.record import (
@@ -39,21 +40,26 @@ from offload.suites import Case, Request
 from offload.upstream import Upstream
 
 AGAIN = 2  # first requests in later rounds of a block; the first round has TIMES
-FACTOR = 2.0  # a guess: the first request, which also prepares the task, may take twice as long
-Report = Callable[[str, float], object]
+FACTOR = 2.0  # a guess: the first request may take twice as long, because it prepares the task
+
+
+class Report(Protocol):
+    """Receive the name of a phase, its expected time in s, and the only case that is loaded."""
+
+    def __call__(self, name: str, expected: float, loaded: int | None = None, /) -> object: ...
 
 
 @dataclass
 class Phases:
-    """The duration of each phase in s; `report` is called at its start with the expected one."""
+    """The duration of each phase in s; `report` is called at its start, with the expected time."""
 
     report: Report
     seconds: dict[str, float] = field(default_factory=dict)
 
     @contextmanager
-    def of(self, name: str, expected: float) -> Iterator[None]:
-        """Time one phase."""
-        self.report(name, expected)
+    def of(self, name: str, expected: float, loaded: int | None = None) -> Iterator[None]:
+        """Time one phase, in which only the case at `loaded` in the plan is loaded."""
+        self.report(name, expected, loaded)
         start = time.monotonic()
         try:
             yield
@@ -66,7 +72,7 @@ def long_run(
 ) -> Record:
     """Load a fresh server of a case once, with the published tool and for the published time.
 
-    A failure is the record's `problem`.
+    If it fails, the record has a `problem`.
     """
     phases = Phases(report)
     case_facts = builder.case_facts(case, upstream)
@@ -112,11 +118,10 @@ def _measure(
 def measure_baseline(
     trial: Trial, case: CaseFacts, url: str, request: Request, server_facts: Mapping[str, object]
 ) -> tuple[Baseline, tuple[Flag, ...]]:
-    """Send a fresh server its first requests; raise StartError if one of them fails.
+    """Measure the first requests to a new server, whose ready line is `server_facts`.
 
-    Raise TooSlowError if the users of the case would wait for longer than the timeout of a request.
-
-    `server_facts` are those that the server reported.
+    Raise StartError if one of them fails, and TooSlowError if the users of the case would wait for
+    longer than the timeout of a request.
     """
     is_again = (trial.round or 0) > 1
     longest_s = math.inf if is_again else workload.longest_alone_s(case, server_facts)
@@ -148,7 +153,7 @@ def measure_baseline(
 def _application_error(
     error: BadStatus, request: Request, server_facts: Mapping[str, object]
 ) -> StartError:
-    """Return the error for a request that a user's application does not answer by a success."""
+    """Return the error for a request to a user's application whose status is not a success."""
     if error.status == 404:
         missing = f"the application has no {request.method} {request.path}"
         return StartError(f"{missing} ({error.what})", "name one of its paths by request=/path")
@@ -159,7 +164,7 @@ def _application_error(
 
 
 def is_stable(first: FirstResponses, case: Case | CaseFacts) -> bool:
-    """Whether every response must have the first one's body."""
+    """Whether every response must have the same body as the first one."""
     return first.stable and catalog.has_checked_bodies(case.task, case.path)
 
 
@@ -172,7 +177,7 @@ def build_record(
     loaded: LoadOutcome,
     baseline_flags: tuple[Flag, ...] = (),
 ) -> Record:
-    """Build the record of a trial, once, from what its phases returned."""
+    """Build the record of a trial from the results of its phases."""
     record = Record(
         trial=trial,
         case=case,

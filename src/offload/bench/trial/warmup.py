@@ -1,4 +1,4 @@
-"""The warm-up: the first requests to a fresh server. Each must have a status of success."""
+"""The warm-up: the first requests to a new server, which must all succeed (status 2xx)."""
 
 from __future__ import annotations
 
@@ -14,14 +14,14 @@ from offload.errors import StartError
 from offload.suites import Request
 
 GET = Request()
-TIMES = 5
+TIMES = 5  # requests
 ENOUGH = 1.0  # s after which no further request is sent to a slow task
 TIMEOUT = 30.0  # s
-LONGEST = 160  # characters of a response in an error
+LONGEST = 160  # characters of a response that an error shows
 
 
 class BadStatus(StartError):
-    """A response that is no success, with its status."""
+    """A response whose `status` is not 2xx."""
 
     def __init__(self, what: str, status: int) -> None:
         super().__init__(what)
@@ -46,8 +46,8 @@ def prime(
 ) -> FirstResponses:
     """Send `times` requests (2 or more), one after another; raise StartError unless all succeed.
 
-    A slow task gets fewer requests: none after ENOUGH seconds, and only one if that takes longer
-    than `longest_s`.
+    A slow task has fewer requests: two are enough if they take ENOUGH seconds, and one if it takes
+    longer than `longest_s`.
     """
     taken: list[float] = []
     bodies: list[bytes] = []
@@ -77,7 +77,7 @@ def get(url: str, request: Request = GET) -> bytes:
 
 
 def connected(url: str) -> http.client.HTTPConnection:
-    """Return a connection to a URL's server, opened by its first request."""
+    """Return a connection to a URL's server; the first request opens it."""
     parts = urlsplit(url)
     return http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=TIMEOUT)
 

@@ -1,4 +1,4 @@
-"""The loads of a case: a window, a long run, a warm-up and single requests."""
+"""The loads of a case: its window, long run, warm-up and single requests."""
 
 from __future__ import annotations
 
@@ -15,18 +15,19 @@ from offload.registry import catalog
 from offload.suites import Request
 
 TINY = 1e-9  # s
-# Minima:
-WARM = 0.5  # s of load before a window
+# Minima of a window:
+WARM = 0.5  # s of load before it
 WINDOW = 1.5  # s: more restarts narrow the interval more than longer windows do
-CYCLES = 2.0  # responses per user in a window
-# For several cases in a block, whose ratio matters, in s. One longer window takes less time than
-# two shorter ones in two rounds, and is as precise, but see `time_budget.limits_rounds`.
+CYCLES = 2.0  # responses per user
+# The same in s for blocks of several cases, in which only ratios of rates matter. LONGER_WINDOW is
+# usual: one longer window takes less time than short windows in two rounds, and is as precise.
+# SHORT_WINDOW is for runs with little time (`time_budget.limits_rounds`).
 SHORT_WARM, SHORT_WINDOW, LONGER_WINDOW = 0.15, 0.5, 1.0
 MANY, FEW = 20, 5  # responses in a window; FEW if a block has several cases, or below SLOW
 
 
 def url(server: str, sent: Request) -> str:
-    """Return the URL that users of a case send their request to."""
+    """Return the URL to which the users of a case send their request."""
     return server.rstrip("/") + sent.path
 
 
@@ -42,23 +43,23 @@ def window(
     """Return a load with a warm-up and a window.
 
     `before` is the result of the first requests, `sent` the request of the users, and `running`
-    the server. The window of a server that is measured alone has at least CYCLES responses per
-    user. With other servers in the block it is shorter, because only the ratio of the rates
-    matters: it lasts at least `beside_s` (None: there are no others), and has at least FEW
-    responses in total.
-    Serial servers: stop each user after its response, so that no backlog remains.
+    the server. `beside_s` is None for a server that is measured alone: its window has at least
+    CYCLES responses per user. With other servers in the block the window is shorter, because only
+    the ratio of the rates matters: it lasts at least `beside_s` seconds and has at least FEW
+    responses in total. On a serial server each user stops after its response, so that no backlog
+    remains.
     """
     is_slow = case.users / max(cycle_s(case, server, before), TINY) < SLOW
-    always = {
+    options = {
         "waits": not is_crowded(case, server),
         "refills": not running.facts.get("serial"),
     }
     if beside_s is not None:
-        short = Window(warm=SHORT_WARM, completions=FEW, **always)
+        short = Window(warm=SHORT_WARM, completions=FEW, **options)
         return replace(load(url, case, before, sent), seconds=beside_s, window=short)
     completions = FEW if is_slow else MANY
-    lasting = Window(warm=WARM, cycles=CYCLES, completions=completions, **always)
-    return replace(load(url, case, before, sent), seconds=WINDOW, window=lasting)
+    full = Window(warm=WARM, cycles=CYCLES, completions=completions, **options)
+    return replace(load(url, case, before, sent), seconds=WINDOW, window=full)
 
 
 def long(url: str, case: CaseFacts, before: Baseline, sent: Request) -> Load:
@@ -69,7 +70,7 @@ def long(url: str, case: CaseFacts, before: Baseline, sent: Request) -> Load:
 def warm_up(url: str, case: CaseFacts, server: ServerFacts, sent: Request) -> Load:
     """Return the load before a long run, with as many users as the server has workers.
 
-    More users would only queue, and the long run starts without requests in flight.
+    More users would only wait. No request is in flight at its end, when the long run starts.
     """
     workers = server.workers or server.settings.get("processes")
     users = min(case.users, workers if isinstance(workers, int) else 1)
@@ -90,10 +91,10 @@ def cycle_s(case: CaseFacts, server: ServerFacts, before: Baseline) -> float:
 
 
 def longest_alone_s(case: CaseFacts, reported: Mapping[str, object]) -> float:
-    """Return how long a single request may take so that no user waits beyond the timeout, in s.
+    """Return the longest time in s of a single request for which no user exceeds the timeout.
 
-    `reported` are the facts of the server. Infinite if nobody waits, or if the number of requests
-    that it handles at once is unknown.
+    `reported` is the server's ready line. Infinite if no user waits for another one, or if the
+    number of requests that the server handles at once is unknown.
     """
     slots = _slots(reported)
     if slots is None or case.users <= slots:
@@ -139,9 +140,9 @@ def is_crowded(case: CaseFacts, server: ServerFacts) -> bool:
 
 
 def load(url: str, case: CaseFacts, before: Baseline, sent: Request) -> Load:
-    """Return a load of a case's users, who send its request to a URL.
+    """Return a load in which the users of a case send its request to a URL.
 
-    Every response must have the first one's body if the task's bodies do not change.
+    Responses are checked against the first body if it `is_stable`.
     """
     return Load(
         url,

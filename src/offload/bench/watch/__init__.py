@@ -1,1 +1,1 @@
-"""Watch a process tree that runs already: its resources and its GILs, read from outside."""
+"""Watch a running process tree: sample its resources and its GILs from outside."""

@@ -1,13 +1,14 @@
-"""Find the GILs of another process, without its help.
+"""Find the GILs of another process in its memory.
 
 Since 3.13 a build publishes the offsets of its structures: `_Py_DebugOffsets`, the first member of
-`_PyRuntime`, begins with the cookie "xdebugpy" and the version. Its own layout differs between
-versions: 3.14 added a field before those of the GIL. So these are found by what they must be: the
-offsets of `_gil` in the interpreter state and of `locked` and `last_holder` within it.
+`_PyRuntime`, starts with the cookie "xdebugpy" and the version. The layout of this structure
+differs between versions: 3.14 added a field before those of the GIL. So the fields of the GIL are
+found by the relations of their values: the offset of `_gil` in the interpreter state, and the
+offsets of `locked` and `last_holder`.
 
-CPython 3.11 and 3.12 publish nothing. Their offsets, the same in each release of a version, are
-those of Include/internal/pycore_runtime.h and pycore_interp.h on a 64-bit machine. In all versions
-the fields are then checked: the switch interval, and `locked`, which is only ever 0 or 1.
+CPython 3.11 and 3.12 publish no offsets. They are known from Include/internal/pycore_runtime.h and
+pycore_interp.h on a 64-bit machine, and are the same in all releases of a version. In all versions
+the fields are checked before they are used: the switch interval, and `locked`, which is 0 or 1.
 """
 
 from __future__ import annotations
@@ -22,7 +23,7 @@ from offload.bench.watch.remote_memory import STARTING, UNSUPPORTED, Unreadable,
 
 COOKIE = b"xdebugpy"
 HEAD = struct.Struct("=8sQQ")  # cookie, version, whether the build is free-threaded
-RUNTIME_WORDS, INTERPRETER_WORDS = 3, 24  # size, finalizing, interpreters_head; size, id, next ...
+RUNTIME_WORDS, INTERPRETER_WORDS = 3, 24  # size, finalizing, interpreters_head; size, id, next, ...
 PUBLISHED = struct.Struct(f"={RUNTIME_WORDS + INTERPRETER_WORDS}Q")
 FIELDS = struct.Struct("=QQi4x")  # of the GIL: interval, last_holder, locked
 LOCKED = 16  # bytes from the interval to `locked`
@@ -33,11 +34,12 @@ MOST_INTERPRETERS = 1000
 
 @dataclass(frozen=True)
 class Layout:
-    """Where the structures of a Python have their fields, in bytes.
+    """The offsets in bytes of fields in the structures of a Python version.
 
-    `gil_pointer` is in the interpreter state and `own_gil` the GIL in it, which an interpreter
-    with the GIL of another does not use. In 3.11 the one GIL is in the runtime: both are None, and
-    `gil_in_runtime` is its offset. `enabled` and `locked` are offsets in the GIL.
+    `gil_pointer` and `own_gil` are offsets in the interpreter state: those of the pointer to the
+    interpreter's GIL, and of its own GIL, which it does not use if it shares the GIL of another
+    interpreter. In 3.11 both are None: the only GIL is in the runtime, at `gil_in_runtime`.
+    `enabled` and `locked` are offsets in the GIL.
     """
 
     version: int
@@ -65,7 +67,7 @@ UNPUBLISHED = {
 
 @dataclass(frozen=True)
 class Gils:
-    """The addresses of `locked` of each GIL of a process; none while a free-threaded one is off."""
+    """The addresses of `locked` of each GIL of a process; empty if a free-threaded GIL is off."""
 
     version: str
     free_threaded: bool
@@ -78,9 +80,9 @@ def version_name(number: int) -> str:
 
 
 def layout(runtime: Runtime) -> Layout:
-    """Return the layout that a process publishes, or the known one of its version.
+    """Return the layout that a process publishes, or the known layout of its version.
 
-    Raise Unreadable if there is neither, or if they are not plausible.
+    Raise Unreadable if there is none, or if it is not plausible.
     """
     cookie, version, free_threaded = HEAD.unpack(
         remote_memory.read(runtime.pid, runtime.address, HEAD.size)
@@ -137,9 +139,10 @@ def _unpublished(runtime: Runtime, version: int | None) -> Layout:
 
 
 def locate(runtime: Runtime, layout: Layout) -> Gils:
-    """Return the GILs that a process has now; raise Unreadable.
+    """Return the current GILs of a process; raise Unreadable.
 
-    They change with its interpreters, and when an import enables the GIL of a free-threaded build.
+    They change when interpreters start or end, and when an import enables the GIL of a
+    free-threaded build.
     """
     gils = _gils(runtime, layout)
     if layout.free_threaded:
@@ -150,7 +153,7 @@ def locate(runtime: Runtime, layout: Layout) -> Gils:
 
 
 def check(runtime: Runtime, gils: Gils) -> None:
-    """Raise Unreadable if the fields at the addresses do not behave like those of a GIL."""
+    """Raise Unreadable if the values of the fields are impossible for a GIL."""
     for address in gils.addresses:
         for _ in range(CHECKS):
             fields = remote_memory.read(runtime.pid, address - LOCKED, FIELDS.size)

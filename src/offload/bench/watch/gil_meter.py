@@ -1,4 +1,4 @@
-"""Sample the GILs of many processes in one thread: for each process the share they are held."""
+"""Sample the GILs of many processes in one thread, to measure the share of time they are held."""
 
 from __future__ import annotations
 
@@ -16,8 +16,8 @@ from offload.bench.watch.gil_location import Gils, Layout
 from offload.bench.watch.python_runtime import Runtime
 from offload.bench.watch.remote_memory import ENDED, STARTING, Unreadable
 
-EVERY = 0.008  # s between two samples: 1 % of a core; a share of 0.5 in 1 s is +-0.045
-RETRY_S = 5.0  # s until a process that could not be read is tried again: it may start a Python
+EVERY = 0.008  # s between two samples: uses 1 % of a core; error of a share of 0.5 in 1 s: +-0.045
+RETRY_S = 5.0  # s until a process that could not be read is retried: it may have started a Python
 
 # States of a process's GIL:
 ON, OFF, UNREADABLE = "on", "off", "unreadable"
@@ -29,7 +29,7 @@ class GilUse:
 
     `rho` is the share of time in which a GIL was held, the mean of `gils` if interpreters have
     their own. `late` is the share of the `samples` that were taken late because no core was free.
-    `state` is one of the above. `why` explains that there is no rho.
+    `state` is ON, OFF or UNREADABLE. `why` is the reason if the GILs are unreadable.
     """
 
     state: str
@@ -43,13 +43,13 @@ class GilUse:
 
     @property
     def is_reliable(self) -> bool:
-        """Whether there is a rho, and enough of its samples were on time."""
+        """Whether rho is known, and not too many of its samples were late."""
         return self.rho is not None and (self.late or 0.0) <= gil_sampler.LATE
 
 
 @dataclass
 class _Target:
-    """A process that is sampled, and its samples since the last `take`."""
+    """A process that is sampled, and its sums of samples since the last `take`."""
 
     runtime: Runtime | None = None
     layout: Layout | None = None
@@ -103,7 +103,7 @@ class GilMeter:
             self._targets = targets
 
     def take(self) -> dict[int, GilUse]:
-        """Return the use by each process since the last call, and begin a new period."""
+        """Return the GIL use of each process since the last call, and start a new period."""
         now = time.monotonic()
         with self._lock:
             elapsed, self._taken_at = now - self._taken_at, now
@@ -116,7 +116,7 @@ class GilMeter:
     def _sample_until_stopped(self) -> None:
         thread_scheduling.request_short_slice()
         prctl.sleep_exactly()
-        rng = random.Random()  # noqa: S311 - no secret; not the shared one, which may be seeded
+        rng = random.Random()  # noqa: S311 - no secret; the shared generator may be seeded
         start, slot = time.monotonic(), 0
         while not self._stopped.is_set():
             due = start + (slot + rng.random()) * self._every
@@ -145,7 +145,7 @@ class GilMeter:
 
 
 def _locate(pid: int, target: _Target) -> tuple[Gils | None, Reader | None, Unreadable | None]:
-    """Return the GILs of a process and their reader, or the reason that there are none."""
+    """Return the GILs of a process and their reader, or the reason why they are unreadable."""
     try:
         gils = _known_gils(target) or _find_gils(pid, target)
         if gils == target.gils and target.reader is not None:
@@ -159,7 +159,7 @@ def _locate(pid: int, target: _Target) -> tuple[Gils | None, Reader | None, Unre
 
 
 def _known_gils(target: _Target) -> Gils | None:
-    """Return the GILs by the known layout; None if there is none, or no longer."""
+    """Return the GILs by the layout found before; None if there is none, or it is outdated."""
     if target.runtime is None or target.layout is None:
         return None
     try:

@@ -1,7 +1,7 @@
 """Find the runtime of CPython in another process: the address of `_PyRuntime`.
 
 The symbol is in the executable, or in libpython if Python is built with a shared library. Since
-3.13 a section .PyRuntime contains it, too, so that it is found in a build without symbols.
+3.13 the runtime is in the section .PyRuntime, by which it is found in a build without symbols.
 """
 
 from __future__ import annotations

@@ -83,10 +83,10 @@ class Requester:
         return self
 
     def __exit__(self, *_: object) -> None:
-        self._stopped.set()  # a request that is not answered yet ends with this program
+        self._stopped.set()  # a request without a response ends with this program
 
     def take(self) -> Response | None:
-        """Return the response since the last call, or the request that still waits for one."""
+        """Return the last response since the last call, or else the pending request."""
         last, self._last = self._last, None
         began = self._began
         if last is None and began is not None:
@@ -107,9 +107,9 @@ class Requester:
         )
         try:
             connection.request("GET", self._target)
-            answer = connection.getresponse()
-            answer.read()
-            return Response(time.monotonic() - began, answer.status)
+            response = connection.getresponse()
+            response.read()
+            return Response(time.monotonic() - began, response.status)
         except (OSError, http.client.HTTPException) as error:
             reason = getattr(error, "strerror", None) or str(error) or type(error).__name__
             return Response(time.monotonic() - began, error=reason)

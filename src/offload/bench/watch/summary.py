@@ -1,4 +1,4 @@
-"""Summarize the readings of a watch: mean and maximum of each figure, and what they mean."""
+"""Summarize the readings of a watch: the mean and maximum of each figure, and a finding."""
 
 from __future__ import annotations
 
@@ -10,11 +10,11 @@ from offload.bench.watch.watch import ProcessReading, Reading
 
 SATURATED = 0.9  # rho above which a second thread mostly waits; a guess, as in the GIL advice
 LOW = 0.1  # rho below which threads are as fast as processes, the limit of h in the GIL advice
-BUSY = 0.9  # of the available cores: more processes cannot compute more
-COMPUTES = 0.5  # cores, from which a process computes rather than waits; a guess
-IDLE = 0.1  # cores
-MUCH_LESS = 0.3  # cores below rho: then the holder of the GIL is often not running; a guess
-MIN_READINGS = 3  # for a sentence
+BUSY = 0.9  # share of the available cores, above which more processes gain nothing
+COMPUTES = 0.5  # cores, above which a process computes and does not only wait; a guess
+IDLE = 0.1  # cores, below which a tree only waits
+MUCH_LESS = 0.3  # cores below rho, if the thread that holds the GIL often does not run; a guess
+MIN_READINGS = 3  # for a finding
 
 # Kinds of a finding:
 NO_CORE_FREE = "no core free"
@@ -36,7 +36,7 @@ class Statistic:
     maximum: float | None = None
 
     def add(self, value: float | None) -> None:
-        """Add a value; None is unknown and does not count."""
+        """Add a value; ignore None, which is unknown."""
         if value is not None:
             self.count += 1
             self.total += value
@@ -44,7 +44,7 @@ class Statistic:
 
     @property
     def mean(self) -> float | None:
-        """The mean of the known values; None without any."""
+        """The mean of the known values; None if none is known."""
         return self.total / self.count if self.count else None
 
 
@@ -68,7 +68,7 @@ class ProcessSummary:
 
 @dataclass(frozen=True)
 class Finding:
-    """What the figures mean: a kind of the above, and the process and figures that show it."""
+    """The conclusion from the figures: its kind, and the process and the figures of which it is."""
 
     kind: str
     pid: int
@@ -112,7 +112,7 @@ class Summary:
             statistic.add(gil.rho if name == "rho" else getattr(use, name))
 
     def finding(self, available: int | None = None) -> Finding | None:
-        """Return what the figures mean, of the busiest process; None if they are not plain.
+        """Return the finding for the busiest process; None if the figures have no clear meaning.
 
         `available` is the number of cores, by default that of this process.
         """
@@ -132,14 +132,15 @@ class Summary:
         if rho is None or cpu is None:
             return None
         found = Finding("", pid, rho, cpu, cores.available() if available is None else available)
-        return _named(found, tree_cpu)
+        return _with_kind(found, tree_cpu)
 
 
 def _weight(process: ProcessSummary) -> tuple[float, float]:
     return process.figures["rho"].mean or 0.0, process.figures["cpu"].mean or 0.0
 
 
-def _named(found: Finding, tree_cpu: float) -> Finding | None:
+def _with_kind(found: Finding, tree_cpu: float) -> Finding | None:
+    """Return a finding with the kind that its figures have; None if they have none."""
     rho, cpu, available = found.rho or 0.0, found.cpu or 0.0, found.cores or 1
     kind = None
     if rho >= SATURATED:

@@ -13,14 +13,14 @@ from offload.bench.telemetry import thread_totals
 from offload.bench.telemetry.process_tree import pss_mib
 from offload.bench.telemetry.thread_totals import Counts, ThreadTotals
 
-SHARE = 0.005  # of the time that a slow reading may take: memory, or the list of processes
+SHARE = 0.005  # maximum share of the time for a slow reading: of memory, or the list of processes
 
 
 @dataclass(frozen=True)
 class ProcessUse:
-    """The use by one process in a period; None is unknown.
+    """The resources used by one process in a period; None is unknown.
 
-    `cpu` is in cores, context switches are per second and of all threads.
+    `cpu` is in cores. Context switches are per second, and those of all threads.
     """
 
     pid: int
@@ -34,7 +34,7 @@ class ProcessUse:
 
 @dataclass
 class _Counters:
-    """Counters of a process so far: CPU seconds, and context switches of all threads."""
+    """The counters of a process so far: CPU time in s, and context switches of all threads."""
 
     at: float
     cpu_s: float | None
@@ -44,24 +44,24 @@ class _Counters:
 
 
 class Pace:
-    """Limit a slow reading to a SHARE of the time: it is due 200 times its duration later."""
+    """Limit slow readings to SHARE of the time: the next one is due 200 durations later."""
 
     def __init__(self) -> None:
         self._next = self._began = 0.0
 
     def is_due(self) -> bool:
-        """Whether the reading may be repeated now; if so, it begins."""
+        """Whether the next reading is due; if so, it starts now."""
         self._began = time.monotonic()
         return self._began >= self._next
 
     def finish(self) -> None:
-        """Note that the reading has ended."""
+        """Record the end of the reading."""
         now = time.monotonic()
         self._next = self._began + (now - self._began) / SHARE
 
 
 class TreeUse:
-    """Read the use by a process and its descendants between two calls of `read`."""
+    """Read the resources that a process and its descendants use between two calls of `read`."""
 
     def __init__(self, root: psutil.Process) -> None:
         self.root = root
@@ -72,9 +72,9 @@ class TreeUse:
         self._listing, self._memory = Pace(), Pace()
 
     def refresh(self) -> None:
-        """Update the members of the tree; it takes 5 ms, and more with many processes.
+        """Update the members of the tree, which takes 5 ms, and longer with many processes.
 
-        This process is none: it holds its own GIL whenever it samples it.
+        This process is never a member, because it always holds its own GIL when it samples.
         """
         if self._listing.is_due():
             try:
@@ -85,10 +85,10 @@ class TreeUse:
             self._listing.finish()
 
     def read(self) -> tuple[list[ProcessUse], float | None]:
-        """Return the use by each running member since the last call, and the CPU of the tree.
+        """Return the use by each running member since the last call, and the CPU use of the tree.
 
-        The CPU of the tree, in cores, includes processes that have ended since, if they were
-        reaped. It is None in the first period and while it is unknown.
+        The CPU use of the tree, in cores, includes processes that have ended and were reaped since
+        then. It is None in the first period, and if it is unknown.
         """
         now = {process.pid: self._counters(process) for process in self.members}
         self._switches = {pid: self._switches[pid] for pid in now}
@@ -107,7 +107,7 @@ class TreeUse:
             times = process.cpu_times()
             cpu_s: float | None = times.user + times.system
             reaped_s = times.children_user + times.children_system
-        except psutil.NoSuchProcess:  # reaped: its use counts in its parent
+        except psutil.NoSuchProcess:  # it was reaped: its use is counted in its parent
             cpu_s, reaped_s = 0.0, 0.0
         except psutil.Error:
             cpu_s, reaped_s = None, 0.0
@@ -116,7 +116,7 @@ class TreeUse:
         return _Counters(time.monotonic(), cpu_s, reaped_s, switches, totals.threads)
 
     def _read_memory(self, processes: Iterable[psutil.Process]) -> None:
-        """Read the PSS of each process, if that is due, and of new ones."""
+        """Read the PSS of new processes, and if it is due, of all."""
         is_due = self._memory.is_due()
         for process in processes:
             if is_due or process.pid not in self._pss:
@@ -126,7 +126,7 @@ class TreeUse:
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Whether a process runs: one that has ended and waits for its parent does not."""
+    """Whether a process runs; False for a zombie."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.Error:
@@ -161,7 +161,7 @@ def _use(
 
 
 def _increase(now: dict[int, _Counters], before: dict[int, _Counters]) -> float | None:
-    """Return the CPU of a tree in cores, with that of children that ended and were reaped."""
+    """Return the CPU use of a tree in cores, including that of reaped children."""
     if not now or not before:
         return None
     totals, times = [], []
@@ -171,7 +171,7 @@ def _increase(now: dict[int, _Counters], before: dict[int, _Counters]) -> float 
         totals.append(sum((each.cpu_s or 0.0) + each.reaped_s for each in counters.values()))
         times.append(sum(each.at for each in counters.values()) / len(counters))
     elapsed, used = times[1] - times[0], totals[1] - totals[0]
-    return used / elapsed if elapsed > 0 and used >= 0 else None  # less: one has left the tree
+    return used / elapsed if elapsed > 0 and used >= 0 else None  # below 0: one has left the tree
 
 
 def _name(process: psutil.Process) -> str:

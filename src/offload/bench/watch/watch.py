@@ -1,4 +1,4 @@
-"""Watch a process tree from outside: one reading a second, until it ends.
+"""Watch a process tree from outside, with one reading per second, until it ends.
 
 ::
 
@@ -28,7 +28,7 @@ EVERY = 1.0  # s between two readings
 
 @dataclass(frozen=True)
 class ProcessReading:
-    """The use by one process in a period: its resources and its GIL."""
+    """The resources and the GIL that one process used in a period."""
 
     use: ProcessUse
     gil: GilUse
@@ -36,11 +36,11 @@ class ProcessReading:
 
 @dataclass(frozen=True)
 class TreeReading:
-    """The use by all processes together; None is unknown.
+    """The resources used by all processes together; None is unknown.
 
-    `cpu` is in cores, context switches are per second. `rho` is the largest of any process, since
-    one saturated GIL suffices to delay its process. `gils_held` is the mean number of GILs that
-    were held, which is how many cores run Python code at most.
+    `cpu` is in cores, context switches are per second. `rho` is the largest one of all processes,
+    because one saturated GIL is enough to delay its process. `gils_held` is the mean number of GILs
+    that were held, which is the maximum number of cores that run Python code.
     """
 
     processes: int
@@ -78,7 +78,7 @@ class Watch:
     def __init__(self, pid: int, url: str | None = None, without_gil: bool = False) -> None:
         self.pid = pid
         self.has_ended = False
-        self.own_cpu: float | None = None  # cores that watching itself used so far
+        self.own_cpu: float | None = None  # cores used by this process itself
         try:
             root = psutil.Process(pid)
             self.name = str(root.name())
@@ -87,7 +87,7 @@ class Watch:
         if not is_alive(root):
             raise UsageError(f"pid {pid} has ended", "ps -ef lists the pids")
         if pid == os.getpid():
-            raise UsageError(f"pid {pid} is watch itself", "use the pid of another process")
+            raise UsageError(f"pid {pid} is fab watch itself", "use the pid of another process")
         self._use = TreeUse(root)
         self._use.refresh()
         self._meter = GilMeter()
@@ -110,7 +110,7 @@ class Watch:
     def readings(self, seconds: float | None = None) -> Iterator[Reading]:
         """Yield a reading each second, for `seconds` or until the process has ended.
 
-        Then `has_ended` is True.
+        In the latter case `has_ended` is True.
         """
         self._use.read()
         self._meter.take()
@@ -127,14 +127,14 @@ class Watch:
                 self.has_ended = True
                 return
             self._meter.update(use.pid for use in processes)
-            unknown = GilUse(UNREADABLE)  # it began in this period
+            unknown = GilUse(UNREADABLE)  # for a process that started in this period
             found = tuple(ProcessReading(use, gils.get(use.pid, unknown)) for use in processes)
             response = None if self._requester is None else self._requester.take()
             yield Reading(time.time(), elapsed, _tree(found, cpu), found, response)
 
 
 def _reason_for_none(pid: int, gils: dict[int, GilUse]) -> Unreadable | None:
-    """Return why no GIL of a tree can be read; None if one can, or soon."""
+    """Return why no GIL of a tree can be read; None if one can be read, now or soon."""
     reasons = [gil.why for gil in gils.values() if gil.why is not None]
     if len(reasons) < len(gils) or any(reason.kind == STARTING for reason in reasons):
         return None
@@ -167,7 +167,7 @@ def _total(values: Iterator[float | None]) -> float | None:
 
 
 def _sum(values: Iterator[float | None]) -> float | None:
-    """Return the sum of the known rates: a process in its first period has none yet."""
+    """Return the sum of the known rates; a process in its first period has no rate yet."""
     known = [value for value in values if value is not None]
     return sum(known) if known else None
 

@@ -1,1 +1,1 @@
-"""The commands, one file per group or question; each function with `@command` is one."""
+"""The commands, with a file for each group; each function with `@command` is a command."""

@@ -1,4 +1,4 @@
-"""Advise: which strategy to use for a function, with how many workers, and at which rate."""
+"""Advise on a function: its best strategy, the number of workers, and the expected rate."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 from invoke import Context, Exit
 
 from offload.cli import advise_application, arguments, case_options, command
+from offload.cli.plan_run import write_report
 from offload.errors import DisturbedError, UsageError, UserError
 from offload.registry import catalog
 
@@ -68,8 +69,8 @@ def advise(
 
     It calls the function alone and in workers, predicts the rate of each strategy, and measures the
     best ones as servers under load. An application is measured under each server that can serve it.
-    After Ctrl-C it answers from what it has measured. The exit code is 5 if the function or the
-    application fails, and 7 if other processes disturbed the measurement.
+    After Ctrl-C the answer is from the measurements until then. The exit code is 5 if the function
+    or the application fails, and 7 if other processes disturbed the measurement.
     """
     from offload.bench.advice import steps
     from offload.bench.records import journal
@@ -96,6 +97,8 @@ def advise(
     except (UserError, KeyboardInterrupt):
         _remove_if_empty(folder)
         raise
+    if not result.is_interrupted:
+        write_report(folder)
     handler = handlers.for_answer(code, result)
     if format == "json":
         print(answer_json.as_json(result, handler))
@@ -154,7 +157,7 @@ def _case(
     inputs: str,
     code: str,
 ) -> Case:
-    """Return the case of a task, on any server."""
+    """Return a case of a task; its server is arbitrary."""
     from offload.registry.inputs import join
     from offload.suites import Case
 
@@ -179,7 +182,7 @@ def _case(
 
 
 def _use_cpus(text: str) -> None:
-    """Restrict this process, and all that it starts, to a number of CPUs."""
+    """Restrict this process and its future children to a number of CPUs."""
     if not text:
         return
     usable = sorted(os.sched_getaffinity(0))
@@ -188,7 +191,7 @@ def _use_cpus(text: str) -> None:
 
 
 def _remove_if_empty(folder: Path) -> None:
-    """Remove the folder of a run that has not started."""
+    """Remove the folder of a run if it has no files."""
     with suppress(OSError):
         folder.rmdir()
 

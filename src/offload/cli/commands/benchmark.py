@@ -1,4 +1,4 @@
-"""Measure: complete benchmarks, all cases in rounds."""
+"""Measure: run all cases of a benchmark in rounds, and resume runs."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 from invoke import Context
 
-from offload.cli import arguments, command
+from offload.cli import arguments, command, live_page
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import (
     check,
@@ -33,6 +33,7 @@ def run_all_load_tests(
     rows: str = "",
     target: str = "",
     format: str = "text",  # noqa: A002
+    open: bool = False,  # noqa: A002
 ) -> None:
     """Measure every row of the main benchmark and write results/results.txt.
 
@@ -41,10 +42,11 @@ def run_all_load_tests(
     rows    published, latency, later, crowd, gil or all; default: all, with quick published
     target  half-width of the intervals in percent; default: 2, with quick 5
     format  text (default) or json
+    open    yes: show the run live in a browser: see fab live
     """
     group = rows or ("published" if quick else "all")
     plan = _plan("tornado", quick, driver, group, target, format)
-    show_results(start_run(plan)[1], format)
+    show_results(start_run(plan, open)[1], format)
 
 
 @command("Measure")
@@ -57,6 +59,7 @@ def run_suite(
     target: str = "",
     pythons: str = "",
     format: str = "text",  # noqa: A002
+    open: bool = False,  # noqa: A002
 ) -> None:
     """Measure every row of a suite: fab run_suite:tornado.
 
@@ -67,6 +70,7 @@ def run_suite(
     target  half-width of the intervals in percent; default: 2, with quick 5
     pythons measure every row in each of these, by names from fab pythons: 3.11+3.14+3.13t-nogil
     format  text (default) or json: one object, or with all a list of them
+    open    yes: show the run live in a browser, with all each run: see fab live
     """
     from offload.reports import results_json
 
@@ -75,17 +79,17 @@ def run_suite(
         raise UsageError("no suite given", f"use fab run_suite:NAME with one of {known}, or all")
     if suite != "all":
         plan = _plan(suite, quick, driver, rows, target, format, pythons)
-        show_results(start_run(plan)[1], format)
+        show_results(start_run(plan, open)[1], format)
         return
     failed: list[str] = []
     found: list[dict[str, object]] = []
     names = _suites_of_all()
     plans = [_plan(name, quick, driver, rows, target, format, pythons) for name in names]
-    for plan in plans:  # all of them before the first is measured, which takes long
+    for plan in plans:  # check all of them first, because a measurement takes long
         check(plan)
     for plan in plans:
         try:
-            _, records = start_run(plan)
+            _, records = start_run(plan, open)
             if format == "json":
                 found.append(results_json.as_dict(records))
                 check_figures(records)
@@ -100,29 +104,45 @@ def run_suite(
 
 
 def _suites_of_all() -> list[str]:
-    """Return the suites that `all` runs; another needs a Python that few machines have."""
+    """Return the suites that `all` runs: those without IN_ALL = False, which need rare Pythons."""
     from offload.suites import _module
 
     return [name for name in catalog.suites() if getattr(_module.load(name), "IN_ALL", True)]
 
 
 @command("Measure")
-def resume(context: Context, run: str = "", format: str = "text") -> None:  # noqa: A002
+def resume(
+    context: Context,
+    run: str = "",
+    format: str = "text",  # noqa: A002
+    open: bool = False,  # noqa: A002
+) -> None:
     """Continue an interrupted run; finished rounds are not repeated.
 
     run     its folder in results/; default: the newest
-    format  text (default) or json
+    format  text (default) or json; of a gate any format of fab compare_runs
+    open    yes: show the run live in a browser: see fab live
     """
+    from offload.bench.experiments import gate as gates
     from offload.bench.planning import plan, runs
+    from offload.reports.gate import formats
 
-    arguments.one_of("format", format, "text", "json")
+    arguments.one_of("format", format, *formats.FORMATS)
     folder = runs.planned(run) if run else runs.newest_unfinished()
     unfinished = plan.load(folder)
+    if unfinished.gate is None:
+        arguments.one_of("format", format, "text", "json")
     if any(case.request is not None and case.request.is_masked for case in unfinished.cases):
         what = f"{folder.name} sends a header whose value is not in its file"
         raise UsageError(what, "start a new run by its command")
+    if unfinished.gate is not None:
+        formats.remove()
     if runs.is_due(unfinished, folder):
         check(unfinished)
+        if unfinished.gate is not None:
+            gates.check_sides(unfinished)
+        if open:
+            live_page.start_for_run(folder)
     print_answer(unfinished, folder, continue_run(unfinished, folder), format)
 
 
@@ -135,7 +155,7 @@ def _plan(
     style: str,
     pythons: str = "",
 ) -> Plan:
-    """Return the plan of a suite by the options of a command."""
+    """Return the plan of a suite from the options of a command."""
     arguments.one_of("format", style, "text", "json")
     share = arguments.number("target", target, 0.1, 50.0) / 100 if target else None
     plan = suite_plan(suite, rows, driver, quick, share)

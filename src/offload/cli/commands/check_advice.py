@@ -1,4 +1,4 @@
-"""Check the advice: answers on functions that are new to it, against exhaustive measurements."""
+"""Check the advice: compare answers on unknown functions with exhaustive measurements."""
 
 from __future__ import annotations
 
@@ -37,9 +37,9 @@ def check_advice(
     repeat     number of answers on each function, to check that they agree; default: 1
     format     text (default) or rst
 
-    It measures every strategy at every size for each function, then runs advise on it. Then it
-    measures each recommendation again: beside the best size, and its response times. After an
-    interruption, run the same command again: it continues the measurements in results/advice-FOLD.
+    It measures every strategy at every size for each function, and runs advise on it. Then it
+    measures each recommendation again, together with the best size, and its response times. After
+    an interruption, the same command continues the measurements in results/advice-FOLD.
     The exit code is 1 if a requirement is not met.
     """
     from offload.bench.advice import answer

@@ -16,7 +16,7 @@ from offload.errors import GateError
 if TYPE_CHECKING:
     from offload.bench.experiments.hops import Hop
 
-WORKERS = 2  # per pool whose promises are checked
+WORKERS = 2  # per pool in `check_executors`
 
 
 @command("Maintain")
@@ -40,8 +40,20 @@ def pythons(context: Context) -> None:
 
 
 @command("Maintain")
+def completion(context: Context, shell: str = "bash") -> None:
+    """Print the script by which a shell completes commands: eval "$(fab completion:bash)".
+
+    shell  bash (default), zsh or fish
+    """
+    from offload.cli.completion import SCRIPTS
+
+    arguments.one_of("shell", shell, *SCRIPTS)
+    print(SCRIPTS[shell], end="")
+
+
+@command("Maintain")
 def check_method(context: Context, blocks: str = "60", rounds: str = "", run: str = "") -> None:
-    """Check this tool's own statistics against known truth, in an hour and a half.
+    """Check this tool's statistics against a known truth, in an hour and a half.
 
     blocks  number of comparisons of a case with itself, each measured until it has a verdict; half
             as many compare two tasks that differ by 20 %; default: 60 (an hour), the minimum for a
@@ -115,7 +127,7 @@ def _pools(quick: bool, workers: int, form: str) -> tuple[str, object]:
 
 
 def _servers(quick: bool, workers: int) -> tuple[list[Hop], dict[str, str]]:
-    """Measure the servers that use the pools; return the results, and why servers are missing."""
+    """Measure the servers that use the pools; return the results, and the missing servers."""
     from offload.bench.experiments import hops
     from offload.bench.records.run_records import RunRecords
 

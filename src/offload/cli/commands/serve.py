@@ -114,7 +114,7 @@ def build_octopus_db(context: Context, rows: str = "1000000") -> None:
 
 
 def _exec_module(module: str, *options: str) -> None:
-    """Exec a module of this package as a program in place of this process."""
+    """Replace this process by a module of this package that runs as a program."""
     command = [sys.executable, "-P", "-m", module, *options]
     os.execve(sys.executable, command, os.environ | places.import_path())  # noqa: S606 - the point
 

@@ -1,4 +1,4 @@
-"""Start here: a first table, a check of this machine, and a list of everything available."""
+"""Start here: a first table, a check of this machine, and a list of servers and tasks."""
 
 from __future__ import annotations
 
@@ -14,21 +14,27 @@ from offload.errors import MachineError
 from offload.registry import catalog, entries
 
 WIDTH = 100  # columns
-BUDGET_S = 292.0  # s for `quick`, which takes 5 minutes with its start and end
+BUDGET_S = 292.0  # s of measuring in `quick`, which takes 5 minutes in total
 
 
 @command("Start here")
-def quick(context: Context, driver: str = "", format: str = "text") -> None:  # noqa: A002
+def quick(
+    context: Context,
+    driver: str = "",
+    format: str = "text",  # noqa: A002
+    open: bool = False,  # noqa: A002
+) -> None:
     """Measure the 14 rows of the main benchmark in 5 minutes, and print the table.
 
     driver  load tool of the long runs: siege, builtin or h2load; default: siege if installed,
             else builtin
     format  text (default) or json
+    open    yes: show the run live in a browser: see fab live
     """
     arguments.one_of("format", format, "text", "json")
     plan = suite_plan("tornado", "published", driver, is_quick=True, target=None)
     together = tuple(block for block in plan.blocks if not block.apart)
-    _, records = start_run(replace(plan, blocks=together, budget_s=BUDGET_S))
+    _, records = start_run(replace(plan, blocks=together, budget_s=BUDGET_S), open)
     show_results(records, format)
 
 

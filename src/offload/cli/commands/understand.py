@@ -7,38 +7,44 @@ from dataclasses import replace
 
 from invoke import Context
 
-from offload.cli import arguments, case_options, command, output
+from offload.cli import arguments, case_options, command, live_page, output
 from offload.cli.answers import print_answer
 from offload.cli.plan_run import start_run
-from offload.errors import RunError, StorageError, UsageError
+from offload.errors import RunError, UsageError
 from offload.registry import catalog
 
 
 @command("Understand")
-def report(context: Context, run: str = "", format: str = "text", wide: bool = False) -> None:  # noqa: A002
-    """Print the GIL effects and the table of a run.
+def report(
+    context: Context,
+    run: str = "",
+    format: str = "text",  # noqa: A002 - the option's name
+    wide: bool = False,
+    runs: str = "",
+    open: bool = False,  # noqa: A002
+) -> None:
+    """Print the GIL effects and the table of a run, or write its report in HTML.
 
-    run     its folder in results/, such as example; default: the newest
-    format  text (default), json, rst, or svg for a picture of the GIL effects
+    run     its folder in results/, such as example, or a report.html; default: the newest
+    format  text (default), json, rst, svg for a picture of the GIL effects, or html to write
+            report.html into its folder: the answer, pictures, every figure and the records
     wide    yes: print every figure of a row, in more than 100 columns
+    runs    several runs instead, as RUN+RUN; with html side by side
+    open    yes: open the report.html in a browser
     """
-    from offload.bench.records import journal
-    from offload.reports import results_json, results_txt
-    from offload.reports.gil import effects, effects_svg
-    from offload.reports.rows import rows
+    from offload.cli import run_reports
 
-    arguments.one_of("format", format, "text", "json", "rst", "svg")
-    folder = journal.named(run) if run else journal.newest()
-    records = journal.read(folder)
-    if not records:
-        raise StorageError(f"{folder} has no readable record", "choose another run by report:RUN")
-    if format == "json":
-        print(results_json.as_json(records), end="")
-    elif format == "svg":
-        print(effects_svg.svg(effects.effects(rows(records))), end="")
-    else:
-        style = "rst" if format == "rst" else "simple"
-        print(results_txt.tables(records, style, wide), end="")
+    arguments.one_of("format", format, *run_reports.FORMATS)
+    if run and runs:
+        raise UsageError("run= and runs= exclude each other", "use one of them")
+    if open and format != "html":
+        raise UsageError("open=yes needs format=html", "leave it out")
+    names = runs.split("+") if runs else [run]
+    with run_reports.folders(names) as found:
+        if format == "html":
+            run_reports.write(found, run_reports.target(names), open)
+        else:
+            run_reports.show(found, format, wide)
 
 
 @command("Understand")
@@ -114,6 +120,7 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
     The terminal shows the suites that have been measured, or all before the first run. Verdicts on
     all suites are written to results/claims.rst, with the claims and their sources.
     """
+    from offload.bench.claims import suite_verdicts
     from offload.bench.records import journal
     from offload.cli import suite_claims
     from offload.reports.claims import capacity_checks, sentences
@@ -131,7 +138,7 @@ def claims(context: Context, suite: str = "", run: str = "", format: str = "text
         journal.check_writable()
         more = (
             capacity_checks.table(checks, "rst"),
-            sentences.rst(suite_claims.published_claims(suites)),
+            sentences.rst(suite_verdicts.published_claims(suites)),
         )
         journal.replace(path, report.rst(found, sources, *more))
     else:
@@ -160,6 +167,7 @@ def watch(
     seconds: str = "",
     without_gil: bool = False,
     format: str = "text",  # noqa: A002
+    open: bool = False,  # noqa: A002
 ) -> None:
     """Watch a running process and its children from outside, once a second: fab watch:PID.
 
@@ -169,6 +177,7 @@ def watch(
     seconds      end after this time (30, 2m); default: end with Ctrl-C
     without_gil  yes: watch the other figures if no GIL can be read, as in a program without Python
     format       text (default) or json: one object a line
+    open         yes: show the lines in a browser, too: see fab live
 
     The process is neither stopped nor changed. Each line has the CPU in cores, the memory (PSS),
     threads, voluntary and involuntary context switches per second, and rho, the share of the time
@@ -183,6 +192,7 @@ def watch(
 
     arguments.one_of("format", format, "text", "json")
     limit = arguments.seconds("seconds", seconds, 1.0) if seconds else None
+    live_page.idle_s()  # raises before anything starts
     if pid:
         number = arguments.whole_number("pid", pid, 1, 2**22)
     elif url:
@@ -194,12 +204,15 @@ def watch(
     print(report.description(watching), file=sys.stderr)
     if is_text:
         print(report.head(bool(url)), flush=True)
+    title = f"pid {number} ({watching.name})"
+    rows = live_page.start_for_rows(title, report.names(bool(url)), open)
     try:
         with watching:
             for reading in watching.readings(limit):
                 summary.add(reading)
+                rows.send(report.cells(reading, bool(url)))
                 found = report.line(reading, bool(url)) if is_text else report.json_line(reading)
-                sys.stdout.write(f"{found}\n")  # at once: Ctrl-C leaves no half of a line
+                sys.stdout.write(f"{found}\n")  # one write: Ctrl-C never leaves half a line
                 sys.stdout.flush()
                 if output.has_no_reader(sys.stdout):
                     break
@@ -209,6 +222,7 @@ def watch(
     if summary.readings:
         own = watching.own_cpu
         print(report.text(summary, own) if is_text else report.json_summary(summary, own))
+    rows.close(report.conclusion(summary))
     if watching.has_ended:
         what = f"pid {number} ended after {summary.seconds:.0f} s"
         raise RunError(what, "start it again, and watch its new pid")

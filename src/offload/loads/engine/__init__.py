@@ -1,1 +1,1 @@
-"""The engine of `builtin`: connections, load loops and the times of every request."""
+"""The engine of `builtin`: connections, load loops, and the figures of a load."""

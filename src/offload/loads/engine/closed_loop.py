@@ -12,7 +12,7 @@ from offload.loads.engine.connections.connection import Connection
 
 
 class ClosedLoop(Clients):
-    """The users of one load process, for a time, a number of requests, or a number per user."""
+    """The users of one load process; they stop after a time or a number of requests."""
 
     def __init__(self, load: Load) -> None:
         super().__init__(load)

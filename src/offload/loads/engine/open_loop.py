@@ -1,4 +1,4 @@
-"""The open loop: requests arrive on schedule, whether or not earlier ones are answered."""
+"""The open loop: requests are sent on a schedule, whether or not earlier ones have a response."""
 
 from __future__ import annotations
 
@@ -15,10 +15,10 @@ from offload.loads.engine.timer import Timer
 
 
 def arrivals(whole: Load, seed: int, process: int, start: float) -> Iterator[float]:
-    """Yield the scheduled start times of one of a load's processes, without end.
+    """Yield the scheduled start times of one of a load's n processes, without end.
 
-    All processes together send at `rate`: uniformly, each process sending every n-th request, or
-    as a Poisson process, which is the sum of n independent ones of rate / n.
+    All processes together send at `rate`. With uniform arrivals each process sends every n-th
+    request. With poisson arrivals each process has its own Poisson process of `rate` / n.
     """
     assert whole.arrivals is not None
     rate = whole.arrivals.rate
@@ -34,10 +34,10 @@ def arrivals(whole: Load, seed: int, process: int, start: float) -> Iterator[flo
 
 
 class OpenLoop(Clients):
-    """Arrivals that use an idle connection, open a new one (at most `users`), or wait for one.
+    """An open loop, whose requests use an idle connection, open a new one, or wait for one.
 
-    A request starts at its scheduled time: waiting and scheduler delay are part of its response
-    time.
+    There are at most `users` connections. A request starts at its scheduled time, so the delay of
+    the tool and the wait for a connection are part of its response time.
     """
 
     def __init__(self, load: Load, whole: Load, process: int) -> None:
@@ -98,7 +98,7 @@ class OpenLoop(Clients):
         super().sweep(now)
         due, late = self.samples.due, now - self.load.timeout
         while self._waiting and due[self._waiting[0]] < late:
-            # not by fail(): many at once only mean that the server is slower than the arrivals
+            # Do not call fail(): many timeouts only mean that the server is slower than the rate.
             self.samples.failed.append(("timeout", self._next_waiting(now), now))
 
     def _next_waiting(self, now: float) -> float:

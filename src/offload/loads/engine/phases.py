@@ -1,4 +1,7 @@
-"""The phases of a load: an uncounted warm-up, the window, and a tail until it has settled."""
+"""The phases of a load: a warm-up that is not counted, the window, and a tail.
+
+In the tail the requests that were in flight at the end of the window end.
+"""
 
 from __future__ import annotations
 
@@ -17,15 +20,15 @@ from offload.loads.engine.shared_state import (
     SharedState,
 )
 
-WARM_UP = 85.0  # s at most until every user has had a response
-GRACE = 1.0  # s after one timeout until the tail ends, whatever is in flight
+WARM_UP = 85.0  # maximum time in s until every user has had a response
+GRACE = 1.0  # s: the tail ends at the latest one timeout and GRACE after the window
 
 
 class LoadPhases:
-    """The phases in one process; the first process, number 0, decides for all.
+    """The phases in one load process; process 0 decides for all when a phase ends.
 
     Without a warm-up, cycles or completions the whole load is the window, and requests in flight
-    at its end stay unfinished, as in other tools.
+    at its end count as unfinished, as in other tools.
     """
 
     def __init__(self, whole: Load, state: SharedState, process: int) -> None:
@@ -36,7 +39,7 @@ class LoadPhases:
         self._wanted = whole.window.responses(whole.users)
 
     def update(self, clients: Clients, now: float) -> None:
-        """Publish the clients' progress; the first process also decides on the next phase."""
+        """Publish the progress of the clients; process 0 also starts the next phase."""
         state, is_leader = self.state, self.process == 0
         if not state.time(WINDOW_START):
             state.post(self.process, WARM, clients.is_warm() or not self.load.window.waits)
@@ -79,10 +82,7 @@ class LoadPhases:
             clients.stop(f"not all users had a response within {lasted:.0f} s")
 
     def _end_window(self, clients: Clients, now: float) -> None:
-        """End the window once it is long enough.
-
-        c cycles last c x users / rate s, and the rate is completed / length: c x users responses.
-        """
+        """End the window when it has enough seconds and responses, or its maximum length."""
         load, length = self.load, now - self.state.time(WINDOW_START)
         if load.each is not None:
             if length > WARM_UP:

@@ -18,7 +18,8 @@ from offload.loads.engine.worker import work
 def run(load: Load, state: SharedState) -> list[Samples]:
     """Run a load in `load.processes` processes; return the samples of each."""
     parts = divide(load)
-    context = multiprocessing.get_context("fork")  # shares the state; no loop or thread runs yet
+    # Fork, because the state is shared memory. It is safe: no event loop or thread runs yet.
+    context = multiprocessing.get_context("fork")
     pipes, children = [], []
     for process, part in enumerate(parts):
         reading, writing = context.Pipe(duplex=False)
@@ -56,12 +57,12 @@ def _share(amount: int, count: int, process: int) -> int:
 def _child(
     part: Load, whole: Load, state: SharedState, process: int, pipe: Connection, parent: int
 ) -> None:
-    prctl.end_with(parent)  # even by kill -9
+    prctl.end_with(parent)  # even if it is killed by SIGKILL
     pipe.send(work(part, whole, state, process))  # arrays are pickled as bytes
 
 
 def _receive(pipes: list[Connection], state: SharedState) -> list[Samples]:
-    """Receive the samples of each process; if one died, report it and end the others."""
+    """Receive the samples of each process; if a process died, report it and end the others."""
     samples: dict[Connection, Samples] = {}
     while len(samples) < len(pipes):
         for pipe in wait(pipe for pipe in pipes if pipe not in samples):

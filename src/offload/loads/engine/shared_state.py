@@ -5,13 +5,13 @@ from __future__ import annotations
 import mmap
 
 LOAD_START, WINDOW_START, WINDOW_END, LOAD_END = range(4)  # times, set once; 0 until then
-READY, WARM, COMPLETED, SETTLED = range(4, 8)  # what each process publishes about itself
+READY, WARM, COMPLETED, SETTLED = range(4, 8)  # values that each process publishes
 
 
 class SharedState:
-    """State shared with forked children. The first process decides, and it decides on times.
+    """State shared with forked children. Process 0 decides the times of the phases for all.
 
-    It does not matter when the others read a time, since every request is kept with its times.
+    Other processes may read these times late, because every request is recorded with its own times.
     """
 
     def __init__(self, processes: int) -> None:
@@ -19,11 +19,11 @@ class SharedState:
         self._numbers = memoryview(mmap.mmap(-1, 8 * (4 + 4 * processes))).cast("d")
 
     def time(self, what: int) -> float:
-        """Return a time that was decided, or 0."""
+        """Return a time, or 0 if it is not decided yet."""
         return self._numbers[what]
 
     def decide(self, what: int, now: float) -> None:
-        """Decide on a time; only the first decision has an effect."""
+        """Set a time; only the first call for it has an effect."""
         self._numbers[what] = self._numbers[what] or now
 
     def post(self, process: int, what: int, value: float) -> None:

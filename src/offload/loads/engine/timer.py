@@ -1,4 +1,4 @@
-"""A timer with microsecond precision; an event loop's own has milliseconds."""
+"""A timer with a precision of microseconds; that of an event loop's timers is milliseconds."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ FLAGS = os.O_NONBLOCK | os.O_CLOEXEC
 
 
 class Timer:
-    """Call `fire` at a time of CLOCK_MONOTONIC, by Linux's timerfd or else by the loop."""
+    """Call `fire` at a time of CLOCK_MONOTONIC, with Linux's timerfd or else the loop's timer."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop, fire: Callable[[], None]) -> None:
         self._loop, self._fire = loop, fire

@@ -1,4 +1,4 @@
-"""A load process: one event loop whose clients follow the load's phases."""
+"""A load process: run the clients in an event loop, through the phases of the load."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ SWEEP = 0.1  # s between two checks for timed-out requests
 
 
 def work(load: Load, whole: Load, state: SharedState, process: int) -> Samples:
-    """Run this process's part of the whole load to its end and return its samples."""
+    """Run `load`, the part of this process in the `whole` load, and return its samples."""
     loop = None
     with contextlib.suppress(ImportError):
         import uvloop
@@ -32,7 +32,7 @@ def work(load: Load, whole: Load, state: SharedState, process: int) -> Samples:
 
 
 async def _work(clients: Clients, whole: Load, state: SharedState, process: int) -> None:
-    # It returns nothing: asyncio's Runner formats a result at its end: 0.25 s for 150,000 samples.
+    # Return None: asyncio's Runner would format a result, 0.25 s for 150,000 samples.
     clients.loop = asyncio.get_running_loop()
     phases = LoadPhases(whole, state, process)
     state.post(process, READY, 1)

@@ -1,1 +1,1 @@
-"""Advice in words: the answer, its reasons, and the code to use it."""
+"""Reports on advice: the answer as text and JSON, its reasons, and a program that uses it."""

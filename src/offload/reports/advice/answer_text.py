@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
 
 from offload.bench.advice.answer import Answer, Option
@@ -31,12 +32,7 @@ def text(
     width: int = text_table.WIDTH,
 ) -> str:
     """Render an answer; `folder` is where its records are."""
-    task = places.display_name(answer.question.probe.task)
-    first = f"Use {_what(answer.chosen)} for {task}."
-    if answer.disturbed is not None:
-        first = f"No advice for {task}: {answer.disturbed.message}."
-    elif not answer.is_measured:
-        first = f"Use {_what(answer.chosen)} for {task}, by prediction."
+    first = _first(answer)
     table = text_table.render(_headers(answer), [Line(cells) for cells in _rows(answer)])
     lines = layout(first, table, _parts(answer), folder, width)
     if handler is not None:
@@ -44,10 +40,37 @@ def text(
     return "\n".join(lines)
 
 
+@dataclass(frozen=True)
+class Document:
+    """The parts of an answer: the advice, its table, and the sentences for each title."""
+
+    first: str
+    head: Sequence[str]
+    rows: Sequence[Sequence[str]]
+    parts: Mapping[str, Sequence[str]]
+    is_disturbed: bool
+
+
+def document(answer: Answer) -> Document:
+    """Return the parts of an answer, for reports with another layout."""
+    is_disturbed = answer.disturbed is not None
+    return Document(
+        _first(answer), _headers(answer), [*_rows(answer)], _parts(answer), is_disturbed
+    )
+
+
+def _first(answer: Answer) -> str:
+    task = places.display_name(answer.question.probe.task)
+    if answer.disturbed is not None:
+        return f"No advice for {task}: {answer.disturbed.message}."
+    by = "" if answer.is_measured else ", by prediction"
+    return f"Use {_what(answer.chosen)} for {task}{by}."
+
+
 def layout(
     first: str, table: str, parts: Mapping[str, Sequence[str]], folder: Path | None, width: int
 ) -> list[str]:
-    """Return the lines of an answer: the advice, its table, and the sentences under each title."""
+    """Return the lines of an answer: the advice, its table, and the sentences of each title."""
     lines = [text_table.wrapped(first, width), "", table, ""]
     for title, sentences in parts.items():
         if sentences:
@@ -58,14 +81,18 @@ def layout(
 
 
 def certainty(sure: str, rivals: Sequence[str], tie: Sequence[str], chosen: str) -> str:
-    """Return how sure an answer is; `rivals` may be as fast, and of a tie one is `chosen`."""
+    """Return how certain an answer is, as a sentence.
+
+    `rivals` are the options that may be as fast. `tie` are the options without a clear difference,
+    and `chosen` is the reason why one of them was chosen.
+    """
     if sure == LIKELY and not rivals:
         return "Likely. It could not be compared: nothing else was measured."
     return CERTAINTY[sure].format(open=names.listed(rivals), tie=names.listed(tie), chosen=chosen)
 
 
 def _parts(answer: Answer) -> dict[str, list[str]]:
-    """Return the sentences of an answer by their title."""
+    """Return the sentences of an answer, by title."""
     rivals, chosen = reasons.open_rivals(answer), f"{answer.chosen.strategy} is the simplest"
     p99_s, rate = answer.question.p99_s, answer.chosen.rate.value
     found = {
@@ -120,7 +147,7 @@ def _rows(answer: Answer) -> Iterator[list[str]]:
 
 
 def _range(values: Sequence[str], unit: str) -> str:
-    """Render the first and the last of some values; just one if they are equal."""
+    """Render the first and the last value; only one of them if they are equal."""
     return " to ".join(dict.fromkeys((values[0], values[-1]))) + unit
 
 

@@ -1,4 +1,4 @@
-"""The judgement of advice as text: the requirements, each choice, and what people do instead."""
+"""The evaluation of advice as text: the requirements, each choice, and usual other choices."""
 
 from __future__ import annotations
 
@@ -26,9 +26,9 @@ def text(
     confirmed: Mapping[str, Confirmation],
     style: str = "simple",
 ) -> str:
-    """Render the judgement of one set of functions.
+    """Render the evaluation of the advice for one set of functions.
 
-    `models` are those of the answers, and `confirmed` the second measurements, both by task.
+    `models` are the models of the answers, and `confirmed` the second measurements, both by task.
     """
     required = judgement.requirements(truths, answers, confirmed)
     answers = firsts(answers)
@@ -46,10 +46,10 @@ def _required(found: Sequence[Requirement], style: str) -> str:
 
 
 def _choices(found: Sequence[Choice], answers: Sequence[RecordedAnswer], style: str) -> str:
-    given = {each.task: each for each in answers}
+    by_task = {each.task: each for each in answers}
     lines = []
     for each in found:
-        own = given[each.task]
+        own = by_task[each.task]
         error = "" if not own.rate else percent(own.predicted_rate / own.rate - 1, sign="+")
         cells = (
             short_name(each.task),

@@ -9,7 +9,7 @@ LONGEST = 110  # characters of the message of an error
 
 
 def option_name(strategy: str, workers: int) -> str:
-    """Return a strategy with its size: `threads x8`, and just `loop`."""
+    """Return a strategy with its size: `threads x8`, or only `loop`."""
     return strategy if strategy == "loop" else f"{strategy} x{workers}"
 
 
@@ -26,5 +26,5 @@ def listed(names: Sequence[str]) -> str:
 
 
 def shortened(message: str) -> str:
-    """Render the beginning of a message in one line, without a full stop."""
+    """Shorten a message to one line of LONGEST characters, without a full stop."""
     return textwrap.shorten(message, LONGEST, placeholder=" ...").rstrip(".")

@@ -17,16 +17,16 @@ from offload.reports.advice.names import listed, option_name, shortened, size_na
 from offload.reports.tables.summary import number
 from offload.units import percent, seconds
 
-FAILS = 0.001  # of the calls: from this share on, failures are reported
+FAILS = 0.001  # minimum share of failed calls that is reported
 LEAKS_MIB = 0.01  # per call: 1 GiB after 100,000 requests; a guess
 SLOW_START_S = 0.5  # s of the import and the first call, in each process; a guess
-NEAR, FAR = 0.005, 0.15  # of the measured rate: a prediction that is further off is doubtful
-WAITING = 0.5  # of a call: with more waiting, awaiting instead is worth its own code
-VARIES = 1.0  # standard deviation of the call times over their mean
-LITTLE = 0.005  # of a call: a part that is smaller is not mentioned
+NEAR, FAR = 0.005, 0.15  # relative errors of a prediction: below NEAR none, above FAR unreliable
+WAITING = 0.5  # share of a call that waits, above which a coroutine is recommended
+VARIES = 1.0  # standard deviation of the call times over their mean, above which it is reported
+LITTLE = 0.005  # share of a call, below which a part of it is not reported
 
 COMPETE = "compete"  # the CPU is the limit of a function that uses several cores in each call
-LIMITS = {  # of the advised strategy
+LIMITS = {  # limits of the advised strategy, as clauses
     model.USERS: "no request waits for another one",
     model.WORKERS: "the limit is the number of workers: all of them are busy",
     model.CPU: "the limit is the CPU of {cores}",
@@ -35,7 +35,7 @@ LIMITS = {  # of the advised strategy
     model.TASK: "calls run one at a time on the event loop, without the overhead of workers",
     model.EXTERNAL: "the limit is what the calls wait for, such as a lock or a remote service",
 }
-CAUSES = {  # of a strategy that is slower: in a sentence, and in a list
+CAUSES = {  # why another strategy is slower: as a clause, and as an item of a list
     model.CPU: ("the overhead uses CPU that the calls need", "more overhead"),
     COMPETE: ("the calls compete for the cores that each of them uses", "calls compete for cores"),
     model.GIL: ("the threads share one GIL", "the threads share one GIL"),
@@ -56,7 +56,7 @@ PASSES_NO_CALLS = ("loop", "prefork")  # strategies whose overhead is small
 
 
 def sentences(answer: Answer) -> Iterator[str]:
-    """Yield why: the figures of the call, the limit of the strategy, its rivals and its size."""
+    """Yield the reasons: the figures of a call, the strategy's limit, slower ones, and the size."""
     probe = answer.question.probe
     yield _call(probe)
     yield _limit(answer.chosen, probe)
@@ -94,7 +94,7 @@ def warnings(answer: Answer) -> Iterator[str]:
 
 
 def changes(answer: Answer) -> Iterator[str]:
-    """Yield what would change the answer."""
+    """Yield which changes of the function or the machine would change the answer."""
     probe = answer.question.probe
     threads = answer.question.model.best_size("threads")
     if probe.gil_enabled and threads is not None and threads.limit == model.GIL:
@@ -114,7 +114,7 @@ def changes(answer: Answer) -> Iterator[str]:
 
 
 def next_steps(answer: Answer) -> Iterator[str]:
-    """Yield what to do next, then what to do instead, if there is a choice."""
+    """Yield what to do next, and then an alternative, if there is one."""
     task = places.display_name(answer.question.probe.task)
     if answer.sure == DISTURBED:
         yield "End the other processes and repeat the measurement."
@@ -131,7 +131,7 @@ def next_steps(answer: Answer) -> Iterator[str]:
 
 
 def not_measured(answer: Answer) -> Iterator[str]:
-    """Yield which strategies have no measured rate, each with its predicted rate, and why."""
+    """Yield the strategies that were not measured, with their predicted rates and the reason."""
     missing = unmeasured.of_answer(answer)
     if not missing:
         return
@@ -143,7 +143,7 @@ def not_measured(answer: Answer) -> Iterator[str]:
 
 
 def prediction(answer: Answer) -> Iterator[str]:
-    """Yield how far the predicted rate of the chosen strategy is from the measured one."""
+    """Yield the difference between the predicted and the measured rate of the chosen strategy."""
     measured, predicted = answer.chosen.rate.value, answer.chosen.prediction.rate
     if measured is None:
         return
@@ -187,7 +187,7 @@ def _limit(chosen: Option, probe: Probe) -> str:
 
 
 def _slower(answer: Answer) -> Iterator[str]:
-    """Yield why other strategies are slower, for those that are for certain."""
+    """Yield why other strategies are slower, if they are significantly slower."""
     seen = {answer.chosen.strategy, *answer.tie}
     by_cause: dict[str, list[str]] = {}
     for option in answer.others:
@@ -203,7 +203,7 @@ def _slower(answer: Answer) -> Iterator[str]:
 
 
 def _causes(found: Prediction, answer: Answer) -> tuple[str, str]:
-    """Return why a strategy is slower, in a sentence and in a list; empty if it is not known."""
+    """Return why a strategy is slower, as a clause and as an item of a list; empty if unknown."""
     if found.limit == model.CPU and found.workers > 1 and _is_parallel(answer):
         return CAUSES[COMPETE]
     if found.limit == model.CPU and found.strategy in PASSES_NO_CALLS:
@@ -217,7 +217,7 @@ def _is_parallel(answer: Answer) -> bool:
 
 
 def _size(answer: Answer) -> Iterator[str]:
-    """Yield the size beyond which nothing is gained, and by what this is known."""
+    """Yield whether a larger size would be faster, with the reason."""
     question, chosen = answer.question, answer.chosen
     best = question.model.best_size(chosen.strategy)
     if chosen.strategy == "loop" or best is None:

@@ -1,4 +1,4 @@
-"""Response times of an answer in words, at the loads that were measured below its rate."""
+"""Response times of an answer as text, at the measured loads below its rate."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ def sentences(rate: float | None, percentiles: Sequence[Percentile]) -> Iterator
 def required_p99(
     p99_s: float | None, rate: float | None, percentiles: Sequence[Percentile]
 ) -> Iterator[str]:
-    """Yield up to which load, as a share of the rate, a required p99 is met, if there is one."""
+    """Yield the highest load at which a required p99 is met; nothing if none is required."""
     if p99_s is None or rate is None or not percentiles:
         return
     known = [*zip(latency.LOADS, percentiles, strict=False)]
@@ -40,7 +40,7 @@ def required_p99(
 
 
 def percentile(found: Percentile, value: float | None) -> str:
-    """Render one of the percentiles, with a mark if it is a lower bound."""
+    """Render a percentile, with `>=` if it is a lower bound."""
     if value is None:
         return "unknown"
     return f">= {seconds(value)}" if found.is_bound(value) else seconds(value)

@@ -1,4 +1,4 @@
-"""A page of claims: those of each published source in a table, each with its reason."""
+"""A page of claims: a table of the verdicts for each published source, with their reasons."""
 
 from __future__ import annotations
 
@@ -14,16 +14,15 @@ from offload.suites import Audit, Availability, Claim
 
 HEAD = ("Claim", "Published", "Here", "Verdict", "Reason")
 WIDTHS = "36 10 20 14 20"  # of the columns, in percent
-MARKUP = re.compile(r"([\\*`|@]|_\b)")  # what reStructuredText would read as markup
+MARKUP = re.compile(r"([\\*`|@]|_\b)")  # markup of reStructuredText
 
 Evaluated = tuple[Claim | Availability | Audit, ClaimVerdict]
 
 
 def rst(found: Mapping[str, Sequence[Evaluated]]) -> str:
     """Render the claims of each suite, with their verdicts, as reStructuredText."""
-    counts = Counter(verdict.verdict for pairs in found.values() for _, verdict in pairs)
-    counted = ", ".join(f"{word} {count}" for word, count in counts.most_common())
-    parts = [text_table.wrapped(f"{counts.total()} claims and audits: {counted}.")]
+    every = [verdict for pairs in found.values() for _, verdict in pairs]
+    parts = [text_table.wrapped(counted(every))]
     for suite, pairs in found.items():
         parts.append(f"{suite}\n{'-' * len(suite)}")
         if run := next((verdict.run for _, verdict in pairs if verdict.run), None):
@@ -34,6 +33,13 @@ def rst(found: Mapping[str, Sequence[Evaluated]]) -> str:
         for source, own in sources.items():
             parts += [text_table.wrapped(_plain(source)), _table(own)]
     return "\n\n".join(parts)
+
+
+def counted(found: Sequence[ClaimVerdict]) -> str:
+    """Return a sentence with the number of claims for each verdict."""
+    counts = Counter(verdict.verdict for verdict in found)
+    words = ", ".join(f"{word} {count}" for word, count in counts.most_common())
+    return f"{counts.total()} claims and audits: {words}."
 
 
 def _source(claim: Claim | Availability | Audit) -> str:
@@ -70,6 +76,6 @@ def _row(cells: Sequence[str]) -> list[str]:
 
 
 def _plain(text: str) -> str:
-    """Escape what is markup in reStructuredText."""
+    """Escape the markup of reStructuredText."""
     escaped = MARKUP.sub(r"\\\1", text)
-    return f"\\{escaped}" if escaped == "-" else escaped  # which would begin a list
+    return f"\\{escaped}" if escaped == "-" else escaped  # a single "-" would start a list

@@ -21,7 +21,7 @@ def text(verdicts: Sequence[ClaimVerdict], style: str = "simple") -> str:
 
 
 def figures(verdict: ClaimVerdict) -> tuple[str, str]:
-    """Format the published figure, and the one that was measured here."""
+    """Format the published figure and the figure that was measured here."""
     return _figure(verdict.published, verdict.unit), _here(verdict)
 
 

@@ -11,8 +11,8 @@ from offload.units import percent
 
 LOW_HOLD = 0.1  # h below which threads are as fast as processes
 LOW_COST = 0.1  # C below which a task with a low h does not lose to the GIL
-LONG_HOLD_S = 0.007  # Python code releases the GIL within 5 ms of a request, C code need not
-NO_WAITER_S = 0.013  # added if no thread waits: only the loop's 10 ms timer requests the GIL
+LONG_HOLD_S = 0.007  # hold of C code: Python code releases the GIL 5 ms after it is requested
+NO_WAITER_S = 0.013  # added if no thread waits: then only the loop's 10 ms timer requests the GIL
 SATURATED = 0.9  # rho above which one of several threads always waits; a guess
 LOW_UTILISATION = 0.25  # rho below which short holds do not delay the loop; a guess
 LATE_MS = 20.0  # loop lag above which tasks should leave the loop's process, even at equal rates
@@ -26,7 +26,7 @@ REASONS_FOR_THREADS = {  # by the outcome of the pairs
 
 
 def sentences(result: GilCost) -> Iterator[str]:
-    """Yield the conclusions from the figures, one sentence each."""
+    """Yield a sentence for each conclusion from the figures."""
     figures, window = result.gil, result.window
     outcome = result.cases.comparison.verdict.outcome
     if outcome == paired_test.DISTURBED:
@@ -75,7 +75,7 @@ def _slower_without_gil(result: GilCost) -> str:
 
 
 def _loop_delay(window: Record) -> str | None:
-    """Return that the task delays the event loop, and whether C code is the cause; else None."""
+    """Return how the task delays the event loop, as a clause; None if it does not."""
     rho, hold_s = window.gil.utilisation.value, window.gil.hold_p75_s
     if _has_no_gil(window):
         return None
@@ -91,14 +91,14 @@ def _is_late(window: Record) -> bool:
 
 
 def _reason_for_threads(outcome: str, hold: float | None) -> str | None:
-    """Return why to use threads, by the pairs, or by h if they are unresolved; else None."""
+    """Return a reason to use threads: from the pairs, or from h if they are unresolved."""
     if outcome == paired_test.UNRESOLVED and hold is not None and hold < LOW_HOLD:
         return "The task hardly holds the GIL, so threads are as fast as processes"
     return REASONS_FOR_THREADS.get(outcome)
 
 
 def _without_threads(result: GilCost) -> str:
-    """Return the conclusion from the pairs or h if these are no reason to use threads."""
+    """Return the conclusion from the pairs and h if there is no reason to use threads."""
     hold, (cost, *_) = result.gil.hold, result.cost
     if result.cases.comparison.verdict.outcome == paired_test.FASTER:
         if hold is not None and hold < LOW_HOLD and cost is not None and cost < LOW_COST:

@@ -16,7 +16,7 @@ WSGI = "wsgi"
 
 
 def sentences(result: GilCost) -> Iterator[str]:
-    """Yield the conclusions from the figures, one sentence each."""
+    """Yield a sentence for each conclusion from the figures."""
     window, verdict = result.window, result.cases.comparison.verdict
     if verdict.outcome == paired_test.DISTURBED:
         yield f"No verdict: {result.cases.comparison.disturbed}."
@@ -38,7 +38,7 @@ def sentences(result: GilCost) -> Iterator[str]:
 
 
 def _reasons(window: Record, causes: Sequence[Cause]) -> Iterator[str]:
-    """Yield what limits the one process, as sentences."""
+    """Yield the limits of one process, as sentences."""
     rho = window.gil.utilisation.value
     if window.server.interpreter.get("gil_enabled") is False:
         yield "The GIL is off, so something else limits one process."

@@ -11,19 +11,33 @@ from offload.bench.records.record import Record
 from offload.reports import provenance, warnings
 from offload.reports.gil import advice, application_advice
 
-NOT_MEASURED = ""  # the figures of direct calls, which a user's application does not have
+NOT_MEASURED = ""  # value of the figures of direct calls for a user's application
 
 
 def text(result: GilCost) -> str:
     """Render the figures, and the advice below them."""
-    figures, window = result.gil, result.window
-    cost, low, high = result.cost
-    hold_ms = None if window.gil.hold_p75_s is None else 1000 * window.gil.hold_p75_s
-    workers, threads = _count(window, "worker"), _count(window, "thread")
-    processes = _count(window, "process", "es")
+    figures, window, workers = result.gil, result.window, _count(result.window, "worker")
     head = f"{window.case.task}, {workers}, Python {provenance.python_name(window)}"
     if (importer := provenance.gil_enabled_by(window)) is not None:
         head += f": {importer} turned the GIL on"
+    lines = figure_lines(result)
+    width = max(len(value) for _, value, _ in lines)
+    table = "\n".join(f"{name:11}  {value:>{width}}  {meaning}" for name, value, meaning in lines)
+    unknown = [
+        name for name, value in (("h", figures.hold), ("rho", figures.utilisation)) if value is None
+    ]
+    why = f"\nunknown: {' and '.join(unknown)}: {window.gil.why}" if unknown else ""
+    advice_text = " ".join(sentences(result))
+    last = "\n".join([advice_text, *_flags(result), f"records: {result.cases.folder}"])
+    return f"{head}\n\n{table}{why}\n\n{last}"
+
+
+def figure_lines(result: GilCost) -> list[tuple[str, str, str]]:
+    """Return the name, the value and the meaning of each figure."""
+    figures, window = result.gil, result.window
+    cost, low, high = result.cost
+    hold_ms = None if window.gil.hold_p75_s is None else 1000 * window.gil.hold_p75_s
+    threads, processes = _count(window, "thread"), _count(window, "process", "es")
     lines = [
         ("h", _share(figures.hold), "share of a task alone in which the GIL is held"),
         ("rho", _share(figures.utilisation), "share of the load in which the GIL is held"),
@@ -41,16 +55,7 @@ def text(result: GilCost) -> str:
         ("C", _interval(cost, low, high), f"1 - {_compared(result)}, rates over HTTP"),
         ("C direct", _direct(result), "1 - threads / processes, rates of direct calls"),
     ]
-    lines = [line for line in lines if line[1] != NOT_MEASURED]
-    width = max(len(value) for _, value, _ in lines)
-    table = "\n".join(f"{name:11}  {value:>{width}}  {meaning}" for name, value, meaning in lines)
-    unknown = [
-        name for name, value in (("h", figures.hold), ("rho", figures.utilisation)) if value is None
-    ]
-    why = f"\nunknown: {' and '.join(unknown)}: {window.gil.why}" if unknown else ""
-    advice_text = " ".join(_advice(result))
-    last = "\n".join([advice_text, *_flags(result), f"records: {result.cases.folder}"])
-    return f"{head}\n\n{table}{why}\n\n{last}"
+    return [line for line in lines if line[1] != NOT_MEASURED]
 
 
 def as_json(result: GilCost) -> str:
@@ -77,7 +82,7 @@ def as_json(result: GilCost) -> str:
             "loop_lag_p99_ms": window.tasks.loop_lag_p99_ms,
             "unavailable": window.gil.why,
             "interpreter": dict(window.server.interpreter),
-            "follows": list(_advice(result)),
+            "follows": list(sentences(result)),
             "flags": _flags(result),
         },
         indent=2,
@@ -90,7 +95,8 @@ def _compared(result: GilCost) -> str:
     return f"one process / {result.cases.other.settings['processes']} processes"
 
 
-def _advice(result: GilCost) -> Iterator[str]:
+def sentences(result: GilCost) -> Iterator[str]:
+    """Return a sentence for each conclusion from the figures."""
     if result.window.application.kind is not None:
         return application_advice.sentences(result)
     return advice.sentences(result)
@@ -107,7 +113,7 @@ def _count(window: Record, noun: str, ending: str = "s") -> str:
 
 
 def _workers(window: Record) -> int | None:
-    """Return the workers of the case with threads; an ASGI application has one process there."""
+    """Return the number of workers of the case with threads (one for an ASGI application)."""
     if window.tasks.slots is not None:
         return window.tasks.slots
     processes = window.server.settings.get("processes")

@@ -18,7 +18,7 @@ from offload.reports.rows import Row
 from offload.reports.tables import summary, text_table
 from offload.reports.tables.text_table import Line
 
-AT_CEILING = 0.95  # a share of the ceiling: above it the pool is the limit
+AT_CEILING = 0.95  # share of the ceiling, above which the pool is the limit
 HEAD = ("Task", "GIL held", "Threads", "Processes", "Processes : threads")
 DEFINITIONS = (
     "GIL held: the share of the run time of a single task in which it holds the GIL.",
@@ -31,8 +31,8 @@ DEFINITIONS = (
 class Effect:
     """One task in `threads` and in `processes`, and the comparison of both by rounds.
 
-    `pool` is the highest rate in requests/s that the workers allow. Without rounds, one long run of
-    each is compared, without an interval.
+    `pool` is the highest rate in requests/s that the workers allow. Without rounds, the comparison
+    is that of one long run each, and has no interval.
     """
 
     threads: Row
@@ -52,7 +52,7 @@ class Effect:
 
     @property
     def reading(self) -> str:
-        """The conclusion in a sentence, as far as the rounds support one."""
+        """The conclusion as a sentence, if the rounds support one."""
         outcome = self.verdict.outcome
         if outcome == paired_test.DISTURBED and self.comparison.disturbed is not None:
             return f"disturbed: {self.comparison.disturbed.message}"
@@ -82,7 +82,7 @@ class Effect:
             return ""
         cores = first.environment.get("cores")
         at_once = min(first.server.workers or 1, cores if isinstance(cores, int) else 1)
-        if hold * at_once >= 1:  # the workers need the GIL for more time than there is
+        if hold * at_once >= 1:  # the workers together would need more than one GIL
             return ": the task holds the GIL"
         return f"; the task holds the GIL {summary.share(hold)} of its time"
 
@@ -103,7 +103,7 @@ def effects(rows: Sequence[Row]) -> list[Effect]:
 
 
 def table(found: Sequence[Effect], style: str = "simple") -> str:
-    """Render the effects; below each one, what its task does and the conclusion."""
+    """Render the effects, each with the description of its task and the conclusion below it."""
     figures = [
         (
             summary.share(effect.threads.gil_hold),
@@ -127,7 +127,7 @@ def definitions(style: str = "simple") -> str:
 
 
 def descriptions(found: Sequence[Effect]) -> list[str]:
-    """Return what each task does in a few words; with its load if the task has several rows."""
+    """Return the short description of each task, with its load if the task has several rows."""
     several = Counter(effect.threads.first.case.task for effect in found)
     described = []
     for first in (effect.threads.first for effect in found):
@@ -146,17 +146,27 @@ def remedies(found: Sequence[Effect]) -> list[str]:
 
 def ratio_text(effect: Effect) -> str:
     """Format the ratio with its interval: `4.14x (3.91 to 4.38)`."""
+    ratio, interval = ratio_and_interval(effect)
+    return f"{ratio} ({interval})" if interval else ratio
+
+
+def ratio_and_interval(effect: Effect) -> tuple[str, str]:
+    """Format the ratio, and its interval, which is empty if it is unknown."""
     low, high = effect.verdict.low, effect.verdict.high
-    if low is None or high is None:
-        return f"{effect.ratio:.2f}x"
-    return f"{effect.ratio:.2f}x ({low:.2f} to {high:.2f})"
+    interval = "" if low is None or high is None else f"{low:.2f} to {high:.2f}"
+    return f"{effect.ratio:.2f}x", interval
 
 
 def short_words(task: str) -> str:
-    """Return what a task does in a few words, as its docstring has them; empty if unknown."""
+    """Return the short description of a task from its docstring; empty if unknown.
+
+    It is empty for a user's task, because a file that a record names must not be read.
+    """
+    if ":" in task and not task.startswith(catalog.CORPUS):
+        return ""
     try:
         return catalog.find_task(task).short
-    except UserError:  # it was measured elsewhere, or is removed
+    except UserError:  # the task was measured elsewhere, or has been removed
         return ""
 
 
@@ -166,8 +176,8 @@ def _times(ratio: float) -> str:
 
 
 def _comparison_key(r: Record) -> tuple[object, ...]:
-    """Return the server, and everything that must be equal in rows that are compared."""
-    by_hand = r.load.driver if r.trial.kind == TEST else None
+    """Return the server, and all facts that must be equal in rows that are compared."""
+    test_driver = r.load.driver if r.trial.kind == TEST else None
     load = (
         r.case.task,
         r.server.workers,
@@ -175,7 +185,7 @@ def _comparison_key(r: Record) -> tuple[object, ...]:
         r.case.keep_alive,
         r.case.asked_rate,
         r.case.think_s,
-        by_hand,
+        test_driver,
     )
     return (r.case.server, *load, *provenance.provenance_of(r))
 

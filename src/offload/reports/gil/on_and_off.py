@@ -1,4 +1,4 @@
-"""One free-threaded Python with its GIL on and off: what each server gains, and what it costs."""
+"""One free-threaded Python with its GIL on and off: the rate and the memory of each server."""
 
 from __future__ import annotations
 
@@ -40,7 +40,7 @@ class Pair:
 
     @property
     def sentence(self) -> str:
-        """What follows, or why nothing does."""
+        """The conclusion, or the reason why there is none."""
         for row, name in ((self.on, "on"), (self.off, "off")):
             if row.problem is not None:
                 case, _, what = row.problem.message.partition(" ")
@@ -53,7 +53,7 @@ class Pair:
 
 
 def pairs(rows: Sequence[Row]) -> list[Pair]:
-    """Pair the rows that differ in PYTHON_GIL alone, in the order of the rows."""
+    """Return the pairs of rows that differ only in PYTHON_GIL, in the order of the rows."""
     off = {_case(row.first): row for row in rows if _setting(row.first) == "nogil"}
     return [
         Pair(
@@ -67,7 +67,7 @@ def pairs(rows: Sequence[Row]) -> list[Pair]:
 
 
 def table(found: Sequence[Pair], style: str = "simple") -> str:
-    """Render the pairs with a sentence for each; empty without any."""
+    """Render the pairs with a sentence for each; empty without pairs."""
     if not found:
         return ""
     lines = [Line(tuple(_cells(pair)), f"{pair.sentence}.") for pair in found]
@@ -76,23 +76,28 @@ def table(found: Sequence[Pair], style: str = "simple") -> str:
     )
 
 
+def ratio_text(pair: Pair) -> str:
+    """Format the ratio with its interval: `1.78x (1.17 to 2.73)`; empty if it is unknown."""
+    verdict = pair.comparison.verdict
+    if verdict.ratio is None or verdict.low is None or verdict.high is None:
+        return ""
+    return f"{verdict.ratio:.2f}x ({verdict.low:.2f} to {verdict.high:.2f})"
+
+
 def _cells(pair: Pair) -> Iterator[str]:
-    case, verdict = pair.on.first.case, pair.comparison.verdict
+    case = pair.on.first.case
     server = pair.on.first.server
     yield f"{case.server}, {case.task}"
     yield str(server.workers or server.settings.get("processes", "-"))
     for row in (pair.on, pair.off):
         yield "-" if row.rate is None else f"{summary.number(row.rate)}/s"
-    if verdict.ratio is None or verdict.low is None or verdict.high is None:
-        yield "-"
-    else:
-        yield f"{verdict.ratio:.2f}x ({verdict.low:.2f} to {verdict.high:.2f})"
+    yield ratio_text(pair) or "-"
     memory = [row.memory_pss_mib for row in (pair.on, pair.off)]
     yield " / ".join("-" if mib is None else f"{mib:.0f}" for mib in memory)
 
 
 def _case(record: Record) -> tuple[object, ...]:
-    """Return what two rows of a pair have in common."""
+    """Return the facts that are equal in both rows of a pair."""
     build = (record.case.python or "").rpartition("-")[0]
     return (
         build,

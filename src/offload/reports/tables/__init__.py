@@ -1,1 +1,1 @@
-"""Tables: how each is rendered as text or reStructuredText, one module for each."""
+"""Tables, rendered as text or reStructuredText, with one module for each."""

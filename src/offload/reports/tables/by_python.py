@@ -1,4 +1,4 @@
-"""Table of the same rows in several Pythons, one column each."""
+"""Table of the rates of cases in several Pythons, with a column for each Python."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ def table(rows: Sequence[Row], style: str = "simple") -> str:
 
 
 def _part(cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str], style: str) -> str:
-    """Render a table of some of the Pythons."""
+    """Render the table of the Pythons in `columns`."""
     lines = [
         text_table.Line(
             (
@@ -56,7 +56,7 @@ def _part(cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str], style
 def _fitting(
     cells: Mapping[Line, Mapping[str, str]], columns: Sequence[str]
 ) -> Iterator[list[str]]:
-    """Divide the Pythons among tables that are not too wide."""
+    """Divide the Pythons into groups whose tables are not too wide."""
     own: list[str] = []
     for column in columns:
         texts = [[_head(name), *(line.get(name, "-") for line in cells.values())] for name in own]
@@ -79,7 +79,7 @@ def _version_key(name: str) -> tuple[list[int], str]:
 
 
 def _requested_python(record: Record) -> str:
-    """Return the requested interpreter, or the version of the bench's own."""
+    """Return the requested interpreter, or the version of this program's interpreter."""
     return record.case.python or str(record.environment.get("python"))
 
 
@@ -91,7 +91,7 @@ def _cell(row: Row) -> str:
 
 
 def _notes(rows: Sequence[Row]) -> Iterator[str]:
-    """Explain cells without a rate, and state where the GIL was off or was enabled."""
+    """Yield reasons for cells without a rate, and in which Pythons the GIL was off or enabled."""
     free = {
         provenance.python_name(row.first)
         for row in rows

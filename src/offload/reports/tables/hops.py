@@ -1,4 +1,4 @@
-"""Table of the cost of each executor over HTTP, with peer servers below."""
+"""Table of the cost of each executor over HTTP, and of peer servers."""
 
 from __future__ import annotations
 
@@ -32,7 +32,7 @@ HEAD = (
 
 
 def text(hops: Sequence[Hop], missing: Mapping[str, str], environment: str, form: str) -> str:
-    """Render the table with its environment, and below it why servers are `missing`."""
+    """Render the table with its environment, and the reasons for `missing` servers."""
     aligned = ["left", *["right"] * (len(HEAD) - 1)]
     rows = [_row(hop) for hop in hops]
     others = [

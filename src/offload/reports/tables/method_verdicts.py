@@ -1,4 +1,4 @@
-"""Results of method and executor checks, one line each."""
+"""Table of the results of method and executor checks."""
 
 from __future__ import annotations
 

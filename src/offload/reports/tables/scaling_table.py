@@ -26,7 +26,7 @@ def text(sweep: Sweep) -> str:
     ]
     head = (sweep.over, "Rate", "Interval", fit.model if fit else "Model")
     table = tabulate(lines, head, colalign=("right",) * 4, disable_numparse=True)
-    return f"{table}\n\n{_fit_text(sweep)}"
+    return f"{table}\n\n{model_text(sweep)}"
 
 
 def as_json(sweep: Sweep) -> str:
@@ -49,7 +49,8 @@ def as_json(sweep: Sweep) -> str:
     )
 
 
-def _fit_text(sweep: Sweep) -> str:
+def model_text(sweep: Sweep) -> str:
+    """Return the knee or the peak of the fitted model, or the reason why there is no model."""
     fit, over = sweep.choice.fit, sweep.over
     if fit is None:
         return f"no model: {sweep.choice.reason}"

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from offload import units
 from offload.bench.records.record import TEST, Record
 from offload.bench.telemetry.host import sentence
 from offload.reports import provenance
@@ -25,7 +26,7 @@ DEFINITIONS = {
     "Memory": "the peak memory of all processes of the server (PSS: shared pages count once)",
     "GIL held": "the share of the run time of a single task in which it holds the GIL",
 }
-MIN_HALF_WIDTH = 0.001  # narrower ones are shown as this
+MIN_HALF_WIDTH = 0.001  # smallest half-width that is shown
 MS = 0.01  # s: shorter times are shown with a resolution of 10 us
 
 
@@ -52,22 +53,26 @@ def definitions(rows: Sequence[Row], style: str = "simple") -> str:
 
 
 def conditions(rows: Sequence[Row]) -> str:
-    """Describe in a few lines when, where and with what the rows were measured."""
+    """Describe when, where and with which tools the rows were measured."""
     return f"{where(rows)}\n{how(rows)}".strip()
 
 
 def where(rows: Sequence[Row]) -> str:
     """Describe when and where the rows were measured, and the size of their pools."""
-    records = [record for row in rows for record in row.records]
-    day = records[0].trial.utc[:16].replace("T", " ")
-    lines = [text_table.wrapped(f"Measured {day} UTC on {_machine(rows)}.")]
-    if pools := _pools(records):
+    lines = [text_table.wrapped(when(rows))]
+    if pools := _pools([record for row in rows for record in row.records]):
         lines.append(pools)
     return "\n".join(lines)
 
 
+def when(rows: Sequence[Row]) -> str:
+    """Return a sentence with the time of the first record and the machine."""
+    day = rows[0].records[0].trial.utc[:16].replace("T", " ")
+    return f"Measured {day} UTC on {_machine(rows)}."
+
+
 def how(rows: Sequence[Row]) -> str:
-    """Describe with what the rows were measured."""
+    """Describe the load tools and the upstreams of the rows."""
     records = [record for row in rows for record in row.records]
     tools = sorted(
         {f"{r.load.driver} {r.load.version or ''}".strip() for r in records if r.load.driver}
@@ -92,8 +97,20 @@ def label(record: Record, literal: str = "") -> str:
 
 def case_name(record: Record) -> str:
     """Return the server, task and settings of a case, as `fab run_server:` accepts them."""
-    names = _labels(record, text_table.WIDTH)
-    return f"{names.first} {request}" if (request := request_of(record)) else names.first
+    parts = (_labels(record, text_table.WIDTH).first, request_of(record), _origin(record))
+    return " ".join(part for part in parts if part)
+
+
+def _origin(record: Record) -> str:
+    """Return the origin of the server, if it is not the checkout that runs this program."""
+    return f"from {record.case.origin}" if record.case.origin else ""
+
+
+def settings_of(record: Record) -> str:
+    """Return the settings in the command of a case: `workers=8`."""
+    if not record.case.command.startswith(COMMAND):
+        return ""
+    return record.case.command.partition(",")[2].removeprefix(record.case.task).strip(",")
 
 
 def request_of(record: Record) -> str:
@@ -156,7 +173,7 @@ def rate(row: Row) -> str:
 
 
 def load_settings(row: Row) -> str:
-    """Format the load settings of a manual load test; rows of a benchmark share theirs."""
+    """Format the load settings of a single load test; empty for rows of a benchmark."""
     record = row.first
     if record.trial.kind != TEST:
         return ""
@@ -167,8 +184,8 @@ def load_settings(row: Row) -> str:
 
 
 def number(rate: float) -> str:
-    """Format a rate with four digits, or more before the point."""
-    return f"{rate:.{2 if rate < 100 else 1 if rate < 1000 else 0}f}"
+    """Format a rate with up to two decimal places: `14.27`, `142.7`, `1427`."""
+    return units.number(rate)
 
 
 def time(seconds: float | None) -> str:
@@ -201,8 +218,7 @@ class _Label:
 def _labels(record: Record, most: int) -> _Label:
     if not record.case.command.startswith(COMMAND):
         return _Label(text_table.shortened(record.case.command, most), "")
-    case = f"{record.case.server},{record.case.task}"
-    settings = record.case.command.partition(",")[2].removeprefix(record.case.task).strip(",")
+    case, settings = f"{record.case.server},{record.case.task}", settings_of(record)
     whole = f"{case},{settings}" if settings else case
     if len(whole) <= most:
         return _Label(whole, "")
@@ -210,7 +226,7 @@ def _labels(record: Record, most: int) -> _Label:
 
 
 def _columns(rows: Sequence[Row]) -> list[list[str]]:
-    """Return the columns after the first, each with its head; unknown columns are omitted."""
+    """Return the columns after the first one, each with its head; omit columns without values."""
     columns = {
         "Users": [str(row.first.case.users) for row in rows],
         "Rate": [rate(row) if row.problem is None else "not available" for row in rows],
@@ -229,12 +245,13 @@ def _columns(rows: Sequence[Row]) -> list[list[str]]:
 
 def _detail(row: Row, settings: str, style: str) -> str:
     mark = "``" if style == text_table.RST else ""
-    literal = [f"{mark}{text}{mark}" for text in (settings, request_of(row.first)) if text]
+    texts = (settings, request_of(row.first), _origin(row.first))
+    literal = [f"{mark}{text}{mark}" for text in texts if text]
     return "  ".join([*literal, *([load] if (load := load_settings(row)) else [])])
 
 
 def _pools(records: Sequence[Record]) -> str:
-    """Describe the sizes of the pools beside the number of cores."""
+    """Describe the sizes of the pools in relation to the number of cores."""
     workers = sorted({r.server.workers for r in records if r.server.workers})
     if not workers:
         return ""
@@ -244,7 +261,7 @@ def _pools(records: Sequence[Record]) -> str:
         return f"{sizes}."
     on = f"{sizes} on {cores} cores"
     if max(workers) > cores:
-        return f"{on}: more workers than cores share them."
+        return f"{on}: the workers share the cores."
     return f"{on}: fewer workers than cores." if max(workers) < cores else f"{on}."
 
 

@@ -21,7 +21,7 @@ class Line:
 
 
 def render(head: Sequence[str], lines: Sequence[Line], style: str = "simple") -> str:
-    """Render lines: the first column to the left and literal in rst, the others to the right."""
+    """Render lines: the first column left-aligned (a literal in rst), the others right-aligned."""
     table = [head, *(_cells(line, style) for line in lines)]
     widths = [max(len(row[n]) for row in table) for n in range(len(head))]
     bar = "  ".join(("=" if style == RST else "-") * width for width in widths)
@@ -38,18 +38,18 @@ def render(head: Sequence[str], lines: Sequence[Line], style: str = "simple") ->
 
 
 def first_column(others: Sequence[Sequence[str]]) -> int:
-    """Return the maximum width of the first column, if the `others` follow it, in any style."""
+    """Return the maximum width of the first column in any style, if the `others` follow it."""
     used = sum(GAP + max((len(cell) for cell in column), default=0) for column in others)
     return WIDTH - used - MARK
 
 
 def shortened(label: str, most: int) -> str:
-    """Shorten a label at its beginning: the end of a path is more specific."""
+    """Shorten a label at its start, because the end of a path is more specific."""
     return label if len(label) <= most else f"...{label[3 - most :]}"
 
 
 def paragraphs(lines: Sequence[str], style: str = "simple") -> str:
-    """Render each item as a paragraph of its own, such as the definitions below a table."""
+    """Render each item as a separate paragraph, such as the definitions below a table."""
     mark = "| " if style == RST else ""
     return "\n".join(_wrapped(line, mark, "  ") for line in lines)
 
@@ -87,7 +87,7 @@ def _aligned(cells: Sequence[str], widths: Sequence[int]) -> str:
 
 
 def _detail(detail: str, widths: Sequence[int], style: str) -> list[str]:
-    """Return the lines of a detail; rst ends a row over all columns by a line of hyphens."""
+    """Return the lines of a detail; in rst a line of hyphens ends a row over all columns."""
     if style != RST:
         return [_wrapped(detail, "  ", "  ")]
     whole = sum(widths) + GAP * (len(widths) - 1)

@@ -22,7 +22,7 @@ Send = Callable[[Any], Awaitable[None]]
 
 
 class ClockedApplication:
-    """The application `app=shop.web:app`; raise UsageError if it is no ASGI application."""
+    """The application `app=shop.web:app`; raise UsageError if it is not ASGI."""
 
     def __init__(self, work: str) -> None:
         self._application = user_application.load(work, user_application.ASGI)

@@ -20,7 +20,7 @@ RULE = "offload.rule"  # a key of the environment, added when the response start
 
 
 class ClockedApplication:
-    """The application `app=shop.web:app`; raise UsageError if it is no WSGI application."""
+    """The application `app=shop.web:app`; raise UsageError if it is not WSGI."""
 
     def __init__(self, work: str) -> None:
         self._application = user_application.load(work, user_application.WSGI)

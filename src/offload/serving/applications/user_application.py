@@ -16,7 +16,7 @@ from offload.tasks import _user_module
 
 ASGI, WSGI = "asgi", "wsgi"
 TITLES = {ASGI: "an ASGI application", WSGI: "a WSGI application"}
-USUAL = ("application", "app")  # names in a module that is given alone
+USUAL = ("application", "app")  # names that are tried if only the module is named
 DJANGO = {  # by kind: the setting that names the application, and the function that creates it
     ASGI: ("ASGI_APPLICATION", "django.core.asgi", "get_asgi_application"),
     WSGI: ("WSGI_APPLICATION", "django.core.wsgi", "get_wsgi_application"),
@@ -65,7 +65,7 @@ def name(work: str) -> str | None:
 
 
 def _kinds_of(found: Any, work: str) -> list[str]:
-    """Return the kinds that an object can be called as; raise UsageError if there are none."""
+    """Return the kinds of application that an object is; raise UsageError if it is neither."""
     if known := [kind for kind in (ASGI, WSGI) if _accepts(found, kind)]:
         return known
     name = work.removeprefix(application.PREFIX)

@@ -1,4 +1,4 @@
-"""Fetch from the upstream with requests, which blocks the thread for as long as is asked."""
+"""Fetch from the upstream with requests, which blocks the thread for the requested time."""
 
 from __future__ import annotations
 

@@ -30,7 +30,7 @@ def begin() -> tuple[TextIO, TextIO]:
         tempfile.tempdir = folder
         util.get_temp_dir()  # which multiprocessing keeps
         tempfile.tempdir = None
-    # A task may stop the clock in `time`, and multiprocessing would poll for ever.
+    # A task may stop the clock in `time`, and multiprocessing would poll forever.
     connection.time = SimpleNamespace(**vars(time))  # type: ignore[attr-defined]
     signal.signal(signal.SIGTERM, lambda *_: exit_now(1))
     requests, results = os.fdopen(os.dup(0)), os.fdopen(os.dup(1), "w")

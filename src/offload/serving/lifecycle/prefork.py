@@ -68,7 +68,7 @@ class _Parent:
                 self._fork()
 
     def _fork(self) -> None:
-        with pool_workers.block_signals():  # so that `stop` knows every child
+        with pool_workers.block_signals():  # so that `stop` signals every child
             if stop.at is not None:
                 return
             parent = os.getpid()  # read here: the child may run only after this process has ended

@@ -1,4 +1,4 @@
-"""Announce readiness: a JSON line for the bench, a file for `run_load_test`, a line on stderr."""
+"""Announce readiness: by a JSON line to a pipe, a file for `run_load_test`, a line on stderr."""
 
 from __future__ import annotations
 
@@ -55,5 +55,5 @@ def _send(facts: dict[str, object]) -> None:
     if (descriptor := os.environ.get("SERVER_READY_FD")) is not None:
         try:
             os.write(int(descriptor), json.dumps(facts).encode() + b"\n")
-        except BrokenPipeError:  # the bench has ended
+        except BrokenPipeError:  # the reader of the pipe has ended
             return

@@ -27,7 +27,7 @@ FOLDER, TASK, PARENT = "SERVER_BEGUN", "SERVER_TASK", "SERVER_PARENT"
 FAILED = "failed"  # the file with the error of a worker
 
 _failure: UserError | None = None  # of this process
-_reporting = threading.Lock()  # acquired once, by who reports the error of the server
+_reporting = threading.Lock()  # acquired once, by the thread that reports the server's error
 
 
 def expect(task: str, processes: int, port: int) -> None:
@@ -90,7 +90,7 @@ def raise_failure() -> None:
     """Raise the error that this process or a worker has reported, if any and not yet reported."""
     error = _failure or _read_failure()
     if error is not None:
-        _reporting.acquire()  # for ever: the other thread may be about to end this process
+        _reporting.acquire()  # forever: the other thread may be about to end this process
         raise error
 
 

@@ -1,4 +1,4 @@
-"""What a server reports about itself: identity, processes, memory. Standard library only."""
+"""The report of a server about itself: identity, processes, memory. Standard library only."""
 
 from __future__ import annotations
 

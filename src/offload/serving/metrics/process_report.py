@@ -1,4 +1,4 @@
-"""What a process of a server reports about a user's application. Standard library only.
+"""The report of a server process about a user's application. Standard library only.
 
 Each process that serves the application listens on a socket in Linux's abstract namespace, named
 by its pid. So the report needs no route of the application, and reaches every worker. Elsewhere
@@ -90,8 +90,8 @@ def _answer(server: socket) -> None:
             with connection:
                 connection.settimeout(TIMEOUT)
                 if _is_same_user(connection):
-                    asked = json.loads(connection.recv(1000))
-                    values = report(asked["from"], asked["to"], asked["each"])
+                    request = json.loads(connection.recv(1000))
+                    values = report(request["from"], request["to"], request["each"])
                     connection.sendall(json.dumps(values).encode())
 
 

@@ -25,7 +25,7 @@ OTHER = "(other routes)"
 
 _samples = Samples(6)
 _routes: dict[str, int] = {}
-_cells: list[ReferenceType[Cell]] = []  # replaced as a whole, so that it can be read meanwhile
+_cells: list[ReferenceType[Cell]] = []  # replaced as a whole, so that readers need no lock
 _adding = Lock()
 _random = Random().random  # noqa: S311 - no secret; not the shared one, which may be seeded
 _slot_ends = -math.inf

@@ -1,4 +1,4 @@
-"""How many of anyio's threads are in use, and how many calls wait for one.
+"""Count anyio's threads that are in use, and the calls that wait for a thread.
 
 Starlette and FastAPI run `def` endpoints in these threads, 40 by default. anyio is never imported
 here: an application that does not use it has no such limit. Standard library only.

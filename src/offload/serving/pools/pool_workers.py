@@ -140,7 +140,7 @@ def handshake(task: str) -> WorkerReport:
 
 
 def _error(raised: list[BaseException | None]) -> UserError | None:
-    """Return the most informative of the workers' errors, None if there is none."""
+    """Return the most informative error of the workers; None if no worker has an error."""
     errors = [error for error in raised if error is not None]
     for error in errors:
         if isinstance(error, UserError):

@@ -35,9 +35,9 @@ class Calls(DirtyApp):
 
 
 class Pool:
-    """The dirty arbiter in a process of its own, with a connection for each concurrent task.
+    """The dirty arbiter in a separate process, with a connection for each concurrent task.
 
-    A connection carries one task at a time, as in an HTTP worker, where a thread has one.
+    A connection carries one task at a time, as in an HTTP worker, in which each thread has one.
     """
 
     async def start(self, workers: int) -> None:

@@ -1,4 +1,4 @@
-"""The process of a contender: it starts its pool, and measures it when the parent requests that.
+"""The process of a contender, which starts its pool and measures it on request of the parent.
 
 The pool's event loop reads requests from a socket pair, so that between two requests only the pool
 itself runs in this process.
@@ -40,7 +40,7 @@ def main() -> None:
 
 
 async def _serve(contender: _Contender, line: Connection[Any, Any]) -> None:
-    """Answer each request with (None, result), or with (error message, None)."""
+    """Respond to each request with (None, result), or with (error message, None)."""
     loop, this = asyncio.get_running_loop(), asyncio.current_task()
     requests: asyncio.Queue[Any] = asyncio.Queue()
     handlers: dict[str, Callable[..., Awaitable[Any]]]
@@ -60,11 +60,11 @@ async def _serve(contender: _Contender, line: Connection[Any, Any]) -> None:
         while True:
             what, *details = await requests.get()
             try:
-                answer: tuple[str | None, Any] = None, await handlers[what](*details)
+                response: tuple[str | None, Any] = None, await handlers[what](*details)
             except Exception as error:  # noqa: BLE001 - a pool may raise anything
-                answer = str(error) or repr(error), None
-            with contextlib.suppress(OSError):  # `read` notices that the parent has ended
-                line.send(answer)
+                response = str(error) or repr(error), None
+            with contextlib.suppress(OSError):  # `read` detects that the parent has ended
+                line.send(response)
     finally:
         await contender.close()
 

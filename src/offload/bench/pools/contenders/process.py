@@ -1,4 +1,4 @@
-"""The parent's side of a contender, which is measured in its own process."""
+"""The parent's side of a contender: start its process and send requests to it."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from typing import Any
 
 # Without a main module, which workers would import.
 START = "from offload.bench.pools.contenders.main import main; main()"
-ANSWER_TIMEOUT = 60.0  # s for an answer, beyond the measured time; a guess: none needs 20 s
+RESPONSE_TIMEOUT = 60.0  # s for a response, in addition to the measured time; a guess
 CLOSE_TIMEOUT = 10.0  # s for a contender to stop its pool and exit
 
 
@@ -42,8 +42,8 @@ class ContenderProcess:
         """Send a request that takes `seconds`, and return its result; raise ContenderLost."""
         try:
             self._line.send((what, *details))
-            if not self._line.poll(seconds + ANSWER_TIMEOUT):
-                raise ContenderLost(f"no answer in {seconds + ANSWER_TIMEOUT:g} s")
+            if not self._line.poll(seconds + RESPONSE_TIMEOUT):
+                raise ContenderLost(f"no response in {seconds + RESPONSE_TIMEOUT:g} s")
             why, found = self._line.recv()
         except (OSError, EOFError):
             raise ContenderLost("its process ended: see its output") from None

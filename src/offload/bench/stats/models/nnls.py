@@ -6,8 +6,8 @@ import itertools
 import math
 from collections.abc import Sequence
 
-STEPS = 100  # at most; a few suffice if the model fits
-HALVINGS = 30
+STEPS = 100  # maximum; a few are enough if the model fits
+HALVINGS = 30  # maximum per step
 
 Rows = Sequence[Sequence[float]]
 
@@ -25,10 +25,10 @@ def positive_log_fit(rows: Rows, values: Sequence[float]) -> tuple[float, ...]:
     assert best  # the fit of the first coefficient alone is always possible
     error = _error(rows, values, best)
     for _ in range(STEPS):
-        now = [_dot(row, best) for row in rows]
-        # near `now`, log(value / model) = 1 + log(value / now) - model / now
-        aims = [1 + math.log(v / m) for v, m in zip(values, now, strict=True)]
-        step = positive_fit(_divide_rows(rows, now), aims) or best
+        current = [_dot(row, best) for row in rows]
+        # near `current`, log(value / model) = 1 + log(value / current) - model / current
+        targets = [1 + math.log(v / m) for v, m in zip(values, current, strict=True)]
+        step = positive_fit(_divide_rows(rows, current), targets) or best
         for _ in range(HALVINGS):
             if (smaller := _error(rows, values, step)) < error:
                 break
@@ -43,20 +43,20 @@ def positive_fit(rows: Rows, values: Sequence[float]) -> tuple[float, ...] | Non
     """Return the least-squares coefficients: the first above 0, the others at least 0.
 
     None if no fit satisfies this. Every subset of the other coefficients is tried, which is
-    practical for two or three of them. Source: Lawson and Hanson 1974,
-    Solving Least Squares Problems, 23.3: the optimum is the free optimum of one subset.
+    practical for two or three of them. Source: Lawson and Hanson 1974, Solving Least Squares
+    Problems, 23.3: the constrained optimum is the unconstrained optimum of one subset.
     """
     width = len(rows[0])
     found = []
     for size in range(width):
         for others in itertools.combinations(range(1, width), size):
-            kept = (0, *others)
-            solved = _solve([[row[i] for i in kept] for row in rows], values)
-            if solved and solved[0] > 0 and min(solved) >= 0:
-                by_index = dict(zip(kept, solved, strict=True))
+            subset = (0, *others)
+            solution = _solve([[row[i] for i in subset] for row in rows], values)
+            if solution and solution[0] > 0 and min(solution) >= 0:
+                by_index = dict(zip(subset, solution, strict=True))
                 full = tuple(by_index.get(i, 0.0) for i in range(width))
-                off = [_dot(row, full) - value for row, value in zip(rows, values, strict=True)]
-                found.append((_dot(off, off), full))
+                errors = [_dot(row, full) - value for row, value in zip(rows, values, strict=True)]
+                found.append((_dot(errors, errors), full))
     return min(found)[1] if found else None
 
 

@@ -26,6 +26,9 @@ def little_ratio(rate: float | None, response_s: float | None, users: float | No
     The ratio is meaningless if the response time was itself derived by Little's law. Raise
     ValueError for negative numbers. Source: Little 1961, A proof for the queuing formula L = lambda
     W.
+
+    >>> round(little_ratio(14.29, 1.75, 25), 3)
+    1.0
     """
     _check(rate, response_s, users)
     if rate is None or response_s is None or not users:
@@ -44,12 +47,16 @@ def ceilings(
     """Return the ceilings whose inputs are known, the lowest first.
 
     pool: workers / service_s, if a request occupies one worker for `service_s`;
-    users: users / service_s, if each user has one request in flight and none is faster than that;
+    users: users / service_s, if each user has one request in flight, which takes `service_s` or
+    longer;
     cpu: cores / cpu_s, if a request takes `cpu_s` of CPU time in all processes of the server.
-    A time of 0 gives no ceiling. Raise ValueError for negative numbers.
+    A time of 0 has no ceiling. Raise ValueError for negative numbers.
 
     Source: the operational laws of Denning and Buzen 1978, The operational analysis of queueing
     network models (utilisation law and asymptotic bounds).
+
+    >>> [(each.kind, round(each.rate, 2)) for each in ceilings(workers=4, service_s=0.28, users=25)]
+    [('pool', 14.29), ('users', 89.29)]
     """
     _check(workers, service_s, users, cores, cpu_s)
     bounds = [(POOL, workers, service_s), (USERS, users, service_s), (CPU, cores, cpu_s)]

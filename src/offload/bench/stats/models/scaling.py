@@ -68,8 +68,9 @@ def choose(points: Points) -> Choice:
 def too_few(numbers: Sequence[float]) -> str | None:
     """Return why these N are too few to choose a model; None if they suffice."""
     counts = len({*numbers})
-    fewer = f"{counts} different N: a model needs {MIN_POINTS} or more"
-    return fewer if counts < MIN_POINTS else None
+    if counts >= MIN_POINTS:
+        return None
+    return f"{counts} different N: a model needs {MIN_POINTS} or more"
 
 
 def knee(points: Points) -> Fit:
@@ -107,6 +108,10 @@ def usl(points: Points) -> Fit:
     """Fit X(N) = lambda N / (1 + sigma (N - 1) + kappa N (N - 1)) with sigma and kappa >= 0.
 
     Raise ValueError below 6 points. Source: Gunther 2007, Guerrilla Capacity Planning.
+
+    >>> points = [(n, 100 * n / (1 + 0.1 * (n - 1))) for n in (1, 2, 4, 8, 16, 32)]
+    >>> round(usl(points).parameters["sigma"], 3)
+    0.1
     """
     valid_points = _validated(points, MIN_POINTS)
     rows = [(1.0, n - 1, n * (n - 1)) for n, _ in valid_points]
@@ -144,8 +149,8 @@ def _fit(
 ) -> Fit:
     residual = max(abs(p / x - 1) for p, (_, x) in zip(predicted, points, strict=True))
     ns = [n for n, _ in points]
-    seen = peak if min(ns) <= peak <= max(ns) else None
-    return Fit(model, parameters, predicted, residual, criterion, seen)
+    measured_peak = peak if min(ns) <= peak <= max(ns) else None
+    return Fit(model, parameters, predicted, residual, criterion, measured_peak)
 
 
 def _validated(points: Points, minimum: int) -> Points:

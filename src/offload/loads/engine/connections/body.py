@@ -1,4 +1,4 @@
-"""The body of a request or a response, as its headers describe it."""
+"""The headers that describe the body of a request or a response."""
 
 from __future__ import annotations
 
@@ -11,7 +11,10 @@ def content_type(body: str) -> str:
 
 
 def ends_by_close(head: bytes) -> bool:
-    """Whether a complete response head has no length, so that the body ends with the stream."""
+    """Whether a response has no length, so that its body ends with the connection.
+
+    False if `head` is incomplete.
+    """
     head, end, _ = head.partition(b"\r\n\r\n")
     lower = head.lower()
     return bool(end) and b"content-length:" not in lower and b"chunked" not in lower

@@ -13,24 +13,25 @@ if TYPE_CHECKING:
 
 
 class ExpectedBody:
-    """The body that every response must have, known by its SHA-256 until the first response."""
+    """The body that every response must have. Before the first response only its hash is known."""
 
     def __init__(self, sha256: str) -> None:
         self._sha256 = sha256
         self.content: bytes | None = None
 
     def is_equal(self, body: bytes) -> bool:
-        """Whether a body is the expected one; hash it only while that is not yet known."""
+        """Whether a body is the expected one; compute hashes only while its content is unknown."""
         if self.content is None and hashlib.sha256(body).hexdigest() == self._sha256:
             self.content = body
         return body == self.content
 
 
 class CheckedConnection(Connection):
-    """A response with another body than the expected one fails.
+    """A connection on which a response with an unexpected body fails.
 
-    Bytes that equal the last good response's need no check: this is not on the hot path. Pieces
-    of a body are compared where they are, and are kept only while the expected body is unknown.
+    The check is not on the hot path, because bytes equal to the last good response need no check.
+    Pieces of a body are compared without a copy; they are kept only while the expected body is
+    unknown.
     """
 
     def __init__(self, clients: Clients, expected: ExpectedBody) -> None:

@@ -1,4 +1,4 @@
-"""Clients: the connections of one load process, their samples and their stop."""
+"""Clients: the connections of one load process, and their samples."""
 
 from __future__ import annotations
 
@@ -13,14 +13,15 @@ from offload.loads.engine.connections.connection import Connection
 from offload.loads.engine.connections.target import Target, target
 from offload.loads.engine.figures.samples import Samples
 
-# A load stops after so many consecutive failures within so many seconds: the server is gone.
+# A load stops if its requests have failed consecutively for FAILING_S, and at least this number of
+# them: the server is regarded as gone.
 CONSECUTIVE_FAILURES = 1000
-FAILURES_PER_USER = 4  # one of each user may only mean that the server was full for a moment
+FAILURES_PER_USER = 4  # one failure per user may only mean that the server was full for a moment
 FAILING_S = 2.0
 
 
 class Clients:
-    """What the closed and the open loop share; they differ in `next`."""
+    """The base class of the closed and the open loop, which implement `start` and `next`."""
 
     loop: asyncio.AbstractEventLoop
 
@@ -40,24 +41,24 @@ class Clients:
         _allow_descriptors(load.users)
 
     def start(self) -> None:
-        """Send the first requests; the event loop is running."""
+        """Send the first requests, in the running event loop."""
         raise NotImplementedError
 
     def next(self, connection: Connection, now: float) -> None:
-        """Decide what a connection does after its request has ended."""
+        """Send the next request on a connection whose request has ended, or none."""
         raise NotImplementedError
 
     def new_connection(self) -> Connection:
-        """Return a connection, which checks bodies if the load expects one."""
+        """Return a connection, which checks bodies if the load has an expected body."""
         if self._expected is None:
             return Connection(self)
         return CheckedConnection(self, self._expected)
 
     def stop_sending(self) -> None:
-        """Start no more requests (closed loop only)."""
+        """Send no further requests; only the closed loop implements this."""
 
     def fail(self, kind: str, started: float, now: float) -> None:
-        """Count a failed request; stop after too many consecutive failures for too long."""
+        """Record a failed request; stop the load after too many consecutive failures."""
         samples = self.samples
         samples.failed.append((kind, started, now))
         if len(samples.ended) != self._completed:
@@ -69,7 +70,7 @@ class Clients:
             self.stop(f"builtin stopped after {failures} consecutive failures ({kind})")
 
     def stop(self, problem: str | None = None) -> None:
-        """Stop sending, and record the requests in flight; only the first call has an effect."""
+        """Stop the load and record the requests in flight; only the first call has an effect."""
         if self.stopped:
             return
         self.stopped = True
@@ -81,7 +82,7 @@ class Clients:
             connection.close()
 
     async def wait(self, seconds: float) -> None:
-        """Wait until the stop, at most `seconds`."""
+        """Wait until the load stops, but not longer than `seconds`."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 await self._stop.wait()
@@ -91,7 +92,7 @@ class Clients:
         return all(c.responses for c in self.connections)
 
     def is_settled(self, at: float) -> bool:
-        """Whether every request that was sent until `at` has ended."""
+        """Whether every request that was sent at `at` or before has ended."""
         return all(c.started is None or c.sent is None or c.sent > at for c in self.connections)
 
     def sweep(self, now: float) -> None:

@@ -1,4 +1,4 @@
-"""A connection: it carries one request at a time and reconnects when needed."""
+"""A connection, which sends one request at a time and reconnects if needed."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ KINDS = (
     (ssl.SSLError, "tls"),
     (OSError, "other"),
 )
-NO_HTTP, WRONG_BODY = -1, -2  # statuses of responses that fail whatever their own status
+NO_HTTP, WRONG_BODY = -1, -2  # replace the HTTP status of invalid responses
 FAILURES = {NO_HTTP: "other", WRONG_BODY: "body"}
 MALFORMED = (httptools.HttpParserError, httptools.HttpParserUpgrade)
 
 
 class Connection(asyncio.Protocol):
-    """At most one request in flight.
+    """A connection with at most one request in flight.
 
-    `started` is the start time of the request in flight (None: no request). `sent` is when it was
-    written to a connected socket (None: not yet connected).
+    `started` is the start time of the request in flight (None: no request). `sent` is the time at
+    which it was written to a connected socket (None: not yet connected).
 
-    `_good` is the last response that arrived in one piece and kept the connection. One clock
-    reading ends a request and starts the next, and a request is one write: this path is the
-    tool's overhead.
+    `_good` is the last successful response that arrived in one piece and kept the connection open.
+    The path of a request determines the tool's overhead: a request is one write, and the same clock
+    reading ends a request and starts the next one.
     """
 
     def __init__(self, clients: Clients) -> None:
@@ -54,7 +54,7 @@ class Connection(asyncio.Protocol):
         self._head = b""
 
     def send(self, started: float) -> None:
-        """Send a request that started at `started`, on the open connection or a new one."""
+        """Send a request that started at `started`; open the connection if it is closed."""
         self.started = started
         if self._transport is not None:
             self.sent = started
@@ -93,7 +93,7 @@ class Connection(asyncio.Protocol):
     def data_received(self, data: bytes) -> None:
         started = self.started
         if data == self._good and started is not None and not self._head:
-            self._finish(200, started)  # the same bytes parse to the same result
+            self._finish(200, started)  # equal bytes need not be parsed again
             return
         try:
             self._feed(data)
@@ -114,7 +114,7 @@ class Connection(asyncio.Protocol):
             self._head += data
 
     def on_message_complete(self) -> None:
-        """Note a complete response (httptools calls this); a second one closes the connection."""
+        """Record a complete response (called by httptools); a second one closes the connection."""
         status = self._parser.get_status_code()
         if self._status:
             self._keep = False
@@ -123,7 +123,7 @@ class Connection(asyncio.Protocol):
             self._keep = self._keep_alive and self._parser.should_keep_alive()
 
     def _checked(self, status: int) -> int:
-        """Return the status of a complete response, or that of a failure."""
+        """Return the status of a complete response; subclasses may return one of FAILURES."""
         return status
 
     def connection_lost(self, error: Exception | None) -> None:

@@ -21,7 +21,7 @@ class Target:
 
 
 def target(load: Load) -> Target:
-    """Parse a load's URL once, so that a request is a single write."""
+    """Build the target of a load once, so that each request is a single write."""
     parts = urlsplit(load.url)
     secure = _context(load) if parts.scheme == "https" else None
     return Target(
@@ -49,7 +49,7 @@ def _request(load: Load, host: str, path: str, query: str) -> bytes:
 
 
 def _context(load: Load) -> ssl.SSLContext:
-    """Trust the system's CAs and the one that the load or UPSTREAM_CA names."""
+    """Return TLS settings that trust the system's CAs and that of the load or of UPSTREAM_CA."""
     context = ssl.create_default_context()
     if authority := load.ca or os.environ.get("UPSTREAM_CA"):
         context.load_verify_locations(authority)

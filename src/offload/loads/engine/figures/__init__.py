@@ -1,1 +1,1 @@
-"""Results: the samples of a load, and the rate, quantiles and histogram computed from them."""
+"""Figures: the samples of a load, and the rate, quantiles and histogram computed from them."""

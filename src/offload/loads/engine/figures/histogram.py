@@ -1,4 +1,4 @@
-"""A histogram of times: sparse counts in logarithmic buckets, merge by addition."""
+"""A histogram of times: counts in logarithmic buckets; histograms are merged by addition."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping, Sequence
 
 ERROR = 0.01  # maximum relative error of a quantile
 GROWTH = (1 + ERROR) / (1 - ERROR)
-SMALLEST = 1e-9  # s: the clock cannot distinguish less from 0
+SMALLEST = 1e-9  # s: the clock cannot distinguish a shorter time from 0
 
 Histogram = Mapping[str, int]  # bucket number, a string as in JSON, to count
 
@@ -17,8 +17,8 @@ Histogram = Mapping[str, int]  # bucket number, a string as in JSON, to count
 def histogram(ordered: Sequence[float]) -> dict[str, int]:
     """Count sorted times in s: bucket i holds the times in (GROWTH^(i-1), GROWTH^i].
 
-    The buckets are those of DDSketch (Masson, Rim and Lee, VLDB 2019). There are far fewer
-    buckets than times, so the end of each bucket is searched in the times.
+    The buckets are those of DDSketch (Masson, Rim and Lee, VLDB 2019). There are far fewer buckets
+    than times, so it is fast to find the end of each bucket by a binary search.
     """
     counts: dict[str, int] = {}
     done = 0
@@ -39,11 +39,11 @@ def merge(histograms: Iterable[Histogram]) -> dict[str, int]:
 
 
 def quantile(counts: Histogram, share: float, at_least_s: float | None = None) -> float | None:
-    """Return the time in s that `share` of all do not exceed, within ERROR; None if empty.
+    """Return the `share` quantile in s, with a relative error of at most ERROR; None if empty.
 
-    It is the value in the nearest rank's bucket that differs by ERROR from both bucket ends. With
-    `at_least_s`, the timeout of requests that timed out, it is at least that if their bucket is the
-    nearest rank's: by this value readers recognise a lower bound.
+    It is the value that differs by ERROR from both ends of the nearest rank's bucket. `at_least_s`
+    is the timeout of requests that timed out. If the nearest rank is in the bucket of the timeout
+    or a later one, the quantile is at least the timeout: this marks it as a lower bound.
     """
     rank = max(1, math.ceil(share * sum(counts.values())))
     for bucket in sorted(counts, key=int):

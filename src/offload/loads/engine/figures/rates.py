@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from itertools import pairwise
 from math import fsum
 
-STEPS = 8  # ends tried over one response time
+STEPS = 8  # earlier window ends within one response time
 
 
 def residence_spread(
@@ -15,10 +15,10 @@ def residence_spread(
     """Return completed requests per second from `start` to `end`; None for an empty window.
 
     A request counts as the share of its own duration that is inside the window. The rate is the
-    sum of these shares divided by the window's length. Pass also the requests that are in flight
-    at either end of the window. A request starts when it is sent, since one that waits to connect
-    is not in the server. Counting whole requests instead would change the rate by up to one batch
-    of users at each end of the window.
+    sum of these shares divided by the window's length. `started` and `ended` must include the
+    requests that are in flight at either end of the window. A request starts when it is sent,
+    because one that waits to connect is not in the server. Counting whole requests instead would
+    change the rate by up to one batch of users at each end of the window.
     """
     if end <= start:
         return None
@@ -30,9 +30,9 @@ def in_flight(
 ) -> float | None:
     """Return the mean number of requests in flight from `start` to `end`; None if empty.
 
-    By Little's law it is X R: the rate in the window times the mean response time of the requests
-    that the rate counts. The requests that ended in the window describe an earlier time, by one
-    response time.
+    By Little's law it equals X R: the rate in the window times the mean response time of the
+    requests that the rate counts. The requests that ended in the window would be inaccurate: they
+    describe a time that is earlier by one response time.
     """
     if end <= start:
         return None
@@ -41,11 +41,11 @@ def in_flight(
 
 
 def quantum(started: Sequence[float], ended: Sequence[float], start: float, end: float) -> float:
-    """Return the remaining quantization error as a share of the rate.
+    """Return the remaining quantization error of `residence_spread` as a share of the rate.
 
-    The rate is calculated for STEPS windows that end earlier, by up to one mean response time, and
-    the error is half the difference of the largest and the smallest of these rates: 0 for a
-    steady flow, up to one batch for a server that responds in bursts.
+    The rate is calculated for STEPS windows that end up to one mean response time earlier. The
+    error is half the difference of the largest and the smallest of these rates: 0 for a steady
+    flow, up to one batch of users for a server that responds in bursts.
     """
     whole = _inside(started, ended, start, end)
     if not whole:
@@ -72,8 +72,9 @@ def between_completions(
 ) -> tuple[float | None, float]:
     """Return (n - 1) / time from the first to the last of n completions, and its quantum.
 
-    It is the rate of a server with even completions, whoever waits outside. The quantum is the
-    widest gap minus the mean gap, as a share of that time. The rate is None below two completions.
+    It is the rate of a server with even completions, and does not depend on users that cannot
+    connect. The quantum is the widest gap minus the mean gap, as a share of that time. The rate is
+    None below two completions.
     """
     inside = sorted(e for e in ended if start <= e <= end)
     if len(inside) < 2 or inside[-1] == inside[0]:

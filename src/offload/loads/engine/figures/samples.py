@@ -16,11 +16,11 @@ class Samples:
     """The requests of one load process; times in seconds of CLOCK_MONOTONIC.
 
     `started`, `sent` and `ended` describe completed requests, in the order of their ends; a
-    request is sent once it is connected. `failed` has kind, start and end of the others;
-    `unfinished` the starts of those in flight when the load was `over`. In an open loop `due` are
-    the scheduled starts, `late` the delays, and `waited` the waits for a connection that followed.
-    `busy` is the share of one core that the process used within the window. `problem` is the
-    reason of an early end.
+    request is sent when it is connected. `failed` has the kind, start and end of failed requests,
+    `unfinished` the starts of requests in flight at `over`, the end of the load. In an open loop
+    `due` has the scheduled starts of requests, `late` the delays of the tool, and `waited` the
+    times for which they then waited for a connection. `busy` is the share of one core that the
+    process used within the window. `problem` is the reason of an early end.
     """
 
     started: array[float] = field(default_factory=_doubles)

@@ -24,7 +24,7 @@ KINDS = ("refused", "reset", "timeout", "tls", "4xx", "5xx", "body", "other", "u
 
 @dataclass(frozen=True)
 class CountedTime:
-    """The counted time, in s of CLOCK_MONOTONIC; `is_own`: the load continues around it."""
+    """The counted part of a load, in s of CLOCK_MONOTONIC; `is_own`: it is a separate window."""
 
     started: float
     ended: float
@@ -37,7 +37,7 @@ class CountedTime:
 
 
 def counted_time(load: Load, state: SharedState, parts: Sequence[Samples]) -> CountedTime:
-    """Return the agreed window, or the whole load if it has none or ended early."""
+    """Return the window of a load, or the whole load if it has no window or ended early."""
     started, ended = state.time(WINDOW_START), state.time(WINDOW_END)
     if load.has_window and ended:
         return CountedTime(started, ended, is_own=True)
@@ -68,17 +68,17 @@ def summary(load: Load, window: CountedTime, parts: Sequence[Samples]) -> LoadRe
         driver_busy=round(max(busy), 4) if busy else None,
         driver_cpu_s=round(sum(busy) * window.length, 6) if len(busy) == len(parts) else None,
         problem=next((part.problem for part in parts if part.problem), None),
-        notes=(*_notes(load, window, len(times)), *_capped(load, waited)),
+        notes=(*_window_flags(load, window, len(times)), *_connection_flags(load, waited)),
     )
 
 
 def _count(
     load: Load, window: CountedTime, parts: Sequence[Samples]
 ) -> tuple[array[float], Counter[str]]:
-    """Return the response times of the requests that count, and the failures by kind.
+    """Return the response times of the completed requests in a window, and the failures by kind.
 
-    In an open loop the requests scheduled within the window count. In a closed loop those that
-    ended within it count; a request in flight at the window's end counts only if it fails.
+    In an open loop these are the requests that were scheduled within the window. In a closed loop
+    these are the requests that ended within it, and those that were in flight at its end and fail.
     """
     first, last = window.started, window.ended
     times, failed = array("d"), Counter[str]()
@@ -112,7 +112,7 @@ def _response(
     late: Sequence[float],
     waited: Sequence[float],
 ) -> Response:
-    """Return the mean of `times`, and the quantiles of these and of the `timeouts`."""
+    """Return the mean of `times`, and the quantiles of `times` and `timeouts` together."""
     found: dict[str, Any] = {}
     for name, delays in (("late", late), ("waited", waited)):
         if delays:
@@ -159,8 +159,8 @@ def _rates(
     }
 
 
-def _notes(load: Load, window: CountedTime, completed: int) -> tuple[Flag, ...]:
-    """Note a window that ended at its maximum length with too few responses."""
+def _window_flags(load: Load, window: CountedTime, completed: int) -> tuple[Flag, ...]:
+    """Return a flag if the window ended at its maximum length with too few responses."""
     wanted = load.window.responses(load.users)
     if not window.is_own or completed >= wanted:
         return ()
@@ -169,8 +169,8 @@ def _notes(load: Load, window: CountedTime, completed: int) -> tuple[Flag, ...]:
     )
 
 
-def _capped(load: Load, waited: Sequence[float]) -> tuple[Flag, ...]:
-    """Note an open loop in which more than 1 % of the requests waited for a connection."""
+def _connection_flags(load: Load, waited: Sequence[float]) -> tuple[Flag, ...]:
+    """Return a flag if more than 1 % of an open loop's requests waited for a connection."""
     if not waited or not quantile(waited, 0.99):
         return ()
     count = len(waited) - bisect_right(waited, 0.0)

@@ -13,6 +13,7 @@ from offload.bench.analysis.application_causes import Kind
 from offload.registry import places
 from offload.reports import application
 from offload.reports.advice import answer_text, response_times
+from offload.reports.advice.answer_text import Document
 from offload.reports.advice.application import deployment
 from offload.reports.tables import text_table
 from offload.reports.tables.text_table import Line
@@ -20,25 +21,37 @@ from offload.reports.tables.text_table import Line
 MOST_OTHERS = 6  # rows of the table: the next best server, then the others
 NOT_FIXABLE = {Kind.NOTHING, Kind.CPU_SATURATED}
 UNKNOWN = "Unknown: figures that would show one are missing."
-MEMORY_GAIN = 0.9  # of the memory of a worker: preload that saves less is not advised
+MEMORY_GAIN = 0.9  # of the memory of a worker: preload is advised if it needs less than this share
 
 
 def text(
     answer: ApplicationAnswer, folder: Path | None = None, width: int = text_table.WIDTH
 ) -> str:
     """Render an answer; `folder` is where its records are."""
-    request = answer.chosen.case.request
-    what = (
-        f"{places.display_name(answer.question.work)}, {request.short_form if request else 'GET /'}"
-    )
-    first = f"Use {name(answer.chosen)} for {what}."
-    if answer.disturbed is not None:
-        first = f"No advice for {what}: {answer.disturbed.message}."
+    first = _first(answer)
     table = text_table.render(_headers(), [Line(cells) for cells in _rows(answer)])
     lines = answer_text.layout(first, table, _parts(answer), folder, width)
     if answer.disturbed is None and (command := deployment_command(answer)) is not None:
         lines += ["", deployment.wrap(command, width)]
     return "\n".join(lines)
+
+
+def document(answer: ApplicationAnswer) -> Document:
+    """Return the parts of an answer, with the command that serves the application as advised."""
+    parts = _parts(answer)
+    if (command := deployment_command(answer)) is not None:
+        parts |= {"Command": [command]}
+    is_disturbed = answer.disturbed is not None
+    return Document(_first(answer), _headers(), [*_rows(answer)], parts, is_disturbed)
+
+
+def _first(answer: ApplicationAnswer) -> str:
+    request = answer.chosen.case.request
+    sent = request.short_form if request else "GET /"
+    what = f"{places.display_name(answer.question.work)}, {sent}"
+    if answer.disturbed is not None:
+        return f"No advice for {what}: {answer.disturbed.message}."
+    return f"Use {name(answer.chosen)} for {what}."
 
 
 def deployment_command(answer: ApplicationAnswer) -> str | None:
@@ -54,7 +67,7 @@ def name(option: Option) -> str:
 
 
 def causes(answer: ApplicationAnswer) -> list[str]:
-    """Return a sentence for each cause, with whether it still limits the advised size."""
+    """Return a sentence for each cause, which says if it does not limit the advised size."""
     remaining = {cause.kind for cause in answer.remaining}
     found = []
     for cause in answer.causes:
@@ -89,7 +102,7 @@ def _rival(answer: ApplicationAnswer) -> Option | None:
 
 
 def _is_open(option: Option) -> bool:
-    """Whether an option may be as fast as the chosen one, as far as the measurement shows."""
+    """Whether the measurement does not exclude that an option is as fast as the chosen one."""
     if option.compared is None:
         return certainty.is_near(option.share)
     return certainty.is_open(option.compared)
@@ -147,7 +160,7 @@ def _ratio(option: Option) -> str:
 
 
 def _parts(answer: ApplicationAnswer) -> dict[str, list[str]]:
-    """Return the sentences of an answer by their title."""
+    """Return the sentences of an answer, by title."""
     p99_s, rate = answer.question.p99_s, answer.chosen.rate.value
     return {
         _title(answer): _capital(causes(answer)) or [UNKNOWN],
@@ -199,7 +212,7 @@ def _mib(found: WorkerMemory) -> str:
 
 
 def _gains_by_preload(answer: ApplicationAnswer) -> bool:
-    """Whether a preloaded worker needs clearly less memory."""
+    """Whether a preloaded worker needs less than MEMORY_GAIN of the memory."""
     one, other = answer.worker, answer.preloaded
     if one is None or other is None or one.pss_mib is None or other.pss_mib is None:
         return False

@@ -10,12 +10,12 @@ from offload.bench.advice.application.answer import Option, Question
 from offload.bench.target import interpreters
 from offload.registry import application, catalog
 
-DJANGO = "django.core.{kind}:get_{kind}_application"  # a factory, for settings of Django
+DJANGO = "django.core.{kind}:get_{kind}_application"  # the factory for Django settings
 INDENT = "    "
 
 
 def command(question: Question, option: Option, preload: bool = False) -> str | None:
-    """Return the command in one line; None for a server that does not name its own program."""
+    """Return the command in one line; None for a server without the constant DEPLOY."""
     server = catalog.find_server(option.case.server)
     form, factory_form = server.constants.get("DEPLOY"), server.constants.get("FACTORY")
     if not isinstance(form, str) or not isinstance(factory_form, str):
@@ -48,7 +48,7 @@ def command(question: Question, option: Option, preload: bool = False) -> str | 
 
 
 def wrap(line: str, width: int) -> str:
-    """Wrap a command at its spaces, so that it can still be pasted."""
+    """Wrap a command at its spaces, so that it can be pasted into a shell."""
     parts = textwrap.wrap(
         line,
         width - 2,

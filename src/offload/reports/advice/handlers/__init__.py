@@ -1,8 +1,8 @@
-"""Handlers: the program that serves a function by a strategy, one module per framework.
+"""Handlers: programs that serve a function by a strategy, with one module per framework.
 
-A module is chosen by its file name. It has PACKAGES, which get the floors of our requirements, and
-`handler(plan)`, which returns the text of a program and the command that starts it; a NOTE is
-printed below them. Nothing of a framework is imported here.
+The name of a framework is the file name of its module. A module has PACKAGES, to which the minimum
+versions of our requirements are added, and `handler(plan)`, which returns the text of a program and
+the command that starts it. Its NOTE, if any, is printed below them. No framework is imported here.
 """
 
 from __future__ import annotations
@@ -22,14 +22,14 @@ from offload.reports.advice.handlers import _function, _program
 from offload.reports.advice.handlers._program import Plan
 from offload.reports.tables import text_table
 
-PIPEPOOL = "pipepool"  # not on PyPI, so without a floor
+PIPEPOOL = "pipepool"  # without a minimum version, because it is not on PyPI
 
 
 @dataclass(frozen=True)
 class Handler:
-    """A program, the file to save it in, the command that starts it there, and its requirements.
+    """A program, the file in which to save it, the command that starts it, and its requirements.
 
-    The note tells what its framework changes about the answer, if anything.
+    `note` explains how the framework changes the answer; None if it does not.
     """
 
     framework: str
@@ -46,7 +46,7 @@ class Handler:
 
     @property
     def text(self) -> str:
-        """The program between its heading and its command."""
+        """The program with its heading, its command, its requirements and its note."""
         heading = f"Handler ({self.framework}), to be saved as {self.file}:"
         needs = f"It needs: {' '.join(self.packages)}"
         note = "" if self.note is None else f"\n{text_table.wrapped(f'Note: {self.note}')}"
@@ -59,7 +59,7 @@ def names() -> list[str]:
 
 
 def check(framework: str) -> None:
-    """Raise UsageError unless a framework has a module; an empty name is none."""
+    """Raise UsageError for a framework without a module; an empty name is valid."""
     if framework and framework not in names():
         raise catalog.unknown("code=", framework, names())
 
@@ -75,23 +75,23 @@ def for_answer(framework: str, answer: Answer) -> Handler | None:
 
 
 def render(framework: str, plan: Plan) -> Handler:
-    """Return the handler of a plan; raise UsageError for a strategy that has none."""
+    """Return the handler of a plan; raise UsageError for a strategy without handlers."""
     if plan.strategy not in STRATEGIES:
         raise UsageError(f"no handler for {plan.strategy}", f"use {', '.join(STRATEGIES)}")
     module = importlib.import_module(f"{__name__}.{framework}")
-    # The function has its own name in the program, unless the program itself uses that name.
+    # The program uses the name of the function, unless the program has another use for that name.
     code, start = module.handler(plan)
     if plan.function.name not in _program.names(code):
         plan = replace(plan, function=replace(plan.function, local=plan.function.name))
         code, start = module.handler(plan)
-    packages = tuple(_with_floor(name) for name in module.PACKAGES)
+    packages = tuple(_with_minimum(name) for name in module.PACKAGES)
     packages += (PIPEPOOL,) if _program.imports(code, PIPEPOOL) else ()
     note = getattr(module, "NOTE", None)
     return Handler(framework, f"{plan.app}.py", code, _search_path(plan) + start, packages, note)
 
 
-def _with_floor(package: str) -> str:
-    """Return the requirement of a package; it may have a floor of its own."""
+def _with_minimum(package: str) -> str:
+    """Return the requirement of a package with a minimum version: its own or that of ours."""
     found = [] if ">=" in package else requirements.lines_for([package])
     return found[0].partition(";")[0] if found else package
 

@@ -48,16 +48,17 @@ IMPORTS = {
 
 
 def start(plan: Plan) -> str:
-    """Return the command.
+    """Return the command that starts the program.
 
-    It names uvloop: uvicorn's workers on asyncio do not set TCP_NODELAY (Kludex/uvicorn#3149).
+    It requires uvloop, because uvicorn's workers on asyncio do not set TCP_NODELAY
+    (Kludex/uvicorn#3149).
     """
     workers = f" --workers {plan.workers}" if plan.strategy == "prefork" else ""
     return COMMAND.format(app=plan.app) + workers
 
 
 def before(plan: Plan) -> list[str]:
-    """Return the blocks before the application: what an executor calls, the pool, the lifespan."""
+    """Return the blocks before the application: `call()`, the pool and the lifespan, if needed."""
     if plan.strategy not in ENTERED:
         return []
     entered = ENTERED[plan.strategy].format(workers=plan.workers, cleanup=CLEANUP)
@@ -67,12 +68,12 @@ def before(plan: Plan) -> list[str]:
 
 
 def lifespan(plan: Plan) -> str:
-    """Return the argument of the application for the lifespan; an empty text without one."""
+    """Return the argument of the application for the lifespan; empty if there is none."""
     return "lifespan=lifespan" if plan.strategy in ENTERED else ""
 
 
 def route(plan: Plan, parameter: str = "") -> str:
-    """Return the function of the route, which answers 500 if the task raises."""
+    """Return the function of the route; its response is 500 if the task raises."""
     if plan.strategy == "threads":
         return THREADS_ROUTE.format(parameter=parameter, sent=plan.sent)
     if plan.strategy == "pipes":

@@ -1,4 +1,4 @@
-"""The function that a handler calls: how a program imports it, and whether pickle finds it."""
+"""The function that a handler calls: its import, and whether it can be pickled."""
 
 from __future__ import annotations
 
@@ -9,15 +9,15 @@ from pathlib import Path
 
 from offload.registry import catalog, places, source
 
-ALIAS = "work"  # the function's name in a program that has another use for its own
+ALIAS = "work"  # name of the function in a program that has another use for the function's name
 
 
 @dataclass(frozen=True)
 class Function:
     """A function of a module; `local` is its name in the program.
 
-    `folder` is the folder that the module is imported from, None if it is installed. A function is
-    `picklable` if its module defines it by a plain `def`: then a process finds it by its name.
+    `folder` is the folder from which the module is imported; None if the module is installed. With
+    `is_picklable` its module defines it by a plain `def`, so a process finds it by its name.
     """
 
     task: str
@@ -40,9 +40,9 @@ class Function:
 
 
 def find(task: str, is_coroutine: bool, path: str | None) -> Function:
-    """Return the function of a task, whose module is searched for in the folder `path` first.
+    """Return the function of a task; its module is searched in the folder `path` first.
 
-    Its module is read, not imported.
+    The module is parsed but not imported.
     """
     entry = catalog.find_task(task, path)
     where, _, own = entry.name.rpartition(":")
@@ -58,7 +58,7 @@ def find(task: str, is_coroutine: bool, path: str | None) -> Function:
 
 
 def _is_plain(file: Path, name: str) -> bool:
-    """Whether a file defines the function by a `def` of the module, without a decorator."""
+    """Whether a file defines the function by one `def` of the module, without a decorator."""
     if file.suffix != ".py" or not file.is_file():
         return False
     defined = [

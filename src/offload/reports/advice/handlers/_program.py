@@ -32,7 +32,7 @@ except BrokenProcessPool:  # a worker died: later requests need a new pool
 
 @dataclass(frozen=True)
 class Plan:
-    """What a program serves: a function by a strategy with a number of workers, for its users."""
+    """The contents of a program: a function, its strategy and number of workers, and its users."""
 
     function: Function
     strategy: str
@@ -41,26 +41,27 @@ class Plan:
 
     @property
     def app(self) -> str:
-        """The program's module: app, unless that is the function's own package."""
+        """The name of the program's module: app, unless the package of the function is named so."""
         return "server" if self.function.module.split(".")[0] == "app" else "app"
 
     @property
     def is_wrapped(self) -> bool:
-        """Whether the program needs a `call()` of its own, which runs the function to its end.
+        """Whether the program needs a function `call()`, which runs the function to its end.
 
-        Executors await no coroutine, and pickle finds a function only by its name in its module.
+        Executors cannot await a coroutine, and pickle finds a function only by its name in its
+        module.
         """
         sends = self.strategy in ("processes", "pipes") and not self.function.is_picklable
         return self.is_executed and (self.function.is_coroutine or sends)
 
     @property
     def is_executed(self) -> bool:
-        """Whether an executor calls the function, and not the event loop."""
+        """Whether an executor calls the function, instead of the event loop."""
         return self.strategy in ("threads", "processes", "pipes")
 
     @property
     def sent(self) -> str:
-        """What is passed to an executor."""
+        """The name of the function that is passed to an executor."""
         return "call" if self.is_wrapped else self.function.local
 
     @property

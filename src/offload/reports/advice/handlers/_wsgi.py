@@ -1,4 +1,4 @@
-"""Parts of the programs for WSGI, where each request has a thread of a gunicorn process."""
+"""Parts of the programs for WSGI, in which a thread of a gunicorn process runs each request."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ REMARKS = {
 
 
 def start(plan: Plan) -> str:
-    """Return the command: threads in one process, or processes of one thread."""
+    """Return the command that starts the program, with the processes and threads of the plan."""
     workers = 1 if plan.strategy in ("loop", "threads") else plan.workers
     threads = plan.workers if plan.strategy == "threads" else 1
     if _has_loop(plan):
@@ -35,7 +35,7 @@ def imports(plan: Plan) -> list[str]:
 
 
 def before(plan: Plan) -> list[str]:
-    """Return what is set up before the application: an event loop, if coroutines share one."""
+    """Return the blocks before the application: an event loop if coroutines share one."""
     return [LOOP] if _has_loop(plan) else []
 
 

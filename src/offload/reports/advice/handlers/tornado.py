@@ -1,4 +1,4 @@
-"""Tornado, started as a program of its own."""
+"""Tornado, which the program itself starts."""
 
 from __future__ import annotations
 

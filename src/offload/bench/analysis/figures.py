@@ -1,0 +1,83 @@
+"""Figures of a case for conditions, each with its interval over rounds."""
+
+from __future__ import annotations
+
+import math
+import statistics
+from collections import Counter
+from collections.abc import Sequence
+
+from offload.bench.analysis.comparison import rate_of
+from offload.bench.analysis.expression import UNKNOWN, Measured
+from offload.bench.records.record import Record
+from offload.bench.records.run_records import RoundKey, Value, by_round, of_rate, pairs_by_round
+from offload.bench.stats import non_inferiority, quantile_interval, student_t
+from offload.loads.engine.figures.histogram import GROWTH, merge, quantile
+
+Windows = Sequence[Record]
+QUANTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99, "p999": 0.999}
+RATIO = "ratio"  # of the rates of both sides; all other figures are those of the case now
+NAMES = ("rate", RATIO, "mean", *QUANTILES)
+
+
+def measure(name: str, windows: Windows, level: float) -> Measured:
+    """Return a figure of a case from its windows; each end has the one-sided error rate `level`.
+
+    The rate is in requests/s, the mean and the quantiles of response times are in s.
+    """
+    if name in QUANTILES:
+        return _quantile(of_rate(windows), QUANTILES[name], level)
+    values: dict[str, Value] = {"rate": rate_of, "mean": lambda r: r.result.response.mean_s}
+    return _mean([*by_round(of_rate(windows), values[name]).values()], level)
+
+
+def paired_ratio(baseline: Windows, windows: Windows, level: float) -> Measured:
+    """Return the rate over that of the baseline, from the rounds in which both were measured."""
+    pairs = pairs_by_round(of_rate(baseline), of_rate(windows), rate_of)
+    return of_log_ratio(non_inferiority.paired(pairs), level)
+
+
+def of_log_ratio(
+    found: non_inferiority.LogRatio | None, level: float, slack: float = 0.0
+) -> Measured:
+    """Return a ratio with its interval, which is widened by the factor 1 + `slack`."""
+    if found is None:
+        return UNKNOWN
+    return Measured(found.ratio, found.low(level) / (1 + slack), found.high(level) * (1 + slack))
+
+
+def _mean(values: Sequence[float], level: float) -> Measured:
+    """Return the geometric mean of values above 0, with the t interval of their logarithms."""
+    if len(values) < 2:
+        return Measured(values[0] if values else None)
+    low, high = student_t.mean_interval([math.log(value) for value in values], 2 * level)
+    return Measured(statistics.geometric_mean(values), student_t.exp(low), student_t.exp(high))
+
+
+def _quantile(windows: Windows, share: float, level: float) -> Measured:
+    """Return a quantile of the response times of all requests.
+
+    A request that timed out took its timeout or longer, so an end beyond the timeout is unknown.
+    """
+    rounds = _counts_by_round(windows)
+    if not rounds:
+        return UNKNOWN
+    below, inside = quantile_interval.quantile_buckets(rounds, share, level)
+    timeouts = [record.result.response.at_least_s for record in windows]
+    timeout_s = min((known for known in timeouts if known is not None), default=math.inf)
+    low = 0.0 if below is None else GROWTH**below
+    high = math.inf if inside is None else GROWTH**inside
+    all_counts = merge({str(bucket): n for bucket, n in counts.items()} for counts in rounds)
+    value = quantile(all_counts, share)
+    return Measured(value, min(low, timeout_s), high if high < timeout_s else math.inf)
+
+
+def _counts_by_round(windows: Windows) -> list[Counter[int]]:
+    """Return for each round the number of requests in all its windows, by bucket."""
+    rounds: dict[RoundKey, Counter[int]] = {}
+    for record in windows:
+        if counts := record.result.response.histogram:
+            trial = record.trial
+            own = rounds.setdefault((trial.run, trial.block, trial.round), Counter())
+            own.update({int(bucket): count for bucket, count in counts.items()})
+    return [*rounds.values()]

@@ -1,0 +1,311 @@
+"""The gate: which cases lost more of their rate than a limit, and whether a condition holds.
+
+If the logarithms of rates have a normal distribution, a gate is red by chance in at most 1 % of
+runs: GATE_ERROR is divided among all analyses of a run, and among its cases and figures by Holm's
+method. A case stops early at the level of the early analyses, and its verdict is that at the level
+of the last one. A gate is green by chance in at most 1 % of runs, too: it is green only if every
+case is, so each case may use the whole of GATE_ERROR (an intersection-union test: Berger 1982). A
+case with neither a significant loss nor a significant absence of a loss is undecided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from offload.bench.analysis import comparison, expression, figures, rate
+from offload.bench.analysis.comparison import rate_of
+from offload.bench.analysis.expression import UNKNOWN, Figure, Measured
+from offload.bench.records.record import Record
+from offload.bench.records.run_records import by_round, of_rate, pairs_by_round
+from offload.bench.stats import non_inferiority, paired_test, student_t
+from offload.bench.stats.non_inferiority import LOSS, NO_LOSS, UNDECIDED, LogRatio
+from offload.bench.stats.sequential import GATE
+from offload.flags import TOO_SLOW, Flag
+from offload.suites import Case, _case_syntax
+
+FAILS = "fails"  # the case works in the baseline, but not now
+DISTURBED = paired_test.DISTURBED
+NO_BASELINE = "no baseline"  # the baseline has no rate of the case
+BY_INTERVAL = (LOSS, NO_LOSS, UNDECIDED)
+DOUBTFUL = 0.25  # p value of more failures, below which "no loss" is not certain; a guess
+SLOWER = 2.0  # ratio of single requests, above which a timeout is not caused by noise; a guess
+Windows = Sequence[Record]
+RatioOf = Callable[[Windows, Windows, float], Measured]  # arguments: baseline, now, level
+
+
+@dataclass(frozen=True)
+class GateTerms:
+    """The requirements of a gate: no case may lose more than `loss`, a share of its rate.
+
+    `ensure` is a condition on figures; empty for none. `against` is the user's name of the other
+    side, and `differences` are the differences between both sides.
+    """
+
+    loss: float
+    ensure: str = ""
+    against: str = ""
+    differences: tuple[str, ...] = ()
+
+    def figures(self, cases: Sequence[Case]) -> Mapping[Figure, int]:
+        """Return the figures of the condition, each with the index of its case.
+
+        Raise UsageError for an invalid condition or an unknown case.
+        """
+        if not self.ensure:
+            return {}
+        found = expression.parse(self.ensure, figures.NAMES).figures
+        return {
+            each: _case_syntax.find(each.case, cases, "the cases of the gate") for each in found
+        }
+
+
+@dataclass(frozen=True)
+class Sides:
+    """The windows of a case in its `baseline` and `now`."""
+
+    baseline: Windows
+    now: Windows
+
+
+@dataclass(frozen=True)
+class Levels:
+    """The error rates of a case's verdicts: green, red by its rate, and red by failures."""
+
+    green: float
+    loss: float
+    failures: float
+
+
+@dataclass(frozen=True)
+class CaseVerdict:
+    """The verdict on one case. `change` is the rate now over that of the baseline.
+
+    `outcome` is LOSS, FAILS, NO_LOSS, UNDECIDED, DISTURBED or NO_BASELINE. `reason` explains an
+    outcome that does not follow from the interval. `more_rounds` estimates how many further rounds
+    decide an undecided case; None if unknown.
+    """
+
+    outcome: str
+    change: Measured = UNKNOWN
+    rounds: int = 0
+    more_rounds: int | None = None
+    reason: Flag | None = None
+
+
+@dataclass(frozen=True)
+class ConditionVerdict:
+    """Whether a condition holds (None: undecided), and the figures in it."""
+
+    text: str
+    holds: bool | None
+    figures: Mapping[str, Measured] = field(default_factory=dict)
+
+
+def judge_cases(
+    cases: Sequence[Sides], margin: float, figure_count: int = 0, level: float = GATE.level
+) -> list[CaseVerdict]:
+    """Judge all cases of a gate whose sides were measured together in rounds.
+
+    `level` is two-sided. `figure_count` is the number of figures of the condition, which are tested
+    in addition to the cases.
+    """
+    found = [non_inferiority.paired(_pairs(each)) for each in cases]
+    return judge(cases, found, margin, level / 2, figure_count)
+
+
+def judge(
+    cases: Sequence[Sides],
+    ratios: Sequence[LogRatio | None],
+    margin: float,
+    error: float,
+    figure_count: int = 0,
+    slack: float = 0.0,
+) -> list[CaseVerdict]:
+    """Judge the log ratios of all cases of a gate; `error` is the error rate of this analysis.
+
+    `slack`, a share, is a possible error of each ratio in addition to its standard error. A case
+    with failed requests may also be red because of them: this is one more hypothesis.
+    """
+    p_values = [
+        1.0 if each is None else non_inferiority.p_of_loss(each, margin, slack) for each in ratios
+    ]
+    failing = [index for index, sides in enumerate(cases) if _failed_rounds(sides.now)[0]]
+    p_of_failures = [_p_of_failures(cases[index]) for index in failing]
+    levels = non_inferiority.holm_levels([*p_values, *p_of_failures, *[1.0] * figure_count], error)
+    of_failures = dict(zip(failing, levels[len(cases) :], strict=False))
+    return [
+        _judge_case(
+            sides, each, margin, Levels(error, levels[index], of_failures.get(index, 0.0)), slack
+        )
+        for index, (sides, each) in enumerate(zip(cases, ratios, strict=True))
+    ]
+
+
+def judge_condition(
+    terms: GateTerms,
+    cases: Sequence[Case],
+    sides: Sequence[Sides],
+    error: float = GATE.level / 2,
+    ratio: RatioOf = figures.paired_ratio,
+) -> ConditionVerdict | None:
+    """Evaluate the condition of a gate from the windows of its cases; None without a condition.
+
+    `error` is the error rate of this analysis; `ratio` computes the ratio of a case.
+    """
+    if not terms.ensure:
+        return None
+    named = terms.figures(cases)
+    failing = sum(_failed_rounds(own.now)[0] > 0 for own in sides)
+    level = error / (len(cases) + len(named) + failing)
+    values = {
+        figure: ratio(sides[index].baseline, sides[index].now, level)
+        if figure.name == figures.RATIO
+        else figures.measure(figure.name, sides[index].now, level)
+        for figure, index in named.items()
+    }
+    condition = expression.parse(terms.ensure, figures.NAMES)
+    shown = {str(figure): value for figure, value in values.items()}
+    return ConditionVerdict(terms.ensure, condition.evaluate(values), shown)
+
+
+def is_decided(sides: Sides, margin: float, family: int, count: int) -> bool:
+    """Whether a case of a gate needs no further round after `count` rounds.
+
+    This is so at the last analysis, and at an earlier one if the case has a verdict at its stricter
+    level. `family` is the number of cases and figures of the gate. A disturbed case needs further
+    rounds, because the disturbance may be temporary.
+    """
+    if not GATE.is_analysis(count):
+        return False
+    if count == GATE.last:
+        return True
+    [verdict] = judge_cases([sides], margin, family - 1, GATE.early)
+    if verdict.outcome == DISTURBED:
+        return False
+    is_bound = verdict.reason is not None and verdict.reason.kind == comparison.CLIENT_BOUND
+    return is_bound or verdict.outcome != UNDECIDED
+
+
+def _pairs(sides: Sides) -> list[tuple[float, float]]:
+    return pairs_by_round(of_rate(sides.baseline), of_rate(sides.now), rate_of)
+
+
+def _judge_case(
+    sides: Sides,
+    found: LogRatio | None,
+    margin: float,
+    levels: Levels,
+    slack: float,
+) -> CaseVerdict:
+    verdict = _by_interval(found, margin, levels, slack)
+    if (failure := _failure(sides, levels.failures)) is not None:
+        outcome, reason = failure
+        return replace(verdict, outcome=outcome, more_rounds=None, reason=reason)
+    if (flag := comparison.disturbance(sides.baseline, sides.now)) is not None:
+        return replace(verdict, outcome=DISTURBED, more_rounds=None, reason=flag)
+    if (doubt := _doubt(sides, verdict.outcome)) is not None:
+        return replace(verdict, outcome=UNDECIDED, more_rounds=None, reason=doubt)
+    return verdict
+
+
+def _by_interval(
+    found: LogRatio | None, margin: float, levels: Levels, slack: float
+) -> CaseVerdict:
+    """Return LOSS or NO_LOSS if the whole interval is on one side of the margin."""
+    if found is None:
+        return CaseVerdict(UNDECIDED, reason=Flag("rounds", "fewer than two rounds have a rate"))
+    low, high = found.low(levels.green) / (1 + slack), found.high(levels.loss) * (1 + slack)
+    outcome = non_inferiority.classify(low, high, margin)
+    more = None
+    if outcome == UNDECIDED and not slack:
+        more = non_inferiority.additional(found, margin, levels.loss)
+    return CaseVerdict(outcome, Measured(found.ratio, low, high), found.count, more)
+
+
+def _failure(sides: Sides, level: float) -> tuple[str, Flag] | None:
+    """Return the outcome of a case without rates or with failures, and why; else None."""
+    if not _has_rate(sides.baseline):
+        return NO_BASELINE, _problem(sides.baseline)
+    if never_works(sides.now) and not rate.is_hopeless(sides.baseline):
+        return (UNDECIDED if _may_be_as_slow(sides) else FAILS), _problem(sides.now)
+    if _failed_rounds(sides.now)[0] and _p_of_failures(sides) <= level:
+        return FAILS, _failed(sides)
+    if not _has_rate(sides.now):
+        return UNDECIDED, _problem(sides.now)
+    return None
+
+
+def never_works(windows: Windows) -> bool:
+    """Whether a case has never had a rate, in so many rounds that it is not measured again.
+
+    A case that had a rate may have one again: it is judged by the number of its failures.
+    """
+    return rate.is_hopeless(windows) and not _has_rate(windows)
+
+
+def _may_be_as_slow(sides: Sides) -> bool:
+    """Whether a case exceeds the timeout by so little that its baseline may do so, too."""
+    if not any(r.problem is not None and r.problem.kind == TOO_SLOW for r in sides.now):
+        return False
+    now, before = (
+        [record.baseline.alone_s for record in own if record.baseline.alone_s is not None]
+        for own in (sides.now, sides.baseline)
+    )
+    return not now or not before or min(now) < SLOWER * max(before)
+
+
+def _doubt(sides: Sides, outcome: str) -> Flag | None:
+    """Return why the outcome of an interval is not valid, or None.
+
+    If the load tool limits a rate, the rate is too low: a limited rate now makes a loss too large,
+    and a limited baseline makes it too small. New failures also make "no loss" invalid.
+    """
+    limited = sides.now if outcome == LOSS else sides.baseline
+    if outcome != UNDECIDED and comparison.is_client_bound(limited):
+        side = "now" if outcome == LOSS else "in the baseline"
+        what = f"the load tool was the limit {side}, so the true rate is unknown"
+        return Flag(comparison.CLIENT_BOUND, what, "choose a case with a longer task")
+    now, before = (_failed_rounds(own)[0] for own in (sides.now, sides.baseline))
+    is_new = now and not before
+    if outcome == NO_LOSS and (is_new or (now and _p_of_failures(sides) < DOUBTFUL)):
+        return _failed(sides)
+    return None
+
+
+def _has_rate(windows: Windows) -> bool:
+    return bool(by_round(of_rate(windows), rate_of))
+
+
+def _problem(windows: Windows) -> Flag:
+    """Return the reason why a case has no rate."""
+    problems = [record.problem for record in windows if record.problem is not None]
+    if not problems:
+        return Flag("problem", "no request was completed" if windows else "it was not measured")
+    return Flag("problem", problems[-1].message, problems[-1].remedy)
+
+
+def _failed_rounds(windows: Windows) -> tuple[int, int]:
+    """Return the number of rounds in which a case had failures, and the number of all rounds."""
+    rounds: dict[object, bool] = {}
+    for record in windows:
+        which = (record.trial.run, record.trial.block, record.trial.round)
+        failed = record.problem is not None or bool(record.result.failures)
+        rounds[which] = rounds.get(which, False) or failed
+    return sum(rounds.values()), len(rounds)
+
+
+def _p_of_failures(sides: Sides) -> float:
+    """Return the p value of the hypothesis that rounds fail as often as in the baseline.
+
+    The test is an exact sign test.
+    """
+    now, before = _failed_rounds(sides.now), _failed_rounds(sides.baseline)
+    share = now[1] / (now[1] + before[1])
+    return student_t.beta_cdf(share, now[0], before[0] + 1)
+
+
+def _failed(sides: Sides) -> Flag:
+    now, before = _failed_rounds(sides.now), _failed_rounds(sides.baseline)
+    what = f"requests failed in {now[0]} of {now[1]} rounds, and in {before[0]} of the baseline's"
+    return Flag("failures", f"{what} {before[1]}", "see the flags of its records")

@@ -1,0 +1,182 @@
+"""The gate (fab compare_runs): for each case a block of its baseline and its current version."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from offload.bench.analysis import gate, rate
+from offload.bench.analysis.gate import (
+    DISTURBED,
+    FAILS,
+    NO_BASELINE,
+    CaseVerdict,
+    ConditionVerdict,
+    GateTerms,
+    Sides,
+)
+from offload.bench.planning import plan
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.records.record import Record
+from offload.bench.stats.estimate import Estimate
+from offload.bench.stats.non_inferiority import LOSS, UNDECIDED
+from offload.bench.target import origins
+from offload.errors import RunError, UsageError
+from offload.suites import Case
+
+NOW = "now"
+PASSED, RED = "no loss", "loss"  # verdicts of a whole gate, in addition to UNDECIDED
+
+
+@dataclass(frozen=True)
+class GatedCase:
+    """A case of a gate: its verdict and its rates in requests/s."""
+
+    name: str
+    verdict: CaseVerdict
+    now: Estimate
+    baseline: Estimate
+
+
+@dataclass(frozen=True)
+class KeptRuns:
+    """The names of the two runs of a gate that were measured at different times.
+
+    `moved` is the share by which the machine's speed changed during the runs and between them.
+    """
+
+    baseline: str
+    now: str
+    moved: float | None
+
+    def smallest(self, loss: float) -> float:
+        """Return the smallest loss that can be detected, a share.
+
+        A smaller loss can be explained by the change of the machine's speed.
+        """
+        return 1 - (1 - loss) / (1 + (self.moved or 0.0))
+
+
+@dataclass(frozen=True)
+class GateResult:
+    """The result of a gate. `kept` is None if both sides were measured in the same run.
+
+    `left_out` are the names of cases that only one of two kept runs has.
+    """
+
+    terms: GateTerms
+    cases: tuple[GatedCase, ...]
+    condition: ConditionVerdict | None
+    baseline: str
+    records: tuple[Record, ...]
+    folder: Path
+    kept: KeptRuns | None = None
+    left_out: tuple[str, ...] = ()
+
+    @property
+    def outcome(self) -> str:
+        """RED if a case fails or the condition does not hold, PASSED if all pass, or UNDECIDED."""
+        if self.failed or (self.condition is not None and self.condition.holds is False):
+            return RED
+        holds = self.condition is None or self.condition.holds
+        return PASSED if holds and not self.open else UNDECIDED
+
+    @property
+    def failed(self) -> list[GatedCase]:
+        """The cases that lost more than the gate allows, or whose requests fail."""
+        return self._with(LOSS, FAILS)
+
+    @property
+    def open(self) -> list[GatedCase]:
+        """The cases without a verdict."""
+        return self._with(UNDECIDED, DISTURBED, NO_BASELINE)
+
+    def _with(self, *outcomes: str) -> list[GatedCase]:
+        return [case for case in self.cases if case.verdict.outcome in outcomes]
+
+
+def gate_plan(cases: Sequence[Case], terms: GateTerms, budget_s: float) -> Plan:
+    """Return the plan of a gate that measures each case together with that from `terms.against`.
+
+    Raise UserError if the other side cannot be started, or if both sides of a case are the same.
+    """
+    if not cases:
+        raise UsageError("a gate needs at least one case", "name cases by cases=3/quote+4/quote")
+    terms.figures(cases)
+    others = origins.counterparts(cases, terms.against)
+    found = origins.differences(cases, others)
+    complete = GateTerms(terms.loss, terms.ensure, terms.against, tuple(found))
+    all_cases = [case for pair in zip(others, cases, strict=True) for case in pair]
+    blocks = tuple(Block((n, n + 1), ((n, n + 1),)) for n in range(0, len(all_cases), 2))
+    return Plan(
+        plan.GATE,
+        tuple(all_cases),
+        plan.new_seed(),
+        None,
+        blocks=blocks,
+        budget_s=budget_s,
+        gate=complete,
+    )
+
+
+def check_sides(planned: Plan) -> None:
+    """Raise UsageError if the differences of the sides have changed since the start of a gate."""
+    assert planned.gate is not None
+    others = [planned.cases[block.cases[0]] for block in planned.blocks]
+    found = tuple(origins.differences(planned.cases_now, others))
+    if found != planned.gate.differences:
+        before, now = ("; ".join(each) for each in (planned.gate.differences, found))
+        what = f"the sides have changed: at the start {before}, and now {now}"
+        raise UsageError(what, "start a new gate by its command")
+
+
+def evaluate(measured: Plan, records: Sequence[Record], folder: Path) -> GateResult:
+    """Judge the cases of a gate's run; raise RunError if no case has a baseline."""
+    terms, cases = measured.gate, measured.cases_now
+    assert terms is not None
+    sides = measured.sides(records)
+    verdicts = gate.judge_cases(sides, terms.loss, len(terms.figures(cases)))
+    check_baselines(verdicts, folder)
+    return GateResult(
+        terms,
+        tuple(gated_cases(cases, sides, verdicts)),
+        gate.judge_condition(terms, cases, sides),
+        terms.against,
+        tuple(records),
+        folder,
+    )
+
+
+def gated_cases(
+    cases: Sequence[Case], sides: Sequence[Sides], verdicts: Sequence[CaseVerdict]
+) -> list[GatedCase]:
+    """Return the cases of a gate with their rates."""
+    return [
+        GatedCase(name, verdict, rate.of_windows(own.now), rate.of_windows(own.baseline))
+        for name, own, verdict in zip(_names(cases), sides, verdicts, strict=True)
+    ]
+
+
+def _names(cases: Sequence[Case]) -> list[str]:
+    """Return unique names of cases: cases with equal names also have their users or a number."""
+    count = Counter(case.name for case in cases)
+    found = [
+        f"{case.name} with {case.users} users" if count[case.name] > 1 else case.name
+        for case in cases
+    ]
+    return (
+        found
+        if len({*found}) == len(found)
+        else [f"{name} ({number})" for number, name in enumerate(found, 1)]
+    )
+
+
+def check_baselines(verdicts: Sequence[CaseVerdict], folder: Path) -> None:
+    """Raise RunError if no case has a baseline, because the gate would compare nothing."""
+    if all(verdict.outcome == NO_BASELINE for verdict in verdicts):
+        reasons = [verdict.reason for verdict in verdicts if verdict.reason is not None]
+        why = f": {reasons[-1].message}" if reasons else ""
+        raise RunError(f"no case has a rate in the baseline{why}; records: {folder}")

@@ -1,0 +1,47 @@
+"""The measured times of a run's rounds, and the expected times of the next ones."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+from offload.bench.planning.plan import Plan
+from offload.bench.records.record import WINDOW, Record
+
+GUESS = 4.0  # s per case of a round, until one round of its block was measured
+
+
+def expected(plan: Plan, records: Sequence[Record]) -> list[float]:
+    """Return the expected time in s of a round of each block: that of its last one, or a guess."""
+    times = [GUESS * len(block.cases) for block in plan.blocks]
+    for (block, _, _), seconds in measured(plan, records).items():
+        if block is not None and 0 <= block < len(times):
+            times[block] = seconds
+    return times
+
+
+def measured(
+    plan: Plan, records: Sequence[Record]
+) -> Mapping[tuple[int | None, int | None, int], float]:
+    """Return the duration in s of each attempt of a round, by (block, round, attempt).
+
+    The phases of a round other than `load` are counted once, because its windows share them. In a
+    block that runs `apart` they are counted once for each case.
+    """
+    times: dict[tuple[int | None, int | None, int], float] = {}
+    places: set[tuple[int | None, int | None, int, int | None]] = set()
+    for record in records:
+        trial = record.trial
+        if trial.kind != WINDOW:
+            continue
+        attempt = (trial.block, trial.round, trial.attempt)
+        is_first = attempt not in times
+        if _is_apart(plan, trial.block):
+            is_first = (*attempt, trial.place) not in places
+            places.add((*attempt, trial.place))
+        phases = trial.phases.values() if is_first else [trial.phases.get("load", 0.0)]
+        times[attempt] = times.get(attempt, 0.0) + sum(phases)
+    return times
+
+
+def _is_apart(plan: Plan, block: int | None) -> bool:
+    return block is not None and 0 <= block < len(plan.blocks) and plan.blocks[block].apart

@@ -1,0 +1,131 @@
+"""Maintain: keep a run as a baseline, and compare rates with it as a gate."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from typing import TYPE_CHECKING
+
+from invoke import Context
+
+from offload.cli import arguments, command
+from offload.cli.answers import print_answer, print_gate
+from offload.cli.plan_run import start_run
+from offload.errors import UsageError
+
+if TYPE_CHECKING:
+    from offload.bench.analysis.gate import GateTerms
+    from offload.suites import Case
+
+
+@command("Maintain")
+def baseline(context: Context, name: str = "", run: str = "") -> None:
+    """Keep a run under a name, to compare later runs with it: fab baseline:main.
+
+    name  letters, digits, '.', '_' and '-'; a run that has this name is replaced
+    run   its folder in results/; default: the newest
+
+    The copy is results/baseline-NAME; fab report:baseline-NAME prints it.
+    """
+    from offload.bench.records import baselines, journal
+
+    if not name:
+        kept = ", ".join(baselines.names()) or "none"
+        raise UsageError(f"no name given; existing baselines: {kept}", "use fab baseline:NAME")
+    folder = journal.named(run) if run else journal.newest()
+    path = baselines.keep(name, folder)
+    print(f"{name}: run {folder.name}, kept in {path}")
+    print(f"compare with it: fab compare_runs:{name}")
+
+
+@command("Maintain")
+def compare_runs(
+    context: Context,
+    name: str = "",
+    gate: str = "5",
+    against: str = "",
+    cases: str = "",
+    run: str = "",
+    ensure: str = "",
+    users: str = "",
+    budget: str = "600",
+    format: str = "text",  # noqa: A002
+) -> None:
+    """Compare rates with a baseline, as a gate for CI: fab compare_runs:main,against=../main.
+
+    name     a baseline from fab baseline, or a run: its cases are compared
+    gate     percent of its rate that a case may lose; default: 5
+    against  what to measure now, side by side with this checkout and environment: the folder of
+             another checkout or venv, an interpreter such as 3.13, or a version of a package such
+             as tornado==6.4; default: nothing is measured, and the baseline's records are compared
+    cases    only these cases, as 3/sleep_sync+4/sleep_sync; with against= they need no baseline
+    run      without against=: the run to compare with the baseline; default: the newest
+    ensure   a condition that must hold now, too, as 'rate(3/quote) > 100 and p99(4/quote) < 0.05',
+             with rate, ratio, mean, p50, p90, p95, p99 and p999 of a case; times in seconds
+    users    with against= and without a baseline: concurrent users of each case; default: 25
+    budget   seconds of measuring; default: 600
+    format   text (default), json, markdown, junit (XML), bencher (Bencher Metric Format) or badge
+             (JSON of shields.io); results/gate/ has all of them
+
+    The exit code is 0 if no case lost more than gate= allows, 1 if one did or fails, or if the
+    condition does not hold, and 7 if rates vary too much to decide one of these.
+    """
+    from offload.bench.analysis.gate import GateTerms
+    from offload.bench.experiments import gate as gates
+    from offload.bench.experiments import kept_runs
+    from offload.bench.records import baselines, journal
+    from offload.reports.gate import formats
+
+    formats.remove()
+    arguments.one_of("format", format, *formats.FORMATS)
+    loss = arguments.number("gate", gate, 0.1, 90.0) / 100
+    seconds = arguments.seconds("budget", budget, 30.0)
+    terms = GateTerms(loss, ensure.strip(), against)
+    _check_condition(terms)
+    if against:
+        if run:
+            raise UsageError("run= excludes against=, which measures now", "leave one out")
+        planned = gates.gate_plan(_cases(name, cases, users), terms, seconds)
+        print_answer(planned, *start_run(planned), format)
+        return
+    if not name:
+        raise UsageError("no baseline given", "use fab compare_runs:NAME, or against= and cases=")
+    if users:
+        raise UsageError("users= needs against=, which measures now", "leave it out")
+    folder = journal.named(run) if run else journal.newest()
+    chosen = [word for word in cases.split("+") if word]
+    print_gate(kept_runs.compare(baselines.find(name), folder, terms, chosen), format)
+
+
+def _check_condition(terms: GateTerms) -> None:
+    """Raise UsageError for an invalid condition, before records are read or measured."""
+    from offload.bench.analysis import expression, figures
+
+    if terms.ensure:
+        expression.parse(terms.ensure, figures.NAMES)
+
+
+def _cases(name: str, words: str, users: str) -> list[Case]:
+    """Return the cases to measure: those of a kept run, those in `words`, or those in both."""
+    from offload.bench.planning import plan
+    from offload.bench.records import baselines
+    from offload.suites import Case, _case_syntax
+
+    chosen = [word for word in words.split("+") if word]
+    if not name:
+        if not chosen:
+            raise UsageError("no cases given", "use fab compare_runs:NAME, or cases=3/sleep_sync")
+        count = arguments.whole_number("users", users or str(Case.users), 1, 20_000)
+        found = {each.key: each for each in map(_case_syntax.case, chosen)}
+        return [replace(case, users=count) for case in found.values()]
+    if users:
+        raise UsageError(f"users= excludes {name}, whose cases have their users", "leave one out")
+    folder = baselines.find(name)
+    found = {case.key: case for case in plan.load(folder).cases if case.origin is None}
+    kept = [*found.values()]
+    if any(case.request is not None and case.request.is_masked for case in kept):
+        what = f"{folder.name} sends a header whose value is not in its file"
+        raise UsageError(what, "name cases without it by cases=")
+    if not chosen:
+        return kept
+    places = {_case_syntax.find(word, kept, f"the cases of {name}") for word in chosen}
+    return [kept[place] for place in sorted(places)]

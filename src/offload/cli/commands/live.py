@@ -1,0 +1,45 @@
+"""Understand: show a run in a browser while it is measured."""
+
+from __future__ import annotations
+
+import asyncio
+from contextlib import suppress
+
+from invoke import Context
+
+from offload.cli import command, live_page
+from offload.errors import MachineError
+
+
+@command("Understand")
+def live(context: Context, run: str = "", open: bool = False) -> None:  # noqa: A002 - its name
+    """Show a run in a browser while it is measured, and its report at the end.
+
+    run   its folder in results/; default: the newest that is measured now, else the newest
+    open  yes: open the page in a browser
+
+    It prints the address of a page on 127.0.0.1, which contains a random token, and serves it until
+    Ctrl-C, or until the run has ended and no browser was connected for 3 minutes (LIVE_MINUTES).
+    Commands that measure a suite serve the same page in the background with open=yes.
+    """
+    from offload.bench.experiments import progress_file
+    from offload.bench.planning import runs
+    from offload.bench.records import journal
+    from offload.reports.live import server
+    from offload.reports.live.run_view import RunView
+
+    seconds = live_page.idle_s()
+    folder = runs.planned(run) if run else progress_file.newest_running() or journal.newest()
+
+    def show(url: str) -> None:
+        if open:
+            live_page.show(url)
+        else:
+            print(url, flush=True)
+
+    with suppress(KeyboardInterrupt):  # the usual end
+        try:
+            asyncio.run(server.serve(RunView(folder), seconds, show))
+        except OSError as error:
+            what = f"no port of 127.0.0.1 can be used: {error.strerror}"
+            raise MachineError(what, "check the network of this machine") from error

@@ -1,0 +1,89 @@
+"""Start the live page of a command, print its address, and open it in a browser."""
+
+from __future__ import annotations
+
+import os
+import sys
+import webbrowser
+from collections.abc import Sequence
+from contextlib import suppress
+from pathlib import Path
+from typing import Protocol
+
+from offload.cli import arguments
+from offload.errors import UserError
+
+VARIABLE, DEFAULT_MINUTES = "LIVE_MINUTES", "3"
+LONGEST_MINUTES = 24 * 60.0
+GRAPHICAL = (
+    "BROWSER",
+    "DISPLAY",
+    "WAYLAND_DISPLAY",
+)  # without one, a browser would use the terminal
+
+
+def idle_s() -> float:
+    """Return how long a page is served without a browser, in s; raise UsageError."""
+    text = os.environ.get(VARIABLE) or DEFAULT_MINUTES
+    return 60 * arguments.number(VARIABLE, text, 0.01, LONGEST_MINUTES)
+
+
+def start_for_run(folder: Path) -> None:
+    """Serve the page of a run that starts now, and open it; a failure is a warning in one line."""
+    from offload.bench.experiments import progress_file
+    from offload.reports.live import launch
+
+    seconds = idle_s()
+    progress_file.announce(folder)
+    try:
+        page = launch.of_run(folder, seconds)
+    except (UserError, OSError) as error:
+        print(f"warning: {error}", file=sys.stderr)
+        return
+    show(page.url)
+
+
+class Rows(Protocol):
+    """Where the rows of a command go, besides its output."""
+
+    def send(self, row: Sequence[str]) -> None:
+        """Show a row."""
+
+    def close(self, lines: Sequence[str] = ()) -> None:
+        """Show lines below the rows, which are complete."""
+
+
+class NoRows:
+    """Shows nothing: there is no page."""
+
+    def send(self, row: Sequence[str]) -> None:
+        pass
+
+    def close(self, lines: Sequence[str] = ()) -> None:
+        pass
+
+
+def start_for_rows(title: str, head: Sequence[str], is_opened: bool) -> Rows:
+    """Serve the page of rows, and open it; a failure is a warning in one line."""
+    from offload.reports.live.rows_pipe import RowsPipe
+
+    if not is_opened:
+        return NoRows()
+    try:
+        rows = RowsPipe(title, head, idle_s())
+    except (UserError, OSError) as error:
+        print(f"warning: {error}", file=sys.stderr)
+        return NoRows()
+    show(rows.url)
+    return rows
+
+
+def show(url: str) -> None:
+    """Print the address of a page, and open it in a browser if this session has one."""
+    print(f"live page: {url}", file=sys.stderr, flush=True)
+    is_graphical = sys.platform == "darwin" or any(map(os.environ.get, GRAPHICAL))
+    is_opened = False
+    with suppress(webbrowser.Error, OSError):
+        is_opened = is_graphical and webbrowser.open(url)
+    if not is_opened:
+        print("warning: no browser was found: open the address in one", file=sys.stderr)

@@ -1,0 +1,87 @@
+"""Reports on runs, which are folders in results/ or are contained in a report.html."""
+
+from __future__ import annotations
+
+import json
+import sys
+import webbrowser
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
+from pathlib import Path
+
+from offload.errors import StorageError, UsageError
+
+FORMATS = ("text", "json", "rst", "svg", "html")
+SUFFIX = ".html"
+
+
+@contextmanager
+def folders(names: Sequence[str]) -> Iterator[list[Path]]:
+    """Find the folders of runs by name; unpack the runs of a report.html. Raise UserError.
+
+    An empty name is the newest run.
+    """
+    from offload.reports.html.run_files import MOST_RUNS
+
+    with ExitStack() as stack:
+        found = [folder for name in names for folder in _find(stack, name)]
+        for number, folder in enumerate(found):
+            if folder.name in {other.name for other in found[:number]}:
+                raise UsageError(f"{folder.name} is named twice", "name each run once")
+        if len(found) > MOST_RUNS:
+            raise UsageError(f"{len(found)} runs are too many", f"at most {MOST_RUNS} fit")
+        yield found
+
+
+def target(names: Sequence[str]) -> Path | None:
+    """Return the file of a report: the report.html that is read; None to use the default."""
+    return Path(names[0]) if len(names) == 1 and names[0].endswith(SUFFIX) else None
+
+
+def show(found: Sequence[Path], form: str, wide: bool) -> None:
+    """Print the results of runs; raise UserError."""
+    from offload.bench.records import journal
+    from offload.reports import results_json, results_txt
+    from offload.reports.gil import effects, effects_svg
+    from offload.reports.printable import printable
+    from offload.reports.rows import rows
+
+    if form == "svg" and len(found) > 1:
+        raise UsageError("a picture shows one run", "use run= or format=html")
+    texts, objects = [], []
+    for folder in found:
+        records = journal.read(folder)
+        if not records:
+            what = f"{folder} has no readable record"
+            raise StorageError(what, "choose another run by report:RUN")
+        if form == "json":
+            objects.append(results_json.as_dict(records))
+        elif form == "svg":
+            texts.append(effects_svg.svg(effects.effects(rows(records))))
+        else:
+            style = "rst" if form == "rst" else "simple"
+            head = f"{folder.name}\n{'=' * len(folder.name)}\n\n" if len(found) > 1 else ""
+            texts.append(f"{head}{results_txt.tables(records, style, wide)}")
+    if form == "json":
+        print(json.dumps(objects if len(found) > 1 else objects[0], indent=2))
+    print(printable("\n".join(texts)), end="")
+
+
+def write(found: Sequence[Path], path: Path | None, is_opened: bool) -> None:
+    """Write the report of runs in HTML, print its path, and open it; raise UserError."""
+    from offload.reports.html import report_file
+
+    written = report_file.write(found, path)
+    print(written)
+    if is_opened and not webbrowser.open(written.absolute().as_uri()):
+        print(f"warning: no browser was found: open {written} in one", file=sys.stderr)
+
+
+def _find(stack: ExitStack, name: str) -> list[Path]:
+    from offload.bench.records import journal
+
+    if name.endswith(SUFFIX):
+        from offload.reports.html import run_files
+
+        return stack.enter_context(run_files.unpack(Path(name)))
+    return [journal.named(name) if name else journal.newest()]

@@ -1,0 +1,60 @@
+"""The formats of a gate's result, and the files that every gate writes."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable
+from pathlib import Path
+
+from offload.bench.experiments.gate import GateResult
+from offload.bench.records import journal
+from offload.errors import StorageError
+from offload.reports.gate.badge import badge
+from offload.reports.gate.bencher import bencher
+from offload.reports.gate.gate_json import as_json
+from offload.reports.gate.junit import junit
+from offload.reports.gate.markdown import markdown
+from offload.reports.gate.text import text
+
+FOLDER = "gate"  # in results/
+CONTROL = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
+FORMATS: dict[str, tuple[str, Callable[[GateResult], str]]] = {
+    "text": ("gate.txt", lambda found: f"{text(found)}\n"),
+    "json": ("gate.json", as_json),
+    "markdown": ("gate.md", markdown),
+    "junit": ("junit.xml", junit),
+    "bencher": ("bencher.json", bencher),
+    "badge": ("badge.json", badge),
+}
+
+
+def render(found: GateResult, style: str) -> str:
+    """Render a result in one of FORMATS.
+
+    Characters of file names that are not valid text or control a terminal are escaped.
+    """
+    text = FORMATS[style][1](found).encode("utf-8", "backslashreplace").decode()
+    return CONTROL.sub(lambda match: f"\\x{ord(match[0]):02x}", text)
+
+
+def remove() -> None:
+    """Remove the results of the previous gate, so that they are not used if this one fails."""
+    for name, _ in FORMATS.values():
+        path = journal.RESULTS / FOLDER / name
+        try:
+            path.unlink(missing_ok=True)
+        except OSError as error:
+            raise StorageError(f"{path}: {error.strerror}", "check permissions") from error
+
+
+def publish(found: GateResult) -> Path:
+    """Write a result in every format to results/gate; return the folder."""
+    folder = journal.RESULTS / FOLDER
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        what = f"{folder}: {error.strerror}"
+        raise StorageError(what, "check permissions and disk space") from error
+    for style, (name, _) in FORMATS.items():
+        journal.replace(folder / name, render(found, style))
+    return folder

@@ -1,0 +1,245 @@
+"""The answer of a run in words: what was measured, the verdicts, and the notes on its figures.
+
+The sentences are those of the text reports.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from offload.bench.advice import answer as advice
+from offload.bench.advice.application import answer as application_advice
+from offload.bench.advice.application import choice
+from offload.bench.analysis.comparison import Comparison
+from offload.bench.analysis.gate import FAILS
+from offload.bench.experiments import gate, gil_cost, sweep
+from offload.bench.experiments.gil_cost import GilCost
+from offload.bench.planning.plan import Plan
+from offload.bench.stats import paired_test, replication
+from offload.bench.stats.non_inferiority import LOSS, NO_LOSS
+from offload.errors import UserError
+from offload.registry import catalog
+from offload.registry.application import is_application
+from offload.reports import comparison
+from offload.reports.advice import answer_text
+from offload.reports.advice.application import answer_text as application_text
+from offload.reports.claims import by_source, verdicts
+from offload.reports.gate import words as gate_words
+from offload.reports.gil import cost, effects, on_and_off
+from offload.reports.gil.effects import Effect
+from offload.reports.html import repeat_command
+from offload.reports.html.parts import Table, table, text
+from offload.reports.html.run import MeasuredRun
+from offload.reports.tables import scaling_table, summary
+
+GOOD, BAD, UNCLEAR, PLAIN = "good", "bad", "unclear", "plain"
+TONES = {
+    paired_test.FASTER: GOOD,
+    paired_test.SLOWER: BAD,
+    paired_test.UNRESOLVED: UNCLEAR,
+    paired_test.DISTURBED: UNCLEAR,
+}
+GATE_TONES = {gate.PASSED: GOOD, gate.RED: BAD}
+CASE_TONES = {NO_LOSS: GOOD, LOSS: BAD, FAILS: BAD}
+CLAIM_TONES = {replication.HOLDS: GOOD, replication.DOES_NOT: BAD}
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """A sentence with the case that it is about and the figure that it follows from."""
+
+    sentence: str
+    name: str = ""
+    figure: str = ""
+    tone: str = PLAIN
+
+
+@dataclass(frozen=True)
+class Answer:
+    """The `scope` of a run, its answer, the command to repeat it, and `where` it was measured."""
+
+    scope: tuple[str, ...]
+    command: str | None
+    verdicts: tuple[Verdict, ...]
+    tables: tuple[Table, ...]
+    where: tuple[str, ...]
+    notes: tuple[str, ...]
+
+
+def of_run(run: MeasuredRun) -> Answer:
+    """Return the answer of a run."""
+    found, tables = _verdicts(run)
+    return Answer(
+        tuple(_scope(run)),
+        repeat_command.of_run(run),
+        tuple(found),
+        tuple(tables),
+        tuple(dict.fromkeys(summary.conditions(group) for group in run.groups)),
+        tuple(dict.fromkeys(_notes(run))),
+    )
+
+
+def compared_effects(run: MeasuredRun) -> list[tuple[str, Effect]]:
+    """Return what each task does with its effect, those of each machine and Python together."""
+    return [
+        pair
+        for group in run.groups
+        for found in [effects.effects(group)]
+        for pair in zip(effects.descriptions(found), found, strict=True)
+    ]
+
+
+def gil_of(run: MeasuredRun) -> GilCost | None:
+    """Return the cost of the GIL of a run of fab gil, without direct calls; None for others."""
+    if run.plan is None or run.suite != "gil":
+        return None
+    threads, processes = run.plan.cases
+    try:
+        return gil_cost.evaluate(threads, processes, run.records, run.folder, None)
+    except UserError:  # a case has no rate
+        return None
+
+
+def sweep_of(run: MeasuredRun) -> sweep.Sweep | None:
+    """Return the sweep of a run of fab scale; None for others."""
+    if run.plan is None or run.suite != "scale":
+        return None
+    try:
+        return sweep.fit(run.records, sweep.varied(run.plan.cases))
+    except UserError:  # no window has a rate
+        return None
+
+
+def _scope(run: MeasuredRun) -> Iterator[str]:
+    """Yield what the run measured, in sentences."""
+    for suite in run.suites:
+        yield catalog.suites()[suite].summary
+    cases = list(dict.fromkeys(summary.case_name(row.first) for row in run.rows))
+    if not run.suites and len(cases) <= 2:
+        yield f"{' and '.join(cases)}."
+    rounds = max((row.estimate.n for row in run.rows if row.estimate is not None), default=0)
+    measured = f"{len(run.rows)} row{'s' if len(run.rows) > 1 else ''}"
+    yield f"{measured}, {rounds} rounds of fresh servers at most." if rounds else f"{measured}."
+
+
+def _verdicts(run: MeasuredRun) -> tuple[list[Verdict], list[Table]]:
+    if run.plan is not None and run.suite == "advise":
+        try:
+            return _advice(run, run.plan)
+        except UserError as error:  # its question is missing, or of another version
+            return [Verdict(f"{error.what}.", tone=UNCLEAR)], []
+    if run.plan is not None and run.plan.gate is not None:
+        return [*_gate(run, run.plan)], []
+    found = [*_compared(run), *_gil(run)] or [*_effects(run)]
+    found += [*_scaling(run), *_on_and_off(run)]
+    found += _claims(run, with_each=not found)
+    return found or [*_rates(run)], []
+
+
+def _gate(run: MeasuredRun, planned: Plan) -> Iterator[Verdict]:
+    try:
+        found = gate.evaluate(planned, run.records, run.folder)
+    except UserError as error:  # no case has a rate in the baseline
+        yield Verdict(f"{error.what}.", tone=UNCLEAR)
+        return
+    yield Verdict(gate_words.headline(found), tone=GATE_TONES.get(found.outcome, UNCLEAR))
+    for case in found.cases:
+        reason = gate_words.reason(found, case)
+        words = _sentence(": ".join(part for part in (case.verdict.outcome, reason) if part))
+        tone = CASE_TONES.get(case.verdict.outcome, UNCLEAR)
+        yield Verdict(words, case.name, gate_words.change(case.verdict.change), tone)
+    if found.condition is not None:
+        yield Verdict(_sentence(gate_words.condition(found.condition)))
+    yield Verdict(" ".join(map(_sentence, gate_words.conditions(found))))
+
+
+def _compared(run: MeasuredRun) -> Iterator[Verdict]:
+    if (compared := comparison.RunComparison.of(run.records)) is not None:
+        first, *more = comparison.lines(compared.names, compared.comparison, compared.rates)
+        yield Verdict(_sentence(first), tone=_tone(compared.comparison))
+        yield from (Verdict(_sentence(line)) for line in more)
+
+
+def _gil(run: MeasuredRun) -> Iterator[Verdict]:
+    if (found := gil_of(run)) is not None:
+        yield from (Verdict(line) for line in cost.sentences(found))
+
+
+def _scaling(run: MeasuredRun) -> Iterator[Verdict]:
+    if (found := sweep_of(run)) is not None:
+        yield Verdict(_sentence(scaling_table.model_text(found)))
+
+
+def _effects(run: MeasuredRun) -> Iterator[Verdict]:
+    for what, effect in compared_effects(run):
+        words = f"{what}. " if what else ""
+        yield Verdict(
+            _sentence(f"{words}{effect.reading}"),
+            effect.threads.first.case.task,
+            effects.ratio_text(effect),
+            _tone(effect.comparison),
+        )
+
+
+def _on_and_off(run: MeasuredRun) -> Iterator[Verdict]:
+    for pair in on_and_off.pairs(run.rows):
+        case = pair.on.first.case
+        ratio = on_and_off.ratio_text(pair)
+        yield Verdict(
+            _sentence(pair.sentence), f"{case.server}, {case.task}", ratio, _tone(pair.comparison)
+        )
+
+
+def _claims(run: MeasuredRun, with_each: bool) -> Iterator[Verdict]:
+    """Yield how many claims hold, and each of them in a run that has no other answer."""
+    for suite, found in run.claims.items():
+        yield Verdict(by_source.counted(found), f"Claims about {suite}")
+        for verdict in found if with_each else ():
+            here = verdicts.figures(verdict)[1].removeprefix("-")
+            words = _sentence(f"{verdict.says}: {verdict.verdict}; {verdict.reason}")
+            yield Verdict(words, verdict.claim, here, CLAIM_TONES.get(verdict.verdict, UNCLEAR))
+
+
+def _rates(run: MeasuredRun) -> Iterator[Verdict]:
+    """Yield the rates of a run that compares nothing, if it has few."""
+    for row in run.rows[:6]:
+        name = summary.case_name(row.first)
+        if row.problem is not None:
+            yield Verdict(_sentence(str(row.problem)), name, tone=BAD)
+        else:
+            yield Verdict("", name, f"{summary.rate(row)} requests/s")
+
+
+def _advice(run: MeasuredRun, planned: Plan) -> tuple[list[Verdict], list[Table]]:
+    question = advice.load(run.folder) if not is_application(planned.cases[0].task) else None
+    if question is not None:
+        own = answer_text.document(advice.evaluate(question, planned, run.records))
+    else:
+        own_question = application_advice.load(run.folder)
+        own = application_text.document(choice.evaluate(own_question, planned, run.records))
+    tone = UNCLEAR if own.is_disturbed else GOOD
+    found = [Verdict(own.first, tone=tone)]
+    found += [
+        Verdict(" ".join(sentences), name=title)
+        for title, sentences in own.parts.items()
+        if sentences
+    ]
+    cells = [tuple(text(cell) for cell in row) for row in own.rows]
+    return found, [table(f"Candidates of {run.name}", own.head, cells)]
+
+
+def _notes(run: MeasuredRun) -> Iterator[str]:
+    flags = run.results["flags"]
+    yield from (str(flag) for flag in flags) if isinstance(flags, list) else ()
+    for group in run.groups:
+        yield from effects.remedies(effects.effects(group))
+
+
+def _tone(compared: Comparison) -> str:
+    return TONES.get(compared.verdict.outcome, PLAIN)
+
+
+def _sentence(words: str) -> str:
+    """Return a clause of a text report with its full stop."""
+    return words if words.endswith((".", "!", "?")) else f"{words}."

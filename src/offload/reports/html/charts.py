@@ -1,0 +1,235 @@
+"""The pictures of a report: how each kind of value is drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+
+from offload.bench.claims.evaluate import ClaimVerdict
+from offload.bench.stats import paired_test
+from offload.reports.claims import verdicts
+from offload.reports.comparison import RunComparison
+from offload.reports.gil import effects_svg, on_and_off
+from offload.reports.gil.on_and_off import Pair
+from offload.reports.pictures import axis
+from offload.reports.pictures.axis import Axis
+from offload.reports.pictures.bands import (
+    CIRCLE,
+    DIAMOND,
+    STROKE,
+    Band,
+    Bands,
+    Ends,
+    Line,
+    Mark,
+)
+from offload.reports.pictures.drawing import Picture
+from offload.reports.pictures.style import BLUE, GREEN, GREY, ORANGE, PURPLE, RED
+from offload.reports.pictures.texts import Key
+from offload.reports.rows import Row
+from offload.reports.tables import summary, text_table
+from offload.units import seconds
+
+MOST_BANDS = 80  # of a picture: more rows have only their table
+MOST_LETTERS = 36  # of a label in a narrow picture, beside its figure
+MOST_SMALL = 58  # of a detail, which has the whole line
+COLOURS = {
+    "threads": ORANGE,
+    "processes": BLUE,
+    "loop": PURPLE,
+    "prefork": GREEN,
+    "pipes": RED,
+}
+PERCENTILES = {"p50": 0.5, "p90": 0.9, "p95": 0.95, "p99": 0.99}
+MARKS = {"p50": CIRCLE, "p90": STROKE, "p95": STROKE, "p99": DIAMOND}
+LATENCY_KEYS = (Key("p50", CIRCLE, BLUE), Key("p90, p95", STROKE, BLUE), Key("p99", DIAMOND, BLUE))
+OUTCOMES = {paired_test.FASTER: BLUE, paired_test.SLOWER: ORANGE}
+
+
+def compared(run: RunComparison) -> Picture:
+    """Draw the ratio of two cases."""
+    verdict, (one, other) = run.comparison.verdict, run.names
+    ratio = verdict.ratio or 0.0
+    figure = _ratio(verdict.ratio, verdict.low, verdict.high)
+    mark = Mark(ratio, f"{other} : {one}: {figure}", colour=OUTCOMES.get(verdict.outcome, GREY))
+    band = Band(_label(other), (Line((mark,), figure, verdict.low, verdict.high),), f"over {one}")
+    ends = Ends("\u2190 slower", "faster \u2192", (ORANGE, BLUE))
+    return _ratios([band], ends, f"Rate of {other}, relative to {one}")
+
+
+def on_off(pairs: Sequence[Pair]) -> Picture:
+    """Draw the ratio of each server without its GIL to the same server with it."""
+    found = []
+    for pair in pairs:
+        verdict, case = pair.comparison.verdict, pair.on.first.case
+        figure, name = on_and_off.ratio_text(pair), f"{case.server}, {case.task}"
+        colour = OUTCOMES.get(verdict.outcome, GREY)
+        if verdict.ratio is not None:
+            mark = Mark(verdict.ratio, f"{name}: {figure}", colour=colour)
+            found.append(Band(_label(name), (Line((mark,), figure, verdict.low, verdict.high),)))
+    ends = Ends("\u2190 faster with its GIL", "faster without \u2192", (ORANGE, BLUE))
+    return _ratios(found, ends, "Rate without the GIL, relative to the rate with it")
+
+
+def claims(found: Sequence[ClaimVerdict]) -> Picture | None:
+    """Draw the measured ratio of each claim beside the published one; None without ratios."""
+    ratios = []
+    for verdict in found:
+        if verdict.here is None or not verdict.unit.startswith("x"):
+            continue
+        published, here = verdicts.figures(verdict)
+        marks = [Mark(verdict.here, f"{verdict.claim}, here: {here}")]
+        if verdict.published is not None:
+            title = f"{verdict.claim}, published: {published}"
+            marks.append(Mark(verdict.published, title, DIAMOND, ORANGE))
+        figure = _ratio(verdict.here, verdict.low, verdict.high)
+        ratios.append(
+            Band(_label(verdict.claim), (Line(tuple(marks), figure, verdict.low, verdict.high),))
+        )
+    if not ratios or len(ratios) > MOST_BANDS:
+        return None
+    keys = (Key("here", CIRCLE, BLUE), Key("published", DIAMOND, ORANGE))
+    values = _values(ratios)
+    spec = Bands(ratios, effects_svg.ratio_axis(values), keys=keys, reference=1.0).spec
+    return Picture(spec, "Claimed ratios and those measured here", "The lines are 95 % intervals.")
+
+
+def rates(rows: Sequence[Row]) -> Picture | None:
+    """Draw the rate of each case with its interval."""
+
+    def line(row: Row) -> Line | None:
+        found = row.estimate
+        low, high = (None, None) if found is None else (found.low, found.high)
+        return _dot(row, row.rate, summary.rate(row), low, high)
+
+    return of_rows(rows, line, "Requests per second", "The lines are 95 % intervals.", axis.plain)
+
+
+def latency(rows: Sequence[Row]) -> Picture | None:
+    """Draw percentiles of the response times of each case."""
+
+    def line(row: Row) -> Line | None:
+        known = {name: row.quantile(share) for name, share in PERCENTILES.items()}
+        times = {name: value for name, value in known.items() if value}
+        if len(times) < len(PERCENTILES):
+            return None
+        marks = [
+            Mark(
+                value, f"{summary.case_name(row.first)}, {name}: {summary.time(value)}", MARKS[name]
+            )
+            for name, value in times.items()
+        ]
+        figure = f"{summary.time(times['p50'])}, {summary.time(times['p99'])}"
+        return Line(tuple(marks), figure, times["p50"], times["p99"])
+
+    about = "A dot is the median, a diamond the 99th percentile; strokes are p90 and p95."
+    return of_rows(rows, line, "Response times", about, seconds, keys=LATENCY_KEYS)
+
+
+def memory(rows: Sequence[Row]) -> Picture | None:
+    """Draw the peak memory of each server."""
+
+    def line(row: Row) -> Line | None:
+        value = row.memory_pss_mib
+        return _dot(row, value, summary.memory(value), 0.0, value)
+
+    about = "Each line begins at 0."
+    return of_rows(rows, line, "Peak memory in MiB", about, axis.plain, is_log=False)
+
+
+def gil_held(rows: Sequence[Row]) -> Picture | None:
+    """Draw the share of its time in which each task holds the GIL."""
+
+    def line(row: Row) -> Line | None:
+        return _dot(row, row.gil_hold, summary.share(row.gil_hold), 0.0, row.gil_hold)
+
+    title = "Share of a single task's time in which it holds the GIL"
+    return of_rows(rows, line, title, "Each line begins at 0.", summary.share, is_log=False)
+
+
+def loop_lag(rows: Sequence[Row]) -> Picture | None:
+    """Draw how late the timers of each server's event loop were."""
+
+    def line(row: Row) -> Line | None:
+        lag = row.loop_lag_p99_ms
+        return _dot(row, lag, "" if lag is None else f"{lag:.1f} ms", None, None)
+
+    title = "Delay of the event loop under load, p99, in ms"
+    return of_rows(rows, line, title, "", axis.plain)
+
+
+def of_rows(
+    rows: Sequence[Row],
+    line_of: Callable[[Row], Line | None],
+    title: str,
+    about: str,
+    label: Callable[[float], str],
+    is_log: bool = True,
+    keys: Sequence[Key] = (),
+) -> Picture | None:
+    """Draw a value of each row, under the name of its task; None if few or too many have it."""
+    known = {id(row): line for row in rows if row.problem is None and (line := line_of(row))}
+    own = [row for row in rows if id(row) in known]
+    if not own or len(own) > MOST_BANDS:
+        return None
+    found = [*_by_task(own, lambda row: known[id(row)])]
+    values = _values(found)
+    scale = axis.logarithmic(values, label) if is_log else axis.linear(values, label)
+    return Picture(Bands(found, scale, keys=keys).spec, title, about)
+
+
+def _by_task(rows: Sequence[Row], line_of: Callable[[Row], Line]) -> Iterator[Band]:
+    """Yield the bands of rows under headings with their tasks, if any task has several rows."""
+    tasks: dict[str, list[Row]] = {}
+    for row in rows:
+        tasks.setdefault(row.first.case.task, []).append(row)
+    has_headings = len(tasks) < len(rows) and len(tasks) > 1
+    several_users = {
+        task: len({r.first.case.users for r in own}) > 1 for task, own in tasks.items()
+    }
+    for task, own in tasks.items():
+        if has_headings:
+            yield Band(_label(task))
+        for row in own:
+            first = row.first
+            name = first.case.server if has_headings else f"{first.case.server},{first.case.task}"
+            users = f", {first.case.users} users" if several_users[task] else ""
+            rate = first.case.asked_rate
+            requested = "" if rate is None else f"{rate:.4g}/s requested"
+            more = (summary.settings_of(first), summary.request_of(first), requested)
+            detail = text_table.shortened(", ".join(part for part in more if part), MOST_SMALL)
+            yield Band(_label(f"{name}{users}"), (line_of(row),), detail)
+
+
+def _dot(
+    row: Row, value: float | None, figure: str, low: float | None, high: float | None
+) -> Line | None:
+    if value is None:
+        return None
+    colour = COLOURS.get(row.first.case.server.removeprefix("plain_"), GREY)
+    return Line(
+        (Mark(value, f"{summary.case_name(row.first)}: {figure}", colour=colour),),
+        figure,
+        low,
+        high,
+    )
+
+
+def _ratios(found: Sequence[Band], ends: Ends, title: str) -> Picture:
+    scale: Axis = effects_svg.ratio_axis(_values(found))
+    spec = Bands(found, scale, reference=1.0, ends=ends).spec
+    return Picture(spec, title, "The lines are 95 % intervals.")
+
+
+def _values(found: Sequence[Band]) -> list[float]:
+    return [value for band in found for line in band.lines for value in line.values]
+
+
+def _ratio(ratio: float | None, low: float | None, high: float | None) -> str:
+    if ratio is None:
+        return ""
+    interval = "" if low is None or high is None else f" ({low:.2f} to {high:.2f})"
+    return f"{ratio:.2f}x{interval}"
+
+
+def _label(text: str) -> str:
+    return text_table.shortened(text, MOST_LETTERS)

@@ -1,0 +1,156 @@
+"""The page: the parts of a report as one HTML file without a link to another file."""
+
+from __future__ import annotations
+
+import base64
+import hashlib
+import re
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import jinja2
+from markupsafe import Markup
+
+from offload import __version__
+from offload.errors import RunError, UserError
+from offload.reports.html import answer, figures, run_files, several_runs, single_run
+from offload.reports.html.answer import Answer
+from offload.reports.html.parts import Panel, Section
+from offload.reports.html.run import MeasuredRun
+from offload.reports.pictures import drawing
+from offload.reports.pictures.drawing import Picture
+from offload.reports.printable import printable
+
+LIMIT = 400_000  # bytes of a report
+BREAKS = re.compile(r"(?<=[,_/])(?=\w)")
+FOLDER = Path(__file__).parent / "page"
+NO_RECORDS = (
+    "The records are not inside this file, because it would be larger than 400 kB: they are in the "
+    "folder of the run."
+)
+
+
+@dataclass(frozen=True)
+class Content:
+    """What a page shows, with the packed files of its runs; `notices` say what is left out."""
+
+    answers: tuple[tuple[str, Answer], ...]
+    sections: tuple[Section, ...]
+    pictures: tuple[str, ...]
+    packed_runs: str
+    notices: tuple[str, ...]
+
+    @property
+    def title(self) -> str:
+        """The names of the runs."""
+        return " and ".join(name for name, _ in self.answers)
+
+
+def html(runs: Sequence[MeasuredRun]) -> str:
+    """Return the report of one run, or of several side by side.
+
+    If it would be too large, it has no records, then no pictures either. Raise UserError if that
+    does not suffice.
+    """
+    content = _content(runs)
+    text = _render(content)
+    if len(text.encode()) > LIMIT:
+        content = _without_records(content)
+        text = _render(content)
+    if len(text.encode()) > LIMIT:
+        text = _render(replace(content, pictures=()))
+    if (size := len(text.encode())) > LIMIT:
+        names = " and ".join(run.name for run in runs)
+        what = f"the report of {names} would have {size // 1000} kB, more than {LIMIT // 1000}"
+        raise RunError(what, "use format=json")
+    return text
+
+
+def _without_records(content: Content) -> Content:
+    notices = tuple(dict.fromkeys((*content.notices, NO_RECORDS)))
+    return replace(content, packed_runs="", notices=notices)
+
+
+def _content(runs: Sequence[MeasuredRun]) -> Content:
+    if len(runs) == 1:
+        shown = [*single_run.sections(runs[0]), figures.section(runs[0])]
+    else:
+        shown = several_runs.sections(runs)
+        shown += [figures.section(run, f"Every figure of {run.name}") for run in runs]
+    sections = tuple(_numbered(shown))
+    panels = [panel for section in sections for panel in section.panels]
+    pictures, notices = _draw([panel.picture for panel in panels if panel.picture is not None])
+    answers = tuple((run.name, answer.of_run(run)) for run in runs)
+    packed = run_files.pack([run.folder for run in runs])
+    content = Content(answers, sections, pictures, packed, notices)
+    return content if packed else _without_records(content)
+
+
+def _numbered(sections: Sequence[Section]) -> list[Section]:
+    """Return sections with unique ids: a name that repeats has a number."""
+    names: dict[str, int] = {}
+    found = []
+    for section in sections:
+        names[section.name] = names.get(section.name, 0) + 1
+        number = names[section.name]
+        found.append(section if number == 1 else replace(section, name=f"{section.name}-{number}"))
+    return found
+
+
+def _draw(pictures: Sequence[Picture]) -> tuple[tuple[str, ...], tuple[str, ...]]:
+    """Return the drawn pictures, or none and the reason."""
+    try:
+        return tuple(drawing.draw_inline(pictures)) if pictures else (), ()
+    except UserError as error:
+        return (), (f"This report has no pictures: {error}.",)
+
+
+def _render(content: Content) -> str:
+    environment = jinja2.Environment(
+        loader=jinja2.FileSystemLoader(FOLDER),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        finalize=_finalize,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    style, script = (Markup((FOLDER / name).read_text()) for name in ("page.css", "page.js"))  # noqa: S704 - our own files
+    panels = [panel for section in content.sections for panel in section.panels]
+    pictured = [id(panel) for panel in panels if panel.picture is not None]
+    drawn = dict(zip(pictured, map(Markup, content.pictures), strict=False))  # the library escapes
+
+    def picture_of(panel: Panel) -> Markup | None:
+        return drawn.get(id(panel))
+
+    text: str = environment.get_template("page.html").render(
+        page=content,
+        version=__version__,
+        style=style,
+        script=script,
+        policy=_policy(style, script),
+        picture_of=picture_of,
+        breakable=_breakable,
+        carrier={"id": run_files.ID, "type": run_files.TYPE},
+    )
+    return text
+
+
+def _finalize(value: object) -> object:
+    """Return plain text for what the page prints, except for parts that are HTML already."""
+    return printable(value) if type(value) is str else value
+
+
+def _breakable(text: str) -> Markup:
+    """Return a name that may be broken after a comma or an underscore."""
+    return Markup("<wbr>").join(BREAKS.split(printable(text)))
+
+
+def _policy(style: str, script: str) -> str:
+    """Return a policy that allows nothing but our own style and script."""
+    hashes = (
+        base64.b64encode(hashlib.sha256(part.encode()).digest()).decode()
+        for part in (style, script)
+    )
+    own = "style-src 'sha256-{}'; script-src 'sha256-{}'".format(*hashes)
+    return f"default-src 'none'; {own}; base-uri 'none'; form-action 'none'"

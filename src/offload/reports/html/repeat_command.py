@@ -1,0 +1,183 @@
+"""The commands that measure a run, or a part of it, again."""
+
+from __future__ import annotations
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from typing import Any
+
+from offload.bench.experiments import sweep
+from offload.bench.planning.plan import Plan
+from offload.errors import UserError
+from offload.registry import application, catalog
+from offload.reports.html.run import MeasuredRun
+from offload.reports.rows import Row
+from offload.suites import Case, Request, _module
+
+DEFAULT_USERS = Case.users  # of commands, too
+
+
+def of_run(run: MeasuredRun) -> str | None:
+    """Return the command that measures a run again; None if no command is known to."""
+    if run.plan is None:
+        quick = ",quick=yes" if any(record.trial.quick for record in run.records) else ""
+        return f"fab run_suite:{run.suites[0]}{quick}" if len(run.suites) == 1 else None
+    try:
+        return _of_plan(run.plan)
+    except (UserError, LookupError):  # a server or a suite that is not here any more
+        return None
+
+
+def of_cases(run: MeasuredRun, *rows: Row) -> str | None:
+    """Return the command that measures one case, or the ratio of two; None if none can."""
+    try:
+        found = [_case_of(run, row) for row in rows]
+        known = [case for case in found if case is not None]
+        if len(known) < len(found) or any(case.request != known[0].request for case in known):
+            return None
+        is_quick = any(row.first.trial.quick for row in rows)
+        return _command("compare" if len(known) > 1 else "measure", known, is_quick)
+    except UserError:  # a server that is not here any more
+        return None
+
+
+def _of_plan(plan: Plan) -> str | None:
+    first = plan.cases[0]
+    if plan.suite in catalog.suites():
+        return _suite(plan)
+    if plan.suite in ("measure", "compare"):
+        return _command(plan.suite, plan.cases, plan.quick)
+    if plan.suite == "scale":
+        return _scale(plan)
+    if plan.suite == "gil":
+        return _join("gil", [*_work(first), f"workers={max(_sizes(plan.cases))}"], first)
+    if plan.suite == "advise":
+        users = [] if first.users == DEFAULT_USERS else [f"users={first.users}"]
+        return _join("advise", [*_work(first), *users], first)
+    return "fab bench_executors:http=yes" if plan.suite == "executors" else None
+
+
+def _suite(plan: Plan) -> str:
+    """Return the command of a suite, with the group of rows that the plan has."""
+    module = _module.load(plan.suite)
+    pythons = list(dict.fromkeys(case.python for case in plan.cases))
+    keys = {replace(case, python=None).key for case in plan.cases}
+    groups = {"all": module.CASES, **module.GROUPS}
+    own = [
+        name
+        for name, cases in groups.items()
+        if {replace(c.quick() if plan.quick else c, python=None).key for c in cases} == keys
+    ]
+    if plan.suite == "tornado" and plan.quick and "published" in own:
+        return "fab quick"
+    options = [plan.suite]
+    default = "claimed" if plan.quick and "claimed" in groups else "all"
+    if own and default not in own:
+        options.append(f"rows={own[0]}")
+    options += ["quick=yes"] if plan.quick else []
+    is_own = {case.python for case in module.CASES} == {*pythons}
+    if not is_own and all(pythons):
+        options.append(f"pythons={'+'.join(map(str, pythons))}")
+    return f"fab run_suite:{','.join(options)}"
+
+
+def _scale(plan: Plan) -> str | None:
+    over, first = sweep.varied(plan.cases), plan.cases[0]
+    size = catalog.find_server(first.server).size
+    if over == sweep.WORKERS:
+        numbers = _sizes(plan.cases)
+        users = [] if first.users == DEFAULT_USERS else [f"users={first.users}"]
+        first = replace(first, settings={k: v for k, v in first.settings.items() if k != size})
+    else:
+        numbers, users = sorted({case.users for case in plan.cases}), []
+    spelled = _spelled(first)
+    varied = f"{over}={'+'.join(map(str, numbers))}"
+    return None if spelled is None else _join("scale", [*spelled, varied, *users], first)
+
+
+def _sizes(cases: Sequence[Case]) -> list[int]:
+    """Return the numbers of workers or processes of cases, ascending."""
+    sizes = {case.settings.get(catalog.find_server(case.server).size or "") for case in cases}
+    return sorted(size for size in sizes if isinstance(size, int)) or [4]
+
+
+def _case_of(run: MeasuredRun, row: Row) -> Case | None:
+    """Return the planned case of a row; without a plan, the case whose identity it has."""
+    first = row.first
+    candidates = [*run.plan.cases] if run.plan is not None else []
+    size = catalog.find_server(first.case.server).size
+    for settings in ({}, {size: first.server.workers} if size else {}):
+        sent: dict[str, Any] = dict(first.case.request or {})
+        candidates.append(
+            Case(
+                first.case.server,
+                first.case.task,
+                users=first.case.users,
+                keep_alive=first.case.keep_alive,
+                settings=settings,
+                python=first.case.python,
+                path=first.case.path,
+                request=Request(**sent) if sent else None,
+            )
+        )
+    return next((case for case in candidates if case.key == first.key), None)
+
+
+def _command(name: str, cases: Sequence[Case], is_quick: bool) -> str | None:
+    first, users = cases[0], max(case.users for case in cases)
+    spelled = [_spelled(case) for case in cases]
+    words = [each[0] for each in spelled if each is not None]
+    if len(words) < len(cases):
+        return None
+    options = [*words, *_application(first)]
+    options += [] if users == DEFAULT_USERS else [f"users={users}"]
+    options += ["keep_alive=yes"] if first.keep_alive else []
+    options += ["quick=yes"] if is_quick else []
+    return _join(name, options, first)
+
+
+def _join(name: str, options: Sequence[str], case: Case) -> str | None:
+    """Return a command; None if it would have another meaning, or has a hidden header.
+
+    A request is written as words of their own: its body may have commas.
+    """
+    options = [*options, *([f"path={case.path}"] if case.path else [])]
+    is_hidden = case.request is not None and case.request.is_masked
+    if is_hidden or any("," in option for option in options):
+        return None
+    command = shlex.quote(f"{name}:{','.join(options)}")
+    return " ".join(["fab", command, *_request(case.request)])
+
+
+def _spelled(case: Case) -> list[str] | None:
+    """Return a case as commands accept it, and `app=`; None if it has settings that they lack."""
+    server = catalog.find_server(case.server)
+    if {*case.settings} - {server.size}:
+        return None
+    name = replace(case, request=None).name
+    if application.is_application(case.task):
+        return [name.partition("/")[0], *_application(case)]
+    return [name]
+
+
+def _application(case: Case) -> list[str]:
+    return [case.task] if application.is_application(case.task) else []
+
+
+def _work(case: Case) -> list[str]:
+    python = [f"python={case.python}"] if case.python else []
+    return [case.task, *python]
+
+
+def _request(request: Request | None) -> Iterator[str]:
+    if request is None:
+        return
+    if request.path != "/":
+        yield f"--request={shlex.quote(request.path)}"
+    if request.method != ("GET" if request.body is None else "POST"):
+        yield f"--method={request.method}"
+    if request.body is not None:
+        yield f"--body={shlex.quote(request.body)}"
+    if request.header is not None:
+        yield f"--header={shlex.quote(request.header)}"

@@ -1,0 +1,167 @@
+"""The sections of several runs side by side: each value in a column, or on a line, for each run.
+
+The rounds of different runs are not paired, so that there is no ratio between runs.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from offload.reports.gil import effects, effects_svg
+from offload.reports.html import answer
+from offload.reports.html.parts import Cell, Panel, Section, number, table, text
+from offload.reports.html.run import MeasuredRun
+from offload.reports.pictures import axis, bands
+from offload.reports.pictures.axis import Axis
+from offload.reports.pictures.bands import Band, Bands, Line, Mark
+from offload.reports.pictures.drawing import Picture
+from offload.reports.pictures.style import PALETTE, SHAPES
+from offload.reports.pictures.texts import Key
+from offload.reports.rows import Row
+from offload.reports.tables import summary, text_table
+from offload.units import percent
+
+MOST_LINES = 160  # of a picture: more values have only their table
+MOST_LETTERS = 56  # of a label in a picture
+ABOUT = "Rounds of different runs are not paired: there is no ratio between runs."
+
+
+@dataclass(frozen=True)
+class Value:
+    """A value with its interval and its text."""
+
+    value: float
+    shown: str
+    low: float | None = None
+    high: float | None = None
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A value that cases have; the axis of its picture is logarithmic, or begins at 0."""
+
+    name: str
+    title: str
+    value_of: Callable[[Row], Value | None]
+    is_log: bool = True
+
+
+def _rate(row: Row) -> Value | None:
+    found, value = row.estimate, row.rate
+    if value is None or row.problem is not None:
+        return None
+    low, high = (None, None) if found is None else (found.low, found.high)
+    return Value(value, summary.rate(row), low, high)
+
+
+def _p99(row: Row) -> Value | None:
+    value = row.quantile(0.99)
+    return None if value is None else Value(value, summary.time(value))
+
+
+def _memory(row: Row) -> Value | None:
+    value = row.memory_pss_mib
+    return None if value is None else Value(value, summary.memory(value))
+
+
+def _gil(row: Row) -> Value | None:
+    return None if row.gil_hold is None else Value(row.gil_hold, percent(row.gil_hold))
+
+
+def _lag(row: Row) -> Value | None:
+    value = row.loop_lag_p99_ms
+    return None if value is None else Value(value, f"{value:.1f} ms")
+
+
+QUANTITIES = (
+    Quantity("rates", "Requests per second", _rate),
+    Quantity("latency", "Response time, p99", _p99),
+    Quantity("memory", "Peak memory in MiB", _memory, is_log=False),
+    Quantity("gil", "Share of a single task's time in which it holds the GIL", _gil, is_log=False),
+    Quantity("lag", "Delay of the event loop under load, p99, in ms", _lag),
+)
+
+Values = dict[str, list[Value | None]]  # by case; one for each run
+
+
+def sections(runs: Sequence[MeasuredRun]) -> list[Section]:
+    """Return the sections of runs, each with one panel."""
+    found = [_section("ratios", effects_svg.TITLE, _ratios(runs), runs, has_one=True)]
+    for quantity in QUANTITIES:
+        values = _of_cases(runs, quantity.value_of)
+        found.append(_section(quantity.name, quantity.title, values, runs, quantity.is_log))
+    return [section for section in found if section is not None]
+
+
+def _of_cases(runs: Sequence[MeasuredRun], value_of: Callable[[Row], Value | None]) -> Values:
+    found: Values = {}
+    for number_of_run, run in enumerate(runs):
+        for row in run.rows:
+            name = f"{summary.case_name(row.first)}, {row.first.case.users} users"
+            if (value := value_of(row)) is not None:
+                found.setdefault(name, [None] * len(runs))[number_of_run] = value
+    return found
+
+
+def _ratios(runs: Sequence[MeasuredRun]) -> Values:
+    found: Values = {}
+    for number_of_run, run in enumerate(runs):
+        for what, effect in answer.compared_effects(run):
+            task = effect.threads.first.case.task
+            verdict = effect.verdict
+            value = Value(effect.ratio, effects.ratio_text(effect), verdict.low, verdict.high)
+            name = f"{task}: {what}" if what else task
+            found.setdefault(name, [None] * len(runs))[number_of_run] = value
+    return found
+
+
+def _section(
+    name: str,
+    title: str,
+    values: Values,
+    runs: Sequence[MeasuredRun],
+    is_log: bool = True,
+    has_one: bool = False,
+) -> Section | None:
+    """Return the section of a quantity; None if no run has it."""
+    if not values:
+        return None
+    rows = [(text(case), *(_cell(value) for value in own)) for case, own in values.items()]
+    head = ("Case", *(run.name for run in runs))
+    own = table(f"{title}, by run", head, rows, [ABOUT])
+    return Section(name, title, (Panel(own, _picture(title, values, runs, is_log, has_one)),))
+
+
+def _cell(value: Value | None) -> Cell:
+    return text(None) if value is None else number(value.shown, value.value)
+
+
+def _picture(
+    title: str, values: Values, runs: Sequence[MeasuredRun], is_log: bool, has_one: bool
+) -> Picture | None:
+    looks = [*zip(SHAPES, PALETTE, strict=True)][: len(runs)]
+    found = []
+    for case, own in values.items():
+        lines = [
+            Line((Mark(v.value, f"{case}, {run.name}: {v.shown}", *look),), v.shown, v.low, v.high)
+            for v, run, look in zip(own, runs, looks, strict=True)
+            if v is not None
+        ]
+        found.append(Band(text_table.shortened(case, MOST_LETTERS), tuple(lines)))
+    if sum(len(band.lines) for band in found) > MOST_LINES:
+        return None
+    ends = [value for band in found for line in band.lines for value in line.values]
+    keys = [Key(run.name, *look) for run, look in zip(runs, looks, strict=True)]
+    reference = 1.0 if has_one else None
+    scale = _axis(ends, is_log, has_one)
+    spec = Bands(found, scale, bands.SEVERAL, keys=keys, reference=reference).spec
+    return Picture(spec, f"{title}, by run", "The lines are 95 % intervals.")
+
+
+def _axis(values: Sequence[float], is_log: bool, has_one: bool) -> Axis:
+    if has_one:
+        return effects_svg.ratio_axis(values)
+    if is_log:
+        return axis.logarithmic(values, axis.plain)
+    return axis.linear(values, axis.plain)

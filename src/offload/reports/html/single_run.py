@@ -1,0 +1,253 @@
+"""The sections of one run: pictures beside their tables."""
+
+from __future__ import annotations
+
+import statistics
+from collections.abc import Callable, Iterator, Sequence
+
+from offload.bench.analysis import machine_speed
+from offload.reports import warnings
+from offload.reports.claims import verdicts
+from offload.reports.gil import cost
+from offload.reports.html import answer, charts, curve_charts, ratios, repeat_command
+from offload.reports.html.parts import (
+    Cell,
+    Panel,
+    Section,
+    count,
+    number,
+    rate,
+    share,
+    table,
+    text,
+)
+from offload.reports.html.run import MeasuredRun
+from offload.reports.rows import Row
+from offload.reports.tables import summary
+from offload.units import seconds
+
+CASE, REQUESTED = "Server,task", "Requested"
+OPEN_LOOP = (
+    f"{REQUESTED}: the rate at which requests were sent, whether or not others were answered."
+)
+TIMES = {"Mean": None, **charts.PERCENTILES, "p99.9": 0.999}
+WORK = {"python_s": "a loop in Python", "memory_s": "copies in memory"}
+LOSSES = {"others_cpu": "CPU of other processes", "steal": "CPU that the hypervisor kept"}
+
+CLAIM_HEAD = ("Claim", "Verdict", "Published", "Here", "Says", "Reason")
+
+
+def sections(run: MeasuredRun) -> list[Section]:
+    """Return the sections of a run, each with at least one panel."""
+    found = [
+        Section("ratios", "Ratios", tuple(ratios.panels(run))),
+        Section("scaling", "Throughput over workers or users", tuple(_scaling(run))),
+        Section("rates", "Rates", _of_groups(run, _rates)),
+        Section("latency", "Response times", _of_groups(run, _latency)),
+        Section("memory", "Memory", _of_groups(run, _memory)),
+        Section("gil", "GIL and event loop", tuple(_gil(run))),
+        Section("machine", "Speed of the machine", tuple(_machine(run))),
+        Section("claims", "Published claims", tuple(_claims(run))),
+    ]
+    return [section for section in found if section.panels]
+
+
+def _of_groups(
+    run: MeasuredRun, panel_of: Callable[[MeasuredRun, Sequence[Row], str], Panel | None]
+) -> tuple[Panel, ...]:
+    """Return a panel for each machine, Python and upstream."""
+    panels = [panel_of(run, group, run.group_name(group)) for group in run.groups]
+    return tuple(panel for panel in panels if panel is not None)
+
+
+def _scaling(run: MeasuredRun) -> Iterator[Panel]:
+    if (found := answer.sweep_of(run)) is None:
+        return
+    fit = found.choice.fit
+    predicted = fit.predicted if fit else (None,) * len(found.points)
+    rows = [
+        (
+            count(n),
+            rate(e.value),
+            rate(e.low),
+            rate(e.high),
+            count(e.n),
+            rate(model),
+        )
+        for (n, e), model in zip(found.points, predicted, strict=False)
+    ]
+    head = (found.over, "Rate", "From", "To", "Rounds", fit.model if fit else "Model")
+    own = table(f"Rates over {found.over}", head, rows)
+    yield Panel(own, curve_charts.scaling(found), repeat_command.of_run(run))
+
+
+def _rates(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel:
+    rows = []
+    for row in group:
+        found, ceiling, has_figures = row.estimate, row.ceiling, row.problem is None
+        notices = [str(row.problem)] if row.problem else warnings.row_warnings(row)
+        published = row.long.result.rate if row.long else None
+        rows.append(
+            (
+                text(summary.case_name(row.first)),
+                count(row.first.case.users),
+                rate(row.first.case.asked_rate),
+                rate(row.rate) if has_figures else text("not available"),
+                rate(found.low if found else None),
+                rate(found.high if found else None),
+                share(found.half_width if found else None, 1),
+                count(found.n if found else None),
+                rate(published),
+                text(row.long.load.driver if row.long else None),
+                rate(ceiling.rate if ceiling and has_figures else None),
+                text(ceiling.kind if ceiling and has_figures else None),
+                share(row.reached if has_figures else None),
+                text("; ".join(notices)),
+            )
+        )
+    head = (CASE, "Users", REQUESTED, "Rate", "From", "To", "Interval", "Rounds")
+    own = table(
+        f"Requests per second{name}",
+        (*head, "Long run", "Its tool", "Ceiling", "Ceiling by", "Reached", "Warnings"),
+        rows,
+        [*(f"{word}: {summary.DEFINITIONS[word]}." for word in (CASE, "Users", "Rate")), OPEN_LOOP],
+    )
+    return Panel(own, charts.rates(group), _again(run, group))
+
+
+def _latency(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
+    rows = []
+    for row in (row for row in group if row.problem is None):
+        known = [row.response_mean_s if q is None else row.quantile(q) for q in TIMES.values()]
+        if any(value is not None for value in known):
+            bound = row.at_least_s
+            cells = [_time(value, bound) for value in known]
+            load = (count(row.first.case.users), rate(row.first.case.asked_rate))
+            rows.append((text(summary.case_name(row.first)), *load, *cells))
+    if not rows:
+        return None
+    own = table(
+        f"Response times{name}",
+        (CASE, "Users", REQUESTED, *TIMES),
+        rows,
+        [f"Mean: {summary.DEFINITIONS['Response']}.", OPEN_LOOP],
+    )
+    return Panel(own, charts.latency(group), _again(run, group))
+
+
+def _memory(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
+    rows = [
+        (
+            text(summary.case_name(row.first)),
+            count(row.first.server.workers),
+            _mib(row.memory_pss_mib),
+        )
+        for row in group
+        if row.memory_pss_mib is not None
+    ]
+    if not rows:
+        return None
+    about = [f"Memory: {summary.DEFINITIONS['Memory']}."]
+    own = table(f"Peak memory{name}", (CASE, "Workers", "Memory"), rows, about)
+    return Panel(own, charts.memory(group), _again(run, group))
+
+
+def _gil(run: MeasuredRun) -> Iterator[Panel]:
+    yield from _gil_cost(run)
+    yield from _of_groups(run, _gil_held)
+    yield from _of_groups(run, _loop_lag)
+
+
+def _gil_held(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
+    rows = [
+        (text(summary.case_name(row.first)), share(row.gil_hold))
+        for row in group
+        if row.gil_hold is not None
+    ]
+    about = [f"GIL held: {summary.DEFINITIONS['GIL held']}."]
+    own = table(f"GIL held{name}", (CASE, "GIL held"), rows, about)
+    return Panel(own, charts.gil_held(group), _again(run, group)) if rows else None
+
+
+def _loop_lag(run: MeasuredRun, group: Sequence[Row], name: str) -> Panel | None:
+    rows = [
+        (text(summary.case_name(row.first)), count(row.first.case.users), _lag(lag))
+        for row in group
+        if (lag := row.loop_lag_p99_ms) is not None
+    ]
+    about = ["Loop lag: how late a 10 ms timer of the server's event loop was under load, p99."]
+    own = table(f"Delay of the event loop{name}", (CASE, "Users", "Loop lag"), rows, about)
+    return Panel(own, charts.loop_lag(group), _again(run, group)) if rows else None
+
+
+def _gil_cost(run: MeasuredRun) -> Iterator[Panel]:
+    if (found := answer.gil_of(run)) is None:
+        return
+    rows = [tuple(map(text, line)) for line in cost.figure_lines(found)]
+    own = table("Figures of the GIL", ("Figure", "Value", "Meaning"), rows)
+    yield Panel(own, command=repeat_command.of_run(run))
+
+
+def _machine(run: MeasuredRun) -> Iterator[Panel]:
+    rows = [
+        (
+            text(WORK[field]),
+            count(len(times)),
+            *(number(seconds(value), value) for value in _spread(times)),
+            share(machine_speed.moved_times(times)),
+        )
+        for field, times in machine_speed.work_times(run.records).items()
+        if times
+    ]
+    for field, what in LOSSES.items():
+        hosts = [record.resources.host for record in run.records]
+        known = [value for host in hosts if (value := getattr(host, field)) is not None]
+        if known:
+            cells = (share(value) for value in _spread(known))
+            rows.append((text(what), count(len(known)), *cells, text(None)))
+    if rows:
+        head = ("What", "Windows", "Lowest", "Median", "Highest", "Changed")
+        about = ("Changed: the 90th percentile of the durations over the 10th, minus 1.",)
+        own = table("Durations of fixed work before each window, and lost CPU", head, rows, about)
+        yield Panel(own, curve_charts.speed(run.records), None)
+
+
+def _claims(run: MeasuredRun) -> Iterator[Panel]:
+    for suite, found in run.claims.items():
+        rows = []
+        for verdict in found:
+            published, here = verdicts.figures(verdict)
+            rows.append(
+                (
+                    text(verdict.claim),
+                    text(verdict.verdict),
+                    number(published, verdict.published),
+                    number(here, verdict.here),
+                    text(verdict.says),
+                    text(verdict.reason),
+                )
+            )
+        own = table(f"Claims about {suite}", CLAIM_HEAD, rows)
+        yield Panel(own, charts.claims(found), repeat_command.of_run(run))
+
+
+def _again(run: MeasuredRun, group: Sequence[Row]) -> str | None:
+    """Return the command of a run, or without it that of the group's first case."""
+    return repeat_command.of_run(run) or repeat_command.of_cases(run, group[0])
+
+
+def _spread(values: Sequence[float]) -> tuple[float, float, float]:
+    return min(values), statistics.median(values), max(values)
+
+
+def _time(value: float | None, bound: float | None) -> Cell:
+    least = "\u2265 " if value is not None and bound is not None and value >= bound else ""
+    return number(f"{least}{summary.time(value)}", value)
+
+
+def _mib(value: float | None) -> Cell:
+    return number(summary.memory(value), value)
+
+
+def _lag(value: float | None) -> Cell:
+    return number(f"{value or 0.0:.1f} ms", value)

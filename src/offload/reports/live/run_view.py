@@ -1,0 +1,161 @@
+"""The page of a run, from the files in its folder: the run itself takes no part in it.
+
+::
+
+    run.json -------> the rows
+    records.jsonl --> their figures   only what was appended since the last second
+    progress.json --> phase, time left
+    report.html ----> shown at the end
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from offload.bench.experiments import progress_file, progress_rows
+from offload.bench.experiments.progress_file import RunProgress
+from offload.bench.experiments.progress_rows import CaseRows
+from offload.bench.planning import plan as plans
+from offload.bench.planning import time_budget
+from offload.bench.planning.plan import Plan
+from offload.bench.records import journal
+from offload.bench.records.lines import from_line
+from offload.bench.records.record import Record
+from offload.errors import StorageError
+from offload.reports.html import report_file
+from offload.reports.live.tail import FileTail
+from offload.reports.live.view import BROKEN, ENDED, RUNNING, View
+
+Stamp = tuple[int, int] | None
+LARGEST_REPORT = 1_000_000  # bytes; ours have at most 400 kB
+
+
+class RunView:
+    """A run that goes on or has ended."""
+
+    def __init__(self, folder: Path) -> None:
+        self.title = folder.name
+        self._folder = folder
+        self._plan = _plan_of(folder)
+        self._tail = FileTail(folder / journal.FILE)
+        self._rows = CaseRows(self._plan.cases if self._plan is not None else ())
+        self._records: list[Record] = []
+        self._progress: RunProgress | None = None
+        self._seen: RunProgress | None = None  # the last one that there was
+        self._stamp: Stamp = None
+        self._is_complete: tuple[int, bool] = (-1, False)  # by the number of records
+
+    def read(self) -> View:
+        """Read what was appended since the last call."""
+        self._add_records()
+        self._read_progress()
+        progress = self._progress
+        if not self._folder.is_dir():
+            return self._view(BROKEN, f"The folder of {self.title} was removed.")
+        if progress is not None and progress.is_running:
+            return self._running(progress)
+        if self._seen is not None and self._seen.is_running and not self._has_report():
+            return self._view(RUNNING, "No more rounds are due; the command goes on.")
+        if progress is not None or not self._has_all():
+            what = "The process that measured has ended" if progress else "Not measured completely"
+            return self._view(BROKEN, f"{what}: continue with fab resume:{self.title}")
+        if self._has_report():
+            return self._view(ENDED, "The run has ended.", has_report=True)
+        hint = f"fab report:{self.title},format=html writes its report"
+        return self._view(ENDED, f"The run has ended; {hint}.")
+
+    def report(self) -> bytes | None:
+        """Return the report.html of the run; None if there is none, or one of older records."""
+        if not self._has_report():
+            return None
+        try:
+            with (self._folder / report_file.FILE).open("rb") as file:
+                return file.read(LARGEST_REPORT)
+        except OSError:
+            return None
+
+    def _add_records(self) -> None:
+        found = []
+        for line in self._tail.read():
+            try:
+                found.append(from_line(line.decode(errors="replace")))
+            except ValueError:  # a torn line, or one of another version
+                continue
+        self._records += found
+        self._rows.add(found)
+
+    def _read_progress(self) -> None:
+        """Read the progress again if its file has changed."""
+        stamp = _stamp(self._folder / progress_file.FILE)
+        if stamp != self._stamp:
+            self._stamp = stamp
+            self._progress = progress_file.read(self._folder)
+            self._seen = self._progress or self._seen
+
+    def _running(self, progress: RunProgress) -> View:
+        phases = tuple(progress.phase_of(place) for place in range(len(self._rows.rows)))
+        return self._view(
+            RUNNING,
+            progress.step,
+            phases,
+            phase=progress.phase,
+            phase_ends=progress.phase_ends,
+            ends=progress.ends,
+        )
+
+    def _view(
+        self,
+        state: str,
+        step: str,
+        phases: tuple[str, ...] = (),
+        *,
+        phase: str = "",
+        phase_ends: float | None = None,
+        ends: float | None = None,
+        has_report: bool = False,
+    ) -> View:
+        shown = phases or ("",) * len(self._rows.rows)
+        rows = zip(self._rows.rows, shown, strict=True)
+        return View(
+            state,
+            step,
+            progress_rows.HEAD,
+            tuple((row.name, now or progress_rows.UNKNOWN, *row.cells) for row, now in rows),
+            progress_rows.NUMBERS,
+            tuple(n for n, now in enumerate(shown) if now),
+            phase,
+            phase_ends,
+            ends,
+            has_report=has_report,
+        )
+
+    def _has_all(self) -> bool:
+        """Whether the plan has nothing more to measure; a run without a plan is complete."""
+        if self._plan is None:
+            return True
+        count = len(self._records)
+        if self._is_complete[0] != count:
+            self._is_complete = (count, not time_budget.has_more(self._plan, self._records))
+        return self._is_complete[1]
+
+    def _has_report(self) -> bool:
+        """Whether the report was written after the last record."""
+        report = _stamp(self._folder / report_file.FILE)
+        records = _stamp(self._folder / journal.FILE)
+        return report is not None and records is not None and report[0] >= records[0]
+
+
+def _plan_of(folder: Path) -> Plan | None:
+    try:
+        return plans.load(folder) if plans.exists(folder) else None
+    except StorageError:  # of another version
+        return None
+
+
+def _stamp(path: Path) -> Stamp:
+    """Return the time of the last change and the inode of a file; None if it does not exist."""
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_mtime_ns, found.st_ino

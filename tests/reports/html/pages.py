@@ -1,0 +1,95 @@
+"""Reports of committed runs, parsed by a parser that browsers agree with."""
+
+from __future__ import annotations
+
+import functools
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from offload.bench.records import journal
+from offload.bench.records.record import Record
+from offload.reports.html import page, run
+from offload.reports.pictures import drawing
+from tests import ROOT
+
+html5lib = pytest.importorskip("html5lib")
+
+COMMITTED = sorted((ROOT / "results").glob("*/records.jsonl"))
+NAMES = [path.parent.name for path in COMMITTED if path.parent.name.startswith("example")]
+FAST = ("example-tornado",)
+EXAMPLES = [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
+NEEDS_PICTURES = pytest.mark.skipif(not drawing.is_available(), reason="needs make setup")
+
+
+def committed(name: str) -> Path:
+    return ROOT / "results" / name
+
+
+def written(name: str, *records: Record) -> Path:
+    """Write records into a run of this name; return its folder."""
+    folder = journal.RESULTS / name
+    folder.mkdir(parents=True)
+    journal.append(folder, *records)
+    return folder
+
+
+def copied(name: str) -> Path:
+    """Copy a committed run into the results of a test."""
+    return Path(shutil.copytree(committed(name), journal.RESULTS / name))
+
+
+def rendered(*folders: Path) -> str:
+    return page.html([run.read(folder) for folder in folders])
+
+
+@functools.cache
+def example(*names: str) -> str:
+    """Return the report of committed runs; it is the same for all tests."""
+    return rendered(*map(committed, names))
+
+
+@functools.cache
+def plain(*names: str) -> str:
+    """Return the report of committed runs without pictures, which take most of its time."""
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(drawing, "is_available", lambda: False)
+        return rendered(*map(committed, names))
+
+
+@functools.cache
+def example_root(*names: str) -> Any:
+    """Return the elements of the report of committed runs."""
+    return parsed(example(*names))
+
+
+def parsed(html: str) -> Any:
+    """Parse a page; whatever a browser would have to correct is an error."""
+    builder = html5lib.treebuilders.getTreeBuilder("etree")
+    parser = html5lib.HTMLParser(tree=builder, strict=True, namespaceHTMLElements=False)
+    return parser.parse(html)
+
+
+def words(element: Any) -> str:
+    return " ".join("".join(element.itertext()).split())
+
+
+def tables(root: Any) -> dict[str, list[dict[str, Any]]]:
+    """Return the cells of each table by its caption; of each row, by the head of the column."""
+    found = {}
+    for table in root.iter("table"):
+        heads = [words(head) for head in table.find("thead").iter("th")]
+        rows = [[*row] for row in table.find("tbody").iter("tr")]
+        caption = words(table.find("caption"))
+        assert caption not in found
+        found[caption] = [dict(zip(heads, cells, strict=True)) for cells in rows]
+    return found
+
+
+def floats(cells: Sequence[Any]) -> list[float]:
+    """Return the numbers of cells, as the script reads them."""
+    known = [cell for cell in cells if "data-v" in cell.attrib]
+    return [float(cell.attrib["data-v"] or words(cell)) for cell in known]

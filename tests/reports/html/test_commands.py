@@ -1,0 +1,172 @@
+"""`fab report:format=html` writes a file, and so does every run at its end."""
+
+from __future__ import annotations
+
+import webbrowser
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from offload.bench.experiments import run as experiment
+from offload.bench.planning import plan as plans
+from offload.bench.planning.blocks import Block
+from offload.bench.planning.plan import Plan
+from offload.bench.records import journal
+from offload.cli import plan_run
+from offload.reports.html import page, report_file
+from offload.reports.pictures import drawing
+from offload.suites import Case
+from tests.bench import gates
+from tests.commands import fab_here
+from tests.reports.html.pages import parsed, rendered, tables, words, written
+from tests.reports.test_tables import PROCESSES, RECORD, windows
+
+pytestmark = pytest.mark.usefixtures("without_pictures")
+RECORDS = [*windows(RECORD, 10.0, 10.1, 9.9), *windows(PROCESSES, 20.0, 20.1, 19.9)]
+
+
+@pytest.fixture
+def plan(monkeypatch: pytest.MonkeyPatch) -> Plan:
+    """Return a plan whose run is replaced by RECORDS."""
+
+    def measured(_: Plan, folder: Path) -> list[list[object]]:
+        journal.append(folder, *RECORDS)
+        return [[*RECORDS]]
+
+    monkeypatch.setattr(experiment, "run", measured)
+    cases = (Case("threads", "noop_sync"), Case("processes", "noop_sync"))
+    return Plan("compare", cases, 1, None, blocks=(Block((0, 1), ((0, 1),)),))
+
+
+def test_fab_report_writes_the_file_into_the_folder_and_prints_its_path() -> None:
+    folder = written("run", *RECORDS)
+    done = fab_here("report:run,format=html")
+    assert (done.returncode, done.stdout, done.stderr) == (0, f"{folder / 'report.html'}\n", "")
+    assert (folder / "report.html").read_text() == rendered(folder)
+
+
+def test_the_newest_run_is_reported_unless_another_is_named() -> None:
+    folder = written("20260101-000000-compare", *RECORDS)
+    assert fab_here("report:format=html").stdout == f"{folder / 'report.html'}\n"
+
+
+def test_open_opens_the_file_in_a_browser(monkeypatch: pytest.MonkeyPatch) -> None:
+    opened: list[str] = []
+    monkeypatch.setattr(webbrowser, "open", lambda url: opened.append(url) or True)
+    folder = written("run", *RECORDS)
+    assert fab_here("report:run,format=html,open=yes").returncode == 0
+    assert opened == [(folder / "report.html").as_uri()]
+    monkeypatch.setattr(webbrowser, "open", lambda _: False)
+    done = fab_here("report:run,format=html,open=yes")
+    assert (done.returncode, done.stderr.count("\n")) == (0, 1)
+    assert "no browser was found" in done.stderr
+
+
+def test_a_run_writes_its_report_at_its_end(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = journal.new_run("compare")
+    assert len(plan_run.continue_run(plan, folder)) == len(RECORDS)
+    assert (folder / "report.html").exists()
+    printed = capsys.readouterr()
+    assert printed.out == ""
+    assert printed.err.startswith(f"report: {folder / 'report.html'}")
+    assert printed.err.count("\n") == 1
+
+
+def test_without_the_package_that_draws_the_line_of_the_report_says_so(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(drawing, "PACKAGE", "no_such_package")
+    folder = journal.new_run("compare")
+    plan_run.continue_run(plan, folder)
+    assert "<svg" not in (folder / "report.html").read_text()
+    printed = capsys.readouterr().err
+    start = f"report: {folder / 'report.html'}, without pictures: "
+    assert printed.startswith(f"{start}pictures need the package no_such_package: ")
+    assert printed.count("\n") == 1
+
+
+def test_pictures_that_are_not_drawn_in_time_do_not_keep_a_run_waiting(
+    plan: Plan, monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
+    hanging = tmp_path / "hanging.py"
+    hanging.write_text("import time; time.sleep(60)")
+    monkeypatch.setattr(drawing, "PROGRAM", hanging)
+    monkeypatch.setattr(drawing, "TIMEOUT", 0.2)
+    monkeypatch.setattr(drawing, "is_available", lambda: True)
+    folder = journal.new_run("compare")
+    plan_run.continue_run(plan, folder)
+    assert "were not drawn within" in (folder / "report.html").read_text()
+
+
+def test_runs_of_a_check_have_no_report(plan: Plan, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = journal.new_run("check_method")
+    plan_run.continue_run(replace(plan, suite="check_method"), folder)
+    assert not (folder / "report.html").exists()
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.parametrize("error", [OSError("no\nspace"), RuntimeError("bug"), MemoryError()])
+def test_a_report_that_cannot_be_written_is_one_warning(
+    error: Exception,
+    plan: Plan,
+    monkeypatch: pytest.MonkeyPatch,
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    def fail(*_: object) -> None:
+        raise error
+
+    monkeypatch.setattr(page, "html", fail)
+    folder = journal.new_run("compare")
+    assert len(plan_run.continue_run(plan, folder)) == len(RECORDS)
+    printed = capsys.readouterr().err
+    assert printed.startswith("warning: no report.html: ")
+    assert printed.count("\n") == 1
+
+
+def test_a_folder_that_cannot_be_written_is_an_error_with_the_exit_code_of_storage(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = written("run", *RECORDS)
+    monkeypatch.setattr(report_file, "FILE", "missing/report.html")
+    done = fab_here("report:run,format=html")
+    assert (done.returncode, done.stderr.count("\n")) == (6, 1)
+    assert str(folder) in done.stderr
+
+
+def test_a_sweep_has_its_model_and_a_comparison_its_verdict() -> None:
+    sweep = [
+        record
+        for n, rate in ((1, 10.0), (2, 20.0), (3, 30.0), (4, 40.0), (6, 40.5), (8, 40.2))
+        for record in windows(RECORD, rate, rate * 1.01, rate * 0.99, suite="scale", workers=n)
+    ]
+    folder = written("scale", *sweep)
+    plan = Plan(
+        "scale",
+        tuple(Case("threads", "noop_sync", settings={"workers": n}) for n in (1, 2, 3, 4, 6, 8)),
+        1,
+        None,
+        quick=True,
+        blocks=(Block((0, 1, 2, 3, 4, 5)),),
+    )
+    plans.save(plan, folder)
+    found = tables(parsed(rendered(folder)))
+    assert len(found["Rates over workers"]) == 6
+    assert "knee" in found["Rates over workers"][0]
+
+
+@pytest.mark.parametrize(
+    ("ratio", "sentence"),
+    [
+        (1.0, "No loss of more than 5 % in 3/count_sync against ../main."),
+        (0.8, "3/count_sync lost more than 5 % of the rate against ../main."),
+    ],
+)
+def test_the_answer_of_a_gate_is_its_verdict(ratio: float, sentence: str) -> None:
+    made = gates.plan(gates.THREADS, budget_s=600.0)
+    folder = journal.new_run(made.suite)
+    plans.save(made, folder)
+    journal.append(folder, *gates.records(made, gates.rates(ratio), 10, folder.name))
+    root = parsed(rendered(folder))
+    first, *_ = (words(item) for item in root.iter("li") if item.get("class") in ("good", "bad"))
+    assert first == sentence

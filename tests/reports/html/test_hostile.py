@@ -1,0 +1,85 @@
+"""Names and texts of a run are text everywhere, whatever they contain."""
+
+from __future__ import annotations
+
+import functools
+import json
+
+from offload.bench.records.record import Record
+from offload.reports.html import run_files
+from offload.reports.printable import printable
+from tests.records import changed
+from tests.reports.html.pages import NEEDS_PICTURES, parsed, rendered, tables, words, written
+from tests.reports.test_tables import PROCESSES, RECORD, windows
+
+SCRIPT = "<script>alert(1)</script>"
+NAMES = [
+    SCRIPT,
+    "</title><script>alert(1)</script>",
+    '"><img src=x onerror=alert(1)>',
+    "</svg></script><!--",
+    "{{ 7 * 7 }}{% raw %}",
+    "a' onclick='alert(1)",
+    "]]>&lt;script&gt;&#60;",
+    "\x00\x1b[31m\ud800\ufffe",
+    "datum['x'] + signal",
+    "\u202egnp.exe",
+]
+
+
+def hostile(name: str) -> list[Record]:
+    one = [*windows(RECORD, 10.0, 10.1, 9.9), *windows(PROCESSES, 20.0, 20.1, 19.9)]
+    return [
+        changed(
+            record,
+            task=name,
+            command=f"fab run_server:3,{name}",
+            flags=[f"kind: {name}: {name}"],
+            response_p99_s=0.1,
+            environment={"cpu": SCRIPT, "cores": 2, "kernel": SCRIPT},
+        )
+        for record in one
+    ]
+
+
+@functools.cache
+def report() -> str:
+    """Return the report of a run with all hostile names."""
+    return rendered(written("hostile", *(record for name in NAMES for record in hostile(name))))
+
+
+def test_a_name_is_text_in_tables() -> None:
+    root = parsed(report())
+    scripts = [script.attrib for script in root.iter("script")]
+    assert scripts == [{"type": run_files.TYPE, "id": run_files.ID}, {}]
+    for element in root.iter():
+        assert not any(attribute.startswith("on") for attribute in element.attrib)
+        assert element.tag != "img"
+    shown = [words(row["Server,task"]) for row in tables(root)["Requests per second"]]
+    for name in NAMES:
+        plain = " ".join(printable(name).split())
+        assert f"threads,{plain}" in shown
+        assert f"processes,{plain}" in shown
+
+
+@NEEDS_PICTURES
+def test_a_name_is_text_within_pictures() -> None:
+    root = parsed(report())
+    pictures = [element for element in root.iter() if str(element.tag).endswith("svg")]
+    assert any(SCRIPT in text for picture in pictures for text in picture.itertext())
+
+
+def test_what_travels_inside_cannot_end_its_element() -> None:
+    folder = written("run", *hostile(SCRIPT))
+    assert "</" not in run_files.pack([folder])
+
+
+def test_a_name_in_the_plan_is_no_option_of_the_shown_command() -> None:
+    folder = written("run", *hostile(SCRIPT))
+    case = {"server": "threads", "task": "x;rm -rf ~"}
+    plan = {"suite": "measure", "cases": [case], "seed": 1, "driver": None, "blocks": []}
+    known = json.loads((folder / "run.json").read_text())
+    (folder / "run.json").write_text(json.dumps({**known, **plan}))
+    html = rendered(folder)
+    [shown] = {words(code) for code in parsed(html).iter("code")} - {"fab report:report.html"}
+    assert shown == "fab 'measure:3/x;rm -rf ~'"

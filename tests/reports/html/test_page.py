@@ -1,0 +1,218 @@
+"""The report of each committed run: the same bytes each time, valid, complete and not too large."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from offload.bench.records import journal
+from offload.errors import RunError
+from offload.reports import results_json, results_txt
+from offload.reports.gil import effects
+from offload.reports.html import page, run
+from offload.reports.pictures import drawing
+from offload.reports.rows import rows
+from tests import ROOT
+from tests.records import changed
+from tests.reports.html.pages import (
+    EXAMPLES,
+    NEEDS_PICTURES,
+    committed,
+    example,
+    example_root,
+    floats,
+    parsed,
+    rendered,
+    tables,
+    words,
+    written,
+)
+from tests.reports.test_tables import AWAY, PROCESSES, RECORD, windows
+
+RATES = "Requests per second"
+
+
+def flat(values: Mapping[str, Any], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for name, value in values.items():
+        found |= (
+            flat(value, f"{prefix}{name} ") if isinstance(value, dict) else {prefix + name: value}
+        )
+    return found
+
+
+def is_number(value: object) -> bool:
+    return isinstance(value, int | float) and not isinstance(value, bool)
+
+
+@pytest.mark.slow
+def test_a_run_has_the_same_report_each_time_in_any_process() -> None:
+    program = (
+        "import sys; from pathlib import Path; from offload.reports.html import page, run; "
+        "sys.stdout.write(page.html([run.read(Path(sys.argv[1]))]))"
+    )
+    command = [sys.executable, "-c", program, str(committed("example"))]
+    environment = {**os.environ, "PYTHONHASHSEED": "7", "TZ": "Asia/Kathmandu", "LC_ALL": "C.UTF-8"}
+    done = subprocess.run(
+        command, env=environment, capture_output=True, encoding="utf-8", cwd=ROOT, timeout=60
+    )
+    assert done.stdout == example("example"), done.stderr[-500:]
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_a_report_is_one_file_of_at_most_400_kb_without_links_to_others(name: str) -> None:
+    html = example(name)
+    assert len(html.encode()) <= 400_000
+    for element in example_root(name).iter():
+        targets = [element.attrib.get(word) for word in ("src", "href", "data", "action", "poster")]
+        assert all(target is None or target.startswith("#") for target in targets), element
+    assert "@import" not in html
+    assert "url(" not in html
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_each_figure_of_the_json_report_is_in_a_table(name: str) -> None:
+    found = tables(example_root(name))
+    results = results_json.as_dict(journal.read(committed(name)))
+    for caption, objects in (("figure", results["rows"]), ("ratio", results["effects"])):
+        assert isinstance(objects, list)
+        shown = found.get(f"Every {caption} of {name}", [])
+        assert len(shown) == len(objects)
+        for cells, values in zip(shown, objects, strict=True):
+            for key, value in flat(values).items():
+                if is_number(value):
+                    cell = cells[key]
+                    assert floats([cell]) == pytest.approx([value], rel=1e-5)
+                    assert float(words(cell)) == pytest.approx(value, rel=1e-5)
+                elif key in cells and isinstance(value, str):
+                    assert words(cells[key]) == " ".join(value.split())
+    assert isinstance(results["machine"], dict)
+    facts = {words(cells["Fact"]): cells["Value"] for cells in found[f"Machine of {name}"]}
+    for key, value in flat(results["machine"]).items():
+        if value is not None:
+            assert words(facts[key]) in (str(value), f"{value:.6g}" if is_number(value) else "")
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_the_answer_is_first_and_has_the_sentences_of_the_text_report(name: str) -> None:
+    root = example_root(name)
+    sections = [*root.iter("section")]
+    assert sections[0].attrib["id"] == "answer"
+    assert sections[-1].attrib["id"] == "figures"
+    first = words(sections[0])
+    text = " ".join(results_txt.tables(journal.read(committed(name))).split())
+    for effect in effects.effects(rows(journal.read(committed(name)))):
+        assert effect.reading in text
+        assert effect.reading in first
+        assert effects.ratio_text(effect) in first
+
+
+@NEEDS_PICTURES
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_each_picture_has_a_name_a_description_and_a_table_beside_it(name: str) -> None:
+    root = example_root(name)
+    ids = [element.attrib["id"] for element in root.iter() if "id" in element.attrib]
+    assert len(ids) == len(set(ids))
+    pictures = [element for element in root.iter() if str(element.tag).endswith("svg")]
+    assert len(pictures) >= 3
+    for picture in pictures:
+        assert picture.attrib["role"] == "img"
+        assert {*picture.attrib["aria-labelledby"].split()} <= {*ids}
+    drawn = [e for e in root.iter("div") if e.attrib.get("class") == "panel drawn"]
+    assert len(drawn) >= 3
+    assert all([*panel.iter("figure")] and [*panel.iter("table")] for panel in drawn)
+
+
+@pytest.mark.parametrize("name", EXAMPLES)
+def test_headings_are_in_order_and_tables_can_be_read_aloud(name: str) -> None:
+    root = example_root(name)
+    levels = [int(e.tag[1]) for e in root.iter() if re.fullmatch("h[1-6]", str(e.tag))]
+    assert levels[0] == 1
+    assert levels.count(1) == 1
+    assert all(after - before <= 1 for before, after in itertools.pairwise(levels))
+    assert [len([*root.iter(tag)]) for tag in ("header", "main", "footer", "nav")] == [1, 1, 1, 1]
+    assert all(head.attrib.get("scope") in ("col", "row") for head in root.iter("th"))
+    regions = [e for e in root.iter("div") if e.attrib.get("role") == "region"]
+    assert len(regions) == len([*root.iter("table")])
+    assert all(region.attrib["tabindex"] == "0" for region in regions)
+
+
+def test_the_policy_allows_our_own_style_and_script_alone() -> None:
+    html = example("example-tornado")
+    policy = next(
+        meta.attrib["content"]
+        for meta in parsed(html).iter("meta")
+        if meta.attrib.get("http-equiv") == "Content-Security-Policy"
+    )
+    assert policy.startswith("default-src 'none'; ")
+    assert "unsafe" not in policy
+    assert policy.count("sha256-") == 2
+    assert not re.search(r"<[^>]* (style|on\w+)=", html)
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_case_without_figures_says_why_and_has_no_zero() -> None:
+    html = rendered(written("away", AWAY, *windows(PROCESSES, 10.0, 10.1, 9.9)))
+    cells = tables(parsed(html))[RATES]
+    [away] = [row for row in cells if "not available" in words(row["Rate"])]
+    assert "no network" in words(away["Warnings"])
+    assert "data-v" not in away["Rate"].attrib
+
+
+@pytest.mark.usefixtures("without_pictures")
+@pytest.mark.parametrize("field", ["task", "server"])
+def test_a_run_is_reported_whose_tasks_or_servers_are_removed(field: str) -> None:
+    old = run.read(committed("example-tornado"))
+    records = [
+        replace(r, case=replace(r.case, **{field: f"removed_{getattr(r.case, field)}"}))
+        for r in old.records
+    ]
+    found = tables(parsed(page.html([replace(old, records=records)])))
+    assert len(found[RATES]) == len(old.rows)
+    assert "Claims about tornado" in found
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_flag_stands_in_the_row_that_it_is_about() -> None:
+    flagged = changed(RECORD, flags=["little: users waited elsewhere"])
+    cells = tables(parsed(rendered(written("flagged", flagged, PROCESSES))))[RATES]
+    noted = [words(row["Warnings"]) for row in cells if "Warnings" in row]
+    assert [("users waited elsewhere" in note) for note in noted] == [True, False]
+
+
+@pytest.mark.slow
+def test_a_run_that_is_too_large_has_no_records_inside_and_then_no_pictures(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    folder = written("run", *windows(RECORD, 10.0, 10.1, 9.9), *windows(PROCESSES, 20.0, 19.0))
+    whole = rendered(folder)
+    monkeypatch.setattr(page, "LIMIT", len(whole.encode()) - 1)
+    smaller = rendered(folder)
+    assert page.NO_RECORDS in smaller
+    assert "<svg" in smaller or not drawing.is_available()
+    monkeypatch.setattr(page, "LIMIT", len(smaller.encode()) - 1)
+    if drawing.is_available():
+        smallest = rendered(folder)
+        assert "<svg" not in smallest
+        assert tables(parsed(smallest)).keys() == tables(parsed(whole)).keys()
+    monkeypatch.setattr(page, "LIMIT", 5000)
+    with pytest.raises(RunError, match="more than 5: use format=json"):
+        rendered(folder)
+
+
+def test_without_the_package_that_draws_a_report_has_its_tables_and_says_so(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(drawing, "PACKAGE", "no_such_package")
+    plain = rendered(committed("example-tornado"))
+    assert "<svg" not in plain
+    assert "This report has no pictures: pictures need the package no_such_package" in plain
+    assert tables(parsed(plain)).keys() == tables(example_root("example-tornado")).keys()

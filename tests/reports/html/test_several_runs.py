@@ -1,0 +1,108 @@
+"""Several runs are side by side in one report."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from offload.bench.records import journal
+from offload.reports import results_json
+from offload.reports.html import run_files
+from tests.commands import fab_here
+from tests.records import changed
+from tests.reports.html.pages import (
+    NEEDS_PICTURES,
+    committed,
+    copied,
+    example_root,
+    floats,
+    parsed,
+    plain,
+    rendered,
+    tables,
+    words,
+    written,
+)
+from tests.reports.test_tables import PROCESSES, RECORD, windows
+
+BOTH = ("example", "example-tornado")
+
+
+def test_each_value_of_each_run_is_in_a_column_of_its_own() -> None:
+    found = tables(example_root(*BOTH))
+    rates = found["Requests per second, by run"]
+    assert [*rates[0]] == ["Case", *BOTH]
+    for name in BOTH:
+        results = results_json.as_dict(journal.read(committed(name)))
+        assert isinstance(results["rows"], list)
+        known = sorted(row["rate"] for row in results["rows"] if row["rate"])
+        shown = sorted(floats([row[name] for row in rates]))
+        assert shown == pytest.approx(known, rel=1e-5)
+
+
+def test_each_run_has_its_answer_and_every_figure_of_its_own() -> None:
+    root = example_root(*BOTH)
+    heads = [words(head) for head in root.iter("h2")]
+    assert heads[:2] == [f"Answer of {name}" for name in BOTH]
+    captions = tables(root)
+    assert all(f"Every figure of {name}" in captions for name in BOTH)
+    ids = [element.attrib["id"] for element in root.iter() if "id" in element.attrib]
+    assert len(ids) == len(set(ids))
+
+
+@pytest.mark.usefixtures("without_pictures")
+def test_a_case_that_one_run_lacks_has_a_dash() -> None:
+    one = written("one", *windows(RECORD, 10.0, 10.1, 9.9))
+    other = written("other", *windows(changed(PROCESSES, task="new"), 20.0, 20.1, 19.9))
+    rows = tables(parsed(rendered(one, other)))["Requests per second, by run"]
+    shown = [[words(row[name]) != "-" for name in ("one", "other")] for row in rows]
+    assert shown == [[True, False], [False, True]]
+
+
+@NEEDS_PICTURES
+def test_runs_differ_by_shape_and_are_named_in_the_legend() -> None:
+    root = example_root(*BOTH)
+    pictures = [element for element in root.iter() if str(element.tag).endswith("svg")]
+    assert len(pictures) >= 4
+    for picture in pictures:
+        assert {*BOTH} <= {" ".join(text.split()) for text in picture.itertext()}
+
+
+@pytest.mark.slow
+@pytest.mark.usefixtures("without_pictures")
+def test_fab_report_reads_several_runs() -> None:
+    copied(BOTH[0]), copied(BOTH[1])
+    done = fab_here(f"report:runs={'+'.join(BOTH)},format=html")
+    path = journal.RESULTS / "example+example-tornado.html"
+    assert (done.returncode, done.stdout) == (0, f"{path}\n")
+    assert path.read_text() == plain(*BOTH)
+    text = fab_here(f"report:runs={'+'.join(BOTH)}")
+    alone = [fab_here(f"report:{name}").stdout for name in BOTH]
+    assert all(own in text.stdout for own in alone)
+    assert all(f"{name}\n{'=' * len(name)}\n" in text.stdout for name in BOTH)
+    read = json.loads(fab_here(f"report:{path},format=json").stdout)
+    assert read == [results_json.as_dict(journal.read(committed(name))) for name in BOTH]
+
+
+@pytest.mark.parametrize(
+    ("words_of_command", "why"),
+    [
+        ("runs=example+example", "example is named twice"),
+        ("example,runs=example", "exclude each other"),
+        ("runs=example+missing", "no run 'missing'"),
+        (f"runs={'+'.join(f'run{n}' for n in range(7))}", "7 runs are too many"),
+        ("runs=example+example-tornado,format=svg", "shows one run"),
+        ("example,open=yes", "open=yes needs format=html"),
+        ("example,format=htm", "html"),
+    ],
+)
+def test_wrong_words_are_refused_in_one_line(words_of_command: str, why: str) -> None:
+    for name in BOTH:
+        copied(name)
+    for number in range(run_files.MOST_RUNS + 1):
+        written(f"run{number}", RECORD)
+    refused = fab_here(f"report:{words_of_command}")
+    assert refused.returncode in (2, 6)
+    assert (refused.stdout, refused.stderr.count("\n")) == ("", 1)
+    assert why in refused.stderr

@@ -1,0 +1,63 @@
+"""Axes contain every value, and their ticks are few and round."""
+
+from __future__ import annotations
+
+import math
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as some
+
+from offload.reports.pictures import axis
+
+positive = some.lists(some.floats(1e-6, 1e9), min_size=1, max_size=20)
+any_number = some.lists(some.floats(-1e6, 1e6), min_size=1, max_size=20)
+
+
+def plain(value: float) -> str:
+    return f"{value:g}"
+
+
+@given(positive)
+def test_a_logarithmic_axis_contains_all_values(values: list[float]) -> None:
+    found = axis.logarithmic(values, plain)
+    assert found.low <= min(values) <= max(values) <= found.high
+    assert found.low < found.high
+    assert 1 <= len(found.ticks) <= axis.MOST
+    assert list(found.ticks) == sorted({*found.ticks})
+    assert all(f"{tick:e}"[0] in "125" for tick in found.ticks)
+
+
+@given(any_number)
+def test_a_linear_axis_contains_all_values_and_both_of_its_ends_are_ticks(
+    values: list[float],
+) -> None:
+    found = axis.linear(values, plain)
+    rounding = 1e-8 * (found.high - found.low)
+    assert found.low <= min(0.0, *values) + rounding
+    assert found.high >= max(values) - rounding
+    assert (found.ticks[0], found.ticks[-1]) == (found.low, found.high)
+    assert 2 <= len(found.ticks) <= axis.MOST + 2
+
+
+@pytest.mark.parametrize(
+    ("values", "ticks"),
+    [
+        ([4.14, 0.52], (0.5, 1.0, 2.0, 5.0)),
+        ([1.0], (0.5, 1.0, 2.0)),
+        ([3.56, 4216.0], (10.0, 100.0, 1000.0)),
+        ([0.0, -1.0, math.inf, 7.0], (5.0, 10.0)),
+    ],
+)
+def test_ticks_of_a_logarithmic_axis(values: list[float], ticks: tuple[float, ...]) -> None:
+    assert axis.logarithmic(values, plain).ticks == ticks
+
+
+def test_ticks_of_a_linear_axis() -> None:
+    assert axis.linear([134.0, 18.0], plain).ticks == (0.0, 50.0, 100.0, 150.0)
+    assert axis.linear([], plain).ticks[0] == 0.0
+
+
+def test_the_labels_are_those_of_the_ticks() -> None:
+    found = axis.logarithmic([0.5, 2.0], lambda ratio: f"{ratio:g}x")
+    assert found.label_expression == "{'0.5': '0.5x', '1': '1x', '2': '2x'}[datum.value]"

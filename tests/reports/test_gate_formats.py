@@ -1,0 +1,321 @@
+"""Each format of a gate's result is valid for its readers, and tells the same verdicts."""
+
+from __future__ import annotations
+
+import json
+import math
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+from xml.etree import ElementTree as ET
+
+import pytest
+from markdown_it import MarkdownIt
+
+from offload.bench.analysis.expression import Measured
+from offload.bench.analysis.gate import ConditionVerdict
+from offload.bench.experiments.gate import GateResult, KeptRuns, evaluate
+from offload.bench.records import journal
+from offload.reports.gate import formats, gate_json
+from offload.suites import Request
+from tests.bench.gates import PROCESSES, THREADS, plan, rates, records
+
+jsonschema = pytest.importorskip("jsonschema")
+ODD = replace(THREADS, request=Request("/a|b", body="`x` <&> | *y* \u2603 \x01"))
+BMF = {  # as https://bencher.dev/bmf.json describes it, and no other keys
+    "type": "object",
+    "additionalProperties": {
+        "type": "object",
+        "propertyNames": {"maxLength": 64},
+        "additionalProperties": {
+            "type": "object",
+            "required": ["value"],
+            "additionalProperties": False,
+            "properties": {
+                name: {"type": "number"} for name in ("value", "lower_value", "upper_value")
+            },
+        },
+    },
+}
+BADGE = {  # as https://shields.io/badges/endpoint-badge describes it
+    "type": "object",
+    "required": ["schemaVersion", "label", "message"],
+    "additionalProperties": False,
+    "properties": {
+        "schemaVersion": {"const": 1},
+        "label": {"type": "string"},
+        "message": {"type": "string", "minLength": 1},
+        "color": {"enum": ["brightgreen", "red", "lightgrey"]},
+        "isError": {"type": "boolean"},
+    },
+}
+
+
+def result(*ratios: float, ensure: str = "", sd: float = 0.02, **values: Any) -> GateResult:
+    cases = (ODD, PROCESSES, replace(PROCESSES, users=8))[: len(ratios)]
+    made = plan(*cases, ensure=ensure)
+    noise = rates(*ratios, sd=sd)
+    found = records(made, lambda p, n: {**noise(p, n), **values}, 20)
+    return evaluate(made, found, Path("/results/run"))
+
+
+def kept(*ratios: float, moved: float | None = 0.3) -> GateResult:
+    return replace(
+        result(*ratios), kept=KeptRuns("baseline-main", "run", moved), left_out=("3/gone",)
+    )
+
+
+def unknown() -> GateResult:
+    """Return a result with a case without a rate, and a condition on an unknown figure."""
+    made = plan(THREADS, PROCESSES, ensure="p99(4/count_sync) < 1")
+    steady = rates(1.0, 1.0)
+    gone = {"rate": None, "problem": "not available: no such server"}
+    found = records(made, lambda p, n: {**steady(p, n), **(gone if p == 0 else {})}, 20)
+    return evaluate(made, found, Path("/results/run"))
+
+
+RESULTS = {
+    "no loss": lambda: result(1.0, 1.0),
+    "loss": lambda: result(1.0, 0.8),
+    "undecided": lambda: result(1.0, 0.95),
+    "disturbed": lambda: result(1.0, 1.0, others_cpu=0.5),
+    "condition": lambda: result(1.0, 1.0, ensure="rate(4/count_sync) > 150"),
+    "condition undecided": lambda: result(1.0, ensure="ratio(3/count_sync) > 1"),
+    "flags": lambda: result(1.0, 1.0, flags=("others: 40 % of <the> CPU: end | them",)),
+    "kept": lambda: kept(1.0, 0.8),
+    "kept, unknown speed": lambda: kept(1.0, 0.8, moved=None),
+    "no baseline": unknown,
+}
+EXPECTED = {
+    "no loss": "no loss",
+    "loss": "loss",
+    "undecided": "undecided",
+    "disturbed": "undecided",
+    "condition": "loss",
+    "condition undecided": "undecided",
+    "flags": "no loss",
+    "kept": "loss",
+    "kept, unknown speed": "loss",  # the verdicts are those of records beside each other
+    "no baseline": "undecided",
+}
+
+
+@pytest.fixture(scope="module", params=RESULTS)
+def name(request: pytest.FixtureRequest) -> str:
+    return str(request.param)
+
+
+@pytest.fixture(scope="module")
+def found(name: str) -> GateResult:
+    made = RESULTS[name]()
+    assert made.outcome == EXPECTED[name]
+    return made
+
+
+def test_json_is_by_its_schema(found: GateResult) -> None:
+    values = json.loads(formats.render(found, "json"))
+    jsonschema.validate(values, json.loads(gate_json.SCHEMA.read_text()))
+    assert values["verdict"] == found.outcome
+    assert [case["case"] for case in values["cases"]] == [case.name for case in found.cases]
+    for case in values["cases"]:
+        if case["ratio"] is not None:
+            assert case["ratio_low"] <= case["ratio"] <= case["ratio_high"]
+
+
+def test_junit_is_read_back_with_the_same_verdicts(found: GateResult) -> None:
+    junitparser = pytest.importorskip("junitparser")
+    text = formats.render(found, "junit")
+    [suite] = junitparser.JUnitXml.fromstring(text.encode())
+    tests = [*suite]
+    kinds = [[type(part).__name__ for part in test.result] for test in tests]
+    words = {"no loss": [], "loss": ["Failure"], "fails": ["Failure"]}
+    expected = [words.get(case.verdict.outcome, ["Error"]) for case in found.cases]
+    if found.condition is not None:
+        expected.append({True: [], False: ["Failure"], None: ["Error"]}[found.condition.holds])
+    assert kinds == expected
+    assert (suite.tests, suite.failures, suite.errors) == (
+        len(tests),
+        kinds.count(["Failure"]),
+        kinds.count(["Error"]),
+    )
+    assert suite.tests > 0
+    for test in tests:
+        for part in test.result:
+            assert part.message and part.type
+
+
+def test_junit_has_the_elements_of_its_schema(found: GateResult) -> None:
+    """The order and the attributes that Jenkins, GitLab and GitHub's actions read."""
+    root = ET.fromstring(formats.render(found, "junit"))
+    assert root.tag == "testsuites"
+    [suite] = root
+    required = {"name", "tests", "failures", "errors", "skipped", "time", "timestamp"}
+    assert set(suite.attrib) == required
+    for test in suite:
+        assert (test.tag, set(test.attrib)) == ("testcase", {"classname", "name", "time"})
+        assert [part.tag for part in test] in ([], ["failure"], ["error"])
+
+
+def test_markdown_has_one_table_with_a_row_for_each_case(found: GateResult) -> None:
+    parser = MarkdownIt("gfm-like", {"linkify": False}).disable("linkify")
+    tokens = parser.parse(formats.render(found, "markdown"))
+    kinds = [token.type for token in tokens]
+    assert kinds.count("table_open") == 1
+    assert kinds.count("tr_open") == 1 + len(found.cases)
+    assert kinds.count("td_open") == 5 * len(found.cases)
+    assert [token.tag for token in tokens if token.type == "heading_open"] == ["h3"]
+    inline = [token for token in tokens if token.type == "inline"]
+    literals = [
+        part.content for t in inline for part in t.children or () if part.type == "code_inline"
+    ]
+    assert literals == [case.name for case in found.cases if not {*"`|"} & {*case.name}]
+    firsts = [tokens[n + 1] for n, token in enumerate(tokens) if token.type == "td_open"][::5]
+    shown = ["".join(part.content for part in cell.children or ()) for cell in firsts]
+    assert shown == [case.name.replace("\x01", r"\x01") for case in found.cases]
+    html = [t.content for t in tokens if t.type == "html_block"]
+    assert [line.strip() for line in html] == [
+        "<details><summary>How it was measured</summary>",
+        "</details>",
+    ]
+    assert not any(part.type == "html_inline" for token in inline for part in token.children or ())
+
+
+def test_bencher_has_a_throughput_for_each_known_rate(found: GateResult) -> None:
+    values = json.loads(formats.render(found, "bencher"))
+    jsonschema.validate(values, BMF)
+    known = {case.name: case.now.value for case in found.cases if case.now.value is not None}
+    assert {name: measures["throughput"]["value"] for name, measures in values.items()} == known
+    for measures in values.values():
+        throughput = measures["throughput"]
+        assert throughput["lower_value"] < throughput["value"] < throughput["upper_value"]
+
+
+def test_the_badge_has_the_verdict_in_words_and_colour(found: GateResult) -> None:
+    values = json.loads(formats.render(found, "badge"))
+    jsonschema.validate(values, BADGE)
+    colors = {"no loss": "brightgreen", "loss": "red", "undecided": "lightgrey"}
+    assert values["color"] == colors[found.outcome]
+    assert values["isError"] is (found.outcome == "loss")
+
+
+def test_text_fits_and_begins_with_the_verdict(found: GateResult) -> None:
+    text = formats.render(found, "text")
+    lines = text.splitlines()
+    assert max(map(len, lines)) <= 100, max(lines, key=len)
+    assert lines[0].endswith(".")
+    rows = [line.rsplit("  ", 1)[-1].strip() for line in lines]
+    assert {case.verdict.outcome for case in found.cases} <= {*rows}
+
+
+def test_every_format_is_written_for_each_gate() -> None:
+    found = result(1.0, 0.8)
+    folder = formats.publish(found)
+    assert folder == journal.RESULTS / "gate"
+    assert {path.name: path.read_text() for path in folder.iterdir()} == {
+        file: formats.render(found, style) for style, (file, _) in formats.FORMATS.items()
+    }
+    formats.publish(result(1.0))
+    assert json.loads((folder / "gate.json").read_text())["verdict"] == "no loss"
+    formats.remove()
+    assert [*folder.iterdir()] == []
+    formats.remove()
+
+
+def test_text_of_a_loss_has_its_interval_and_what_differs() -> None:
+    text = formats.render(result(1.0, 0.8), "text")
+    assert text.startswith("4/count_sync lost") is False
+    assert text.startswith("1 of 2 cases lost more than 5 % of the rate against ../main.\n")
+    [row] = [line for line in text.splitlines() if line.startswith("4/count_sync")]
+    assert row.split()[-1] == "loss"
+    assert "% (-" in row
+    assert "What differs: /here instead of /other." in text
+    assert "Measured side by side in 20 rounds of fresh servers." in text
+    assert text.endswith("records: /results/run\n")
+
+
+def test_text_of_a_loss_at_the_limit_tells_it() -> None:
+    text = formats.render(result(0.95, sd=0.005), "text")
+    assert text.startswith("No verdict on ")
+    assert "its loss is close to 5 %: " in text
+    noisy = formats.render(result(1.0, sd=0.15), "text")
+    assert "its interval includes 5 %: " in noisy
+
+
+def test_text_of_kept_runs_tells_how_much_weaker_they_are() -> None:
+    text = " ".join(formats.render(kept(1.0, 0.8), "text").split())
+    assert "Two kept runs are compared, baseline-main and run, which were measured at" in text
+    assert "machine's speed moved by 30.0 % during and between them." in text
+    assert "no loss below 26.9 % can be shown." in text
+    assert "Side by side, the speed cancels: fab compare_runs:NAME,against=" in text
+    assert "Not compared, because only one run has it: 3/gone." in text
+    assert "so nothing is judged" in formats.render(kept(1.0, moved=None), "text")
+
+
+def test_infinite_ends_are_null() -> None:
+    figures = {"p99(3/x)": Measured(0.05, 0.04)}
+    found = replace(result(1.0), condition=ConditionVerdict("p99(3/x) < 1", None, figures))
+    values = json.loads(formats.render(found, "json"))
+    assert values["ensure"]["figures"] == {"p99(3/x)": {"value": 0.05, "low": 0.04, "high": None}}
+    assert formats.render(found, "text").startswith("The condition is und")
+
+
+def test_an_unknown_upper_end_is_told_in_words() -> None:
+    figures = {"p99(3/x)": Measured(0.05, 0.04)}
+    found = replace(result(1.0), condition=ConditionVerdict("p99(3/x) < 1", None, figures))
+    assert "p99(3/x) is 0.05 (at least 0.04)" in formats.render(found, "text")
+
+
+HOSTILE = "../@octocat/a\\|b`$x$ <img src=x>&amp; \udcff\x1b[31m \u202e"
+
+
+@pytest.mark.parametrize("style", formats.FORMATS)
+def test_a_hostile_name_is_text_in_every_format(style: str) -> None:
+    """A folder may have any bytes in its name, and a file of a function, too."""
+    found = result(1.0, 0.8)
+    cases = tuple(replace(case, name=f"3/{HOSTILE}:{case.name}") for case in found.cases)
+    text = formats.render(replace(found, baseline=HOSTILE, cases=cases), style)
+    assert text.encode()
+    assert "\x1b" not in text
+    if style == "junit":
+        suite = ET.fromstring(text)[0]
+        assert [test.tag for test in suite] == ["testcase"] * 2
+    elif style == "markdown":
+        tokens = MarkdownIt("gfm-like", {"linkify": False}).disable("linkify").parse(text)
+        assert [token.type for token in tokens].count("td_open") == 10
+        parts = [part for token in tokens for part in token.children or ()]
+        html = {part.content for part in parts if part.type == "html_inline"}
+        assert html == {"<!-- -->"}
+        assert "@octocat" not in text
+    elif style in ("json", "bencher", "badge"):
+        assert json.loads(text)
+
+
+def test_cases_that_differ_only_in_their_load_have_names_of_their_own() -> None:
+    found = result(1.0, 1.0, 1.0)
+    names = [case.name for case in found.cases]
+    assert names[1:] == ["4/count_sync with 25 users", "4/count_sync with 8 users"]
+    assert len(json.loads(formats.render(found, "bencher"))) == 3
+    same = evaluate(made := plan(THREADS, THREADS), records(made, rates(1.0, 1.0), 5), Path("/r"))
+    assert len({case.name for case in same.cases}) == 2
+
+
+def test_an_interval_without_an_upper_end_is_printed() -> None:
+    """Two rounds of opposite ratios: the end of the interval is beyond all numbers."""
+    made = plan(THREADS)
+    wild = {(0, 1): 1e6, (1, 1): 1.0, (0, 2): 1.0, (1, 2): 1e6}
+    found = evaluate(
+        made, records(made, lambda p, n: {"rate": wild[p, n]}, 2), Path("/results/run")
+    )
+    assert found.outcome == "undecided"
+    assert found.cases[0].verdict.change.high == math.inf
+    assert " % (at least -100.0)" in formats.render(found, "text")
+    assert json.loads(formats.render(found, "json"))["cases"][0]["ratio_high"] is None
+
+
+@pytest.mark.parametrize(
+    ("sd", "words"),
+    [(0.06, "more rounds may decide it: increase budget="), (0.3, "increase gate=")],
+)
+def test_an_undecided_case_has_advice_that_helps(sd: float, words: str) -> None:
+    """A gate has at most 160 rounds, so that a longer one would not decide what needs more."""
+    assert words in " ".join(formats.render(result(1.0, sd=sd), "text").split())
