@@ -38,8 +38,9 @@ class Feed:
 
     def add(self, stream: Stream) -> None:
         """Add a stream, and send it the content now."""
-        stream.send(f"retry: 1000\nevent: clock\ndata: {time.time():.3f}\n\n".encode())
-        self._behind[stream] = True
+        clock = f"retry: 1000\nevent: clock\ndata: {time.time():.3f}\n\n".encode()
+        self._behind[stream] = False
+        stream.send(clock + self._event)
 
     def remove(self, stream: Stream) -> None:
         """Remove a stream whose browser has gone."""
@@ -60,9 +61,10 @@ class Feed:
 
     def send(self) -> None:
         """Send the content to each stream that lacks it."""
-        for stream, is_behind in [*self._behind.items()]:
-            if is_behind and stream.send(self._event):
-                self._behind[stream] = False
+        for stream in [stream for stream, is_behind in self._behind.items() if is_behind]:
+            is_sent = stream.send(self._event)
+            if stream in self._behind:  # sending may show that its browser has gone
+                self._behind[stream] = not is_sent
 
     def _read(self, last: View | None) -> View:
         try:

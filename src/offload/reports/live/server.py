@@ -113,7 +113,6 @@ class _Events(_Handler):
         self._closed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
         self._sent: asyncio.Future[None] | None = None
         self.feed.add(self)
-        self.feed.send()
         await self._closed
 
     def send(self, event: bytes) -> bool:
