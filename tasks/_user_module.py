@@ -29,7 +29,8 @@ def load(where: str) -> ModuleType:
         return _file(Path(where))
     parts = where.split(".")
     if not all(part.isidentifier() for part in parts):
-        raise UsageError(f"{where!r} is not a module: your own task is package.module:function")
+        hint = "your own task is package.module:function or path/to/file.py:function"
+        raise UsageError(f"{where[:200]!r} is neither a module nor a .py file", hint)
     if parts[0] in OURS:
         hint = f"use the file instead, path/to/{parts[-1]}.py:function"
         raise UsageError(f"{where!r} is this project's own {parts[0]!r}", hint)

@@ -9,6 +9,7 @@ SAVE_USER = 0.02  # seconds
 SEND_EMAIL = 0.06
 CALL_SOCIAL_API = 0.2
 QUERY = 0.05
+CACHE = 0.002
 SECOND = 1.0
 PAGE = b"<html><body><p>Welcome: you are signed up.</p></body></html>\n"
 
@@ -22,6 +23,12 @@ def sleep_sync() -> bytes:
 def sleep_short_sync() -> bytes:
     """Sleep 0.05 s: like a database query, in one blocking call."""
     time.sleep(QUERY)
+    return PAGE
+
+
+def sleep_shortest_sync() -> bytes:
+    """Sleep 0.002 s: like a read from a cache, in one blocking call."""
+    time.sleep(CACHE)
     return PAGE
 
 

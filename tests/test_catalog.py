@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -192,6 +193,13 @@ def test_two_files_that_define_one_task_are_both_named(a_root: Path, other: str)
         UsageError, match=r"^tasks/a\.py and tasks/b\.py both define 'quote': rename"
     ):
         catalog.tasks()
+
+
+@pytest.mark.parametrize("word", ["shop:", ":quote", "shop:quote()", "a b/shop", "/etc/passwd"])
+def test_a_word_that_does_not_name_a_function_is_refused_with_the_right_form(word: str) -> None:
+    form = r"a task of your own is package\.module:function or path/to/file\.py:function$"
+    with pytest.raises(UsageError, match=f"^{re.escape(repr(word))} does not name .*: {form}"):
+        catalog.find_task(word)
 
 
 def test_a_digit_is_offered_numbers_and_other_spellings_while_they_are_few(a_root: Path) -> None:

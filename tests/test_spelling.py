@@ -14,6 +14,7 @@ from tests.commands import FAB, fab_here
 COMMANDS = {
     "run_server": {"server": "", "task": "", "port": "8000"},
     "run_all_load_tests": {"quick": False, "driver": ""},
+    "many": {f"option_{number}": "" for number in range(20)},
 }
 OPTIONS = ["run_server", "--server=3", "--task=network_sync"]
 
@@ -59,6 +60,17 @@ def test_a_spelling_becomes_options(words: list[str], expected: list[str]) -> No
         (["run_server", "--prt", "1"], "did you mean port"),
         (["run_all_load_tests:quick=maybe"], "must be yes or no"),
         (["x\ny"], r"no 'x\\ny' in the commands"),
+        (
+            ["run_server", "shop:quote"],
+            r"no 'shop' in the commands: .* after a colon, run_server:shop:quote$",
+        ),
+        (["run_server", "app=shop:app"], "after a colon, run_server:app=shop:app$"),
+        (["run_server", "xyz"], "in the commands: choose from run_server, "),
+        (["run_server:3", "shop:quote"], "in the commands: choose from run_server, "),
+        (
+            ["many:colour=red"],
+            "'colour' in the parameters of many: fab --help many lists them all$",
+        ),
     ],
 )
 def test_a_wrong_word_is_named_with_what_to_do(words: list[str], message: str) -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import fields, replace
 from typing import Any
 
@@ -10,7 +11,7 @@ from offload.bench.advice.overhead import Overhead
 from offload.bench.advice.probe import LOOP, PROCESSES, THREADS, CallCost, Point, Probe, ProcessCost
 
 CORES = 2
-OVERHEADS = {
+OVERHEADS = {  # a call that waits has the same ones
     "loop": Overhead(0.0005, 0.0007),
     "threads": Overhead(0.0007, 0.0009),
     "processes": Overhead(0.0010, 0.0013),
@@ -103,6 +104,6 @@ def on_several_cores(wall_s: float, cpu_s: float) -> Probe:
     return replace(known, call=replace(known.call, wall_s=wall_s))
 
 
-def model(known: Probe, users: int = 25) -> Model:
+def model(known: Probe, users: int = 25, overheads: Mapping[str, Overhead] = OVERHEADS) -> Model:
     """Return the model of a probe on this machine."""
-    return Model(known, OVERHEADS, users)
+    return Model(known, overheads, users)

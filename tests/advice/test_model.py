@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from offload.bench.advice import model as models
@@ -20,6 +22,12 @@ def best_size(known: Probe, strategy: str) -> Prediction:
     found = model(known).best_size(strategy)
     assert found is not None
     return found
+
+
+SLEEPERS = {  # the overheads of calls that wait are twice as large
+    name: replace(each, waiting=each.scaled(2.0)) if name != "loop" else each
+    for name, each in OVERHEADS.items()
+}
 
 
 def test_up_to_one_worker_per_core_the_rate_is_exact() -> None:
@@ -141,3 +149,35 @@ def test_processes_cost_memory_and_threads_hardly_any() -> None:
     )
     assert (threads, two - one) == (pytest.approx(32.8), pytest.approx(15))
     assert model(probe(0, 1, base_mib=None)).predict("loop", 1).memory_mib is None
+
+
+def test_a_call_that_waits_has_the_overhead_of_workers_that_sleep() -> None:
+    """A worker that sleeps has wake-ups of its own in each request."""
+    waits, computes = probe(wait_s=0.005, cpu_s=0.0001), probe(wait_s=0.0, cpu_s=0.0005)
+    for strategy in ("threads", "processes", "pipes", "prefork"):
+        with_sleep = model(waits, overheads=SLEEPERS).predict(strategy, 25).rate
+        without = model(waits).predict(strategy, 25).rate
+        assert with_sleep / without == pytest.approx(0.5, abs=0.1)
+        assert model(computes, overheads=SLEEPERS).predict(strategy, 2) == model(computes).predict(
+            strategy, 2
+        )
+
+
+def test_a_wait_that_is_shorter_than_a_turn_of_the_loop_lets_no_worker_sleep() -> None:
+    found = SLEEPERS["threads"]
+    assert found.of_call(0.0006) is found
+    assert found.of_call(0.0008) is found.waiting
+    assert OVERHEADS["threads"].of_call(1.0) is OVERHEADS["threads"]  # it is unknown
+
+
+def test_a_coroutine_waits_without_its_worker() -> None:
+    awaits = coroutine(0.005, 0.0001, 25)
+    for strategy, workers in (("loop", 1), ("prefork", 2)):
+        expected = model(awaits).predict(strategy, workers)
+        assert model(awaits, overheads=SLEEPERS).predict(strategy, workers) == expected
+
+
+def test_the_overhead_uses_the_cores_that_the_calls_share() -> None:
+    known = model(probe(wait_s=0.02, cpu_s=0.0014)).predict("prefork", 25)
+    assert known.rate == pytest.approx(shared_rate(25, CORES, 0.02, 0.0014 + 0.0007))
+    assert known.limit == models.CPU

@@ -43,8 +43,8 @@ def test_hashes_in_two_threads_use_two_cores(
     assert (one.parallelism, one.busy_s) == (1.0, one.cpu_s)
     calls = _calls("hashes:in_two_threads")
     found = next(call for call in calls if call.parallelism > probes.PARALLEL)
-    assert found.parallelism < 2.1
-    assert found.busy_s == pytest.approx(found.wall_s)
+    assert found.parallelism < 2.5
+    assert found.busy_s == pytest.approx(found.wall_s - found.queued_s)
     assert found.wait_s == 0.0
 
 
@@ -63,22 +63,25 @@ def test_a_call_that_only_computes_a_little_longer_than_it_lasts_uses_one_core()
     assert replace(call, cpu_s=1.1 * CALL_S).parallelism == 1.0
     assert call.parallelism == pytest.approx(CPU_S / CALL_S)
     assert call.wait_s == 0.0
+    crowded = replace(call, wall_s=3 * CALL_S, queued_s=2 * CALL_S)  # it waited for a core
+    assert crowded.parallelism == pytest.approx(CPU_S / CALL_S)
 
 
 def test_one_call_after_another_lasts_its_wall_time_not_its_cpu_time() -> None:
     found = model(PRODUCT)
     loop = found.predict("loop", 1)
     assert loop.rate == pytest.approx(1 / (CALL_S + 0.0005), rel=0.02)  # and the overhead
-    assert found.predict("pipes", 1).rate == pytest.approx(1 / (CALL_S + 0.0006), rel=0.02)
+    assert found.predict("pipes", 1).rate == pytest.approx(1 / (CALL_S + 0.0009), rel=0.02)
     assert found.on_loop_s == pytest.approx(CALL_S)
 
 
 def test_calls_on_all_cores_are_limited_by_their_cpu_time_on_all_cores() -> None:
+    """No core is left for the overhead of other requests meanwhile."""
     found = model(PRODUCT)
     threads, pipes = found.predict("threads", 2), found.predict("pipes", 2)
     assert (threads.limit, pipes.limit) == (models.CPU, models.CPU)
-    assert threads.rate == pytest.approx(2 / (0.0059 + 0.0009), rel=0.02)
-    assert pipes.rate == pytest.approx(2 / (0.0233 + 0.0009), rel=0.02)
+    assert threads.rate == pytest.approx(2 / (0.0059 + 2 * 0.0009), rel=0.02)
+    assert pipes.rate == pytest.approx(2 / (0.0233 + 2 * 0.0009), rel=0.02)
 
 
 def test_more_processes_only_compete_for_the_cores() -> None:
@@ -94,4 +97,4 @@ def test_the_answer_names_the_cores_and_how_to_use_processes() -> None:
     assert f"pipes x2 and prefork x2 are slower: {cause}" in text
     assert "for example by OPENBLAS_NUM_THREADS=1" in text
     one_core = answered(probe(0.0, 0.05, hold=1.0), {("prefork", 2): 39.0, ("pipes", 2): 38.0})
-    assert not any("several cores" in sentence for sentence in reasons.changes(one_core))
+    assert not any("OPENBLAS" in sentence for sentence in reasons.changes(one_core))

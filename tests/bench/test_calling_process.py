@@ -75,9 +75,10 @@ def temporary(monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
 
 
 @contextmanager
-def calling(task: str) -> Iterator[CallingProcess]:
-    arguments: dict[str, Any] = {"python": None, "path": None, "environment": {}, "ready_s": 20.0}
-    with calling_process.start(PROBE, task, **arguments) as running:
+def calling(task: str, ready_s: float = 20.0) -> Iterator[CallingProcess]:
+    with calling_process.start(
+        PROBE, task, python=None, path=None, environment={}, ready_s=ready_s
+    ) as running:
         yield running
 
 
@@ -103,10 +104,10 @@ def test_what_a_task_prints_is_no_result() -> None:
 @pytest.mark.parametrize(
     ("task", "how"),
     [
-        ("exits", r"the task ended the process that called it \(exit code 3\)"),
-        ("kills", r"the task ended the process that called it \(SIGKILL\)"),
-        ("kills_its_group", r"the task ended the process that called it \(SIGKILL\)"),
-        ("writes", "the task wrote to the pipe of its calling process"),
+        ("exits", r"calling shop:exits ended the process \(exit code 3\)"),
+        ("kills", r"calling shop:kills ended the process \(SIGKILL\)"),
+        ("kills_its_group", r"calling shop:kills_its_group ended the process \(SIGKILL\)"),
+        ("writes", "shop:writes wrote to the pipe of its calling process"),
     ],
 )
 def test_a_process_that_a_task_ends_says_how(task: str, how: str, temporary: Path) -> None:
@@ -229,6 +230,29 @@ def test_the_files_of_a_killed_parent_are_removed_by_the_next_one(
         assert measured(running, "first")["failed"] == 0
         assert not stale.exists()
     assert {*temporary.iterdir()} == {*foreign}
+
+
+@pytest.mark.parametrize(
+    ("code", "ready_s", "how"),
+    [
+        ("os._exit(2)", 20.0, r"importing shop:quote ended the process \(exit code 2\)"),
+        pytest.param(
+            "time.sleep(60)",
+            8.0,
+            "importing shop:quote did not end within 8 s",
+            marks=pytest.mark.slow,
+        ),
+    ],
+)
+def test_an_import_that_does_not_end_well_is_named_with_the_last_printed_line(
+    code: str, ready_s: float, how: str, shop: Path
+) -> None:
+    lines = ["import os, sys, time", "print('connecting', file=sys.stderr, flush=True)", code]
+    (shop / "shop.py").write_text("\n".join(lines))
+    fix = "import it in python to find the cause"
+    expected = f"^{how}; its last line is 'connecting': {fix}$"
+    with pytest.raises(StartError, match=expected), calling("shop:quote", ready_s):
+        pass
 
 
 def test_an_error_of_the_command_line_stays_one(shop: Path) -> None:

@@ -16,6 +16,7 @@ from offload.errors import DisturbedError, GateError, RunError, UndecidedError
 from offload.registry.application import is_application
 
 if TYPE_CHECKING:
+    from offload.bench.advice.answer import Answer
     from offload.bench.experiments.gate import GateResult
     from offload.bench.planning.plan import Plan
     from offload.bench.records.record import Record
@@ -81,8 +82,19 @@ def _advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> 
         return
     found = answer.evaluate(answer.load(folder), plan, records)
     print(answer_json.as_json(found) if style == "json" else answer_text.text(found, folder))
+    check_advice(found)
+
+
+def check_advice(found: Answer) -> None:
+    """Raise RunError if no server was measured, DisturbedError if the measurement is invalid."""
+    from offload.reports.advice.names import shortened
+
     if found.disturbed is not None:
         raise DisturbedError("no verdict", found.disturbed.remedy)
+    if not found.is_measured:
+        reason = next((each.problem.message for each in found.failures), "there are no records")
+        remedy = "find the cause and repeat; the advice is only a prediction"
+        raise RunError(f"no server was measured ({shortened(reason)})", remedy)
 
 
 def _application_advice(plan: Plan, folder: Path, records: Sequence[Record], style: str) -> None:

@@ -98,7 +98,10 @@ def rewrite(
             rewritten += option
         else:
             name, colon, values = word.partition(":")
-            command = _command(name, commands)
+            if rewritten == [command] and commands[command]:
+                command = _command_or_argument(name, word, command, commands)
+            else:
+                command = _command(name, commands)
             rewritten.append(command)
             if colon:
                 rewritten += _options(command, values.split(","), commands[command])
@@ -110,6 +113,23 @@ def _command(name: str, commands: Mapping[str, Defaults]) -> str:
     if command not in commands:
         raise unknown("the commands", name, list(commands), "fab --list")
     return command
+
+
+def _command_or_argument(
+    name: str, word: str, previous: str, commands: Mapping[str, Defaults]
+) -> str:
+    """Return the command of a word after `previous`, which has no arguments; raise UsageError.
+
+    A word that is no command is probably an argument after a space instead of a colon.
+    """
+    try:
+        return _command(name, commands)
+    except UsageError as error:
+        if "/" in word or ":" in word or "." in word or "=" in word:
+            raise UsageError(
+                error.what, f"write arguments after a colon, {previous}:{word}"
+            ) from None
+        raise
 
 
 def _options(command: str, values: list[str], parameters: Defaults) -> list[str]:
@@ -160,5 +180,5 @@ def _checked(
 
 def _parameter(command: str, name: str, names: list[str]) -> str:
     if name not in names:
-        raise unknown(f"the parameters of {command}", name, names)
+        raise unknown(f"the parameters of {command}", name, names, f"fab --help {command}")
     return name

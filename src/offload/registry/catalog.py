@@ -144,6 +144,9 @@ def find_task(word: str, folder: str | None = None) -> Entry:
         if word.count(":") > 1:
             what = f"{word[:200]!r} has several colons"
             raise UsageError(what, "a task of your own is package.module:function, without others")
+        if ":" in word or "/" in word:
+            hint = "a task of your own is package.module:function or path/to/file.py:function"
+            raise UsageError(f"{word[:200]!r} does not name a function", hint)
         found = tasks()
         if word not in found and any(word in _spellings(server) for server in servers().values()):
             raise UsageError(f"{word!r} is a server, but a task is expected", "fab list shows both")

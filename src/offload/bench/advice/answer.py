@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 from offload import files
-from offload.bench.advice import certainty, latency
+from offload.bench.advice import certainty, latency, overhead
 from offload.bench.advice.certainty import PREDICTED
 from offload.bench.advice.latency import Percentile
 from offload.bench.advice.model import Model, Prediction
@@ -135,9 +135,8 @@ def load(folder: Path) -> Question:
 
 def _question(values: Any) -> Question:
     probe = lines.built(Probe, values["probe"], "probe")
-    found = {key: Overhead(**value) for key, value in values["overheads"].items()}
     limits = (values.get(name) for name in ("memory_mib", "p99_s"))
-    return Question(probe, found, int(values["users"]), *limits)
+    return Question(probe, overhead.read(values["overheads"]), int(values["users"]), *limits)
 
 
 def read(folder: Path, build: Callable[[Any], T]) -> T:

@@ -77,8 +77,6 @@ class Model:
         serial = [capacities[name] for name in capacities.keys() - together]
         rate = sum(x**-SHARPNESS for x in (common, *serial)) ** (-1 / SHARPNESS)
         limit = min(capacities, key=lambda name: capacities[name])
-        if limit == WORKERS and self._has_idle_workers(strategy, workers):
-            limit = CPU
         memory_mib = self._memory_mib(strategy, workers)
         return Prediction(strategy, workers, rate, self.users / rate, memory_mib, limit)
 
@@ -130,21 +128,19 @@ class Model:
 
     def _capacities(self, strategy: str, workers: int) -> dict[str, float]:
         """Return the capacity of each resource in requests/s."""
-        probe, overhead = self.probe, self.overheads[strategy]
+        probe, overhead = self.probe, self._overhead(strategy)
         cpu_s = self._loaded_cpu_s(strategy, workers)
-        wait_s = probe.call.wait_s + overhead.serial_s
         if strategy == "loop":
             capacities = {TASK: 1 / (self.on_loop_s + overhead.serial_s)}
         elif strategy == "prefork" and probe.is_coroutine:
             capacities = {WORKERS: workers / (self.on_loop_s + overhead.serial_s)}
         else:
-            busy, parallel = min(workers, self.users), probe.call.parallelism
-            name = USERS if workers >= self.users else WORKERS
-            # Model calls that use several cores at once as shorter calls on fewer cores.
-            rate = shared_rate(busy, probe.cores / parallel, wait_s, cpu_s / parallel)
+            name, rate = self._shared_rate(min(workers, self.users), cpu_s, overhead)
             capacities = {name: rate}
-        capacities.setdefault(USERS, self.users / (wait_s + probe.call.busy_s))
-        capacities[CPU] = probe.cores / (cpu_s + overhead.cpu_s)
+        alone_s = probe.call.wait_s + overhead.serial_s + probe.call.busy_s
+        capacities.setdefault(USERS, self.users / alone_s)
+        by_cores = probe.cores / (cpu_s + overhead.cpu_s)
+        capacities[CPU] = min(by_cores, capacities.get(CPU, by_cores))
         if strategy not in ("loop", "prefork"):
             capacities[SERVER] = 1 / overhead.serial_s
         if strategy == "threads":
@@ -155,10 +151,23 @@ class Model:
             capacities[EXTERNAL] = limit.rate
         return capacities
 
-    def _has_idle_workers(self, strategy: str, workers: int) -> bool:
-        """Whether the cores, rather than the number of workers, limit the rate."""
-        call, cpu_s = self.probe.call, self._loaded_cpu_s(strategy, workers)
-        return workers * cpu_s > self.probe.cores * (call.wait_s + cpu_s / call.parallelism)
+    def _overhead(self, strategy: str) -> Overhead:
+        """Return the overhead of a call; a coroutine in prefork does not occupy its worker."""
+        is_awaited = strategy == "prefork" and self.probe.is_coroutine
+        return self.overheads[strategy].of_call(0.0 if is_awaited else self.probe.call.wait_s)
+
+    def _shared_rate(self, busy: int, cpu_s: float, overhead: Overhead) -> tuple[str, float]:
+        """Return what limits workers that share the cores with the overhead, and their rate.
+
+        Calls that use several cores at once are modelled as shorter calls on fewer cores.
+        """
+        call = self.probe.call
+        cores, busy_s = self.probe.cores / call.parallelism, cpu_s / call.parallelism
+        busy_s += overhead.cpu_s
+        rate = shared_rate(busy, cores, call.wait_s, busy_s)
+        if busy * busy_s >= cores * (call.wait_s + busy_s):
+            return CPU, rate
+        return (USERS if busy >= self.users else WORKERS), rate
 
     def _loaded_cpu_s(self, strategy: str, workers: int) -> float:
         """The CPU time of a call in a strategy, while its workers keep all cores busy.

@@ -1,4 +1,9 @@
-"""The overhead of each strategy on this machine: what a request costs besides its task."""
+"""The overhead of each strategy on this machine: what a request costs besides its task.
+
+It is measured twice. Saturated by a task that does nothing, workers and event loop never sleep, and
+each wake-up passes several requests. A worker whose task waits sleeps in each request, so that each
+request has wake-ups of its own.
+"""
 
 from __future__ import annotations
 
@@ -7,14 +12,17 @@ import os
 import platform
 import sys
 import time
-from collections.abc import Mapping
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from offload import cores, files
 from offload.bench.advice import strategies
 from offload.bench.advice.strategies import STRATEGIES
-from offload.bench.experiments.block import measure_round
+from offload.bench.analysis import disturbance
+from offload.bench.experiments.block import MANY_ROUNDS, measure_round
+from offload.bench.records import lines
 from offload.bench.records.record import WINDOW, Record
 from offload.bench.records.run_records import RunRecords
 from offload.bench.telemetry import machine_speed
@@ -25,20 +33,46 @@ from offload.suites import Case
 
 LASTS = 7 * 24 * 3600.0  # s until it is measured again
 LONGEST = 60.0  # upper limit of a valid figure in s
-TASK = "noop_sync"
+IDLE, WAITS = "noop_sync", "sleep_shortest_sync"  # tasks that do nothing, and wait for 2 ms
 USERS = 25
+# Workers that saturate their server although each waits. More workers change the overhead
+# of pools little. Each idle process of prefork wakes up for each connection, so prefork has as many
+# processes as for a function that waits.
+SLEEPERS = {"threads": 8, "processes": 8, "pipes": 8, "prefork": USERS}
+WAIT_S = 0.002  # of a call of WAITS
+WAITING = 0.8  # share of the workers that wait, above which they limit the rate; a guess
 
 
 @dataclass(frozen=True)
 class Overhead:
-    """The overhead of one request of a task that does nothing.
+    """The overhead of one request of a task that does nothing, and of one that `waiting` describes.
 
     `serial_s` is the time for which it occupies the server's event loop: 1 / rate of a saturated
     server. `cpu_s` is the CPU time of the server and of the load tool, which shares the machine.
+    `waiting` are these times for a task that waits; None if they are unknown, and for the loop,
+    which has no workers.
     """
 
     serial_s: float
     cpu_s: float
+    waiting: Overhead | None = None
+
+    def of_call(self, wait_s: float) -> Overhead:
+        """Return the overhead of a call that waits for `wait_s`.
+
+        If that is longer than a turn of the event loop, the worker sleeps.
+        """
+        return self if self.waiting is None or wait_s <= self.serial_s else self.waiting
+
+    def scaled(self, factor: float) -> Overhead:
+        """Return the overhead on a machine that is slower by a factor."""
+        waiting = None if self.waiting is None else self.waiting.scaled(factor)
+        return Overhead(self.serial_s * factor, self.cpu_s * factor, waiting)
+
+    @property
+    def times(self) -> list[float]:
+        """All times in s."""
+        return [self.serial_s, self.cpu_s, *(self.waiting.times if self.waiting else ())]
 
 
 def load() -> dict[str, Overhead] | None:
@@ -50,47 +84,125 @@ def load() -> dict[str, Overhead] | None:
         values = json.loads(_file().read_bytes())
         if values["machine"] != _machine() or not 0 <= time.time() - values["utc"] <= LASTS:
             return None
-        found = {name: Overhead(**parts) for name, parts in values["overheads"].items()}
+        found = read(values["overheads"])
         then = float(values["python_s"])
-        times = [time_s for each in found.values() for time_s in (each.serial_s, each.cpu_s)]
-        is_valid = all(0 < time_s < LONGEST for time_s in [then, *times])
-    except (OSError, ValueError, TypeError, KeyError, AttributeError):
+    except (OSError, ValueError, TypeError, KeyError, AttributeError, RecursionError):
         return None
-    if not is_valid or not {*STRATEGIES} <= found.keys():
+    if not 0 < then < LONGEST or not _is_complete(found):
         return None
     slower = machine_speed.measure().python_s / then
-    return {name: Overhead(o.serial_s * slower, o.cpu_s * slower) for name, o in found.items()}
+    return {name: each.scaled(slower) for name, each in found.items()}
 
 
-def measure() -> dict[str, Overhead]:
-    """Measure the overheads in one round of about 10 s, and save them for this machine."""
-    count = cores.available()
-    cases = {
-        place: Case(name, TASK, USERS, settings=strategies.settings((name, count)))
-        for place, name in enumerate(STRATEGIES)
-    }
-    trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=1, seed=0)
-    records = RunRecords(measure_round(cases, trial, None, lambda *_: None, with_gil=False))
-    found = {
-        case.server: _of_windows(case, records.at(place).windows(), count)
-        for place, case in cases.items()
-    }
-    _save(found)
+def read(values: Mapping[str, Any]) -> dict[str, Overhead]:
+    """Return the overheads of all strategies from their JSON; raise ValueError.
+
+    `waiting` is unknown if they were saved by an older version.
+    """
+    found = {name: lines.built(Overhead, parts, "overhead") for name, parts in values.items()}
+    if missing := {*STRATEGIES} - found.keys():
+        raise ValueError(f"the overhead of {min(missing)} is missing")
+    for name, each in found.items():
+        if not all(0 < time_s < LONGEST for time_s in each.times):
+            raise ValueError(f"the overhead of {name} is not a time from 0 to {LONGEST:.0f} s")
     return found
 
 
-def _of_windows(case: Case, windows: list[Record], count: int) -> Overhead:
-    rates = [record.result.rate for record in windows if record.result.rate]
-    cpu = [
-        ((record.resources.cpu_s or 0.0) + (record.load.cpu_s or 0.0)) / record.result.completed
-        for record in windows
-        if record.result.completed
-    ]
-    if not rates or not cpu:
-        problem = next((record.problem for record in windows if record.problem), "no response")
-        raise RunError(f"{case.name}: {problem}")
-    processes = count if case.server == "prefork" else 1
-    return Overhead(processes * len(rates) / sum(rates), sum(cpu) / len(cpu))
+def measure(report: Callable[[str], object]) -> dict[str, Overhead]:
+    """Measure all strategies in one round of a block, about 15 s, and save them for this machine.
+
+    `report` is called with the reason if they are not saved, because they are incomplete or
+    disturbed. Raise RunError if the overhead of a task that does nothing is unknown.
+    """
+    count = cores.available()
+    cases = [_case(name, IDLE, count) for name in STRATEGIES]
+    cases += [_case(name, WAITS, workers) for name, workers in SLEEPERS.items()]
+    block = dict(enumerate(cases))
+    trial = builder.new_trial("overhead", kind=WINDOW, block=0, round=1, seed=0)
+    records = RunRecords(
+        measure_round(block, trial, None, _quietly, with_gil=False, design=MANY_ROUNDS)
+    )
+    windows = {
+        (case.server, case.task): records.at(place).windows() for place, case in block.items()
+    }
+    found, problem = _of_windows(windows, count)
+    if problem is not None:
+        report(f"the overhead of calls that wait is unknown ({problem})")
+    disturbed = disturbance.between([record for each in windows.values() for record in each], [])
+    if disturbed is not None:
+        report(f"the overhead is not certain: {disturbed.message}")
+    if problem is None and disturbed is None:
+        _save(found)
+    return found
+
+
+def _of_windows(
+    windows: Mapping[tuple[str, str], list[Record]], count: int
+) -> tuple[dict[str, Overhead], str | None]:
+    """Return the overheads from the windows of each strategy and task, and a problem.
+
+    `count` is the number of processes of prefork. Strategies are compared by these figures, so if
+    one strategy has none of a task that waits, none has.
+    """
+    idle = {}
+    for name in STRATEGIES:
+        interval_s, cpu_s = _times(name, windows[name, IDLE])
+        idle[name] = Overhead((count if name == "prefork" else 1) * interval_s, cpu_s)
+    try:
+        times = {name: _times(name, windows[name, WAITS]) for name in SLEEPERS}
+    except RunError as error:
+        return idle, str(error)
+    waiting = {name: _waiting(name, idle[name], *found) for name, found in times.items()}
+    return {name: replace(each, waiting=waiting.get(name)) for name, each in idle.items()}, None
+
+
+def _waiting(strategy: str, idle: Overhead, interval_s: float, cpu_s: float) -> Overhead:
+    """Return the overhead of a task that waits, from the time between two responses.
+
+    That is the time on the event loop, unless the workers limit the rate. The loops of prefork wait
+    with the task, so that their own time is not known.
+    """
+    are_workers_busy = interval_s * SLEEPERS[strategy] * WAITING < WAIT_S
+    if strategy == "prefork" or are_workers_busy:
+        return Overhead(idle.serial_s, cpu_s)
+    return Overhead(interval_s, cpu_s)
+
+
+def _is_complete(found: Mapping[str, Overhead]) -> bool:
+    return all(found[name].waiting is not None for name in SLEEPERS)
+
+
+def _quietly(*_: object) -> None:
+    """Report nothing."""
+
+
+def _case(strategy: str, task: str, workers: int) -> Case:
+    return Case(strategy, task, USERS, settings=strategies.settings((strategy, workers)))
+
+
+def _times(strategy: str, windows: list[Record]) -> tuple[float, float]:
+    """Return the time between two responses and the CPU time of a request, in s.
+
+    Raise RunError if one of them is unknown.
+    """
+    rates, cpu = [], []
+    for record in windows:
+        rate, done = record.result.rate, record.result.completed
+        used_s = _cpu_s(record)
+        if record.problem is None and rate and done and used_s:
+            rates.append(rate)
+            cpu.append(used_s / done)
+    if not rates:
+        problem = next((record.problem for record in windows if record.problem), None)
+        reason = "its rate or CPU time is unknown" if problem is None else str(problem)
+        raise RunError(f"{strategy}: {reason}")
+    return len(rates) / sum(rates), sum(cpu) / len(cpu)
+
+
+def _cpu_s(record: Record) -> float | None:
+    """Return the CPU time of the server and of the load tool in s; None if it is unknown."""
+    server_s, tool_s = record.resources.cpu_s, record.load.cpu_s
+    return None if server_s is None or tool_s is None else server_s + tool_s
 
 
 def _machine() -> list[object]:

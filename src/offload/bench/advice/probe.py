@@ -28,7 +28,7 @@ ALONE_S, POINT_S = 1.5, 0.8  # duration in s of the calls of one worker, and of 
 SLOWEST = 5.0  # s of one call, above which the probe would take too long
 MOST_THREADS = 64
 FIRST, ALONE, THREADS, PROCESSES, LOOP = "first", "alone", "threads", "processes", "loop"
-PARALLEL = 1.2  # CPU time of a call over its wall time, above which it uses several cores; a guess
+PARALLEL = 1.2  # mean number of cores of a call, above which it uses several; a guess
 CACHES_MIB = 4.0  # growth during the probe up to which caches explain it; a guess
 CROWDING = "crowding"
 
@@ -83,8 +83,8 @@ class CallCost:
 
         The CPU time includes all threads and ended children, so it may exceed the wall time.
         """
-        used = self.cpu_s / self.wall_s
-        return used if used > PARALLEL else 1.0
+        running_s = self.wall_s - self.queued_s
+        return self.cpu_s / running_s if self.cpu_s > PARALLEL * running_s > 0 else 1.0
 
     @property
     def busy_s(self) -> float:

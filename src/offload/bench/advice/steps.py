@@ -55,13 +55,13 @@ def prepare(
     Raise RunError if no strategy can meet the constraints `memory_mib` and `p99_s`. `report` is
     called with a short text before each step.
     """
-    overheads = overhead.load()
-    if overheads is None:
-        report("the strategies' overhead on this machine, once: 10 s")
-        overheads = overhead.measure()
     report("calls of the function alone and in workers: 10 s")
     with hold_for(case) as upstream:
         found = probe.measure(case, _environment(upstream), case.users)
+    overheads = overhead.load()
+    if overheads is None:
+        report("the strategies' overhead on this machine, once: 15 s")
+        overheads = overhead.measure(report)
     question = Question(found, overheads, case.users, memory_mib, p99_s)
     _check_constraints(question)
     return question

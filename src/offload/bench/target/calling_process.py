@@ -20,7 +20,7 @@ import psutil
 from offload.bench.target import interpreters, packages
 from offload.bench.target.json_lines import read_lines
 from offload.errors import StartError, UserError, kind_of
-from offload.registry import catalog
+from offload.registry import catalog, places
 
 GRACE = 2.0  # s in which the process may end by itself, and again after SIGTERM
 REAP = 1.0  # s in which the other processes of its group may end by themselves
@@ -28,14 +28,16 @@ POLL = 0.01  # s
 ERROR = "error: "  # prefix of the line on stderr in which the process reports why it ends
 PREFIX = "calls-"  # of folders, before the pid of the parent
 OWNED = re.compile(PREFIX + r"([1-9]\d{0,8})-")
+LONGEST_LINE = 200  # characters of a printed line that an error quotes
 LAST = 1 << 16  # bytes of the end of the process's stderr that are read
 
 
 class CallingProcess:
     """A running process; `facts` is the first line that it printed, and `log` its stderr."""
 
-    def __init__(self, process: subprocess.Popen[bytes], log: IO[bytes]) -> None:
+    def __init__(self, process: subprocess.Popen[bytes], task: str, log: IO[bytes]) -> None:
         self._process = process
+        self._task = places.display_name(task)
         self._log = log
         self.pid = process.pid
         self.facts: dict[str, Any] = {}
@@ -57,13 +59,13 @@ class CallingProcess:
                     raise ValueError
                 return line
         except TimeoutError:
-            raise StartError(f"calls of the task did not end within {seconds:.0f} s") from None
+            raise StartError(f"{self._doing()} did not end within {seconds:.0f} s") from None
         except ValueError:
-            raise StartError("the task wrote to the pipe of its calling process") from None
+            raise StartError(f"{self._task} wrote to the pipe of its calling process") from None
         reported = [line for line in self.last_lines() if line.startswith(ERROR)]
         if reported:
             raise StartError(reported[-1].removeprefix(ERROR))
-        raise StartError(f"the task ended the process that called it{self._exit_reason()}")
+        raise StartError(f"{self._doing()} ended the process{self._exit_reason()}")
 
     def last_lines(self) -> list[str]:
         """Return the last lines of the process's stderr, up to LAST bytes."""
@@ -77,6 +79,10 @@ class CallingProcess:
             return kind_of(self._process.wait(REAP))
         except subprocess.TimeoutExpired:
             return StartError
+
+    def _doing(self) -> str:
+        """What the process does now: it imports the task before it prints the facts."""
+        return f"{'calling' if self.facts else 'importing'} {self._task}"
 
     def _exit_reason(self) -> str:
         """Return the exit code of the process or the signal that killed it, in parentheses."""
@@ -129,7 +135,7 @@ def start(
             start_new_session=True,  # a new group, in case the task sends signals to its group
         )
         try:
-            running = CallingProcess(process, log)
+            running = CallingProcess(process, entry.name, log)
             running.facts = _ready(running, ready_s)
             yield running
         finally:
@@ -152,9 +158,10 @@ def _ready(running: CallingProcess, seconds: float) -> dict[str, Any]:
     except StartError as error:
         lines = running.last_lines()
         reported = [line for line in lines if line.startswith(ERROR)]  # a task may print others
-        last = (reported or lines or [str(error)])[-1]
-        kind = running.kind_of_error() if reported else StartError
-        raise kind(last.removeprefix(ERROR)) from None
+        if reported:
+            raise running.kind_of_error()(reported[-1].removeprefix(ERROR)) from None
+        printed = f"; its last line is {lines[-1][:LONGEST_LINE]!r}" if lines else ""
+        raise StartError(f"{error}{printed}", "import it in python to find the cause") from None
 
 
 def _end(process: subprocess.Popen[bytes]) -> None:

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING
 
 from invoke import Context, Exit
 
-from offload.cli import advise_application, arguments, case_options, command
+from offload.cli import advise_application, answers, arguments, case_options, command
 from offload.cli.plan_run import write_report
-from offload.errors import DisturbedError, UsageError, UserError
+from offload.errors import UsageError, UserError
 from offload.registry import catalog
 
 if TYPE_CHECKING:
@@ -106,8 +106,7 @@ def advise(
         print(answer_text.text(result, folder, handler))
     if result.is_interrupted:
         raise Exit(f"interrupted: fab resume:{folder.name} measures the rest", code=130)
-    if result.disturbed is not None:
-        raise DisturbedError("no verdict", result.disturbed.remedy)
+    answers.check_advice(result)
 
 
 @command("Understand")

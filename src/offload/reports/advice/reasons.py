@@ -101,9 +101,8 @@ def changes(answer: Answer) -> Iterator[str]:
         yield "In a free-threaded Python (see fab pythons), threads do not share a GIL."
     if _is_parallel(answer):
         yield (
-            "Each call uses several cores: with one thread in each, for example by "
-            "OPENBLAS_NUM_THREADS=1 or OMP_NUM_THREADS=1, processes may be faster. Set it and "
-            "repeat."
+            "With one thread in each call, for example by OPENBLAS_NUM_THREADS=1, more workers may "
+            "be faster: set it and repeat."
         )
     if answer.chosen.prediction.limit == model.CPU:
         yield "More cores or less CPU per call increase the rate."
