@@ -162,7 +162,7 @@ def test_a_shell_completes_a_task_behind_a_colon(shell: str, program: str, tmp_p
     with terminal(shell, tmp_path) as shown:
         shown.type(load.format(program=program, shell=shell) + "; echo load''ed\n")
         shown.wait_for("loaded")
-        shown.type(f"{program} run_server:3,sleep_sh\t")
+        shown.type(f"{program} run_server:3,sleep_short_\t")
         shown.wait_for("sleep_short_sync")
         shown.type("\x7f,wo\t" if shell == "fish" else ",wo\t")  # fish adds a space
         shown.wait_for("workers=")

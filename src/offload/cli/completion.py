@@ -52,8 +52,8 @@ SCRIPTS = {"bash": BASH, "zsh": ZSH, "fish": FISH}
 def candidates(line: str, commands: Mapping[str, Defaults], core: Iterable[str]) -> list[str]:
     """Return the completions of the last word of a line, whose first word is the program.
 
-    >>> candidates("fab run_server:3,sleep_se", {"run_server": {"server": "", "task": ""}}, [])
-    ['run_server:3,sleep_second_sync']
+    >>> candidates("fab run_server:3,sleep_short_", {"run_server": {"server": "", "task": ""}}, [])
+    ['run_server:3,sleep_short_sync']
     """
     *before, word = line.split(" ")
     words = [each for each in before[1:] if each]
