@@ -110,7 +110,7 @@ def test_an_edited_plan_is_resumed_or_refused_in_one_line(
         assert_refused_or_resumed(run)
 
 
-@examples(15)
+@examples(8)
 @given(data=st.data())
 def test_edited_records_are_reported_or_refused_in_one_line(
     data: st.DataObject, tmp_path_factory: pytest.TempPathFactory

@@ -32,6 +32,9 @@ Alive = Callable[[], list[psutil.Process]]
 pytestmark = pytest.mark.server
 
 
+slow = functools.partial(pytest.param, marks=pytest.mark.slow)
+
+
 @pytest.fixture(autouse=True)
 def _temporary(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have temporary files where pytest removes them: who is killed by 9 leaves its own."""
@@ -47,7 +50,7 @@ def bad(tmp_path: Path) -> str:
 
 @pytest.mark.parametrize(
     "words",
-    ["measure:3/{},quick=yes", "compare:3/{},4/{}", pytest.param("gil:{}", marks=pytest.mark.slow)],
+    ["measure:3/{},quick=yes", slow("compare:3/{},4/{}"), slow("gil:{}")],
 )
 def test_a_task_that_raises_ends_every_measurement_alike(bad: str, words: str) -> None:
     said = fab(words.format(bad, bad))
@@ -100,7 +103,6 @@ def test_2_group_is_the_loop_with_a_split_task() -> None:
     assert (row["server"], row["task"], row["completed"]) == ("loop", "sleep_async_split", 10)
 
 
-slow = functools.partial(pytest.param, marks=pytest.mark.slow)
 KILLED = [  # with what a network task fetches from; and without, of each kind of pool
     *((name, "network_https_sync") for name in OWN if name in KINDS),
     *(slow(name, "network_https_sync") for name in OWN if name not in KINDS),

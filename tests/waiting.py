@@ -12,12 +12,15 @@ SECONDS = 20.0  # default timeout; enough on a busy machine
 
 
 def wait_until(fact: Callable[[], object], seconds: float = SECONDS) -> bool:
-    """Poll a condition until it is true; return False after `seconds`."""
-    deadline = time.monotonic() + seconds
+    """Poll a condition until it is true; return False after `seconds`.
+
+    The pauses grow with the time, because many conditions read the whole of /proc.
+    """
+    started = time.monotonic()
     while not fact():
-        if time.monotonic() > deadline:
+        if (waited := time.monotonic() - started) > seconds:
             return False
-        time.sleep(0.01)
+        time.sleep(min(0.1, 0.01 + waited / 10))
     return True
 
 

@@ -75,7 +75,7 @@ class ExampleFailed(Exception):
 
 
 def test_no_task_is_lost_or_runs_twice() -> None:
-    run(Pool, 150)
+    run(Pool, 80)
 
 
 @pytest.mark.slow

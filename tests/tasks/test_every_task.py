@@ -25,8 +25,8 @@ NAMES = list(catalog.tasks())
 called = functools.cache(tasks.call)  # once by this process, where only the answer matters
 TWINS = [n for n in NAMES if "_async" in n and n.replace("_async", "_sync") in NAMES]
 pytestmark = pytest.mark.server  # many ask the upstream
-# Eight parses at a time take seconds: by two parsers in make test, by what else parses in test-all.
-LONG = {"xml_etree_sync", *(n for n in NAMES if "cpu_bound" in n)}
+# Eight parses at a time take seconds: by one parser in make test, by the others in test-all.
+LONG = {"xml_etree_sync", "xml_lxml_sync", *(n for n in NAMES if "cpu_bound" in n)}
 BLOCKING = [
     pytest.param(n, marks=pytest.mark.slow if n in LONG else ())
     for n in NAMES
