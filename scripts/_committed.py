@@ -1,4 +1,4 @@
-"""The committed run by which all pages have their ratios, so that a pair has one everywhere."""
+"""The committed run from which all pages take their ratios, so that each pair has only one ratio."""
 
 from __future__ import annotations
 
@@ -20,6 +20,6 @@ def gil_effects() -> list[Effect]:
 
 
 def measured_where() -> str:
-    """Return when and on which machine the run was measured, as the end of a sentence."""
+    """Return the date and the machine of the run, as the end of a sentence."""
     sentence = summary.when(rows(journal.read(RESULTS / RUN)))
     return f"{sentence[0].lower()}{sentence[1:]}"

@@ -27,7 +27,7 @@ def rst() -> str:
 
 
 def _nested(path: str, kind: type) -> Iterator[tuple[str, type]]:
-    """Return the place and the type of every dataclass in another one."""
+    """Yield the path and the type of every nested dataclass."""
     for name, hint in _hints(kind).items():
         for part in _dataclasses(hint):
             yield path + name, part
@@ -46,7 +46,7 @@ def _section(title: str, kind: type) -> str:
 
 
 def _paragraphs(kind: type) -> Iterator[str]:
-    """Return the paragraphs of a docstring in the words of JSON, and their code as in a page."""
+    """Return the paragraphs of a docstring with the terms of JSON and the markup of a page."""
     for paragraph in inspect.cleandoc(kind.__doc__ or "").split("\n\n"):
         if not paragraph.startswith(f"`{LEFT_OUT}`"):
             words = re.sub(r"\bNone\b", "null", paragraph)
@@ -62,7 +62,7 @@ def _table(hints: Mapping[str, Any]) -> str:
 
 
 def _json(hint: Any) -> str:
-    """Return what a value of a type is in JSON."""
+    """Return the JSON type of a Python type."""
     if is_dataclass(hint):
         return "object, see below"
     parts = typing.get_args(hint)
@@ -83,7 +83,7 @@ def _plural(hint: Any) -> str:
 
 
 def _dataclasses(hint: Any) -> Iterator[type]:
-    """Return the dataclasses in a type."""
+    """Yield the dataclasses in a type annotation."""
     if is_dataclass(hint):
         yield typing.cast(type, hint)
     for part in typing.get_args(hint):

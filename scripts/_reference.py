@@ -1,4 +1,4 @@
-"""The generated parts of docs/reference.rst: what the commands and the registry say themselves."""
+"""The generated parts of docs/reference.rst, from the docstrings of commands, servers and tasks."""
 
 from __future__ import annotations
 

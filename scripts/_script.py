@@ -1,4 +1,4 @@
-"""Run a script: its docstring is its help, and an error that users can fix prints one line."""
+"""Run a script: print its docstring for --help, and one line for an error that users can fix."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Update the table of a document, between two marks, from stored figures."""
+"""Update the table between two markers of a document from stored figures."""
 
 from __future__ import annotations
 

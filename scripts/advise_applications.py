@@ -1,12 +1,12 @@
-"""Advise on small applications with seeded causes, and print which cause was named for each.
+"""Advise on small applications with one known cause each, and print the reported causes.
 
-scripts/advise_applications.py                 all of them, some 2 minutes each
+scripts/advise_applications.py                 all of them, about 2 minutes each
 scripts/advise_applications.py 60              with budget=60 for each, in seconds
 scripts/advise_applications.py 60 flask gil    those whose name contains one of the words
 
-They are in tests/applications/seeded. It needs what `make suites` installs; an application whose
-package or Python is missing is a row that says so. Run it on a quiet machine. The exit code is 1 if
-a cause is named wrongly, and 7 if one measurement was disturbed.
+The applications are in tests/applications/seeded, and need the packages of `make suites`. If a
+package or a Python is missing, the row of the application states this. Run it on a quiet machine.
+The exit code is 1 if a wrong cause is reported, and 7 if one measurement was disturbed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Measure the executors, and write the tables to docs/executors.rst; --check only compares.
 
 scripts/executors_table.py measures both parts, in about 20 minutes. With `pools` or `http` it
-measures only that part, and keeps the other one of docs/executors.json; `-` only renders them.
+measures only that part, and takes the other one from docs/executors.json; `-` measures nothing.
 """
 
 from __future__ import annotations

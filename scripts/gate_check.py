@@ -1,4 +1,4 @@
-"""Check the gate of fab compare_runs: how often it is red without a loss, and with one.
+"""Check how often the gate of fab compare_runs is red, with and without a loss.
 
 scripts/gate_check.py               60 gates of a case against itself, 30 with a loss of 12 %, 10
                                     with one of 5 %: 6 hours on 2 cores
@@ -48,7 +48,7 @@ FOUND = 28 / 30  # share of the gates with a loss of 12 % that must be red
 AT_LIMIT = 0.9  # share of the gates with a loss of 5 % whose interval must contain it
 GATES, RESAMPLED = 60, 5  # gates of a case against itself; resampled ones for each of them
 AT_LIMIT_TIMES = 5  # as many with a loss of exactly the limit, where 1 % are red
-MIN_PAIRS = 20  # rounds of a case: fewer, drawn again and again, have no t distribution
+MIN_PAIRS = 20  # rounds of a case: resamples of fewer rounds do not follow a t distribution
 USERS = 8  # they keep all 4 workers busy
 TASKS = ("sleep_short_sync", "network_sync_local", "count_sync")
 STEPS = 400_000  # of a loop: some 20 ms
@@ -68,7 +68,7 @@ PARTS = ("src", "servers", "tasks", "pipepool/src")
 class Kind:
     """Gates of one kind: a case against itself (`loss` 0), or with a seeded loss, a share.
 
-    `share` is their number over that of the gates of a case against itself.
+    `share` is their number divided by the number of gates of a case against itself.
     """
 
     name: str
@@ -85,7 +85,7 @@ KINDS = (Kind("AA", 0.0, 1.0), Kind("12", 0.12, 0.5), Kind("5", 0.05, 1 / 6))
 
 @dataclass(frozen=True)
 class FinishedGate:
-    """A gate that was measured; `seconds` is its time of measuring."""
+    """A measured gate; `seconds` is the duration of its measurement."""
 
     kind: Kind
     number: int
@@ -93,7 +93,7 @@ class FinishedGate:
     seconds: float
 
     def text(self) -> str:
-        """Return the outcome of its case in a line."""
+        """Return the outcome of its case as one line."""
         [case] = self.result.cases
         change = words.change(case.verdict.change)
         task = case.name.rpartition("/")[2]
@@ -118,7 +118,7 @@ class FinishedGate:
 
 
 def main(arguments: list[str]) -> int:
-    """Measure and print a line for each requirement; return 1 if one is not met."""
+    """Measure, and print a line for each requirement; return 1 if one is not met."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--gates", type=int, default=GATES, help="of a case against itself")
     parser.add_argument("--only", choices=[kind.name for kind in KINDS], help="only this kind")
@@ -140,7 +140,7 @@ def main(arguments: list[str]) -> int:
 
 
 def measure(kind: Kind, number: int) -> FinishedGate:
-    """Measure a gate, or continue it; a finished one is only read."""
+    """Measure a gate or continue it, unless it is finished."""
     folder = journal.RESULTS / f"gate_check-{kind.name}-{number:03}"
     if is_finished(folder):
         return finish(kind, number, folder)
@@ -173,7 +173,7 @@ def read(kind: Kind) -> Iterator[FinishedGate]:
 
 
 def finish(kind: Kind, number: int, folder: Path) -> FinishedGate:
-    """Judge a gate by its records."""
+    """Evaluate a gate from its records."""
     planned, records = plan.load(folder), journal.read(folder)
     seconds = sum(round_times.measured(planned, records).values())
     return FinishedGate(kind, number, gates.evaluate(planned, records, folder), seconds)
@@ -189,10 +189,10 @@ def case_of(kind: Kind, number: int) -> Case:
 
 @contextlib.contextmanager
 def started(kind: Kind) -> Iterator[Path]:
-    """Go to the folder in which a gate is started; yield that of the other side.
+    """Change to the folder in which a gate is started; yield the folder of the other side.
 
-    A case is compared with itself in a copy of this checkout. A loss is seeded in a function of
-    two folders: the one of the baseline has fewer steps.
+    Without a loss, the other side is a copy of this checkout. With a loss, both folders have a
+    function, which has fewer steps in the baseline.
     """
     base = places.cache() / "gate_check"
     if not kind.loss:

@@ -1,7 +1,7 @@
 """Measure the cost of the GIL for tasks, and write docs/gil.rst; --check only compares.
 
 scripts/gil_table.py measures all tasks, about 2 minutes each; scripts/gil_table.py TASK... measures
-only these, and keeps the others of docs/gil.jsonl; - only renders them.
+only these, and takes the others from docs/gil.jsonl; - measures nothing.
 """
 
 from __future__ import annotations
@@ -93,7 +93,7 @@ def _measure(task: str) -> Values:
 
 
 def _elsewhere(task: str, kind: str, names: list[str]) -> Values:
-    """Return the speed-up by workers of a kind in the newest of these Pythons, or why not."""
+    """Return the speed-up in the newest of these Pythons, or the reason if it is unknown."""
     if not names:
         return {"why": "no such Python here"}
     name = names[0]
@@ -136,7 +136,7 @@ def _lines() -> Iterator[str]:
 
 
 def _cost(verdict: Verdict | None) -> Values:
-    """Return C by the ratio of a task in the committed run; empty if that lacks the task."""
+    """Return C of a task, from its ratio in the committed run; empty without one."""
     if verdict is None or verdict.ratio is None:
         return {}
     ends = {"cost": verdict.ratio, "cost_low": verdict.low, "cost_high": verdict.high}

@@ -1,10 +1,10 @@
-"""Check that a printed handler runs as it is, and reaches the rate of its answer.
+"""Check that a printed handler runs unchanged and reaches the rate of its answer.
 
-scripts/handler_rate.py ANSWER.json            ANSWER.json is of fab advise:TASK,code=..,format=json
-scripts/handler_rate.py ANSWER.json --beside   against the strategy's own server, loaded in turn
+scripts/handler_rate.py ANSWER.json            the output of fab advise:TASK,code=..,format=json
+scripts/handler_rate.py ANSWER.json --beside   compare it with the strategy's own server instead
 
-It saves the program in an empty folder, starts its command on a free port, loads it with builtin,
-and stops it by SIGTERM. The exit code is 1 if the rate is more than 15 % below that of the answer,
+The program is saved in an empty folder, started on a free port, loaded with builtin, and stopped by
+SIGTERM. The exit code is 1 if the rate is more than 15 % below that of the answer,
 if a response failed, or if a process or a temporary file is left.
 """
 
@@ -40,10 +40,10 @@ from offload.registry import catalog
 from offload.suites import Case
 
 PORT = re.compile(r"(?<=[ (:])8000(?=[ ,)\n]|$)")  # in programs and commands
-READY_S = 60.0  # s until the first response
-END_S = 20.0  # s from SIGTERM until no process is left
+READY_S = 60.0  # timeout in s of the first response
+END_S = 20.0  # timeout in s from SIGTERM until no process is left
 WARM_S = 1.0  # s of load before the rate is measured
-LOWEST = 0.85  # of the rate of the answer
+LOWEST = 0.85  # minimum share of the answer's rate
 ROUNDS = 3
 
 
@@ -84,7 +84,7 @@ def deployed(
 
 
 def rate(url: str, users: int, seconds: float) -> float:
-    """Return the requests/s of a handler under the load of an answer; raise RunError."""
+    """Return the rate of a handler in requests/s under the load of an answer; raise RunError."""
     load = Load(url, users, seconds, window=Window(warm=WARM_S))
     found = loads.run(load, "builtin").result
     figures = found.figures
@@ -192,7 +192,7 @@ def _await_end(process: subprocess.Popen[bytes], mark: str) -> None:
 
 
 def _marked(mark: str) -> list[psutil.Process]:
-    """Return the processes that a handler started, which are alive."""
+    """Return the living processes that a handler started."""
     found = []
     for each in psutil.process_iter():
         try:

@@ -1,10 +1,10 @@
 """Test whether the live page slows what is measured: scripts/live_effect.py [PAIRS].
 
-A server with 4 threads is loaded in 60 pairs of slices, or as many as named, one while the live
-page serves 20 streams and one while it is stopped, in random order. In both, the phase of a run
-changes each second and a record is added every two seconds, as in a real run. The exit code is 0
-if the rate with the page is at least 0.98 of the other, as far as the 95 % interval shows, and if
-the page's server uses at most 0.005 cores. It takes about 3 minutes.
+A server with 4 threads is loaded in PAIRS pairs of slices (default: 60). In one slice of each pair
+the live page serves 20 streams, in the other one it is stopped; their order is random. In both, the
+phase of a run changes each second and a record is added every two seconds, as in a real run. The
+exit code is 0 if the 95 % interval of the ratio does not exclude 0.98 of the rate without the page,
+and if the page's server uses at most 0.005 cores. It takes about 3 minutes.
 """
 
 from __future__ import annotations
@@ -84,7 +84,7 @@ def print_cost_of_a_phase(times: int = 500) -> None:
 
 @contextmanager
 def _running_run(folder: Path, windows: Sequence[Record]) -> Iterator[None]:
-    """Write into a folder what a run writes while it goes on, with records of another one."""
+    """Write the files of an active run into a folder, with records of another run."""
     ended = threading.Event()
 
     def write() -> None:
@@ -139,7 +139,7 @@ def _read_streams(url: str) -> None:
 
 
 def _effect(load: Load, page: LivePage, pairs: int) -> tuple[paired_test.Verdict, float]:
-    """Return the ratio of the rates, and the cores that the page's server used."""
+    """Return the ratio of the rates, and the number of cores that the page's server used."""
     process = psutil.Process(page.pid)
     used_s = shown_s = 0.0
     rates: list[tuple[float, float]] = []

@@ -1,8 +1,8 @@
 """Test whether the GIL meter slows down the server: scripts/meter_effect.py [TASK].
 
-A server with 4 threads is loaded in 120 pairs of slices, one with the meter and one without, in
-random order. The test passes (exit code 0) if the 95 % interval of the ratio of their rates
-contains 1 and is within 3 %. It takes about 7 minutes, and needs a quiet machine.
+A server with 4 threads is loaded in 120 pairs of slices. One slice of each pair is with the meter
+and one without, in random order. The test passes (exit code 0) if the 95 % interval of the ratio of
+their rates contains 1 and is within 3 %. It takes about 7 minutes, and needs a quiet machine.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from offload.suites import Case
 PAIRS = 120
 SLICE, WARM = 1.0, 0.3  # s of each slice, and of the warm-up before it
 WITHIN = 0.03
-TASK = "noop_sync"  # the most GIL switches per second of all tasks
+TASK = "noop_sync"  # the task with the most GIL switches per second
 
 
 def main(arguments: list[str]) -> int:
@@ -63,7 +63,7 @@ def _rate(load: Load, facts: dict[str, object] | None) -> float:
     with GilSampler(facts) if facts is not None else nullcontext() as meter:
         ran = loads.run(load, "builtin")
     found = None if meter is None else meter.between(None, None)
-    if found is not None and found.late is None:  # late samples are samples, too
+    if found is not None and found.late is None:  # late samples count, too
         sys.exit(f"the meter read nothing: {found.why}")
     return ran.result.figures.rate or sys.exit(f"no rate: {ran.result.problem}")
 

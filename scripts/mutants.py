@@ -1,7 +1,7 @@
 """Mutation testing: check that the tests fail when the code is changed.
 
-Places in the files of AREAS are chosen at random, and one of cosmic-ray's operators for each. A
-mutant is killed when a test of its area fails. Everything runs in copies of the project.
+Random places in the files of AREAS are changed by random operators of cosmic-ray. A mutant is
+killed when a test of its area fails. Everything runs in copies of the project.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Check what `fab quick` promises on a machine that is not quiet, beside a process that is busy.
+"""Check the duration and the precision of `fab quick` while another process uses the CPU.
 
 scripts/quick_targets.py                    five runs beside a process that uses an eighth
 scripts/quick_targets.py --others 0.25      beside one that uses a quarter of the machine
-scripts/quick_targets.py --reference        40 rounds of the effects, which the runs are judged by
+scripts/quick_targets.py --reference        measure the effects in 40 rounds, as the reference
 """
 
 from __future__ import annotations
@@ -48,7 +48,7 @@ while os.getppid() == parent:  # also if the script is killed
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run: its seconds, and by task the effect."""
+    """The duration of a run in s, and its effects by task."""
 
     seconds: float
     effects: dict[str, Effect]
@@ -64,7 +64,7 @@ class Outcome:
 
 @contextlib.contextmanager
 def busy(share: float) -> Iterator[None]:
-    """Keep a process busy for a share of the whole machine, one for each core that this needs."""
+    """Run busy processes that use a share of the whole machine, at most one core each."""
     cores = share * (os.cpu_count() or 1)
     parts = [min(1.0, cores - n) for n in range(int(cores) + 1) if cores - n > 0]
     started = [
@@ -79,7 +79,7 @@ def busy(share: float) -> Iterator[None]:
 
 
 def effects_of(folder: Path) -> dict[str, Effect]:
-    """Return the effects of a run by task, without those at the pool's limit."""
+    """Return the effects of a run by task, except those at the pool's limit."""
     return {e.threads.first.case.task: e for e in effects(rows(journal.read(folder)))}
 
 
@@ -111,7 +111,7 @@ def wanted(reference: dict[str, Effect]) -> set[str]:
 
 
 def judge(runs: Sequence[Outcome], tasks: set[str]) -> list[tuple[str, str, str, bool]]:
-    """Return what, measured, required and whether it is met."""
+    """Return a row for each requirement: name, measured figure, required figure, whether it is met."""
     longest = max(run.seconds for run in runs)
     found_tasks = [
         {t for t, e in run.effects.items() if e.verdict.outcome in ("faster", "slower")}

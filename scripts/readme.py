@@ -76,7 +76,7 @@ def _with(page: Path, **parts: Callable[[], str]) -> str:
 
 
 def _answer(found: Sequence[Effect]) -> str:
-    """Return what fab quick prints of the effects of its tasks, and where it was measured."""
+    """Return the GIL effects as fab quick prints them, and the machine of their run."""
     published = {case.task for case in tornado.PUBLISHED}
     own = [effect for effect in found if effect.threads.first.case.task in published]
     width = text_table.WIDTH - len(INDENT)
@@ -90,7 +90,7 @@ def _answer(found: Sequence[Effect]) -> str:
 
 
 def _advice() -> str:
-    """Return the answer of fab advise on the example function, by its run."""
+    """Return the answer of fab advise for the example function, from its run."""
     folder = RESULTS / "example-advise"
     question, planned = answer.load(folder), plan.load(folder)
     found = answer.evaluate(question, planned, journal.read(folder))
@@ -100,7 +100,7 @@ def _advice() -> str:
 
 
 def _on_and_off() -> str:
-    """Return the servers of a free-threaded build with its GIL on and off, by their run."""
+    """Return the servers of a free-threaded build with the GIL on and off, from their run."""
     folder = RESULTS / "example-free_threading"
     if not folder.exists():
         return "Not measured yet: ``fab run_suite:free_threading,quick=yes``."
@@ -110,9 +110,9 @@ def _on_and_off() -> str:
 
 
 def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -> str:
-    """Return which strategy to use when, each with its reason in figures of the run.
+    """Return the recommended strategies, each with a reason in figures of the run.
 
-    Raise GateError if the figures do not support a reason, so that nobody publishes it.
+    Raise GateError if the figures do not support a reason.
     """
     by_task = {effect.threads.first.case.task: effect for effect in found}
     sleep, parse, short = (_effect(by_task, task) for task in (SLEEP, PARSE, SHORT))
@@ -151,7 +151,7 @@ def _require(is_supported: bool, what: str) -> None:
 
 
 def _claims() -> Mapping[str, Sequence[by_source.Evaluated]]:
-    """Evaluate each suite by its committed run; a suite without one has audits alone."""
+    """Evaluate each suite from its committed run; a suite without a run has audits only."""
     found = {}
     for folder in sorted(RESULTS.glob("example-*"), key=lambda each: each.name != RUN):
         records = journal.read(folder)

@@ -1,10 +1,10 @@
-"""Test whether fab watch reads the right rho, and slows nothing: scripts/watch_effect.py [SERVER].
+"""Test rho of fab watch, and its effect on the rate: scripts/watch_effect.py [SERVER].
 
-For each of gunicorn, uvicorn and granian, or the server named: rho by `fab watch` of its pid is
-compared with that of the meter whose address the worker found itself, under the same load. Then a
-server with 4 threads is loaded in 60 pairs of slices, one while it is watched and one not, in
-random order. The exit code is 0 if each rho differs by at most 0.05, and if the rate while watched
-is at least 0.98 of the other, as far as the 95 % interval shows. It takes about 3 minutes.
+For SERVER, or gunicorn, uvicorn and granian, rho of `fab watch` is compared with rho of the meter
+under the same load; the worker itself found the address that the meter reads. Then a server with
+4 threads is loaded in 60 pairs of slices. It is watched in one slice of each pair, in random order.
+The exit code is 0 if each rho differs by at most 0.05, and if the 95 % interval of the ratio does not
+exclude 0.98 of the rate without watching. It takes about 3 minutes.
 """
 
 from __future__ import annotations
@@ -74,7 +74,7 @@ def _rho(reading: dict[str, Any], pid: int) -> float:
 
 
 class _Watching:
-    """`fab watch` of a server in a process of its own, from its first line to `end`."""
+    """A process that runs `fab watch` of a server, from its first line to `end`."""
 
     def __init__(self, running: server.Server) -> None:
         words = ",".join((f"watch:{running.facts['pid']}", "format=json"))
@@ -91,7 +91,7 @@ class _Watching:
             self.end()
 
     def end(self) -> list[str]:
-        """End it, and return its lines."""
+        """End the process, and return its lines."""
         self.pause(False)
         self._process.terminate()
         self._lines.extend(self._process.communicate(timeout=20)[0].splitlines())

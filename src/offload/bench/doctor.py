@@ -26,7 +26,7 @@ OK, WARNING, WRONG = "ok", "warning", "wrong"
 PORTS = {8000: "run_server", 8081: "run_upstream"}
 DESCRIPTORS = 4096  # for both ends of the connections of 1,000 users
 QUEUE = 1024  # the servers' backlog
-TIME_WAIT = 60  # s for which Linux blocks the port of a closed connection
+TIME_WAIT = 60  # duration in s for which Linux blocks the port of a closed connection
 LATE = 5.0  # ms: a larger timer delay makes the times of single requests inaccurate; a guess
 PRESSURE = 0.1  # share of the time in which tasks wait for a CPU
 

@@ -1,9 +1,9 @@
-"""The corpus: functions on which the advice is judged, and how they are divided.
+"""The corpus: functions on which the advice is checked, divided into folds and a tuning set.
 
-Each public function of a module is what a handler calls: it takes no arguments, and returns the
-same bytes each time. A module's PACKAGES are what it imports beyond the standard library. FOLDS are
-judged one after another, each once, when the model of the advice is thought to be done; the model
-is tuned with the functions of `tuning_set` only. Importing this package imports none of them.
+Each public function of a module is one that a handler would call: it takes no arguments and returns
+the same bytes each time. PACKAGES of a module are its imports besides the standard library. Each of
+the FOLDS is used for one check, when the model of the advice is considered complete; the model is
+tuned with the functions of `tuning_set` only. Importing this package imports no module of it.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Traps: functions that work alone, and surprise under some strategies."""
+"""Traps: functions that work alone, and fail or leak under some strategies."""
 
 from __future__ import annotations
 
