@@ -1,4 +1,4 @@
-"""The committed run from which all pages take their ratios, so that each pair has only one ratio."""
+"""The committed run from which all pages take their ratios, so that each pair has one ratio."""
 
 from __future__ import annotations
 

@@ -111,7 +111,7 @@ def wanted(reference: dict[str, Effect]) -> set[str]:
 
 
 def judge(runs: Sequence[Outcome], tasks: set[str]) -> list[tuple[str, str, str, bool]]:
-    """Return a row for each requirement: name, measured figure, required figure, whether it is met."""
+    """Return a row for each requirement: name, measured and required figure, whether it is met."""
     longest = max(run.seconds for run in runs)
     found_tasks = [
         {t for t, e in run.effects.items() if e.verdict.outcome in ("faster", "slower")}

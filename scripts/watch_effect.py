@@ -3,8 +3,8 @@
 For SERVER, or gunicorn, uvicorn and granian, rho of `fab watch` is compared with rho of the meter
 under the same load; the worker itself found the address that the meter reads. Then a server with
 4 threads is loaded in 60 pairs of slices. It is watched in one slice of each pair, in random order.
-The exit code is 0 if each rho differs by at most 0.05, and if the 95 % interval of the ratio does not
-exclude 0.98 of the rate without watching. It takes about 3 minutes.
+The exit code is 0 if each rho differs by at most 0.05, and if the 95 % interval of the ratio does
+not exclude 0.98 of the rate without watching. It takes about 3 minutes.
 """
 
 from __future__ import annotations
