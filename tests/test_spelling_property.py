@@ -60,7 +60,7 @@ def shown(value: object, draw: Any) -> str:
     return str(value)
 
 
-@examples(60)
+@examples(40)
 @given(call=calls(), data=st.data())
 def test_values_by_name_in_any_order_come_to_the_command_as_they_are(
     call: tuple[str, dict[str, Any]], data: st.DataObject
@@ -72,7 +72,7 @@ def test_values_by_name_in_any_order_come_to_the_command_as_they_are(
     assert (command, found) == (name, {**PARAMETERS[name], **values})
 
 
-@examples(60)
+@examples(40)
 @given(call=calls(), data=st.data())
 def test_options_mean_the_same_as_values_by_name(
     call: tuple[str, dict[str, Any]], data: st.DataObject
@@ -90,7 +90,7 @@ def test_options_mean_the_same_as_values_by_name(
     assert called([name, *options]) == called([f"{name}:{_named(values)}"])
 
 
-@examples(60)
+@examples(40)
 @given(call=calls(), count=st.integers(0, 9))
 def test_values_by_position_mean_the_same_as_by_name(
     call: tuple[str, dict[str, Any]], count: int
@@ -110,7 +110,7 @@ def test_values_by_position_mean_the_same_as_by_name(
     assert called([f"{name}:{','.join(all_words)}"]) == called([f"{name}:{_named(values)}"])
 
 
-@examples(60)
+@examples(40)
 @given(words=st.lists(WORD, max_size=4))
 def test_any_words_are_options_or_one_line(words: list[str]) -> None:
     try:
@@ -126,7 +126,7 @@ def test_any_words_are_options_or_one_line(words: list[str]) -> None:
         assert str(error)
 
 
-@examples(60)
+@examples(40)
 @given(call=calls(), other=calls())
 def test_two_commands_on_one_line_are_both_called(
     call: tuple[str, dict[str, Any]], other: tuple[str, dict[str, Any]]

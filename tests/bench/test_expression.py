@@ -133,7 +133,7 @@ NODES = st.recursive(
 )
 
 
-@examples(300)
+@examples(150)
 @given(text=NODES, seed=st.integers(0, 3))
 def test_any_text_is_refused_or_true_of_every_value_within(text: str, seed: int) -> None:
     """A decided condition is that of Python for values in the intervals."""

@@ -89,7 +89,7 @@ def kept(folder: Path, data: bytes) -> list[Record]:
     return journal.read(folder)
 
 
-@examples(100)
+@examples(50)
 @given(record=records())
 def test_a_record_reads_back_as_it_was(record: Record) -> None:
     line = to_line(record)
@@ -112,14 +112,14 @@ def test_the_committed_runs_keep_what_they_had_when_they_are_read_back() -> None
             assert differences(json.loads(line), json.loads(to_line(from_line(line)))) == []
 
 
-@examples(40)
+@examples(25)
 @given(line=st.text(max_size=60) | st.from_regex(r'\{"run": [^}]{0,20}\}'))
 def test_any_text_is_a_value_error(line: str) -> None:
     with pytest.raises(ValueError):
         from_line(line)
 
 
-@examples(40)
+@examples(25)
 @given(record=records(), data=st.data())
 def test_a_line_that_breaks_off_is_a_value_error(record: Record, data: st.DataObject) -> None:
     line = to_line(record)
@@ -188,7 +188,7 @@ def test_a_line_that_is_nested_too_deeply_is_a_value_error() -> None:
         from_line("[" * 100_000)
 
 
-@examples(40)
+@examples(25)
 @given(before=records(), torn=records(), after=records(), data=st.data())
 def test_what_a_crash_left_of_a_line_costs_that_line_alone_and_one_warning(
     tmp_path: Path,
@@ -211,7 +211,7 @@ def test_what_a_crash_left_of_a_line_costs_that_line_alone_and_one_warning(
     assert f"{journal.FILE}:2 is not a record" in warnings
 
 
-@examples(40)
+@examples(25)
 @given(record=records(), data=st.data())
 def test_any_bytes_in_a_line_cost_no_other_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str], record: Record, data: st.DataObject

@@ -78,7 +78,7 @@ def test_a_recorded_output_has_figures(name: str) -> None:
 
 
 @pytest.mark.parametrize("name", EVERY)
-@examples(50)
+@examples(30)
 @given(out=TEXT, err=TEXT)
 def test_any_text_is_a_problem_in_one_line(name: str, out: str, err: str) -> None:
     assert not is_sound(read(name, out, err))
@@ -91,7 +91,7 @@ def test_json_that_is_no_result_is_a_problem(name: str, out: str) -> None:
 
 
 @pytest.mark.parametrize("name", PARSERS)
-@examples(150)
+@examples(75)
 @given(data=st.data())
 def test_an_output_that_breaks_off_has_no_figures_or_those_of_the_whole(
     name: str, data: st.DataObject
@@ -108,7 +108,7 @@ def test_an_output_that_breaks_off_has_no_figures_or_those_of_the_whole(
 
 
 @pytest.mark.parametrize("name", PARSERS)
-@examples(150)
+@examples(75)
 @given(data=st.data())
 def test_an_output_with_odd_words_in_it_is_a_problem_or_has_figures_that_can_be(
     name: str, data: st.DataObject
@@ -122,7 +122,7 @@ def test_an_output_with_odd_words_in_it_is_a_problem_or_has_figures_that_can_be(
 
 
 @pytest.mark.parametrize("name", ["siege", "locust", "builtin"])
-@examples(150)
+@examples(75)
 @given(data=st.data())
 def test_any_value_in_the_place_of_a_figure_is_a_problem_or_a_figure(
     name: str, data: st.DataObject
@@ -139,7 +139,7 @@ def test_any_value_in_the_place_of_a_figure_is_a_problem_or_a_figure(
     is_sound(read(name, json.dumps(said)))
 
 
-@examples(50)
+@examples(30)
 @given(transactions=COUNTS, failures=st.integers(0, 255), elapsed=st.integers(1, 10**6))
 def test_siege_s_figures_come_back(transactions: int, failures: int, elapsed: int) -> None:
     good = transactions // 3
@@ -166,7 +166,7 @@ def test_siege_s_figures_come_back(transactions: int, failures: int, elapsed: in
         assert measured.figures.availability == good / (transactions + failures)
 
 
-@examples(50)
+@examples(30)
 @given(finished=COUNTS, refused=COUNTS, ms=st.integers(1, 10**7), mean=st.integers(20, 10**6))
 def test_ab_s_figures_come_back(finished: int, refused: int, ms: int, mean: int) -> None:
     refused = min(refused, finished)
@@ -197,7 +197,7 @@ def test_ab_s_figures_come_back(finished: int, refused: int, ms: int, mean: int)
         assert times == (mean / 1000, mean / 1000, (mean + 1) / 1000)
 
 
-@examples(50)
+@examples(30)
 @given(good=COUNTS, refused=COUNTS, broken=COUNTS, errored=COUNTS, us=st.integers(1, 999))
 def test_h2load_s_figures_come_back(
     good: int, refused: int, broken: int, errored: int, us: int
@@ -220,7 +220,7 @@ time for request:       64us       781us       {us}us        33us    92.60%
         assert measured.figures.response.mean_s == pytest.approx(us / 1e6)
 
 
-@examples(50)
+@examples(30)
 @given(answered=COUNTS, refused=COUNTS, read_errors=COUNTS, elapsed=st.integers(1, 5999))
 def test_wrk_s_figures_come_back(
     answered: int, refused: int, read_errors: int, elapsed: int
@@ -243,7 +243,7 @@ def test_wrk_s_figures_come_back(
     assert (measured.figures.response.mean_s is not None) == is_clean
 
 
-@examples(50)
+@examples(30)
 @given(asked=COUNTS, failed=COUNTS, tenths=st.integers(1, 10**6), mean=st.integers(1, 10**6))
 def test_locust_s_figures_come_back(asked: int, failed: int, tenths: int, mean: int) -> None:
     failed = min(failed, asked)

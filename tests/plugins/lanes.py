@@ -1,7 +1,7 @@
 """Lanes: which tests run where, and how many may be skipped.
 
 A test without a marker is a `unit` test. `slow` tests run with `--all` only, as in
-`make test-all`, and are skipped otherwise. `--most-skips=N` fails a run that skips more than N
+`make test-all`. `--most-skips=N` fails a run that skips more than N
 tests, so that a machine on which something is missing does not pass unnoticed.
 """
 
@@ -29,8 +29,10 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     for item in items:
         if not any(map(item.get_closest_marker, LANES)):
             item.add_marker("unit")
-        if item.get_closest_marker("slow") and not config.getoption("--all"):
-            item.add_marker(pytest.mark.skip(reason="slow: make test-all"))
+    if not config.getoption("--all"):
+        slow = [item for item in items if item.get_closest_marker("slow")]
+        items[:] = [item for item in items if not item.get_closest_marker("slow")]
+        config.hook.pytest_deselected(items=slow)
     # Long tests first, in the share of the first process: others then run the rest of its share.
     items.sort(key=lambda item: item.get_closest_marker("timeout") is None)
 

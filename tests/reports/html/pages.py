@@ -20,8 +20,8 @@ html5lib = pytest.importorskip("html5lib")
 
 COMMITTED = sorted((ROOT / "results").glob("*/records.jsonl"))
 NAMES = [path.parent.name for path in COMMITTED if path.parent.name.startswith("example")]
-FAST = ("example-tornado",)
-EXAMPLES = [name if name in FAST else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
+SMALL = "example-graphene_django"  # the report of make test
+EXAMPLES = [name if name == SMALL else pytest.param(name, marks=pytest.mark.slow) for name in NAMES]
 NEEDS_PICTURES = pytest.mark.skipif(not drawing.is_available(), reason="needs make setup")
 
 

@@ -25,6 +25,7 @@ from tests.records import changed
 from tests.reports.html.pages import (
     EXAMPLES,
     NEEDS_PICTURES,
+    SMALL,
     committed,
     example,
     example_root,
@@ -146,7 +147,7 @@ def test_headings_are_in_order_and_tables_can_be_read_aloud(name: str) -> None:
 
 
 def test_the_policy_allows_our_own_style_and_script_alone() -> None:
-    html = example("example-tornado")
+    html = example(SMALL)
     policy = next(
         meta.attrib["content"]
         for meta in parsed(html).iter("meta")
@@ -170,14 +171,14 @@ def test_a_case_without_figures_says_why_and_has_no_zero() -> None:
 @pytest.mark.usefixtures("without_pictures")
 @pytest.mark.parametrize("field", ["task", "server"])
 def test_a_run_is_reported_whose_tasks_or_servers_are_removed(field: str) -> None:
-    old = run.read(committed("example-tornado"))
+    old = run.read(committed(SMALL))
     records = [
         replace(r, case=replace(r.case, **{field: f"removed_{getattr(r.case, field)}"}))
         for r in old.records
     ]
     found = tables(parsed(page.html([replace(old, records=records)])))
     assert len(found[RATES]) == len(old.rows)
-    assert "Claims about tornado" in found
+    assert "Claims about graphene_django" in found
 
 
 @pytest.mark.usefixtures("without_pictures")
@@ -212,7 +213,7 @@ def test_without_the_package_that_draws_a_report_has_its_tables_and_says_so(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     monkeypatch.setattr(drawing, "PACKAGE", "no_such_package")
-    plain = rendered(committed("example-tornado"))
+    plain = rendered(committed(SMALL))
     assert "<svg" not in plain
     assert "This report has no pictures: pictures need the package no_such_package" in plain
-    assert tables(parsed(plain)).keys() == tables(example_root("example-tornado")).keys()
+    assert tables(parsed(plain)).keys() == tables(example_root(SMALL)).keys()

@@ -17,7 +17,7 @@ from offload.reports.html import page, report_file, run_files
 from tests import ROOT
 from tests.commands import fab_here
 from tests.records import changed
-from tests.reports.html.pages import EXAMPLES, committed, plain, rendered, written
+from tests.reports.html.pages import EXAMPLES, SMALL, committed, plain, rendered, written
 from tests.reports.test_tables import PROCESSES, RECORD
 
 ELEMENT = re.compile(rf'(<script type="{run_files.TYPE}" id="{run_files.ID}">)([^<]*)(</script>)')
@@ -26,13 +26,13 @@ ELEMENT = re.compile(rf'(<script type="{run_files.TYPE}" id="{run_files.ID}">)([
 @pytest.fixture
 def report(tmp_path: Path) -> Path:
     path = tmp_path / "of_a_colleague.html"
-    path.write_text(plain("example-tornado"))
+    path.write_text(plain(SMALL))
     return path
 
 
 def carried(head: object, contents: bytes = b"") -> str:
     packed = lzma.compress(json.dumps(head).encode() + b"\n" + contents)
-    return ELEMENT.sub(rf"\g<1>{base64.b64encode(packed).decode()}\g<3>", plain("example-tornado"))
+    return ELEMENT.sub(rf"\g<1>{base64.b64encode(packed).decode()}\g<3>", plain(SMALL))
 
 
 @pytest.mark.usefixtures("without_pictures")
@@ -61,7 +61,7 @@ def test_fab_report_reads_a_report_as_the_run(
         read = fab_here(f"report:{report},format={form}")
         with monkeypatch.context() as patch:
             patch.setattr(journal, "RESULTS", ROOT / "results")
-            of_run = fab_here(f"report:example-tornado,format={form}")
+            of_run = fab_here(f"report:{SMALL},format={form}")
         assert (read.returncode, read.stdout) == (0, of_run.stdout), form
 
 
