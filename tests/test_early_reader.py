@@ -6,6 +6,8 @@ import os
 import subprocess
 import time
 
+import pytest
+
 from tests import ROOT
 from tests.commands import FAB
 from tests.test_resume import a_run
@@ -37,6 +39,7 @@ def test_a_disturbed_verdict_that_nobody_reads_exits_with_7() -> None:
     assert closed(f"resume:{run}", with_stderr=True)[0] == 7
 
 
+@pytest.mark.slow
 def test_a_long_output_that_nobody_reads_is_no_error() -> None:
     run = a_run("measure")
     assert closed(f"report:{run},format=json") == (0, "")

@@ -82,7 +82,7 @@ def test_too_many_users_for_siege_are_refused() -> None:
     "words",
     [
         "run-server:threads,task=sleep_short_sync,port={port}",
-        "run_server --server 3 --task sleep_short_sync --port {port}",
+        slow("run_server --server 3 --task sleep_short_sync --port {port}"),
     ],
 )
 def test_words_and_options_both_serve_and_each_is_found_by_a_load_test(words: str) -> None:
@@ -128,6 +128,7 @@ def test_kill_9_of_what_the_user_started_leaves_nothing(
         running_servers.find()
 
 
+@pytest.mark.slow
 def test_several_servers_need_a_port() -> None:
     one, other = free_port(), free_port()
     with (
@@ -261,7 +262,16 @@ def test_a_file_dropped_into_its_folder_is_listed_run_and_tested(a_copy: Path) -
         assert get(f"http://127.0.0.1:{port}/") == (200, b"hi")
     tests = ["tests/servers/test_contract.py", "tests/tasks"]
     collected = subprocess.run(
-        [sys.executable, "-m", "pytest", "--collect-only", "-p", "no:cacheprovider", *tests],
+        [
+            sys.executable,
+            "-m",
+            "pytest",
+            "--all",
+            "--collect-only",
+            "-p",
+            "no:cacheprovider",
+            *tests,
+        ],
         cwd=a_copy,
         env={key: value for key, value in os.environ.items() if key != "RESULTS"},
         capture_output=True,

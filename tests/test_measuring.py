@@ -94,6 +94,7 @@ def interrupted(mark: Alive, by: signal.Signals) -> tuple[int, str]:
     return run.returncode, said
 
 
+@pytest.mark.slow
 def test_ctrl_c_within_a_round_stops_all_servers_and_keeps_whole_rounds(mark: Alive) -> None:
     code, said = interrupted(mark, signal.SIGINT)
     assert code == 130

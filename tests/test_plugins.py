@@ -63,8 +63,8 @@ def test_unit(): pass
 @pytest.mark.parametrize(
     ("words", "code", "line"),
     [
-        (["--most-skips=3"], 0, "   1 skipped: slow: make test-all"),
-        (["--most-skips=2"], 1, "3 tests were skipped, 2 may be"),
+        (["--most-skips=2"], 0, "2 passed, 2 skipped, 1 deselected"),
+        (["--most-skips=1"], 1, "2 tests were skipped, 1 may be"),
         (["--all", "--most-skips=3"], 1, "1 failed, 2 passed, 2 skipped"),
         (["-m", "unit and not slow"], 0, "1 passed, 2 skipped, 2 deselected"),
     ],

@@ -36,6 +36,7 @@ def shell(command: str, folder: Path, **variables: str) -> CompletedCommand:
     )
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_servers_start_without_standard_streams(tmp_path: Path) -> None:
     """The task raises, so that the measurement ends with the first answer of its server."""

@@ -123,6 +123,7 @@ def test_the_response_time_of_a_url_is_in_each_line(start: Start) -> None:
     assert 50 <= float(summary) < 5000
 
 
+@pytest.mark.slow
 def test_a_free_threaded_python_has_no_gil_instead_of_a_rho() -> None:
     try:
         python = interpreters.find("3.13t")

@@ -140,6 +140,7 @@ def test_a_worker_without_memory_fails_its_task_alone() -> None:
     in_pool(test, 1, initializer=calls.limit_memory, initargs=(600 << 20,))
 
 
+@pytest.mark.slow
 def test_a_result_that_the_application_has_no_memory_for_fails_its_task_alone(
     tmp_path: Path,
 ) -> None:

@@ -78,7 +78,9 @@ def test_two_tasks_never_share_an_argument() -> None:
     in_pool(test, 1)
 
 
-@pytest.mark.parametrize("size", [0, 1, 100, 32 << 10, 100_000, 1 << 20, 70 << 20])
+@pytest.mark.parametrize(
+    "size", [0, 1, 100, 32 << 10, 100_000, 1 << 20, pytest.param(70 << 20, marks=pytest.mark.slow)]
+)
 def test_bytes_of_any_size_are_sent_and_returned(size: int) -> None:
     async def test(pool: PipePool) -> None:
         sent = os.urandom(size)

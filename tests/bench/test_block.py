@@ -184,6 +184,7 @@ def test_a_server_that_failed_is_stopped_before_the_first_window(
     assert [neighbours for _, neighbours, _ in loads.seen] == [[]]
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_in_the_middle_of_a_round_has_a_problem_and_the_others_go_on(
     tmp_path: Path, mark: Alive
 ) -> None:
@@ -243,6 +244,7 @@ def test_cpu_use_of_neighbours_is_not_that_of_others(tmp_path: Path) -> None:
     assert own_s >= 0.2
 
 
+@pytest.mark.slow
 def test_more_users_than_the_listen_queue_holds_are_measured_without_waiting() -> None:
     crowded = Case("loop", "sleep_short_sync", users=12, settings={"backlog": 4})
     record = measure_window(crowded, round=2)

@@ -143,7 +143,16 @@ def test_a_task_may_change_the_folder_and_the_environment() -> None:
 
 
 @pytest.mark.usefixtures("shop")
-@pytest.mark.parametrize("task", ["stops_the_clock", "removes_the_clock", "removes_its_folder"])
+@pytest.mark.parametrize(
+    "task",
+    [
+        "removes_the_clock",
+        *(
+            pytest.param(task, marks=pytest.mark.slow)
+            for task in ("stops_the_clock", "removes_its_folder")
+        ),
+    ],
+)
 def test_a_task_may_replace_the_clock_and_remove_its_folder(task: str) -> None:
     with calling(f"shop:{task}") as running:
         for kind in ("first", "crowding", "threads", "processes"):

@@ -21,6 +21,7 @@ def kept(server: str, *, keep_alive: bool = True, **settings: int) -> tuple[int,
     return record.resources.connections
 
 
+@pytest.mark.slow
 @on_linux
 @pytest.mark.server
 def test_each_process_that_accepts_connections_is_counted() -> None:
@@ -35,6 +36,7 @@ def test_workers_of_a_pool_accept_no_connections() -> None:
     assert kept("processes", workers=2) == (6,)
 
 
+@pytest.mark.slow
 @on_linux
 @pytest.mark.server
 def test_connections_that_are_not_kept_are_not_counted() -> None:

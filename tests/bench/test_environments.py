@@ -146,6 +146,7 @@ def test_an_environment_whose_interpreter_is_gone_is_created_again(
     assert capsys.readouterr().err.count("\n") == 1
 
 
+@pytest.mark.slow
 def test_an_interrupted_installation_leaves_nothing(
     index: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -73,6 +73,7 @@ def test_a_torn_last_line_is_skipped_and_the_next_record_is_on_a_new_line(
     assert "records.jsonl:2 is not a record" in capsys.readouterr().err
 
 
+@pytest.mark.slow
 def test_eight_concurrent_writers_lose_nothing(tmp_path: Path) -> None:
     words = [sys.executable, "-c", WRITE, str(tmp_path)]
     writers = [subprocess.Popen([*words, str(n), to_line(RECORD)], cwd=ROOT) for n in range(8)]

@@ -46,6 +46,7 @@ def test_a_load_while_others_use_the_cpu_is_flagged() -> None:
     assert any("went to other processes" in why for why in flags.reasons(record, []).values())
 
 
+@pytest.mark.slow
 def test_noise_reports_cpu_that_other_processes_use() -> None:
     with burning(psutil.cpu_count() or 1):
         heard = noise.measure()

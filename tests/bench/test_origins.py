@@ -63,7 +63,16 @@ def other_side(text: str, against: str) -> tuple[Case, Case]:
 
 
 @pytest.mark.server
-@pytest.mark.parametrize("text", ["3/shop.py:quote", "4/shop:quote", "prefork/shop:quote"])
+@pytest.mark.parametrize(
+    "text",
+    [
+        "3/shop.py:quote",
+        *(
+            pytest.param(text, marks=pytest.mark.slow)
+            for text in ("4/shop:quote", "prefork/shop:quote")
+        ),
+    ],
+)
 def test_a_users_function_is_that_of_the_other_checkout(
     text: str, project: tuple[Path, Path]
 ) -> None:
@@ -133,6 +142,7 @@ def toolkit(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return folder
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_a_task_and_a_server_of_ours_are_those_of_the_other_checkout(
     toolkit: Path, monkeypatch: pytest.MonkeyPatch

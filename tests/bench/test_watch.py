@@ -363,6 +363,7 @@ def test_children_are_watched_as_they_come_and_go() -> None:
     assert all((each.use.pss_mib or 0) > 1 for each in lone.processes)
 
 
+@pytest.mark.slow
 def test_the_cpu_of_children_that_ended_counts() -> None:
     with running(SHORT_LIVED_CHILDREN) as process, Watch(process.pid) as watch:
         readings = list(watch.readings(3))

@@ -174,6 +174,7 @@ def by_each_model(period: float, stall: float) -> tuple[LoadRun, LoadRun]:
     return opened, closed
 
 
+@pytest.mark.slow
 def test_a_stall_is_seen_by_an_open_loop_and_hidden_by_a_closed_one() -> None:
     opened, closed = (ran.result for ran in by_each_model(2.0, 0.4))
     assert 0.9 * 0.4 < (opened.figures.response.p99_s or 0) < 4

@@ -120,6 +120,7 @@ def test_what_is_in_flight_at_the_end_and_fails_is_counted(server: Server) -> No
     assert (got.figures.rate, got.figures.availability) == (0.0, 0.0)
 
 
+@pytest.mark.slow
 def test_an_early_end_has_the_rate_of_a_count(server: Server) -> None:
     got = measured(server, "/reset")
     assert "stopped after" in (got.problem or "")

@@ -14,13 +14,13 @@ from offload.bench.target import server
 from offload.serving.metrics import samples as _samples
 from offload.serving.metrics import task_clock
 from tests.http_clients import get, in_threads
-from tests.installed import OWN, POOLS
+from tests.installed import OWN, POOLS, one_of_each_kind
 from tests.servers.chosen import FAULTS, Chosen
 from tests.waiting import wait_until
 
 LAGS = [f"loop_lag_{name}_ms" for name in ("p50", "p99", "max")]
 Start = Callable[..., server.Server]
-on_each = pytest.mark.parametrize("any_server", OWN, indirect=True)
+on_each = pytest.mark.parametrize("any_server", one_of_each_kind(OWN), indirect=True)
 of_the_loop = pytest.mark.parametrize("any_server", ["loop"], indirect=True)
 
 

@@ -41,6 +41,7 @@ def test_a_path_that_is_not_served_is_a_problem() -> None:
     assert "answered 404" in str(record.problem)
 
 
+@pytest.mark.slow
 @pytest.mark.server
 def test_a_long_run_may_be_of_a_number_of_requests() -> None:
     made = builder.new_trial("run", kind=LONG)

@@ -127,6 +127,7 @@ def test_only_a_500_is_tried_again(status: int, tries: int) -> None:
         assert len(asked) == tries
 
 
+@pytest.mark.slow
 def test_retries_in_several_threads_do_not_disturb_each_other() -> None:
     @_retry.retry_transient
     async def always_reset() -> bytes:
