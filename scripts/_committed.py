@@ -1,4 +1,4 @@
-"""The committed run by which all pages have their ratios, so that a pair has one everywhere."""
+"""The committed run whose GIL effects all pages report, so that their ratios agree."""
 
 from __future__ import annotations
 

@@ -14,7 +14,7 @@ from offload.bench.records.record import Record
 from offload.reports.tables import text_table
 
 JSON = {str: "string", int: "integer", float: "number", bool: "true or false", object: "any value"}
-LEFT_OUT = "environment"  # of a record: it is stored in run.json
+LEFT_OUT = "environment"  # this field of a record is stored in run.json
 WHOLE = "All of it"  # the section of the record itself
 
 
@@ -27,7 +27,7 @@ def rst() -> str:
 
 
 def _nested(path: str, kind: type) -> Iterator[tuple[str, type]]:
-    """Return the place and the type of every dataclass in another one."""
+    """Return path and type of each dataclass that is nested in a dataclass."""
     for name, hint in _hints(kind).items():
         for part in _dataclasses(hint):
             yield path + name, part
@@ -46,7 +46,7 @@ def _section(title: str, kind: type) -> str:
 
 
 def _paragraphs(kind: type) -> Iterator[str]:
-    """Return the paragraphs of a docstring in the words of JSON, and their code as in a page."""
+    """Return the paragraphs of a docstring with JSON terms (null) and with reST code marks."""
     for paragraph in inspect.cleandoc(kind.__doc__ or "").split("\n\n"):
         if not paragraph.startswith(f"`{LEFT_OUT}`"):
             words = re.sub(r"\bNone\b", "null", paragraph)
@@ -62,7 +62,7 @@ def _table(hints: Mapping[str, Any]) -> str:
 
 
 def _json(hint: Any) -> str:
-    """Return what a value of a type is in JSON."""
+    """Return the JSON type of a Python type."""
     if is_dataclass(hint):
         return "object, see below"
     parts = typing.get_args(hint)
@@ -83,7 +83,7 @@ def _plural(hint: Any) -> str:
 
 
 def _dataclasses(hint: Any) -> Iterator[type]:
-    """Return the dataclasses in a type."""
+    """Return the dataclasses that a type hint contains."""
     if is_dataclass(hint):
         yield typing.cast(type, hint)
     for part in typing.get_args(hint):

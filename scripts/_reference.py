@@ -1,4 +1,4 @@
-"""The generated parts of docs/reference.rst: what the commands and the registry say themselves."""
+"""The generated parts of docs/reference.rst: descriptions of commands and registry entries."""
 
 from __future__ import annotations
 
@@ -37,7 +37,7 @@ def _command(name: str) -> str:
 
 
 def servers() -> str:
-    """Return all servers with their numbers; the numbered ones are first."""
+    """Return all servers with their numbers, numbered servers first."""
     return _list(_described(catalog.servers().values()))
 
 

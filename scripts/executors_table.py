@@ -1,7 +1,8 @@
 """Measure the executors, and write the tables to docs/executors.rst; --check only compares.
 
 scripts/executors_table.py measures both parts, in about 20 minutes. With `pools` or `http` it
-measures only that part, and keeps the other one of docs/executors.json; `-` only renders them.
+measures only that part and keeps the figures of the other part in docs/executors.json. With `-` it
+only renders the stored figures.
 """
 
 from __future__ import annotations
@@ -26,7 +27,7 @@ Values = dict[str, Any]
 
 
 def update_part(part: str) -> None:
-    """Measure one part, and keep the other."""
+    """Measure one part, and keep the figures of the other."""
     found = {**_figures(), part: _measure(part)}
     FIGURES.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 

@@ -1,7 +1,7 @@
 """Measure the cost of the GIL for tasks, and write docs/gil.rst; --check only compares.
 
-scripts/gil_table.py measures all tasks, about 2 minutes each; scripts/gil_table.py TASK... measures
-only these, and keeps the others of docs/gil.jsonl; - only renders them.
+scripts/gil_table.py measures all tasks, about 2 minutes each. With TASK... it measures only these
+tasks and keeps the other figures in docs/gil.jsonl. With - it only renders the stored figures.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ Values = dict[str, Any]
 
 
 def update_task(task: str) -> None:
-    """Measure one task, and keep the others."""
+    """Measure one task, and keep the figures of the others."""
     found = {**_figures(), task: _measure(task)}
     ordered = sorted(found.values(), key=lambda one: one["h"] or 0.0)
     FIGURES.write_text("".join(f"{json.dumps(one)}\n" for one in ordered))
@@ -63,7 +63,7 @@ def _figures() -> dict[str, Values]:
 
 
 def _measure(task: str) -> Values:
-    """Measure one task, also in subinterpreters and a free-threaded build if available."""
+    """Measure one task, also in subinterpreters and in a free-threaded Python if available."""
     threads, processes = (
         Case(server, task, users=2 * WORKERS, settings={"workers": WORKERS})
         for server in ("threads", "processes")
@@ -93,7 +93,7 @@ def _measure(task: str) -> Values:
 
 
 def _elsewhere(task: str, kind: str, names: list[str]) -> Values:
-    """Return the speed-up by workers of a kind in the newest of these Pythons, or why not."""
+    """Return the speed-up by workers of a kind in the newest of these Pythons, or the error."""
     if not names:
         return {"why": "no such Python here"}
     name = names[0]
@@ -136,7 +136,7 @@ def _lines() -> Iterator[str]:
 
 
 def _cost(verdict: Verdict | None) -> Values:
-    """Return C by the ratio of a task in the committed run; empty if that lacks the task."""
+    """Return C, computed from the ratio in the committed run; empty if the run lacks the task."""
     if verdict is None or verdict.ratio is None:
         return {}
     ends = {"cost": verdict.ratio, "cost_low": verdict.low, "cost_high": verdict.high}
@@ -163,7 +163,7 @@ def _costs(one: Values) -> Iterator[str]:
     low, high = one["cost_low"], one["cost_high"]
     yield _number(one["cost"]) + (f" ({low:.2f} to {high:.2f})" if low is not None else "")
     yield _number(one["cpu_per_wall"])
-    # Amdahl's serial share by the threads' speed-up alone: S = N / (1 + sigma (N - 1)).
+    # Serial share by Amdahl's law, from the threads' speed-up S = N / (1 + sigma (N - 1)).
     yield _number((WORKERS / one["s_threads"] - 1) / (WORKERS - 1))
 
 

@@ -1,11 +1,12 @@
-"""Check that a printed handler runs as it is, and reaches the rate of its answer.
+"""Check that a handler printed by fab advise runs unchanged and reaches the advised rate.
 
-scripts/handler_rate.py ANSWER.json            ANSWER.json is of fab advise:TASK,code=..,format=json
-scripts/handler_rate.py ANSWER.json --beside   against the strategy's own server, loaded in turn
+scripts/handler_rate.py ANSWER.json            against the rate in the answer
+scripts/handler_rate.py ANSWER.json --beside   against the strategy's own server, interleaved
 
-It saves the program in an empty folder, starts its command on a free port, loads it with builtin,
-and stops it by SIGTERM. The exit code is 1 if the rate is more than 15 % below that of the answer,
-if a response failed, or if a process or a temporary file is left.
+ANSWER.json is the output of fab advise:TASK,code=..,format=json. The script saves the handler's
+program in an empty folder, starts its command on a free port, loads it with builtin, and stops it
+by SIGTERM. The exit code is 1 if its rate is more than 15 % below the other rate, if a request
+fails, or if a process or a temporary file remains.
 """
 
 from __future__ import annotations
@@ -39,11 +40,11 @@ from offload.loads import Load, Window
 from offload.registry import catalog
 from offload.suites import Case
 
-PORT = re.compile(r"(?<=[ (:])8000(?=[ ,)\n]|$)")  # in programs and commands
+PORT = re.compile(r"(?<=[ (:])8000(?=[ ,)\n]|$)")  # the port in programs and commands
 READY_S = 60.0  # s until the first response
-END_S = 20.0  # s from SIGTERM until no process is left
+END_S = 20.0  # s from SIGTERM until all processes have ended
 WARM_S = 1.0  # s of load before the rate is measured
-LOWEST = 0.85  # of the rate of the answer
+LOWEST = 0.85  # required share of the other rate
 ROUNDS = 3
 
 
@@ -51,10 +52,10 @@ ROUNDS = 3
 def deployed(
     handler: Mapping[str, Any], folder: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """Start a handler as printed, except for its port, in an empty folder; yield its URL.
+    """Start a printed handler in an empty folder, changing only its port; yield its URL.
 
-    Its output is in `folder`.log. Raise StartError if it does not answer, and GateError if it
-    leaves a process or a temporary file, or does not end by SIGTERM with the usual code.
+    Its output is written to `folder`.log. Raise StartError if it does not respond. Raise GateError
+    if it leaves a process or a temporary file, or if SIGTERM does not stop it with the usual code.
     """
     port, mark = _free_port(), f"HANDLER_{uuid.uuid4().hex}"
     folder.mkdir()
@@ -84,11 +85,11 @@ def deployed(
 
 
 def rate(url: str, users: int, seconds: float) -> float:
-    """Return the requests/s of a handler under the load of an answer; raise RunError."""
+    """Return the requests/s of a handler; raise RunError if a request fails."""
     load = Load(url, users, seconds, window=Window(warm=WARM_S))
     found = loads.run(load, "builtin").result
     figures = found.figures
-    counts = figures.failed.items()  # unfinished ones were sent just before the end
+    counts = figures.failed.items()  # unfinished requests were sent just before the end
     failed = {kind: count for kind, count in counts if count and kind != "unfinished"}
     if found.problem is not None or figures.rate is None or failed:
         raise RunError(f"the load failed: {found.problem or failed or 'no rate'}")
@@ -96,7 +97,7 @@ def rate(url: str, users: int, seconds: float) -> float:
 
 
 def get(url: str) -> tuple[int, bytes]:
-    """Return status and body of one request."""
+    """Send one request; return the status and body of its response."""
     host = url.removeprefix("http://").rstrip("/")
     connection = http.client.HTTPConnection(host, timeout=30)
     try:
@@ -135,9 +136,9 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="handler_rate.py")
     parser.add_argument("answer", type=Path)
     parser.add_argument("--beside", action="store_true", help="compare with the strategy's server")
-    parser.add_argument("--users", type=int, default=25, help="those of the answer")
+    parser.add_argument("--users", type=int, default=25, help="number of users, as in the answer")
     parser.add_argument("--seconds", type=float, default=5.0, help="of load; default: 5")
-    parser.add_argument("--path", default=None, help="the folder that the answer had as path=")
+    parser.add_argument("--path", default=None, help="path= of the advised command")
     return parser.parse_args(words)
 
 
@@ -186,13 +187,13 @@ def _await_end(process: subprocess.Popen[bytes], mark: str) -> None:
     if left := _marked(mark):
         names = "; ".join(" ".join(each.cmdline())[:80] for each in left)
         raise GateError(f"left {END_S:.0f} s after SIGTERM: {names}")
-    # uvicorn ends itself by the signal, after its shutdown
+    # after its shutdown, uvicorn sends the signal to itself
     if process.poll() not in (0, -signal.SIGTERM):
         raise GateError(f"the handler ended with {process.poll()} after SIGTERM")
 
 
 def _marked(mark: str) -> list[psutil.Process]:
-    """Return the processes that a handler started, which are alive."""
+    """Return the live processes that a handler started."""
     found = []
     for each in psutil.process_iter():
         try:

@@ -1,10 +1,10 @@
-"""Test whether the live page slows what is measured: scripts/live_effect.py [PAIRS].
+"""Test whether the live page slows down the measured server: scripts/live_effect.py [PAIRS].
 
-A server with 4 threads is loaded in 60 pairs of slices, or as many as named, one while the live
-page serves 20 streams and one while it is stopped, in random order. In both, the phase of a run
-changes each second and a record is added every two seconds, as in a real run. The exit code is 0
-if the rate with the page is at least 0.98 of the other, as far as the 95 % interval shows, and if
-the page's server uses at most 0.005 cores. It takes about 3 minutes.
+The script loads a server with 4 threads in PAIRS pairs of slices (default 60), in random order: in
+one slice the live page serves 20 streams, in the other the page is stopped. In both, the phase of
+a run changes each second and a record is added every two seconds, as in a real run. The exit code
+is 0 if the upper end of the 95 % interval of the ratio of the rates, with the page over without, is
+at least 0.98, and if the page's server uses at most 0.005 cores. The test takes about 3 minutes.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ def main(words: list[str]) -> int:
 
 
 def print_cost_of_a_phase(times: int = 500) -> None:
-    """Print how long a run takes to publish a phase."""
+    """Print the time that a run needs to publish a phase."""
     with tempfile.TemporaryDirectory() as name:
         progress_file.announce(Path(name))
         start, cpu = time.perf_counter(), time.process_time()
@@ -84,7 +84,7 @@ def print_cost_of_a_phase(times: int = 500) -> None:
 
 @contextmanager
 def _running_run(folder: Path, windows: Sequence[Record]) -> Iterator[None]:
-    """Write into a folder what a run writes while it goes on, with records of another one."""
+    """Imitate a running run: write its phases, and records of another run, into `folder`."""
     ended = threading.Event()
 
     def write() -> None:
@@ -111,7 +111,7 @@ def _running_run(folder: Path, windows: Sequence[Record]) -> Iterator[None]:
 
 @contextmanager
 def _page(folder: Path) -> Iterator[LivePage]:
-    """Serve the page, and read its streams in a process of its own."""
+    """Serve the page, and read its streams in a separate process."""
     page = launch.of_run(folder, IDLE_S)
     reader = os.fork()
     if not reader:
@@ -139,7 +139,7 @@ def _read_streams(url: str) -> None:
 
 
 def _effect(load: Load, page: LivePage, pairs: int) -> tuple[paired_test.Verdict, float]:
-    """Return the ratio of the rates, and the cores that the page's server used."""
+    """Return the ratio of the rates, with the page over without, and the server's CPU cores."""
     process = psutil.Process(page.pid)
     used_s = shown_s = 0.0
     rates: list[tuple[float, float]] = []

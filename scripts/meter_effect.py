@@ -1,8 +1,8 @@
-"""Test whether the GIL meter slows down the server: scripts/meter_effect.py [TASK].
+"""Test whether the GIL sampler slows down the server: scripts/meter_effect.py [TASK].
 
-A server with 4 threads is loaded in 120 pairs of slices, one with the meter and one without, in
-random order. The test passes (exit code 0) if the 95 % interval of the ratio of their rates
-contains 1 and is within 3 %. It takes about 7 minutes, and needs a quiet machine.
+The script loads a server with 4 threads in 120 pairs of slices, one with the sampler and one
+without, in random order. The test passes (exit code 0) if the 95 % interval of the ratio of the
+rates contains 1 and lies within 3 % of 1. It takes about 7 minutes on a quiet machine.
 """
 
 from __future__ import annotations
@@ -42,19 +42,20 @@ def main(arguments: list[str]) -> int:
                 print(f"{number} pairs: {_ratio_text(pairs)}", flush=True)
     except KeyboardInterrupt:
         so_far = _ratio_text(pairs) if len(pairs) > 1 else "no ratio yet"
-        print(f"{task}, with the meter over without, {len(pairs)} pairs: {so_far}: not finished")
+        what = f"{task}, rate with the sampler over without"
+        print(f"{what}, {len(pairs)} pairs: {so_far}: not finished")
         raise
     finally:
         server.stop(running, server.SHORT_DRAIN)
     found = paired_test.compare(pairs, alpha=0.05)
     passed = 1 - WITHIN < found.low <= 1 <= found.high < 1 + WITHIN
-    result = "no effect of the meter" if passed else "failed: the meter has an effect, or noise"
-    print(f"{task}, with the meter over without: {_ratio_text(pairs)}: {result}")
+    result = "the sampler has no effect" if passed else "failed: effect of the sampler, or noise"
+    print(f"{task}, rate with the sampler over without: {_ratio_text(pairs)}: {result}")
     return 0 if passed else 1
 
 
 def _pair(load: Load, facts: dict[str, object], meter_first: bool) -> tuple[float, float]:
-    """Return the rates without and with the meter, in requests/s."""
+    """Return the rates without and with the sampler, in requests/s."""
     first, second = (_rate(load, facts if on else None) for on in (meter_first, not meter_first))
     return (second, first) if meter_first else (first, second)
 
@@ -63,8 +64,8 @@ def _rate(load: Load, facts: dict[str, object] | None) -> float:
     with GilSampler(facts) if facts is not None else nullcontext() as meter:
         ran = loads.run(load, "builtin")
     found = None if meter is None else meter.between(None, None)
-    if found is not None and found.late is None:  # late samples are samples, too
-        sys.exit(f"the meter read nothing: {found.why}")
+    if found is not None and found.late is None:  # late samples count, too
+        sys.exit(f"the sampler has no samples: {found.why}")
     return ran.result.figures.rate or sys.exit(f"no rate: {ran.result.problem}")
 
 

@@ -1,8 +1,8 @@
-"""Check what `fab quick` promises on a machine that is not quiet, beside a process that is busy.
+"""Check that `fab quick` meets its targets on a noisy machine, next to a busy process.
 
-scripts/quick_targets.py                    five runs beside a process that uses an eighth
-scripts/quick_targets.py --others 0.25      beside one that uses a quarter of the machine
-scripts/quick_targets.py --reference        40 rounds of the effects, which the runs are judged by
+scripts/quick_targets.py                    five runs; the process uses 1/8 of the machine
+scripts/quick_targets.py --others 0.25      the process uses 1/4 of the machine
+scripts/quick_targets.py --reference        measure the reference effects in 40 rounds
 """
 
 from __future__ import annotations
@@ -28,11 +28,11 @@ from offload.reports.gil.effects import Effect, effects
 from offload.reports.rows import rows
 from offload.units import percent
 
-LONGEST = 300.0  # s of fab quick to its table
-BEYOND = 1.15  # factor: effects beyond it must be found
-WIDTH = 0.10  # the median half-width of the ratios
-ROUNDS = 40  # of the reference
-PERIOD = 0.1  # s of the busy process: it works for a part of each
+LONGEST = 300.0  # s until fab quick prints its table
+BEYOND = 1.15  # factor: larger effects must be found
+WIDTH = 0.10  # median half-width of the ratios' intervals
+ROUNDS = 40  # in the reference run
+PERIOD = 0.1  # s: the busy process works for a share of each period
 REFERENCE = ROOT / "results" / "reference-effects"
 FAB = Path(sys.executable).with_name("fab")
 WORK = """
@@ -48,14 +48,14 @@ while os.getppid() == parent:  # also if the script is killed
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run: its seconds, and by task the effect."""
+    """One run: its duration, and the effect of each task."""
 
     seconds: float
     effects: dict[str, Effect]
 
     @property
     def width(self) -> float:
-        """The median half-width of the ratios, a share."""
+        """The median half-width of the ratios' intervals, as a share."""
         return statistics.median(
             (v.high / v.low) ** 0.5 - 1 if v.low and v.high else float("inf")
             for v in (effect.verdict for effect in self.effects.values())
@@ -64,7 +64,7 @@ class Outcome:
 
 @contextlib.contextmanager
 def busy(share: float) -> Iterator[None]:
-    """Keep a process busy for a share of the whole machine, one for each core that this needs."""
+    """Use a share of the whole machine's CPU, with as many busy processes as that needs."""
     cores = share * (os.cpu_count() or 1)
     parts = [min(1.0, cores - n) for n in range(int(cores) + 1) if cores - n > 0]
     started = [
@@ -79,12 +79,12 @@ def busy(share: float) -> Iterator[None]:
 
 
 def effects_of(folder: Path) -> dict[str, Effect]:
-    """Return the effects of a run by task, without those at the pool's limit."""
+    """Return the effects of a run by task, except effects at the pool's limit."""
     return {e.threads.first.case.task: e for e in effects(rows(journal.read(folder)))}
 
 
 def measure_reference() -> Path:
-    """Measure the effects' blocks of `fab quick` for 40 rounds, without long runs."""
+    """Measure the comparison blocks of `fab quick` for 40 rounds, without long runs."""
     plan = suite_plan("tornado", "published", "builtin", is_quick=True, target=None)
     blocks = tuple(b for b in plan.blocks if not b.apart and len(b.cases) == 2)
     folder, _ = start_run(replace(plan, driver=None, blocks=blocks, budget_s=None, rounds=ROUNDS))
@@ -102,7 +102,7 @@ def run_quick() -> Outcome:
 
 
 def wanted(reference: dict[str, Effect]) -> set[str]:
-    """Return the tasks whose effect is beyond BEYOND."""
+    """Return the tasks with an effect larger than BEYOND."""
     return {
         task
         for task, e in reference.items()
@@ -111,7 +111,7 @@ def wanted(reference: dict[str, Effect]) -> set[str]:
 
 
 def judge(runs: Sequence[Outcome], tasks: set[str]) -> list[tuple[str, str, str, bool]]:
-    """Return what, measured, required and whether it is met."""
+    """Return each requirement: name, measured value, required value, and whether it is met."""
     longest = max(run.seconds for run in runs)
     found_tasks = [
         {t for t, e in run.effects.items() if e.verdict.outcome in ("faster", "slower")}
@@ -123,7 +123,7 @@ def judge(runs: Sequence[Outcome], tasks: set[str]) -> list[tuple[str, str, str,
     width = statistics.median(run.width for run in runs)
     return [
         (
-            "fab quick to its table",
+            "time until the table",
             f"{longest:.0f} s",
             f"at most {LONGEST:.0f} s",
             longest <= LONGEST,
@@ -131,7 +131,7 @@ def judge(runs: Sequence[Outcome], tasks: set[str]) -> list[tuple[str, str, str,
         (
             f"effects beyond {BEYOND}",
             f"all of {len(tasks)} in {complete} of {len(runs)} runs{missed}",
-            "all in all runs",
+            "all effects in all runs",
             complete == len(runs),
         ),
         (

@@ -35,7 +35,7 @@ from offload.reports.tables import summary, text_table
 from offload.suites import tornado
 
 INDENT = "    "
-AWAITED = "loop, split"  # a claim
+AWAITED = "loop, split"  # name of a claim
 SLEEP, PARSE, SHORT = "sleep_sync", "network_https_cpu_bound_sync", "simplehash_sync"
 
 
@@ -76,7 +76,7 @@ def _with(page: Path, **parts: Callable[[], str]) -> str:
 
 
 def _answer(found: Sequence[Effect]) -> str:
-    """Return what fab quick prints of the effects of its tasks, and where it was measured."""
+    """Return the effects that fab quick prints, and where they were measured."""
     published = {case.task for case in tornado.PUBLISHED}
     own = [effect for effect in found if effect.threads.first.case.task in published]
     width = text_table.WIDTH - len(INDENT)
@@ -90,7 +90,7 @@ def _answer(found: Sequence[Effect]) -> str:
 
 
 def _advice() -> str:
-    """Return the answer of fab advise on the example function, by its run."""
+    """Return the answer of fab advise for the example function, from its committed run."""
     folder = RESULTS / "example-advise"
     question, planned = answer.load(folder), plan.load(folder)
     found = answer.evaluate(question, planned, journal.read(folder))
@@ -100,7 +100,7 @@ def _advice() -> str:
 
 
 def _on_and_off() -> str:
-    """Return the servers of a free-threaded build with its GIL on and off, by their run."""
+    """Return the table of servers on free-threaded Python with its GIL on and off."""
     folder = RESULTS / "example-free_threading"
     if not folder.exists():
         return "Not measured yet: ``fab run_suite:free_threading,quick=yes``."
@@ -110,9 +110,9 @@ def _on_and_off() -> str:
 
 
 def _strategies(found: Sequence[Effect], verdicts: Mapping[str, ClaimVerdict]) -> str:
-    """Return which strategy to use when, each with its reason in figures of the run.
+    """Return when to use each strategy, with the figures of the run as reasons.
 
-    Raise GateError if the figures do not support a reason, so that nobody publishes it.
+    Raise GateError if the figures do not support a reason.
     """
     by_task = {effect.threads.first.case.task: effect for effect in found}
     sleep, parse, short = (_effect(by_task, task) for task in (SLEEP, PARSE, SHORT))
@@ -151,13 +151,13 @@ def _require(is_supported: bool, what: str) -> None:
 
 
 def _claims() -> Mapping[str, Sequence[by_source.Evaluated]]:
-    """Evaluate each suite by its committed run; a suite without one has audits alone."""
+    """Evaluate the claims of each suite from its committed run; without a run only its audits."""
     found = {}
     for folder in sorted(RESULTS.glob("example-*"), key=lambda each: each.name != RUN):
         records = journal.read(folder)
         for suite in {*suite_claims.measured_suites(records)} & catalog.suites().keys():
             verdicts = suite_verdicts.evaluate_suite(suite, records, folder.name)
-            if not verdicts:  # it compares without a publication
+            if not verdicts:  # the suite has no published claims
                 continue
             claims = [claim for _, claim in suite_verdicts.published_claims([suite])]
             found[suite] = [*zip(claims, verdicts, strict=True)]
@@ -165,7 +165,7 @@ def _claims() -> Mapping[str, Sequence[by_source.Evaluated]]:
 
 
 def main(arguments: list[str]) -> int | str:
-    """Write the pages, or with --check report those that are not current."""
+    """Write the pages, or with --check report the outdated pages."""
     stale = []
     for page, text in pages().items():
         if not page.exists() or page.read_text() != text:
@@ -173,7 +173,7 @@ def main(arguments: list[str]) -> int | str:
             if arguments != ["--check"]:
                 page.write_text(text)
     if arguments == ["--check"] and stale:
-        return f"{', '.join(stale)}: not by the committed records: run make readme"
+        return f"{', '.join(stale)}: not up to date with the committed records: run make readme"
     return 0
 
 

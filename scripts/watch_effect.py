@@ -1,10 +1,11 @@
-"""Test whether fab watch reads the right rho, and slows nothing: scripts/watch_effect.py [SERVER].
+"""Test the accuracy and the overhead of fab watch: scripts/watch_effect.py [SERVER].
 
-For each of gunicorn, uvicorn and granian, or the server named: rho by `fab watch` of its pid is
-compared with that of the meter whose address the worker found itself, under the same load. Then a
-server with 4 threads is loaded in 60 pairs of slices, one while it is watched and one not, in
-random order. The exit code is 0 if each rho differs by at most 0.05, and if the rate while watched
-is at least 0.98 of the other, as far as the 95 % interval shows. It takes about 3 minutes.
+Accuracy: for gunicorn, uvicorn and granian, or only SERVER, rho reported by `fab watch` is compared
+with rho of the sampler that uses the GIL address reported by the worker, under the same load.
+Overhead: a server with 4 threads is loaded in 60 pairs of slices, one watched and one not, in
+random order. The exit code is 0 if each rho differs by at most 0.05, and if the upper end of the
+95 % interval of the ratio of the rates, watched over not watched, is at least 0.98. The test takes
+about 3 minutes.
 """
 
 from __future__ import annotations
@@ -48,7 +49,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _agrees(name: str) -> bool:
-    """Print rho from inside and from outside under one load; return whether they agree."""
+    """Print rho of the sampler and of `fab watch` under one load; return whether they agree."""
     running = server.start(Case(name, TASK), {})
     try:
         inside = json.loads(get(running.url))
@@ -64,7 +65,7 @@ def _agrees(name: str) -> bool:
     monotonic = time.monotonic() - time.time()
     own = meter.between(found[0][0] + monotonic, found[-2][0] + monotonic)
     watched = sum(whole) / len(whole)
-    print(f"{name}: rho from inside {own.share or own.why}, by watch {watched:.4f}", flush=True)
+    print(f"{name}: rho of the sampler {own.share or own.why}, of watch {watched:.4f}", flush=True)
     return own.share is not None and abs(own.share - watched) <= WITHIN
 
 
@@ -74,7 +75,7 @@ def _rho(reading: dict[str, Any], pid: int) -> float:
 
 
 class _Watching:
-    """`fab watch` of a server in a process of its own, from its first line to `end`."""
+    """`fab watch` of a server in a separate process, from its first line until `end`."""
 
     def __init__(self, running: server.Server) -> None:
         words = ",".join((f"watch:{running.facts['pid']}", "format=json"))
@@ -91,19 +92,19 @@ class _Watching:
             self.end()
 
     def end(self) -> list[str]:
-        """End it, and return its lines."""
+        """Stop `fab watch`, and return its lines."""
         self.pause(False)
         self._process.terminate()
         self._lines.extend(self._process.communicate(timeout=20)[0].splitlines())
         return self._lines
 
     def pause(self, is_paused: bool) -> None:
-        """Stop watching, or continue."""
+        """Pause or resume watching."""
         self._process.send_signal(signal.SIGSTOP if is_paused else signal.SIGCONT)
 
 
 def _effect(name: str) -> paired_test.Verdict:
-    """Print and return the ratio of the rates with watch over without."""
+    """Print and return the ratio of the rates, with watch over without."""
     pairs: list[tuple[float, float]] = []
     running = server.start(Case(name, "noop_sync"), {})
     try:
@@ -122,7 +123,7 @@ def _effect(name: str) -> paired_test.Verdict:
         server.stop(running, server.SHORT_DRAIN)
     found = paired_test.compare(pairs, alpha=0.05)
     print(
-        f"{name}, noop_sync: rate while watched over not: {found.ratio:.4f}, 95 % interval "
+        f"{name}, noop_sync: rate watched over not watched: {found.ratio:.4f}, 95 % interval "
         f"{found.low:.4f} to {found.high:.4f}, {len(pairs)} pairs; "
         f"watch used {2 * used:.3f} cores while it watched"
     )
