@@ -99,8 +99,8 @@ format: .venv/developed
 	|| $(BIN)/python -m pip install -q --disable-pip-version-check $(PROJECT) -c requirements.lock
 	@touch $@
 
-# One pip call for everything: two calls take 12 s longer. Then one process collects the tests, which
-# compiles all imported modules: otherwise each of AT_ONCE processes would compile them.
+# One pip call for everything: two calls take 12 s longer. Then one process collects the tests and
+# so compiles all imported modules: otherwise each of the AT_ONCE processes would compile them.
 .venv/developed: .venv/bin/python $(REQUIREMENTS) requirements-dev.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile $(PROJECT) $(PICTURES) -r requirements-dev.txt -c requirements.lock
 	@$(PYTEST) --collect-only -qq >/dev/null 2>&1 || true

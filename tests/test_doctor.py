@@ -1,4 +1,4 @@
-"""`fab doctor`: what is wrong here is found, with a remedy, and decides the exit code."""
+"""`fab doctor` finds problems, prints a fix for each, and sets the exit code."""
 
 from __future__ import annotations
 
