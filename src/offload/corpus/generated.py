@@ -181,7 +181,7 @@ def file_lock_wait_5_outside_20() -> bytes:
 
 
 def file_lock_python_5() -> bytes:
-    """Compute in Python for about 5 ms under a lock of all processes, then 5 ms without it."""
+    """Compute in Python for about 5 ms, then for 5 ms under a lock that all processes share."""
     outside = _work(python=5)
     with _file_lock():
         return outside + _work(python=5)

@@ -15,12 +15,12 @@ PROGRAM = "print(sum(n * n % 7 for n in range(200_000)))"
 
 
 def true_program() -> str:
-    """Run `true`, the smallest program, and wait until it exits."""
+    """Run the smallest program, true, and wait until it exits."""
     return f"exit code {subprocess.run(['true'], timeout=TIMEOUT).returncode}"
 
 
 def sort_program() -> bytes:
-    """Sort 20,000 lines with the program `sort`, through pipes."""
+    """Sort 20,000 lines with the program sort, through pipes."""
     return _run(["sort", "-n"], _lines())[-2000:]
 
 
@@ -30,7 +30,7 @@ def python_program() -> bytes:
 
 
 def temporary_file() -> bytes:
-    """Write 20,000 lines to a temporary file, and count its bytes and lines with `wc`."""
+    """Write 20,000 lines to a temporary file, and count its bytes and lines with wc."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lines"
         path.write_bytes(_lines())
@@ -38,7 +38,7 @@ def temporary_file() -> bytes:
 
 
 async def awaited_program() -> bytes:
-    """Sort 20,000 lines with the program `sort`, awaited in a coroutine."""
+    """Sort 20,000 lines with the program sort, awaited in a coroutine."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec("sort", "-n", stdin=pipe, stdout=pipe)
     out, _ = await asyncio.wait_for(process.communicate(_lines()), TIMEOUT)

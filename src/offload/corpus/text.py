@@ -72,7 +72,7 @@ def pygments_listing() -> str:
 
 
 def nh3_comments() -> str:
-    """Remove scripts from 400 HTML comments with a parser written in Rust."""
+    """Remove scripts from 400 user comments in HTML with a parser written in Rust."""
     comment = "<p onclick='x()'>comment <b>{}</b><script>alert({})</script><a href='/{}'>l</a></p>"
     return nh3.clean("".join(comment.format(n, n, n) for n in range(COMMENTS)))
 

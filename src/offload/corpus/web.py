@@ -39,7 +39,7 @@ def requests_page() -> bytes:
 
 
 def requests_slow_service() -> bytes:
-    """Call a service that takes 50 ms with requests, with one session per thread."""
+    """Use requests to call a service that takes 50 ms, with one session per thread."""
     return _get(_session(), SERVICES[2])
 
 
@@ -83,7 +83,7 @@ async def httpx_async_services() -> str:
 
 
 async def requests_in_coroutine() -> bytes:
-    """Call a service that takes 20 ms with requests in a coroutine: it blocks the event loop."""
+    """Use requests in a coroutine to call a service that takes 20 ms: it blocks the event loop."""
     return _get(_session(), SERVICES[0])
 
 
