@@ -1,14 +1,15 @@
-# `make setup` suffices on a bare Debian or Ubuntu; `make demo` and `make test` do it, too.
+# `make setup` installs everything needed on a bare Debian or Ubuntu; `make demo` and `make test`
+# include it.
 PYTHON ?= python3
 BIN = .venv/bin
 
-# Servers and commands start often: write compiled files even if the environment forbids it.
+# Servers and commands start often: always write .pyc files, also if the environment disables them.
 export PYTHONDONTWRITEBYTECODE =
 
 PYTEST = $(BIN)/python -m pytest
-# Tests mostly wait, so run more at once than a small machine has cores. worksteal keeps tests that
-# share a server in one process, until another one is idle.
-# A test that fails is retried once, and both its failure and the retry are reported.
+# Tests mostly wait: run more processes than a small machine has cores. worksteal keeps tests that
+# share a server in one process, until another process is idle.
+# A failed test is retried once; the report contains both the failure and the retry.
 AT_ONCE = 5
 PARALLEL = -n $(AT_ONCE) --dist worksteal --reruns 1 -rR
 # A run with more skips than these fails. After `make setup` alone 470 and 30 tests lack a package.
@@ -19,8 +20,8 @@ MOST_SKIPS_TIMING = 30
 TIMING_FILES = $(shell grep -rl "mark.timing" --include=test_*.py tests pipepool/tests)
 TIMING = -m timing --reruns 1 -rR
 
-# The toolkit and its process pool, both from here. What draws the pictures of reports has no wheel
-# for some Pythons: then reports have none.
+# The toolkit and its process pool, both from this checkout. The packages that draw pictures have no
+# wheels for some Pythons: reports contain no pictures there.
 PROJECT = -e ./pipepool -e .
 PICTURES = -r requirements-pictures.txt --only-binary vl-convert-python
 REQUIREMENTS = requirements.txt requirements-pictures.txt requirements.lock pyproject.toml \
@@ -34,12 +35,12 @@ help:
 	@echo "make setup   set up .venv and siege only"
 	@echo "make demo    set up, then measure the 14 rows of the main benchmark (5 minutes)"
 	@echo "make suites  set up for every suite: also servers, load tools and nginx"
-	@echo "make corpus  set up for the functions that advice is checked on"
+	@echo "make corpus  set up for the functions that the advice is evaluated on"
 	@echo "make test    set up, then run the tests (6 minutes); test-quick: only tests without servers"
 	@echo "make test-all  set up for every suite, then run the slow tests, too"
 	@echo "make test-peers  run the tests of CPython, loky, pebble and anyio on pipepool (10 minutes)"
-	@echo "make coverage  run the tests and print the branches that they do not reach"
-	@echo "make mutants   check that the tests notice 300 small changes of the code (1 hour)"
+	@echo "make coverage  run the tests and print the branches without coverage"
+	@echo "make mutants   check that the tests detect 300 mutations of the code (1 hour)"
 	@echo "make readme  write the generated parts of README and docs/ from the committed records"
 	@echo "make check   set up, then check format, lint, types, README and docs/"
 	@echo "make docs    set up, then write the site of docs/ to $(SITE)"
@@ -61,11 +62,11 @@ test-all: .venv/developed .venv/publishing suites corpus
 	$(PYTEST) --all $(PARALLEL) -m "not timing"
 	$(PYTEST) --all $(TIMING) $(TIMING_FILES)
 
-# The tests are downloaded. Each starts its own processes: run no more at once than there are cores.
+# The tests are downloaded. Each test starts processes: do not run more tests at once than cores.
 test-peers: .venv/developed
 	$(PYTEST) --all -n 2 --dist worksteal tests/peers
 
-# Branch coverage of all processes, including servers, workers and commands.
+# Branch coverage in all processes, including servers, workers and commands.
 coverage: .venv/developed siege
 	rm -f .coverage .coverage.*
 	-$(BIN)/coverage run -m pytest $(PARALLEL) -m "not timing" $(COVERED)
@@ -98,8 +99,8 @@ format: .venv/developed
 	|| $(BIN)/python -m pip install -q --disable-pip-version-check $(PROJECT) -c requirements.lock
 	@touch $@
 
-# One installation of all: two take 12 s longer. Then one process collects the tests, which compiles
-# what they import: each of the AT_ONCE processes of the first run would do it, too.
+# One pip call for everything: two calls take 12 s longer. Then one process collects the tests and
+# so compiles all imported modules: otherwise each of the AT_ONCE processes would compile them.
 .venv/developed: .venv/bin/python $(REQUIREMENTS) requirements-dev.txt
 	$(BIN)/python -m pip install -q --disable-pip-version-check --no-compile $(PROJECT) $(PICTURES) -r requirements-dev.txt -c requirements.lock
 	@$(PYTEST) --collect-only -qq >/dev/null 2>&1 || true
@@ -125,7 +126,7 @@ corpus: .venv/with-corpus
 docs: .venv/publishing
 	$(BIN)/python -m sphinx -q -W --keep-going docs $(SITE)
 
-# Each wheel is built from its sdist, so that the sdist is complete.
+# Build each wheel from its sdist: this fails if the sdist is incomplete.
 dist: .venv/publishing
 	rm -rf dist
 	for package in . pipepool; do $(BIN)/python -m build --outdir dist $$package || exit 1; done

@@ -10,7 +10,7 @@ sys.path[:0] = [str(ROOT / "src"), str(ROOT / "pipepool" / "src")]
 
 from fabric.main import program  # noqa: E402
 
-from offload.cli.program import COMMANDS, accept  # noqa: E402 - found by the line above
+from offload.cli.program import COMMANDS, accept  # noqa: E402 - sys.path is set above
 
 globals().update(COMMANDS)
 accept(program)

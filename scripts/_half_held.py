@@ -1,4 +1,4 @@
-"""A task that holds the GIL for a part of its time, and returns the address of its own GIL."""
+"""A task that holds the GIL for part of its time, and returns the address of its process's GIL."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ HELD_S, RELEASED_S = 0.002, 0.004
 
 
 def half_held() -> str:
-    """Hold the GIL for 2 ms, release it for 4 ms, and return the facts of this process's GIL."""
+    """Hold the GIL for 2 ms, release it for 4 ms, and return the GIL facts of this process."""
     facts = _facts()
     until = time.monotonic() + HELD_S
     while time.monotonic() < until:
@@ -21,6 +21,6 @@ def half_held() -> str:
     return facts
 
 
-@functools.cache  # the first request must be alone, so that the GIL can be verified
+@functools.cache  # verifying the GIL requires that the first request runs alone
 def _facts() -> str:
     return json.dumps(gil_address.facts())

@@ -14,7 +14,7 @@ from offload.bench.records.record import Record
 from offload.reports.tables import text_table
 
 JSON = {str: "string", int: "integer", float: "number", bool: "true or false", object: "any value"}
-LEFT_OUT = "environment"  # of a record: it is stored in run.json
+LEFT_OUT = "environment"  # this field of a record is stored in run.json
 WHOLE = "All of it"  # the section of the record itself
 
 

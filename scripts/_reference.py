@@ -37,7 +37,7 @@ def _command(name: str) -> str:
 
 
 def servers() -> str:
-    """Return all servers with their numbers; the numbered ones are first."""
+    """Return all servers with their numbers, numbered servers first."""
     return _list(_described(catalog.servers().values()))
 
 

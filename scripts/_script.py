@@ -11,9 +11,9 @@ ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [
     str(ROOT / "src"),
     str(ROOT / "pipepool" / "src"),
-]  # also if the packages are not installed
+]  # makes them importable if they are not installed
 
-from offload.errors import UserError  # noqa: E402 - the line above makes it importable
+from offload.errors import UserError  # noqa: E402 - sys.path is set above
 
 
 def run(main: Callable[[list[str]], int | str]) -> NoReturn:

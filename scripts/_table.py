@@ -20,10 +20,10 @@ def main(
     names: Collection[str],
     measure: Callable[[str], None],
 ) -> int | str:
-    """Measure the names in `arguments`, or all of them, and update the table after each.
+    """Measure the names in `arguments`, or all names, and update the table after each.
 
-    The argument - measures nothing and renders the stored figures; --check only compares. Return
-    the exit code or an error message; raise UsageError for unknown names.
+    With the argument - it measures nothing and renders the stored figures; with --check it only
+    compares. Return the exit code or an error message; raise UsageError for unknown names.
     """
     after = between(before := document.read_text(), "table", [text()])
     if arguments == ["--check"]:
@@ -43,7 +43,7 @@ def main(
 
 
 def between(text: str, mark: str, contents: Iterable[str]) -> str:
-    """Replace the texts between `mark`-begin and `mark`-end by `contents`, in order."""
+    """Replace each text between `mark`-begin and `mark`-end by the next of `contents`."""
     pattern = re.compile(rf"(?<=\.\. {mark}-begin\n\n).*?(?=\n\n\.\. {mark}-end)", re.DOTALL)
     remaining = iter(contents)
     return pattern.sub(lambda match: next(remaining), text)

@@ -36,14 +36,14 @@ from tests.applications import extension
 from tests.applications.seeded import ADVISED, FOLDER, Seeded
 
 BUDGET_S, SHORTEST_S = 120.0, 30.0
-LONGER_S = 120.0  # than the budget, after which an advice is ended
+LONGER_S = 120.0  # time beyond the budget after which an advice is stopped
 HEAD = ("Application", "Seeded cause", "Named cause", "Server advised", "Seconds")
 DISTURBED = 7
 Row = tuple[str, str, str, str, str]
 
 
 def main(words: list[str]) -> int:
-    """Advise on each application, and print the table after the last one."""
+    """Advise on each application, then print the table."""
     budget_s = _budget(words[0]) if words else BUDGET_S
     wanted = words[1:]
     chosen = [each for each in ADVISED if not wanted or any(w in each.app for w in wanted)]
@@ -67,7 +67,7 @@ def _budget(text: str) -> float:
 
 
 def _advise(seeded: Seeded, budget_s: float) -> tuple[Row, int]:
-    """Return the row of one application, and the exit code of its advice; -1 if it is missing."""
+    """Return the row of an application, and its exit code: -1 if a requirement is missing."""
     missing = [name for name in seeded.packages if importlib.util.find_spec(name) is None]
     if missing:
         return _row(seeded, f"{' and '.join(missing)} is missing"), -1
@@ -120,7 +120,7 @@ def _command(
 
 @contextmanager
 def _folder(seeded: Seeded) -> Iterator[tuple[Path, str | None]]:
-    """Yield the folder of the imports; a copy with the built extension for a free-threaded one."""
+    """Yield the import folder and the Python; for free threading, build the extension first."""
     if seeded.python is None:
         yield FOLDER, None
         return

@@ -1,4 +1,4 @@
-"""The dependencies of the wheel: what requirements.txt names, and our process pool."""
+"""The dependencies of the wheel: the packages in requirements.txt, and pipepool."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Dependencies(MetadataHookInterface):
         root = Path(self.root)
         pool = (root / "pipepool" / "src" / "pipepool" / "__init__.py").read_text()
         version = re.search(r'__version__ = "(.+)"', pool)
-        assert version is not None, "pipepool has a version"
+        assert version is not None, "pipepool has no version"
         sys.path.insert(0, str(root / "src"))
         from offload.registry.requirements import lines
 

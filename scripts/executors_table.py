@@ -26,7 +26,7 @@ Values = dict[str, Any]
 
 
 def update_part(part: str) -> None:
-    """Measure one part, and keep the other."""
+    """Measure one part, and keep the figures of the other."""
     found = {**_figures(), part: _measure(part)}
     FIGURES.write_text(json.dumps(found, indent=1, sort_keys=True) + "\n")
 

@@ -1,15 +1,15 @@
 """Check how often the gate of fab compare_runs is red, with and without a loss.
 
-scripts/gate_check.py               60 gates of a case against itself, 30 with a loss of 12 %, 10
-                                    with one of 5 %: 6 hours on 2 cores
-scripts/gate_check.py --gates 6     fewer: 6, 3 and 1
-scripts/gate_check.py --only AA     only these: AA, 12 or 5
-scripts/gate_check.py --gates 0     measure nothing; check the gates that are finished
+scripts/gate_check.py               60 A/A gates (a case against itself), 30 gates with a loss of
+                                    12 % and 10 with a loss of 5 %: 6 hours on 2 cores
+scripts/gate_check.py --gates 6     fewer gates: 6, 3 and 1
+scripts/gate_check.py --only AA     only gates of this kind: AA, 12 or 5
+scripts/gate_check.py --gates 0     measure nothing; check the finished gates
 scripts/gate_check.py --write FILE  also write each gate as a line of JSON
 
-Each gate allows a loss of 5 % and has 10 minutes. It is kept in results/gate_check-KIND-NUMBER; to
-continue after an interruption, run the same command again. 300 more gates are resampled from the
-rounds of the gates of a case against itself.
+Each gate allows a loss of 5 % and has a budget of 10 minutes. Its records are stored in
+results/gate_check-KIND-NUMBER. To resume after an interruption, run the same command again. In
+addition, 300 gates are resampled from the rounds of the A/A gates.
 """
 
 from __future__ import annotations
@@ -51,7 +51,7 @@ AT_LIMIT_TIMES = 5  # as many with a loss of exactly the limit, where 1 % are re
 MIN_PAIRS = 20  # rounds of a case: resamples of fewer rounds do not follow a t distribution
 USERS = 8  # they keep all 4 workers busy
 TASKS = ("sleep_short_sync", "network_sync_local", "count_sync")
-STEPS = 400_000  # of a loop: some 20 ms
+STEPS = 400_000  # loop steps: about 20 ms
 TASK = """
 STEPS = {steps}
 
@@ -66,7 +66,7 @@ PARTS = ("src", "servers", "tasks", "pipepool/src")
 
 @dataclass(frozen=True)
 class Kind:
-    """Gates of one kind: a case against itself (`loss` 0), or with a seeded loss, a share.
+    """A kind of gates: A/A (`loss` 0), or with a seeded loss, as a share.
 
     `share` is their number divided by the number of gates of a case against itself.
     """
@@ -101,7 +101,7 @@ class FinishedGate:
         return f"{outcome}, {case.verdict.rounds} rounds, {self.seconds:.0f} s"
 
     def as_dict(self) -> dict[str, object]:
-        """Return its figures."""
+        """Return the figures of the gate as a dictionary."""
         [case] = self.result.cases
         change = case.verdict.change
         return {
@@ -120,7 +120,7 @@ class FinishedGate:
 def main(arguments: list[str]) -> int:
     """Measure, and print a line for each requirement; return 1 if one is not met."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--gates", type=int, default=GATES, help="of a case against itself")
+    parser.add_argument("--gates", type=int, default=GATES, help="number of A/A gates")
     parser.add_argument("--only", choices=[kind.name for kind in KINDS], help="only this kind")
     parser.add_argument("--write", type=Path, metavar="FILE", help="write each gate as JSON")
     options = parser.parse_args(arguments)
@@ -208,7 +208,7 @@ def started(kind: Kind) -> Iterator[Path]:
 
 
 def copied(base: Path) -> Path:
-    """Return a copy of this checkout, which is created once for each version."""
+    """Return a copy of this checkout; each version is copied once."""
     files = [path for part in PARTS for path in (ROOT / part).rglob("*.py")]
     digest = hashlib.sha256(b"".join(path.read_bytes() for path in sorted(files)))
     copy, new = (base / f"{word}-{digest.hexdigest()[:8]}" for word in ("checkout", "new"))
@@ -234,7 +234,7 @@ def check(finished: Sequence[FinishedGate]) -> list[CheckResult]:
 
 
 def check_same(own: Sequence[FinishedGate]) -> list[CheckResult]:
-    """Check the gates of a case against itself."""
+    """Check the A/A gates."""
     red = sum(found.result.outcome == gates.RED for found in own)
     green = sum(found.result.outcome == gates.PASSED for found in own)
     required = f"at most {percent(resampling.MAX_RED)}"
@@ -247,7 +247,7 @@ def check_same(own: Sequence[FinishedGate]) -> list[CheckResult]:
 
 
 def check_resampled(own: Sequence[FinishedGate]) -> list[CheckResult]:
-    """Check gates resampled from the rounds of those of a case against itself."""
+    """Check gates resampled from the rounds of the A/A gates."""
     pools: dict[str, list[tuple[float, float]]] = {}
     for found in own:
         one, other = (RunRecords(found.result.records).at(place).windows() for place in (0, 1))
@@ -292,7 +292,7 @@ def check_lost(kind: Kind, own: Sequence[FinishedGate]) -> list[CheckResult]:
 
 
 def with_interval(hits: int, trials: int) -> str:
-    """Return a count with the exact binomial 95 % interval of its share."""
+    """Return a count, and its share as an exact binomial 95 % interval."""
     low, high = student_t.binomial_interval(hits, trials)
     return f"{hits} of {trials} ({percent(low, 1)} to {percent(high, 1)})"
 

@@ -51,7 +51,7 @@ Values = dict[str, Any]
 
 
 def update_task(task: str) -> None:
-    """Measure one task, and keep the others."""
+    """Measure one task, and keep the figures of the others."""
     found = {**_figures(), task: _measure(task)}
     ordered = sorted(found.values(), key=lambda one: one["h"] or 0.0)
     FIGURES.write_text("".join(f"{json.dumps(one)}\n" for one in ordered))
@@ -63,7 +63,7 @@ def _figures() -> dict[str, Values]:
 
 
 def _measure(task: str) -> Values:
-    """Measure one task, also in subinterpreters and a free-threaded build if available."""
+    """Measure one task, also in subinterpreters and in a free-threaded Python if available."""
     threads, processes = (
         Case(server, task, users=2 * WORKERS, settings={"workers": WORKERS})
         for server in ("threads", "processes")
@@ -163,7 +163,7 @@ def _costs(one: Values) -> Iterator[str]:
     low, high = one["cost_low"], one["cost_high"]
     yield _number(one["cost"]) + (f" ({low:.2f} to {high:.2f})" if low is not None else "")
     yield _number(one["cpu_per_wall"])
-    # Amdahl's serial share by the threads' speed-up alone: S = N / (1 + sigma (N - 1)).
+    # Serial share by Amdahl's law, from the threads' speed-up S = N / (1 + sigma (N - 1)).
     yield _number((WORKERS / one["s_threads"] - 1) / (WORKERS - 1))
 
 

@@ -51,10 +51,10 @@ ROUNDS = 3
 def deployed(
     handler: Mapping[str, Any], folder: Path, environment: Mapping[str, str] | None = None
 ) -> Iterator[str]:
-    """Start a handler as printed, except for its port, in an empty folder; yield its URL.
+    """Start a printed handler in an empty folder, changing only its port; yield its URL.
 
-    Its output is in `folder`.log. Raise StartError if it does not answer, and GateError if it
-    leaves a process or a temporary file, or does not end by SIGTERM with the usual code.
+    Its output is written to `folder`.log. Raise StartError if it does not respond. Raise GateError
+    if it leaves a process or a temporary file, or if SIGTERM does not stop it with the usual code.
     """
     port, mark = _free_port(), f"HANDLER_{uuid.uuid4().hex}"
     folder.mkdir()
@@ -88,7 +88,7 @@ def rate(url: str, users: int, seconds: float) -> float:
     load = Load(url, users, seconds, window=Window(warm=WARM_S))
     found = loads.run(load, "builtin").result
     figures = found.figures
-    counts = figures.failed.items()  # unfinished ones were sent just before the end
+    counts = figures.failed.items()  # unfinished requests were sent just before the end
     failed = {kind: count for kind, count in counts if count and kind != "unfinished"}
     if found.problem is not None or figures.rate is None or failed:
         raise RunError(f"the load failed: {found.problem or failed or 'no rate'}")
@@ -96,7 +96,7 @@ def rate(url: str, users: int, seconds: float) -> float:
 
 
 def get(url: str) -> tuple[int, bytes]:
-    """Return status and body of one request."""
+    """Send one request; return the status and body of its response."""
     host = url.removeprefix("http://").rstrip("/")
     connection = http.client.HTTPConnection(host, timeout=30)
     try:
@@ -135,9 +135,9 @@ def _options(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="handler_rate.py")
     parser.add_argument("answer", type=Path)
     parser.add_argument("--beside", action="store_true", help="compare with the strategy's server")
-    parser.add_argument("--users", type=int, default=25, help="those of the answer")
+    parser.add_argument("--users", type=int, default=25, help="number of users, as in the answer")
     parser.add_argument("--seconds", type=float, default=5.0, help="of load; default: 5")
-    parser.add_argument("--path", default=None, help="the folder that the answer had as path=")
+    parser.add_argument("--path", default=None, help="path= of the advised command")
     return parser.parse_args(words)
 
 
@@ -186,7 +186,7 @@ def _await_end(process: subprocess.Popen[bytes], mark: str) -> None:
     if left := _marked(mark):
         names = "; ".join(" ".join(each.cmdline())[:80] for each in left)
         raise GateError(f"left {END_S:.0f} s after SIGTERM: {names}")
-    # uvicorn ends itself by the signal, after its shutdown
+    # after its shutdown, uvicorn sends the signal to itself
     if process.poll() not in (0, -signal.SIGTERM):
         raise GateError(f"the handler ended with {process.poll()} after SIGTERM")
 

@@ -1,4 +1,4 @@
-"""Test whether the live page slows what is measured: scripts/live_effect.py [PAIRS].
+"""Test whether the live page slows down the measured server: scripts/live_effect.py [PAIRS].
 
 A server with 4 threads is loaded in PAIRS pairs of slices (default: 60). In one slice of each pair
 the live page serves 20 streams, in the other one it is stopped; their order is random. In both, the
@@ -71,7 +71,7 @@ def main(words: list[str]) -> int:
 
 
 def print_cost_of_a_phase(times: int = 500) -> None:
-    """Print how long a run takes to publish a phase."""
+    """Print the time that a run needs to publish a phase."""
     with tempfile.TemporaryDirectory() as name:
         progress_file.announce(Path(name))
         start, cpu = time.perf_counter(), time.process_time()
@@ -111,7 +111,7 @@ def _running_run(folder: Path, windows: Sequence[Record]) -> Iterator[None]:
 
 @contextmanager
 def _page(folder: Path) -> Iterator[LivePage]:
-    """Serve the page, and read its streams in a process of its own."""
+    """Serve the page, and read its streams in a separate process."""
     page = launch.of_run(folder, IDLE_S)
     reader = os.fork()
     if not reader:

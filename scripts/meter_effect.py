@@ -1,4 +1,4 @@
-"""Test whether the GIL meter slows down the server: scripts/meter_effect.py [TASK].
+"""Test whether the GIL sampler slows down the server: scripts/meter_effect.py [TASK].
 
 A server with 4 threads is loaded in 120 pairs of slices. One slice of each pair is with the meter
 and one without, in random order. The test passes (exit code 0) if the 95 % interval of the ratio of
@@ -42,19 +42,20 @@ def main(arguments: list[str]) -> int:
                 print(f"{number} pairs: {_ratio_text(pairs)}", flush=True)
     except KeyboardInterrupt:
         so_far = _ratio_text(pairs) if len(pairs) > 1 else "no ratio yet"
-        print(f"{task}, with the meter over without, {len(pairs)} pairs: {so_far}: not finished")
+        what = f"{task}, rate with the sampler over without"
+        print(f"{what}, {len(pairs)} pairs: {so_far}: not finished")
         raise
     finally:
         server.stop(running, server.SHORT_DRAIN)
     found = paired_test.compare(pairs, alpha=0.05)
     passed = 1 - WITHIN < found.low <= 1 <= found.high < 1 + WITHIN
-    result = "no effect of the meter" if passed else "failed: the meter has an effect, or noise"
-    print(f"{task}, with the meter over without: {_ratio_text(pairs)}: {result}")
+    result = "the sampler has no effect" if passed else "failed: effect of the sampler, or noise"
+    print(f"{task}, rate with the sampler over without: {_ratio_text(pairs)}: {result}")
     return 0 if passed else 1
 
 
 def _pair(load: Load, facts: dict[str, object], meter_first: bool) -> tuple[float, float]:
-    """Return the rates without and with the meter, in requests/s."""
+    """Return the rates without and with the sampler, in requests/s."""
     first, second = (_rate(load, facts if on else None) for on in (meter_first, not meter_first))
     return (second, first) if meter_first else (first, second)
 

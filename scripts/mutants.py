@@ -38,12 +38,12 @@ except ModuleNotFoundError:
 
 ROOT = Path(__file__).resolve().parents[1]
 RESULTS = ROOT / ".data" / "mutants.jsonl"
-TIMEOUT = 240.0  # s for the tests of one mutant; a single test may take 30
+TIMEOUT = 240.0  # s for all tests of one mutant; the limit of each test is 30 s
 EXCLUDED = ("Eq_Is", "NotEq_IsNot", "Is_Eq", "IsNot_NotEq", "Variable")  # mostly equivalent mutants
 POOL = ("scheduler", "worker_manager", "worker_connection")
 CLAIMS = ("claims/verdicts", "claims/sentences", "method_verdicts")
 REPORTS = "tests/reports/test_[!c]*.py"
-AREAS = {  # files to mutate: their tests, the fastest first
+AREAS = {  # files to mutate, and their tests, fastest first
     "src/offload/bench/stats/[a-z]*.py": ("tests/stats/test_*.py",),
     "src/offload/bench/stats/models/[a-z]*.py": ("tests/stats/test_*.py",),
     "src/offload/bench/records/record.py": (
@@ -74,7 +74,7 @@ _stamps = itertools.count(1)
 
 @dataclass
 class Mutant:
-    """A change at one place of a file, and its outcome."""
+    """A change at one place in a file, and its outcome."""
 
     path: str
     line: int
@@ -92,7 +92,7 @@ class Mutant:
 
 
 def places() -> list[list[Mutant]]:
-    """List the possible mutants at each place, except in annotations, which are not evaluated."""
+    """Return the possible mutants of each place, without annotations, which are not evaluated."""
     operators = {
         name: plugins.get_operator(name)()
         for name in sorted(plugins.operator_names())
@@ -123,7 +123,7 @@ def _annotations(source: str) -> list[tuple[tuple[int, int], tuple[int, int]]]:
 
 
 def run_all(mutants: list[Mutant], results: Path, jobs: int) -> None:
-    """Test mutants, `jobs` at once, each job in its own copy; append the outcomes to `results`."""
+    """Test mutants in `jobs` concurrent copies of the project; append the outcomes to `results`."""
     ignored = shutil.ignore_patterns(".git", ".venv", ".data", ".pythons", ".*_cache")
     copies: queue.SimpleQueue[Path] = queue.SimpleQueue()
     with tempfile.TemporaryDirectory(prefix="mutants-") as folder, results.open("a") as file:
@@ -131,7 +131,7 @@ def run_all(mutants: list[Mutant], results: Path, jobs: int) -> None:
             copies.put(shutil.copytree(ROOT, Path(folder, str(number)), ignore=ignored))
         for tests in sorted({mutant.tests for mutant in mutants}):
             if failed := _failure(Path(folder, "0"), tests):
-                sys.exit(f"{failed} fails without any change")
+                sys.exit(f"{failed} fails without a mutation")
 
         def tested(mutant: Mutant) -> Mutant:
             copy = copies.get()
@@ -159,7 +159,7 @@ def _test(mutant: Mutant, copy: Path) -> None:
     try:
         path.write_text(changed)
         stamp = next(_stamps)
-        os.utime(path, (stamp, stamp))  # so that no compiled file of another mutant is used
+        os.utime(path, (stamp, stamp))  # another time stamp invalidates the .pyc file
         mutant.killed_by = _failure(copy, mutant.tests)
     finally:
         path.write_text(source)
@@ -167,7 +167,7 @@ def _test(mutant: Mutant, copy: Path) -> None:
 
 
 def _changed(source: str, mutant: Mutant) -> str | None:
-    """Return the changed source; find a mutant of an earlier run by the text of its line."""
+    """Return the changed source; a mutant of an earlier run is found by the text of its line."""
     operator = plugins.get_operator(mutant.operator)()
     is_new = not mutant.before
     for occurrence in itertools.count(mutant.occurrence if is_new else 0):
@@ -183,10 +183,10 @@ def _changed(source: str, mutant: Mutant) -> str | None:
 
 
 def _failure(copy: Path, tests: tuple[str, ...]) -> str | None:
-    """Run tests; return the first that fails, None if all pass. Retry once if none is named."""
+    """Run tests; return the first that fails, or None. Retry once if no test is named."""
     files = [str(f) for pattern in tests for f in sorted(copy.glob(pattern))]
     options = ["-x", "-q", "-rfE", "-p", "no:cacheprovider", "-o", "timeout=30", "--reruns", "2"]
-    options += ["-m", "not timing"]  # which fail when several jobs run
+    options += ["-m", "not timing"]  # timing tests fail when several jobs run
     output = ""
     for _ in range(2):
         code, output = _run([sys.executable, "-m", "pytest", *options, *dict.fromkeys(files)], copy)
@@ -254,7 +254,7 @@ def read(results: Path) -> list[Mutant]:
 
 
 def main() -> None:
-    """Choose mutants and test them, or test the survivors again."""
+    """Test random mutants, or retest the survivors."""
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("--count", type=int, default=300)
     parser.add_argument("--seed", type=int, default=14)

@@ -28,11 +28,11 @@ from offload.reports.gil.effects import Effect, effects
 from offload.reports.rows import rows
 from offload.units import percent
 
-LONGEST = 300.0  # s of fab quick to its table
-BEYOND = 1.15  # factor: effects beyond it must be found
-WIDTH = 0.10  # the median half-width of the ratios
-ROUNDS = 40  # of the reference
-PERIOD = 0.1  # s of the busy process: it works for a part of each
+LONGEST = 300.0  # s until fab quick prints its table
+BEYOND = 1.15  # factor: larger effects must be found
+WIDTH = 0.10  # median half-width of the ratios' intervals
+ROUNDS = 40  # in the reference run
+PERIOD = 0.1  # s: the busy process works for a share of each period
 REFERENCE = ROOT / "results" / "reference-effects"
 FAB = Path(sys.executable).with_name("fab")
 WORK = """
@@ -55,7 +55,7 @@ class Outcome:
 
     @property
     def width(self) -> float:
-        """The median half-width of the ratios, a share."""
+        """The median half-width of the ratios' intervals, as a share."""
         return statistics.median(
             (v.high / v.low) ** 0.5 - 1 if v.low and v.high else float("inf")
             for v in (effect.verdict for effect in self.effects.values())
@@ -84,7 +84,7 @@ def effects_of(folder: Path) -> dict[str, Effect]:
 
 
 def measure_reference() -> Path:
-    """Measure the effects' blocks of `fab quick` for 40 rounds, without long runs."""
+    """Measure the comparison blocks of `fab quick` for 40 rounds, without long runs."""
     plan = suite_plan("tornado", "published", "builtin", is_quick=True, target=None)
     blocks = tuple(b for b in plan.blocks if not b.apart and len(b.cases) == 2)
     folder, _ = start_run(replace(plan, driver=None, blocks=blocks, budget_s=None, rounds=ROUNDS))
@@ -102,7 +102,7 @@ def run_quick() -> Outcome:
 
 
 def wanted(reference: dict[str, Effect]) -> set[str]:
-    """Return the tasks whose effect is beyond BEYOND."""
+    """Return the tasks with an effect larger than BEYOND."""
     return {
         task
         for task, e in reference.items()
@@ -123,7 +123,7 @@ def judge(runs: Sequence[Outcome], tasks: set[str]) -> list[tuple[str, str, str,
     width = statistics.median(run.width for run in runs)
     return [
         (
-            "fab quick to its table",
+            "time until the table",
             f"{longest:.0f} s",
             f"at most {LONGEST:.0f} s",
             longest <= LONGEST,
@@ -131,7 +131,7 @@ def judge(runs: Sequence[Outcome], tasks: set[str]) -> list[tuple[str, str, str,
         (
             f"effects beyond {BEYOND}",
             f"all of {len(tasks)} in {complete} of {len(runs)} runs{missed}",
-            "all in all runs",
+            "all effects in all runs",
             complete == len(runs),
         ),
         (

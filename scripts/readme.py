@@ -35,7 +35,7 @@ from offload.reports.tables import summary, text_table
 from offload.suites import tornado
 
 INDENT = "    "
-AWAITED = "loop, split"  # a claim
+AWAITED = "loop, split"  # name of a claim
 SLEEP, PARSE, SHORT = "sleep_sync", "network_https_cpu_bound_sync", "simplehash_sync"
 
 
@@ -157,7 +157,7 @@ def _claims() -> Mapping[str, Sequence[by_source.Evaluated]]:
         records = journal.read(folder)
         for suite in {*suite_claims.measured_suites(records)} & catalog.suites().keys():
             verdicts = suite_verdicts.evaluate_suite(suite, records, folder.name)
-            if not verdicts:  # it compares without a publication
+            if not verdicts:  # the suite has no published claims
                 continue
             claims = [claim for _, claim in suite_verdicts.published_claims([suite])]
             found[suite] = [*zip(claims, verdicts, strict=True)]
@@ -165,7 +165,7 @@ def _claims() -> Mapping[str, Sequence[by_source.Evaluated]]:
 
 
 def main(arguments: list[str]) -> int | str:
-    """Write the pages, or with --check report those that are not current."""
+    """Write the pages, or with --check report the outdated pages."""
     stale = []
     for page, text in pages().items():
         if not page.exists() or page.read_text() != text:
@@ -173,7 +173,7 @@ def main(arguments: list[str]) -> int | str:
             if arguments != ["--check"]:
                 page.write_text(text)
     if arguments == ["--check"] and stale:
-        return f"{', '.join(stale)}: not by the committed records: run make readme"
+        return f"{', '.join(stale)}: not up to date with the committed records: run make readme"
     return 0
 
 

@@ -48,7 +48,7 @@ def main(arguments: list[str]) -> int:
 
 
 def _agrees(name: str) -> bool:
-    """Print rho from inside and from outside under one load; return whether they agree."""
+    """Print rho of the sampler and of `fab watch` under one load; return whether they agree."""
     running = server.start(Case(name, TASK), {})
     try:
         inside = json.loads(get(running.url))
@@ -64,7 +64,7 @@ def _agrees(name: str) -> bool:
     monotonic = time.monotonic() - time.time()
     own = meter.between(found[0][0] + monotonic, found[-2][0] + monotonic)
     watched = sum(whole) / len(whole)
-    print(f"{name}: rho from inside {own.share or own.why}, by watch {watched:.4f}", flush=True)
+    print(f"{name}: rho of the sampler {own.share or own.why}, of watch {watched:.4f}", flush=True)
     return own.share is not None and abs(own.share - watched) <= WITHIN
 
 
@@ -98,12 +98,12 @@ class _Watching:
         return self._lines
 
     def pause(self, is_paused: bool) -> None:
-        """Stop watching, or continue."""
+        """Pause or resume watching."""
         self._process.send_signal(signal.SIGSTOP if is_paused else signal.SIGCONT)
 
 
 def _effect(name: str) -> paired_test.Verdict:
-    """Print and return the ratio of the rates with watch over without."""
+    """Print and return the ratio of the rates, with watch over without."""
     pairs: list[tuple[float, float]] = []
     running = server.start(Case(name, "noop_sync"), {})
     try:
@@ -122,7 +122,7 @@ def _effect(name: str) -> paired_test.Verdict:
         server.stop(running, server.SHORT_DRAIN)
     found = paired_test.compare(pairs, alpha=0.05)
     print(
-        f"{name}, noop_sync: rate while watched over not: {found.ratio:.4f}, 95 % interval "
+        f"{name}, noop_sync: rate watched over not watched: {found.ratio:.4f}, 95 % interval "
         f"{found.low:.4f} to {found.high:.4f}, {len(pairs)} pairs; "
         f"watch used {2 * used:.3f} cores while it watched"
     )

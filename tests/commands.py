@@ -1,4 +1,4 @@
-"""Run commands in tests: by the real `fab`, or in this process where only output matters."""
+"""Run commands in tests: with the real `fab`, or in this process if only the output matters."""
 
 from __future__ import annotations
 

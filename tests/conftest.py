@@ -1,4 +1,4 @@
-"""Shared fixtures: real servers, and a list of the processes that a test left behind."""
+"""Shared fixtures: real servers, temporary folders, and the processes that a test left running."""
 
 from __future__ import annotations
 
@@ -21,14 +21,14 @@ from tests.installed import require
 
 pytest_plugins = ["tests.plugins.lanes", "tests.plugins.leftovers"]
 
-# A shell's background job ignores Ctrl-C, and so would all that tests start.
+# Background jobs of a shell ignore Ctrl-C, and processes inherit that: restore the default.
 signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 @pytest.fixture(autouse=True)
 def _own_folders(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Write results into a temporary folder, in this process and in those that it starts."""
-    base = tmp_path_factory.getbasetemp()  # whose mktemp reads all of the folder for each test
+    """Write results into a temporary folder, in this process and in its child processes."""
+    base = tmp_path_factory.getbasetemp()  # mktemp lists this whole folder each time
     folder = Path(tempfile.mkdtemp(prefix="results-", dir=base))
     monkeypatch.setenv("RESULTS", str(folder))
     monkeypatch.setattr("offload.bench.records.journal.RESULTS", folder)
@@ -52,9 +52,9 @@ def _few_octopuses(tmp_path_factory: pytest.TempPathFactory) -> Iterator[None]:
 
 @pytest.fixture
 def start() -> Iterator[Callable[..., server.Server]]:
-    """Start servers by `start("threads", "sleep_sync", workers=2)`; all are stopped in the end.
+    """Start servers by `start("threads", "sleep_sync", workers=2)`; stop all at the end.
 
-    The test is skipped where the server cannot run.
+    If the server cannot run here, the test is skipped.
     """
     running: list[server.Server] = []
 
@@ -72,7 +72,7 @@ def start() -> Iterator[Callable[..., server.Server]]:
 
 @pytest.fixture
 def mark(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[psutil.Process]]:
-    """Mark the processes that are started from now on; the result lists those that are alive."""
+    """Mark processes started from now on; return a function that lists the live ones."""
     word = f"MARK_{uuid.uuid4().hex}"
     monkeypatch.setenv(word, "1")
 
@@ -85,7 +85,7 @@ def mark(monkeypatch: pytest.MonkeyPatch) -> Callable[[], list[psutil.Process]]:
 
 @pytest.fixture
 def a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
-    """Copy the project, so that files can be dropped into it; processes import from there."""
+    """Return a copy of the project to change; child processes import from the copy."""
     ignore = shutil.ignore_patterns(".git", ".venv", ".data", ".pythons", "results", ".*_cache")
     copy = shutil.copytree(ROOT, tmp_path / "copy", ignore=ignore, symlinks=True)
     monkeypatch.setenv("PYTHONPATH", f"{copy}/src:{copy}/pipepool/src")
@@ -93,7 +93,7 @@ def a_copy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def _marked(pid: int, word: bytes) -> psutil.Process | None:
-    """Return the process if its environment has a word; read little, for this is polled."""
+    """Return a live process with `word` in its environment. This is polled, so it reads little."""
     try:
         if word not in Path(f"/proc/{pid}/environ").read_bytes():
             return None

@@ -1,4 +1,4 @@
-"""HTTP clients for tests, one or several at once, of the standard library."""
+"""HTTP clients for tests, sequential or concurrent, built on the standard library."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Servers by kind, and what each one lacks here; the newest other Python."""
+"""Servers by kind, what each server lacks on this machine, and the newest other Python."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Settings of the property tests: the same examples in each run, and no limit on their time."""
+"""Settings of the property tests: the same examples in each run, and no time limit."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Records for tests, by the names of their fields wherever these are nested."""
+"""Build records for tests from field names, without their nesting."""
 
 from __future__ import annotations
 

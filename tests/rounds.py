@@ -1,4 +1,4 @@
-"""Measure real servers in tests: one round of a block, with the cases that a test names."""
+"""Measure real servers in tests: one round of a block with the given cases."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The blocks of shell commands in README and docs/, and a project in which they can be run."""
+"""The shell commands in README and docs/, and a project in which to run them."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fab bench_executors` in its shortest form: every pool that is here has its figures."""
+"""`fab bench_executors` in its shortest form reports figures for every installed pool."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The catalog finds by reading files, and says what was meant."""
+"""The catalog finds entries by reading files, and suggests names for unknown ones."""
 
 from __future__ import annotations
 

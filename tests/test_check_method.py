@@ -1,4 +1,4 @@
-"""`fab check_method`: it passes where verdicts and rates are right, and else fails."""
+"""`fab check_method` passes if verdicts and rates are right, and fails otherwise."""
 
 from __future__ import annotations
 

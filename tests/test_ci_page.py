@@ -1,4 +1,4 @@
-"""The examples of docs/ci.rst are valid for GitHub and GitLab, and its commands can be typed."""
+"""The examples in docs/ci.rst are valid for GitHub and GitLab, and its commands are valid."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shells complete commands, their arguments and options, also behind a colon."""
+"""Shells complete commands, their arguments and their options, also after a colon."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The number of CPUs is what the affinity and the control groups leave."""
+"""The number of CPUs respects CPU affinity and control groups."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fab doctor`: what is wrong here is found, with a remedy, and decides the exit code."""
+"""`fab doctor` finds problems, prints a fix for each, and sets the exit code."""
 
 from __future__ import annotations
 
@@ -69,7 +69,7 @@ def test_a_noisy_machine_is_an_error_with_its_remedy(
     ("changes", "name", "words"),
     [
         ({"pressure": 0.5}, "CPU pressure", "end the other processes"),
-        ({"timer_late_ms": 50.0}, "timer", "shorter percentiles are inaccurate"),
+        ({"timer_late_ms": 50.0}, "timer", "percentiles below that are inaccurate"),
     ],
 )
 def test_what_only_blurs_figures_is_a_warning(

@@ -1,4 +1,4 @@
-"""A reader of the output that ends early, such as head, changes no exit code."""
+"""A reader that closes the output early, such as head, does not change the exit code."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run whose files were edited is resumed, or refused in one line, never by a traceback."""
+"""A run with edited files is resumed, or refused with a one-line error, never a traceback."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The commands, as a user types them: real fab, real servers, exit codes and single lines."""
+"""The commands as a user types them: real fab, real servers, exit codes, one-line errors."""
 
 from __future__ import annotations
 

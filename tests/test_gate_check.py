@@ -1,4 +1,4 @@
-"""scripts/gate_check.py measures each gate once, continues, and fails where a promise is broken."""
+"""scripts/gate_check.py measures each gate once, resumes, and fails if a requirement is missed."""
 
 from __future__ import annotations
 

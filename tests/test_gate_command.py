@@ -1,4 +1,4 @@
-"""`fab baseline` and `fab compare_runs`: exit codes, formats and errors, as CI sees them."""
+"""`fab baseline` and `fab compare_runs`: the exit codes, formats and errors that CI uses."""
 
 from __future__ import annotations
 

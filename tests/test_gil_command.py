@@ -1,4 +1,4 @@
-"""`fab gil` to its end: a task that sleeps loses nothing by the GIL, one that computes does."""
+"""`fab gil` end to end: a sleeping task loses nothing to the GIL, a computing task does."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Who may import whom: the arrows of the project, read from the imports of every file."""
+"""Allowed imports between packages, checked against the imports of every file."""
 
 from __future__ import annotations
 

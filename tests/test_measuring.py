@@ -1,4 +1,4 @@
-"""Measuring, comparing and going on with a run, as a user types them; all with real servers."""
+"""Measuring, comparing and resuming runs as a user does, with real servers."""
 
 from __future__ import annotations
 

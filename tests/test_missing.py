@@ -1,4 +1,4 @@
-"""What is not installed is named in one line with the command: a suite's packages, its tool."""
+"""A missing package or tool of a suite is reported in one line with the install command."""
 
 from __future__ import annotations
 

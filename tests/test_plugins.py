@@ -1,4 +1,4 @@
-"""A test run fails if it leaves something behind or skips too many tests, and reports why."""
+"""A test run fails and reports why if it leaves something behind or skips too many tests."""
 
 from __future__ import annotations
 

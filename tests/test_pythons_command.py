@@ -1,4 +1,4 @@
-"""`pythons=` and `python=`: rows for each interpreter that is here, and a line for who is not."""
+"""`pythons=` and `python=`: rows for each installed interpreter, a message for each missing one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""README, CONTRIBUTING and docs/ name only what exists: targets, commands, cases, names, paths."""
+"""README, CONTRIBUTING and docs/ contain only existing targets, commands, cases and paths."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fab report` of the committed runs: as text, as JSON and as reStructuredText with all rows."""
+"""`fab report` of the committed runs: all rows as text, JSON and reStructuredText."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A run that ends early reports how to resume it; a resumed one ends as its command does."""
+"""An interrupted run prints how to resume it; a resumed run ends like an uninterrupted one."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""`fab scale`: rates over workers or users, with the curve they follow where there are enough."""
+"""`fab scale`: rates by workers or users, with a fitted curve if there are enough points."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The scripts that measure for documents help, refuse and end as the commands do."""
+"""The measuring scripts print help, reject arguments and exit like the commands."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shell commands in README and docs/ run as they are, or the page has the reason why not."""
+"""The shell commands in README and docs/ run unchanged, or the page has the reason why not."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The shell scripts: each is valid, and where it can do nothing it says so in one line."""
+"""The shell scripts are valid, and report in one line if they cannot do their work."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The site is built without a warning, has every page, and its links lead to something."""
+"""The site builds without warnings, contains every page, and has no broken links."""
 
 from __future__ import annotations
 

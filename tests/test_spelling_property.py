@@ -1,4 +1,4 @@
-"""Every spelling of a call gives the command the same values; any other words give one line."""
+"""Every spelling of a call passes the same values; invalid arguments print a one-line error."""
 
 from __future__ import annotations
 

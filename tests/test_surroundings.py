@@ -1,4 +1,4 @@
-"""Commands in unusual surroundings: closed streams, a full disk, no folder, other encodings."""
+"""Commands in unusual environments: closed streams, a full disk, no folder, other encodings."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The constants of a task's file are read without importing it, also those of users' own files."""
+"""The constants of a task's file are read without importing it, also in users' files."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Shares are written in one way everywhere: 46 %."""
+"""Shares have the same format everywhere: 46 %."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What commands print fits 100 columns, as the project's own text does; what does not is listed."""
+"""Commands print at most 100 columns, as do the project's texts; exceptions are listed."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What is wrong on a command line is one line with its exit code, and leaves no run."""
+"""An invalid command line prints one line, sets the exit code, and creates no run."""
 
 from __future__ import annotations
 

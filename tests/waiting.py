@@ -1,4 +1,4 @@
-"""Waits with a deadline: for a condition, for a line of output."""
+"""Wait with a deadline for a condition or for a line of output."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Real processes to watch: each prints a line when it does what it is named for."""
+"""Real processes to watch: each prints a line when it does what its name describes."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The wheels of the toolkit and of its pool, built once for all processes of a test run."""
+"""The wheels of the toolkit and of pipepool, built once for all processes of a test run."""
 
 from __future__ import annotations
 

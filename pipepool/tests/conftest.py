@@ -1,4 +1,4 @@
-"""Fixtures of the pool's tests: no test may leave a descriptor open."""
+"""Fixtures for the tests of pipepool: no test may leave a file descriptor open."""
 
 from __future__ import annotations
 
@@ -16,10 +16,10 @@ with contextlib.suppress(ModuleNotFoundError):
     import uvloop
 
     uvloop.run(asyncio.sleep(0))  # its first loop opens two descriptors for the process
-resource_tracker.ensure_running()  # its one descriptor is shared by all pools
+resource_tracker.ensure_running()  # all pools share its descriptor
 
 
-ENDING = 5.0  # s until a thread that has set its last result has ended
+ENDING = 5.0  # s for a thread to end after it has set its last result
 
 
 def pytest_collection_finish() -> None:
@@ -29,10 +29,10 @@ def pytest_collection_finish() -> None:
 
 
 def descriptors() -> set[tuple[str, str]]:
-    """Return the open descriptors of this process, each with its target."""
+    """Return the open file descriptors of this process with their targets."""
     found = set[tuple[str, str]]()
     for path in Path("/proc/self/fd").iterdir():
-        with contextlib.suppress(FileNotFoundError):  # the one of the listing itself
+        with contextlib.suppress(FileNotFoundError):  # the descriptor of the listing itself
             found.add((path.name, str(path.readlink())))
     return found
 
@@ -44,7 +44,7 @@ def _no_descriptor_is_left() -> Iterator[None]:
     yield
     deadline = time.monotonic() + ENDING
     while True:
-        gc.collect()  # a pool that a traceback refers to is in a cycle with it
+        gc.collect()  # a pool and the traceback that refers to it form a cycle
         left = descriptors() - before
         if not left or time.monotonic() > deadline:
             break

@@ -18,7 +18,7 @@ OF_KIND = {kind: catalog.servers_of(kind) for kind in ("asgi", "wsgi")}
 
 @pytest.fixture
 def serve() -> Iterator[Serve]:
-    """Serve an application of `apps` by `serve("hypercorn", "pure:app")`; stop it in the end."""
+    """Serve an application of `apps` by `serve("hypercorn", "pure:app")`; stop it at the end."""
     running: list[server.Server] = []
 
     def begin(name: str, app: str, **settings: object) -> server.Server:

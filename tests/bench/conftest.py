@@ -1,4 +1,4 @@
-"""What tests of the GIL meter share: looks that are believed however late, and words to look at."""
+"""Fixtures for tests of the GIL sampler: late samples are accepted, and GILs are simulated."""
 
 from __future__ import annotations
 
@@ -16,34 +16,34 @@ from offload.bench.telemetry import gil_sampler
 
 @pytest.fixture
 def believes_late_looks(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have the meter believe late looks: for what stays as it is, so that no look comes too late.
+    """Let the sampler accept late samples, for tests in which the sampled state does not change.
 
-    With it a test needs no core that is free for the meter.
+    Such a test does not need an idle core for the sampler.
     """
     monkeypatch.setattr(gil_sampler, "LATE", math.inf)
 
 
 @pytest.fixture
 def no_other_python(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    """Have no other interpreter here: each would be started to say what it is."""
+    """Hide other interpreters: the tool would start each of them to read its version."""
     for name in ("PATH", "PYENV_ROOT", "UV_PYTHON_INSTALL_DIR"):
         monkeypatch.setenv(name, str(tmp_path / "no_pythons"))
     monkeypatch.setattr(interpreters, "FOLDER", tmp_path / "no_pythons")
 
 
 class Word:
-    """What a meter takes for a GIL of this process: locked and switched as the test says."""
+    """A simulated GIL of this process, which the test locks and switches."""
 
     def __init__(self, locked: int = 0) -> None:
         self._values = (ctypes.c_uint64 * 2)(locked, 0)
 
     @property
     def facts(self) -> dict[str, Any]:
-        """Tell of it as a server does."""
+        """The facts about it, in the format that servers report."""
         place = {"pid": os.getpid(), "address": ctypes.addressof(self._values)}
         return {"gil_word": place}
 
     def change(self, locked: int, switches: int = 0) -> None:
-        """Lock it or not, after so many more switches."""
+        """Add switches, then lock or unlock it."""
         self._values[1] += switches
         self._values[0] = locked

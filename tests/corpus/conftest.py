@@ -1,4 +1,4 @@
-"""Corpus functions are called in processes of their own, one for each module."""
+"""Call corpus functions in separate processes, one process per module."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from offload.upstream import Upstream, hold
 
 @pytest.fixture(scope="session")
 def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    """An upstream of the tests' own."""
+    """A separate upstream for these tests."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UPSTREAM_FOLDER", str(tmp_path_factory.mktemp("upstream")))
         holding = hold()

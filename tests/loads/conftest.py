@@ -1,4 +1,4 @@
-"""A raw server that behaves as badly as its path says, and counts what it saw."""
+"""A raw server whose path selects a fault, and which counts connections and requests."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ LENGTH = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\n"
 
 
 class Server:
-    """Answers each path in its own way on a free port of 127.0.0.1, in a thread of its own."""
+    """Serves a different response or fault for each path, on a free port, in a separate thread."""
 
     answers: ClassVar[dict[str, bytes]] = {
         "/": LENGTH + b"hello",
@@ -81,16 +81,16 @@ class Server:
         assert not self._thread.is_alive()
 
     def url(self, path: str = "/") -> str:
-        """Give the address at which the server behaves as `path` says."""
+        """Return the URL of a path."""
         return f"http{'s' if self._ssl else ''}://127.0.0.1:{self.port}{path}"
 
     def pool_rate(self, since: int) -> float:
-        """Give the rate that /pool could have by its own clock, after its first `since` answers."""
+        """Return the highest possible rate of /pool after its first `since` responses."""
         return SLOTS / statistics.mean(self.slots_s[since:])
 
     @property
     def is_busy(self) -> bool:
-        """Say whether all slots of /pool are taken."""
+        """Whether all slots of /pool are in use."""
         return self._slots.locked()
 
     async def _serve(self) -> None:
@@ -110,8 +110,8 @@ class Server:
                 for writer, handler in self._open.items():
                     writer.transport.abort()
                     handler.cancel()
-                await asyncio.wait(others, timeout=0.1)  # asyncio's own accept connections
-        await asyncio.sleep(0.01)  # in which what is aborted closes
+                await asyncio.wait(others, timeout=0.1)  # also asyncio's accept tasks
+        await asyncio.sleep(0.01)  # until aborted connections are closed
 
     async def _connected(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         handler = asyncio.current_task()
@@ -137,7 +137,7 @@ class Server:
             writer.close()
 
     async def _answer(self, path: str, writer: asyncio.StreamWriter) -> bool:
-        """Answer one request; say whether the connection ends with it."""
+        """Respond to one request; return whether to close the connection."""
         if path == "/hang" or (path == "/first" and self.requests[path] > 1):
             await self._stopped.wait()
         elif path == "/reset":
@@ -173,7 +173,7 @@ class Server:
 
 
 def run_here(load: Load) -> LoadResult:
-    """Run the embedded load tool in this process, without the 0.2 s that its start takes."""
+    """Run the built-in load tool in this process, which saves its start-up time of 0.2 s."""
     check(load, "builtin")
     said = io.StringIO()
     with redirect_stdout(said):
@@ -183,6 +183,6 @@ def run_here(load: Load) -> LoadResult:
 
 @pytest.fixture(scope="session")
 def server() -> Iterator[Server]:
-    """Give the raw server; count differences, for it is shared by all tests."""
+    """The raw server. All tests share it, so compare its counters before and after."""
     with Server() as server:
         yield server

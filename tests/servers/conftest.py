@@ -1,4 +1,4 @@
-"""Servers that tests share where sharing changes nothing: one of a kind for many tests."""
+"""Servers that several tests share if sharing has no effect on the results."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ with ThreadPoolExecutor(len(sys.argv)) as threads:
 
 @pytest.fixture(scope="session")
 def fetched_from(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
-    """Hold an upstream of these tests' own, and give the environment by which tasks find it."""
+    """Run a separate upstream for these tests; return the environment with its addresses."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UPSTREAM_FOLDER", str(tmp_path_factory.mktemp("upstream")))
         holding = upstream.hold()
@@ -45,7 +45,7 @@ def fetched_from(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str,
 
 @pytest.fixture(scope="session")
 def bodies(fetched_from: dict[str, str]) -> dict[str, bytes]:
-    """What each task returns, by name, called in a process without a server."""
+    """The result of each task, by name, called in a process without a server."""
     said = subprocess.run(
         [sys.executable, "-c", CALL, *TASKS],
         cwd=ROOT,
@@ -61,7 +61,7 @@ def bodies(fetched_from: dict[str, str]) -> dict[str, bytes]:
 def noop_server(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[server.Server]:
-    """A server of each kind that runs `noop_sync`, with a path of tasks."""
+    """A server of each kind that runs `noop_sync`, with a folder for users' tasks."""
     require(request.param)
     running = server.start(
         Case(request.param, "noop_sync", path=str(tmp_path_factory.mktemp("path"))), {}
@@ -76,7 +76,7 @@ def any_server(
     tmp_path_factory: pytest.TempPathFactory,
     fetched_from: dict[str, str],
 ) -> Iterator[Chosen]:
-    """A server of each kind whose task is chosen for each request, and is asked how it queued."""
+    """A server of each kind; each request selects its task, and its queueing time is reported."""
     require(request.param)
     folder = tmp_path_factory.mktemp("any")
     chosen = Chosen(request.param, folder, {**fetched_from, "SERVER_QUEUE_CLOCK": "1"})
@@ -88,7 +88,7 @@ def any_server(
 def at_work(
     start: Callable[..., server.Server], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> Iterator[Callable[..., AtWork]]:
-    """Start a server by `at_work("threads", task)`: it then works on a client's request."""
+    """Start a server by `at_work("threads", task)` that is processing a request of a client."""
     clients: list[socket.socket] = []
 
     def begin(name: str, task: str, requests: int = 1, **settings: object) -> AtWork:
@@ -112,9 +112,9 @@ def at_work(
 def own_temporary(
     tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
 ) -> Path:
-    """Have servers that are killed leave multiprocessing's folder in one that pytest removes.
+    """Set TMPDIR to a folder that pytest removes: killed servers leave multiprocessing's folders.
 
-    Its name is short: that of a UNIX socket in it has at most 107 bytes.
+    The folder has a short name, because paths of UNIX sockets are limited to 107 bytes.
     """
     folder = tmp_path_factory.mktemp("t")
     monkeypatch.setenv("TMPDIR", str(folder))

@@ -1,4 +1,4 @@
-"""An upstream of the tests' own, whose addresses every task module reads when it is imported."""
+"""A separate upstream for these tests; task modules read its addresses when imported."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ from offload.upstream import Upstream, hold
 
 @pytest.fixture(scope="session", autouse=True)
 def held(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Upstream]:
-    """The held upstream; the internet's URLs are set to its page too."""
+    """The running upstream; URLs of the internet are replaced by its page, too."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("UPSTREAM_FOLDER", str(tmp_path_factory.mktemp("upstream")))
         with hold() as holding:

@@ -1,4 +1,4 @@
-"""A folder of state of each test's own, so that a running upstream is not disturbed."""
+"""A separate state folder for each test, so that a running upstream is not disturbed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from offload.upstream import running
 
 @pytest.fixture(autouse=True)
 def folder(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Path]:
-    """The folder; whatever still serves from it at the end of the test is ended."""
+    """The state folder; an upstream that still runs at the end of the test is stopped."""
     monkeypatch.setenv("UPSTREAM_FOLDER", str(tmp_path / "state"))
     yield tmp_path / "state"
     if found := running():

@@ -1,4 +1,4 @@
-"""The doctor: check whether this machine can measure now, with a remedy for each problem."""
+"""The doctor: check whether this machine is ready to measure, and print a fix for each problem."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ from offload.units import percent
 
 OK, WARNING, WRONG = "ok", "warning", "wrong"
 PORTS = {8000: "run_server", 8081: "run_upstream"}
-DESCRIPTORS = 4096  # for both ends of the connections of 1,000 users
+DESCRIPTORS = 4096  # for both ends of 1,000 users' connections
 QUEUE = 1024  # the servers' backlog
 TIME_WAIT = 60  # duration in s for which Linux blocks the port of a closed connection
 LATE = 5.0  # ms: a larger timer delay makes the times of single requests inaccurate; a guess
@@ -33,7 +33,7 @@ PRESSURE = 0.1  # share of the time in which tasks wait for a CPU
 
 @dataclass(frozen=True)
 class Finding:
-    """The result of one check: its level, and a message with the remedy unless it is `ok`."""
+    """The result of one check. Unless its level is `ok`, the message contains the fix."""
 
     name: str
     level: str
@@ -41,7 +41,7 @@ class Finding:
 
 
 def findings() -> Iterator[Finding]:
-    """Check tools, interpreters, ports, limits and noise, in this order."""
+    """Yield the results of the checks of tools, interpreters, ports, limits and noise."""
     yield from _tools()
     yield from _pythons()
     yield from _ports()
@@ -127,7 +127,7 @@ def _noise() -> Iterator[Finding]:
     pressure = _share("CPU pressure", now.pressure, PRESSURE, "end the other processes")
     yield Finding(pressure.name, WARNING if pressure.level == WRONG else OK, pressure.message)
     late = f"{now.timer_late_ms:.2f} ms late"
-    fix = ": shorter percentiles are inaccurate" if now.timer_late_ms > LATE else ""
+    fix = ": percentiles below that are inaccurate" if now.timer_late_ms > LATE else ""
     yield Finding("timer", WARNING if fix else OK, late + fix)
     governor = environment()["governor"]
     value = str(governor or "not available on this machine")

@@ -13,7 +13,7 @@ import hashlib
 SEED = "offload corpus, 2026: "
 FOLD_SIZE = 10
 FOLD_COUNT = 3
-# Frozen: the folds depend on this list. Add a new function to LATER, and remove none.
+# Frozen: the folds depend on this list. Add new functions to LATER; never remove a function.
 FUNCTIONS = (
     "arrays:matrix_product",
     "arrays:linear_system",
@@ -134,7 +134,7 @@ FUNCTIONS = (
     "xml:lxml_table",
     "xml:lxml_transform",
 )
-LATER: tuple[str, ...] = ()  # of the tuning set
+LATER: tuple[str, ...] = ()  # also in the tuning set
 # Frozen: what draw_folds returned for FUNCTIONS before the first measurement.
 FOLDS = (
     (
@@ -177,20 +177,20 @@ FOLDS = (
 
 
 def draw_folds(functions: tuple[str, ...]) -> tuple[tuple[str, ...], ...]:
-    """Divide the functions with the smallest seeded hashes into folds."""
+    """Return the folds: the functions with the smallest seeded hashes, FOLD_SIZE in each."""
     drawn = sorted(functions, key=_hash)
     starts = range(0, FOLD_COUNT * FOLD_SIZE, FOLD_SIZE)
     return tuple(tuple(drawn[start : start + FOLD_SIZE]) for start in starts)
 
 
 def tuning_set() -> tuple[str, ...]:
-    """Return the functions that are in no fold."""
+    """Return the functions that are not in any fold."""
     held_out = {name for fold in FOLDS for name in fold}
     return tuple(name for name in (*FUNCTIONS, *LATER) if name not in held_out)
 
 
 def task_name(function: str) -> str:
-    """Return the name of a function's task: `text:markdown_page` is one of `offload.corpus`."""
+    """Return the task name of a function, such as `offload.corpus.text:markdown_page`."""
     return f"{__name__}.{function}"
 
 

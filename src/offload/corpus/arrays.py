@@ -1,4 +1,4 @@
-"""Arrays: numpy, whose linear algebra starts threads of its own."""
+"""Arrays: numpy, whose linear algebra library starts its own threads."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ SIDE = 500  # rows of the matrices
 SYSTEM = 250  # unknowns
 SORTED = 400_000
 SAMPLES = 2**18
-SMALL = 3_000  # operations on three numbers each
+SMALL = 3_000  # steps, each on arrays of three numbers
 SEED = 7
 
 
@@ -24,7 +24,7 @@ def matrix_product() -> str:
 
 
 def linear_system() -> str:
-    """Solve 250 equations, and take the singular values of their matrix."""
+    """Solve 250 linear equations, and compute the singular values of their matrix."""
     matrix = _matrices()[0][:SYSTEM, :SYSTEM]
     solution = np.linalg.solve(matrix, np.ones(SYSTEM))
     return f"{solution.sum():.3f} {np.linalg.svd(matrix, compute_uv=False)[0]:.3f}"
@@ -36,13 +36,13 @@ def sorted_numbers() -> str:
 
 
 def spectrum() -> str:
-    """Take the Fourier transform of 262,144 samples."""
+    """Compute the Fourier transform of 262,144 samples."""
     power = np.abs(np.fft.rfft(_numbers()[:SAMPLES])) ** 2
     return f"{int(np.argmax(power[1:]))} {power.sum():.3e}"
 
 
 def small_arrays() -> str:
-    """Compute 3,000 times with arrays of three numbers: the calls hold the GIL."""
+    """Run 3,000 steps on arrays of three numbers: short calls that hold the GIL."""
     position, speed = np.array([1.0, 2.0, 3.0]), np.array([0.5, -0.25, 0.125])
     for _ in range(SMALL):
         position = position + speed * 0.01

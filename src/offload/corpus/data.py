@@ -1,4 +1,4 @@
-"""Data by the standard library: JSON, CSV, compression, differences and exact sums."""
+"""Data with the standard library: JSON, CSV, compression, text diffs and decimal sums."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ ORDERS = 2_000
 CSV_ROWS = 6_000
 ARCHIVE = 1_500_000  # bytes
 LEVEL = 6
-VERSIONS = 800  # lines of a text that is compared
+VERSIONS = 800  # lines in each compared text
 LINES = 4_000
 CENT = Decimal("0.01")
 
@@ -38,7 +38,7 @@ def csv_totals() -> str:
 
 
 def zlib_archive() -> bytes:
-    """Compress 1.5 MB of text, without the GIL."""
+    """Compress 1.5 MB of text; zlib releases the GIL."""
     return zlib.compress(_text(), LEVEL)
 
 
@@ -50,7 +50,7 @@ def text_changes() -> str:
 
 
 def invoice_total() -> str:
-    """Add up 4,000 lines of an invoice with tax, exactly."""
+    """Add up 4,000 invoice lines with tax, in decimal arithmetic."""
     total = Decimal(0)
     for number in range(LINES):
         price = Decimal(number % 997) / 100

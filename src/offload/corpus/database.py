@@ -19,7 +19,7 @@ ORDERS = 100_000
 CUSTOMERS = 500
 IN_MEMORY = 4_000
 SCAN = "select cents, note from orders limit 10000"
-TIMEOUT = 30.0  # s that a writer waits for the lock of the file
+TIMEOUT = 30.0  # s to wait for the file's write lock
 SCHEMA = """
 create table orders (id integer primary key, customer integer, cents integer, note text);
 create index by_customer on orders (customer);
@@ -35,20 +35,20 @@ _lock = threading.Lock()
 
 
 def sqlite_lookup() -> str:
-    """Open the database and read the 200 orders of a customer by an index."""
+    """Open the database and read the 200 orders of one customer through an index."""
     with _connection() as connection:
         rows = connection.execute("select id, cents, note from orders where customer = 42")
         return json.dumps(rows.fetchall())
 
 
 def sqlite_report() -> str:
-    """Sum up 100,000 orders in one statement: SQLite computes without the GIL."""
+    """Sum up 100,000 orders in one statement: SQLite releases the GIL."""
     with _connection() as connection:
         return json.dumps(connection.execute(REPORT).fetchall())
 
 
 def sqlite_scan() -> str:
-    """Read 10,000 rows one by one: the GIL is released and taken for each row."""
+    """Read 10,000 rows one by one: each row releases and reacquires the GIL."""
     total = 0
     with _connection() as connection:
         for cents, note in connection.execute(SCAN):
@@ -57,7 +57,7 @@ def sqlite_scan() -> str:
 
 
 def sqlite_write() -> str:
-    """Change a row and sync it to the disk: SQLite has one writer at a time."""
+    """Update a row and sync it to disk: SQLite allows one writer at a time."""
     with _connection() as connection:
         connection.execute("begin immediate")
         connection.execute("update stock set amount = amount + 1 where id = 1")
@@ -78,7 +78,7 @@ def sqlite_memory() -> str:
 
 
 def sqlite_shared_connection() -> str:
-    """Sum up the orders of 40 customers by one connection, which a lock keeps to one thread."""
+    """Sum up the orders of 40 customers over one connection; a lock admits one thread at a time."""
     query = "select sum(cents), count(note) from orders where customer between 100 and 139"
     with _lock:
         return str(_shared_connection().execute(query).fetchone())
@@ -100,7 +100,7 @@ def _shared_connection() -> sqlite3.Connection:
 
 @functools.cache
 def _file() -> Path:
-    """Return the database, which the first process builds; it is the same for all processes."""
+    """Return the database file. The first process creates it, and all processes share it."""
     if not FILE.exists():
         FILE.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=FILE.parent) as folder:

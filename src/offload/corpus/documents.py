@@ -1,4 +1,4 @@
-"""Documents: spreadsheets by openpyxl, and PDF by reportlab and pypdf."""
+"""Documents: spreadsheets with openpyxl, PDF with reportlab and pypdf."""
 
 from __future__ import annotations
 
@@ -15,12 +15,12 @@ PACKAGES = ("openpyxl", "reportlab", "pypdf")
 ROWS = 300
 COLUMNS = 8
 PAGES = 3
-LINES = 45  # of a page
+LINES = 45  # per page
 SHEET = "xl/worksheets/sheet1.xml"
 
 
 def excel_export() -> bytes:
-    """Write a spreadsheet of 300 x 8 cells, and return its sheet, which has no date."""
+    """Write a spreadsheet of 300 x 8 cells, and return its sheet XML, which contains no date."""
     with zipfile.ZipFile(io.BytesIO(_workbook())) as archive:
         return archive.read(SHEET)
 

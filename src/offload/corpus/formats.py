@@ -57,18 +57,18 @@ def pydantic_orders() -> str:
 
 
 def msgpack_cache() -> bytes:
-    """Read 1,500 orders as from a cache by msgpack, sort them, and write them."""
+    """Decode 1,500 orders with msgpack, as from a cache, sort them, and encode them again."""
     orders = msgpack.unpackb(_cached())
     return msgpack.packb(sorted(orders, key=lambda order: -order["lines"][0]["cents"]))
 
 
 def yaml_settings() -> str:
-    """Read 60 groups of settings from YAML by the parser in Python."""
+    """Read 60 groups of settings with the pure-Python YAML parser."""
     return orjson.dumps(yaml.load(_settings(), yaml.SafeLoader)).decode()
 
 
 def dateutil_calendar() -> str:
-    """Parse 250 dates, and expand a rule of 100 Fridays."""
+    """Parse 250 dates, and expand a recurrence rule to 100 Fridays."""
     parsed = [
         parser.parse(f"{1 + n % 28} March {2000 + n % 30} 10:{n % 60:02}") for n in range(DATES)
     ]
@@ -77,7 +77,7 @@ def dateutil_calendar() -> str:
 
 
 def networkx_routes() -> str:
-    """Find the shortest ways from a node of a graph of 1,000 nodes, and how central another is."""
+    """Find the shortest paths from one node of 1,000, and the closeness centrality of another."""
     graph = _graph()
     lengths = networkx.single_source_dijkstra_path_length(graph, 0)
     ranks = networkx.closeness_centrality(graph, 7)

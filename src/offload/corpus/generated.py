@@ -1,8 +1,8 @@
-"""Generated functions: a grid of wait, CPU time with and without the GIL, payload, lock and more.
+"""Generated functions: waits, CPU time with and without the GIL, payloads, locks and delays.
 
-A name lists what a call does: python_5 holds the GIL for about 5 ms, and native_5 computes about as
-long without it. CPU work is a fixed number of steps, so that it takes longer on a slower or a busy
-core.
+The name lists what a call does, with times in ms: python_5 computes for about 5 ms holding the GIL,
+native_5 for about 5 ms without it. CPU work is a fixed number of steps: on a slower or busy core it
+takes longer.
 """
 
 from __future__ import annotations
@@ -22,15 +22,15 @@ from contextlib import contextmanager
 
 from offload.registry import places
 
-PYTHON_STEPS = 9_000  # of a loop in Python, for each ms of a core of 2.5 GHz
-C_STEPS = 70_000  # of one call in C that holds the GIL, for each ms
-NATIVE_BYTES = 600_000  # hashed without the GIL, for each ms
+PYTHON_STEPS = 9_000  # loop steps in Python per ms on a 2.5 GHz core
+C_STEPS = 70_000  # steps per ms of a C call that holds the GIL
+NATIVE_BYTES = 600_000  # hashed per ms, without the GIL
 SETUP_MS = 400
-DRAWS = 500  # factors of the variable functions, which repeat then
+DRAWS = 500  # factors of the variable functions, before they repeat
 SEED = 11
-SIGMA = 1.0  # of the lognormal factors, whose mean is 1
-SLOW_FACTOR = 10.0  # of one in ten calls
-STRIDE = 7919  # between the first factors of two processes
+SIGMA = 1.0  # of the lognormal factors; their mean is 1
+SLOW_FACTOR = 10.0  # for one call in ten
+STRIDE = 7919  # from one process's first factor to the next process's
 LOCK_FILE = places.cache() / "corpus" / "lock"
 
 _lock = threading.Lock()
@@ -78,7 +78,7 @@ def python_300() -> bytes:
 
 
 def one_c_call_50() -> bytes:
-    """Compute in one call in C for about 50 ms, during which no other thread gets the GIL."""
+    """Make one C call of about 50 ms that never releases the GIL."""
     return b"%d" % sum(range(50 * C_STEPS))
 
 
@@ -154,34 +154,34 @@ def native_5_fills_50mb() -> bytes:
 
 
 def lock_wait_5_outside_20() -> bytes:
-    """Wait 20 ms, then 5 ms under a lock of all threads of the process."""
+    """Wait 20 ms, then 5 ms under a lock that all threads of the process share."""
     outside = _work(wait=20)
     with _lock:
         return outside + _work(wait=5)
 
 
 def lock_python_5_outside_20() -> bytes:
-    """Wait 20 ms, then compute in Python for about 5 ms under a lock of all threads."""
+    """Wait 20 ms, then compute in Python for about 5 ms under a lock that all threads share."""
     outside = _work(wait=20)
     with _lock:
         return outside + _work(python=5)
 
 
 def lock_native_5() -> bytes:
-    """Compute without the GIL for about 5 ms under a lock of all threads."""
+    """Compute without the GIL for about 5 ms under a lock that all threads share."""
     with _lock:
         return _work(native=5)
 
 
 def file_lock_wait_5_outside_20() -> bytes:
-    """Wait 20 ms, then 5 ms under a lock of all processes."""
+    """Wait 20 ms, then 5 ms under a lock that all processes share."""
     outside = _work(wait=20)
     with _file_lock():
         return outside + _work(wait=5)
 
 
 def file_lock_python_5() -> bytes:
-    """Compute in Python for about 5 ms under a lock of all processes, and as long without it."""
+    """Compute in Python for about 5 ms, then for 5 ms under a lock that all processes share."""
     outside = _work(python=5)
     with _file_lock():
         return outside + _work(python=5)
@@ -225,19 +225,19 @@ async def async_wait_50_python_5() -> bytes:
 
 
 async def async_blocks_20() -> bytes:
-    """Block in a coroutine for 20 ms: the event loop stands still."""
+    """Block in a coroutine for 20 ms, and so block the event loop."""
     return _work(wait=20)
 
 
 def _work(*, wait: float = 0, python: float = 0, native: float = 0, payload: int = 0) -> bytes:
-    """Wait and compute for so many ms each; return the results and `payload` more bytes."""
+    """Wait and compute for the given ms; return the results and `payload` additional bytes."""
     if wait:
         time.sleep(wait / 1000)
     return b"%d %d" % (_python(python), _native(native)) + b"." * payload
 
 
 def _variable(python: float) -> bytes:
-    """Compute in Python; the result is the same for any number of steps."""
+    """Compute in Python. The result does not depend on the number of steps."""
     return b"%d" % (_python(python) >= 0)
 
 
@@ -264,7 +264,7 @@ def _buffer() -> memoryview:
 
 
 def _factor(factors: tuple[float, ...]) -> float:
-    """Return the next factor; each process begins at another one."""
+    """Return the next factor. Each process starts at a different position."""
     return factors[(next(_calls) + os.getpid() * STRIDE) % len(factors)]
 
 

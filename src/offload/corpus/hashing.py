@@ -1,4 +1,4 @@
-"""Hashing by the standard library: large buffers and passwords without the GIL, tokens with it."""
+"""Hashing with the standard library: only the short tokens hold the GIL."""
 
 from __future__ import annotations
 
@@ -9,14 +9,14 @@ import zlib
 
 UPLOAD = 8_000_000  # bytes
 TOKENS = 1_500
-ROUNDS = 60_000  # of PBKDF2
+ROUNDS = 60_000  # PBKDF2 iterations
 SCRYPT = {"n": 2**14, "r": 8, "p": 1, "maxmem": 64 * 2**20}
 PASSWORD = b"correct horse battery staple"
 SALT = b"sixteen bytes!!!"
 
 
 def sha256_upload() -> str:
-    """Hash an upload of 8 MB with SHA-256, and take its CRC-32."""
+    """Compute SHA-256 and CRC-32 of an upload of 8 MB."""
     content = _upload()
     return f"{hashlib.sha256(content).hexdigest()} {zlib.crc32(content):08x}"
 
@@ -32,7 +32,7 @@ def scrypt_password() -> str:
 
 
 def hmac_tokens() -> str:
-    """Sign 1,500 short tokens, which holds the GIL."""
+    """Sign 1,500 short tokens, holding the GIL."""
     signed = [hmac.new(SALT, b"token %d" % n, "sha256").digest() for n in range(TOKENS)]
     return hashlib.sha256(b"".join(signed)).hexdigest()
 

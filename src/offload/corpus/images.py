@@ -46,7 +46,7 @@ def line_chart() -> bytes:
 
 
 def qr_code() -> bytes:
-    """Make a QR code of 300 characters in pure Python."""
+    """Create a QR code of 300 characters in pure Python."""
     out = io.BytesIO()
     segno.make(LINK, micro=False, error="m").save(out, kind="png", scale=4)
     return out.getvalue()

@@ -1,4 +1,4 @@
-"""ORM: SQLAlchemy and aiosqlite on a SQLite database of the process."""
+"""ORM: SQLAlchemy and aiosqlite, with in-memory SQLite databases."""
 
 from __future__ import annotations
 
@@ -12,9 +12,9 @@ from sqlalchemy.orm import Mapped, mapped_column
 
 PACKAGES = ("sqlalchemy", "aiosqlite")
 ORDERS = 200
-LINES = 3  # of each order
+LINES = 3  # per order
 AWAITED_ROWS = 3_000
-HELD = 0.02  # s for which a connection is held
+HELD = 0.02  # s to hold a connection
 POOL = 2  # connections
 POOL_TIMEOUT = 60.0  # s
 
@@ -64,7 +64,7 @@ def sqlalchemy_small_pool() -> str:
 
 
 async def aiosqlite_report() -> str:
-    """Fill and query a table of 3,000 rows by aiosqlite, which has a thread per connection."""
+    """Fill and query a table of 3,000 rows with aiosqlite, which uses a thread per connection."""
     async with aiosqlite.connect(":memory:") as connection:
         await connection.execute("create table orders (customer integer, cents integer)")
         rows = [(n % 100, n * 37 % 10_000) for n in range(AWAITED_ROWS)]

@@ -17,9 +17,9 @@ BCRYPT_SALT = b"$2b$09$abcdefghijklmnopqrstuu"  # 2^9 rounds
 ARGON2_SALT = b"sixteen bytes!!!"
 ARGON2_PASSES = 2
 ARGON2_KIB = 19_456
-ARGON2_LANES = 2  # threads of its own
+ARGON2_LANES = 2  # native threads
 KEY = b"thirty-two bytes of a known key!"
-NONCE = b"twelve bytes"  # always the same one, so that the result is the same: never do that
+NONCE = b"twelve bytes"  # fixed to keep the result the same; in real code never reuse a nonce
 DOCUMENT = 4_000_000  # bytes
 TOKENS = 60
 
@@ -30,7 +30,7 @@ def bcrypt_password() -> bytes:
 
 
 def argon2_password() -> bytes:
-    """Check a password by Argon2id with 19 MB of memory and two threads of its own."""
+    """Check a password by Argon2id with 19 MB of memory, in two native threads."""
     return hash_secret(PASSWORD, ARGON2_SALT, ARGON2_PASSES, ARGON2_KIB, ARGON2_LANES, 32, Type.ID)
 
 

@@ -1,4 +1,4 @@
-"""Subprocesses: other programs, started for each call."""
+"""Subprocesses: each call starts another program."""
 
 from __future__ import annotations
 
@@ -15,22 +15,22 @@ PROGRAM = "print(sum(n * n % 7 for n in range(200_000)))"
 
 
 def true_program() -> str:
-    """Start the smallest program and wait for its end."""
+    """Run the smallest program, true, and wait until it exits."""
     return f"exit code {subprocess.run(['true'], timeout=TIMEOUT).returncode}"
 
 
 def sort_program() -> bytes:
-    """Sort 20,000 lines by the program sort, through pipes."""
+    """Sort 20,000 lines with the program sort, through pipes."""
     return _run(["sort", "-n"], _lines())[-2000:]
 
 
 def python_program() -> bytes:
-    """Start a Python without site packages, which computes for about 20 ms."""
+    """Run a Python without site packages that computes for about 20 ms."""
     return _run([sys.executable, "-I", "-S", "-c", PROGRAM])
 
 
 def temporary_file() -> bytes:
-    """Write 20,000 lines to a temporary file, and let a program count its bytes and lines."""
+    """Write 20,000 lines to a temporary file, and count its bytes and lines with wc."""
     with tempfile.TemporaryDirectory() as folder:
         path = Path(folder) / "lines"
         path.write_bytes(_lines())
@@ -38,7 +38,7 @@ def temporary_file() -> bytes:
 
 
 async def awaited_program() -> bytes:
-    """Await the program sort, which sorts 20,000 lines."""
+    """Sort 20,000 lines with the program sort, awaited in a coroutine."""
     pipe = asyncio.subprocess.PIPE
     process = await asyncio.create_subprocess_exec("sort", "-n", stdin=pipe, stdout=pipe)
     out, _ = await asyncio.wait_for(process.communicate(_lines()), TIMEOUT)

@@ -1,4 +1,4 @@
-"""Tables: pandas, whose import takes long."""
+"""Tables: pandas, which is slow to import."""
 
 from __future__ import annotations
 

@@ -72,13 +72,13 @@ def pygments_listing() -> str:
 
 
 def nh3_comments() -> str:
-    """Remove scripts from 400 comments in HTML, by a parser in Rust."""
+    """Remove scripts from 400 user comments in HTML with a parser written in Rust."""
     comment = "<p onclick='x()'>comment <b>{}</b><script>alert({})</script><a href='/{}'>l</a></p>"
     return nh3.clean("".join(comment.format(n, n, n) for n in range(COMMENTS)))
 
 
 def rapidfuzz_search() -> str:
-    """Find the five most similar of 20,000 names."""
+    """Find the five names most similar to a query among 20,000."""
     found = process.extract("markus hofmann 77", _names(), scorer=fuzz.WRatio, limit=5)
     return "\n".join(f"{name} {score:.1f}" for name, score, _ in found)
 

@@ -11,11 +11,11 @@ import time
 from concurrent.futures import ThreadPoolExecutor
 from types import FrameType
 
-STEPS = 60_000  # of a loop in Python: about 4 ms
-LEAKED = 20_000  # bytes in each call
-LINES = 200  # printed
-FAILS_EACH = 50  # calls
-PARTS = 4  # threads of its own
+STEPS = 60_000  # loop steps in Python: about 4 ms
+LEAKED = 20_000  # bytes per call
+LINES = 200  # printed per call
+FAILS_EACH = 50  # every 50th call fails
+PARTS = 4  # threads that the function starts
 PART_S = 0.01
 PAUSE_S = 0.002
 POLL_S = 0.001
@@ -29,7 +29,7 @@ _state = {"total": 0}
 
 
 def leaks() -> str:
-    """Compute for about 4 ms, and keep 20 KB forever."""
+    """Compute for about 4 ms, and leak 20 KB."""
     _leaked.append(bytes(LEAKED))
     return _sum(STEPS)
 
@@ -41,7 +41,7 @@ def threads_in_each_call() -> str:
 
 
 def threads_of_the_process() -> str:
-    """Wait 4 times 10 ms in a pool of four threads, which all calls in the process share."""
+    """Wait 10 ms in each of four pool threads; all calls of the process share the pool."""
     return " ".join(_threads().map(_part, range(PARTS)))
 
 
@@ -53,7 +53,7 @@ def prints() -> str:
 
 
 def fails_sometimes() -> str:
-    """Wait 10 ms; one of 50 calls of a process raises an error."""
+    """Wait 10 ms; every 50th call in a process raises an error."""
     time.sleep(PART_S)
     if next(_calls) % FAILS_EACH == 0:
         raise RuntimeError("the service is not available")
@@ -61,7 +61,7 @@ def fails_sometimes() -> str:
 
 
 def unsafe_in_threads() -> str:
-    """Add numbers in a global, so that two threads return wrong sums."""
+    """Sum numbers in a global variable: concurrent threads return wrong sums."""
     _state["total"] = 0
     for number in range(STEPS // 4):
         _state["total"] += number
@@ -71,7 +71,7 @@ def unsafe_in_threads() -> str:
 
 
 def main_thread_only() -> str:
-    """Set a deadline by a signal, which fails in any thread but the main one."""
+    """Set a deadline with a signal, which fails outside the main thread."""
     before = signal.signal(signal.SIGALRM, _timed_out)
     signal.setitimer(signal.ITIMER_REAL, DEADLINE_S)
     try:
@@ -83,19 +83,19 @@ def main_thread_only() -> str:
 
 
 def runs_its_own_loop() -> str:
-    """Run a coroutine by asyncio.run, which fails on a running event loop."""
+    """Run a coroutine with asyncio.run, which fails while an event loop is running."""
     return asyncio.run(_awaited())
 
 
 def polls() -> str:
-    """Wait 20 ms in 20 steps, as code that polls does."""
+    """Poll: wait 20 ms in 20 steps of 1 ms."""
     for _ in range(POLLS):
         time.sleep(POLL_S)
     return "polled"
 
 
 def collects_garbage() -> str:
-    """Create 40,000 objects, and collect garbage twice: the GIL is held for long."""
+    """Create 40,000 objects, and collect garbage twice, which holds the GIL for a long time."""
     linked: list[list[object]] = [[] for _ in range(OBJECTS)]
     for one, other in itertools.pairwise(linked):
         one.append(other)

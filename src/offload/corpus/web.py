@@ -25,7 +25,7 @@ LIMITED = f"{UPSTREAM}/limited?page=page.html"  # 100 responses per second
 SERVICE = f"{UPSTREAM}/wait?page=page.html&seconds="
 SERVICES = tuple(SERVICE + seconds for seconds in ("0.02", "0.03", "0.05"))
 TIMEOUT = 30.0  # s
-POOL = 2  # connections of the pool that is too small
+POOL = 2  # connections: too few on purpose
 TRIES = 20
 NO_TLS = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)  # httpx loads the CAs for each client without it
 
@@ -33,18 +33,18 @@ _threads = threading.local()
 
 
 def requests_page() -> bytes:
-    """Fetch a page of 5 KB by requests, over a new connection."""
+    """Fetch a page of 5 KB with requests, over a new connection."""
     with requests.Session() as session:
         return _get(session, PAGE)
 
 
 def requests_slow_service() -> bytes:
-    """Call a service that takes 50 ms by requests, with a session for each thread."""
+    """Use requests to call a service that takes 50 ms, with one session per thread."""
     return _get(_session(), SERVICES[2])
 
 
 def requests_three_services() -> str:
-    """Call services that take 20, 30 and 50 ms one after another, and hash their answers."""
+    """Call services that take 20, 30 and 50 ms sequentially, and hash their responses."""
     session = _session()
     return hashlib.sha256(b"".join(_get(session, url) for url in SERVICES)).hexdigest()
 
@@ -56,17 +56,17 @@ def requests_feed_titles() -> str:
 
 
 def requests_retries() -> bytes:
-    """Fetch a page from a service that fails half of the requests, and retry it."""
+    """Fetch a page from a service that fails half of the requests, with retries."""
     return _get(_session(), FLAKY)
 
 
 def requests_rate_limited() -> bytes:
-    """Fetch a page from a service that sends all its clients 100 responses per second."""
+    """Fetch a page from a service limited to 100 responses per second over all clients."""
     return _get(_session(), LIMITED)
 
 
 def requests_small_pool() -> bytes:
-    """Call a service that takes 50 ms, by a session of two connections for all threads."""
+    """Call a service that takes 50 ms, with a session of two connections that all threads share."""
     return _get(_shared_session(), SERVICES[2])
 
 
@@ -76,14 +76,14 @@ def httpx_new_client() -> bytes:
 
 
 async def httpx_async_services() -> str:
-    """Await services that take 20, 30 and 50 ms at the same time, and hash their answers."""
+    """Await services that take 20, 30 and 50 ms concurrently, and hash their responses."""
     async with httpx.AsyncClient(timeout=TIMEOUT, verify=NO_TLS) as client:
         answers = await asyncio.gather(*(client.get(url) for url in SERVICES))
     return hashlib.sha256(b"".join(a.raise_for_status().content for a in answers)).hexdigest()
 
 
 async def requests_in_coroutine() -> bytes:
-    """Call a service that takes 20 ms by requests in a coroutine, which blocks the event loop."""
+    """Use requests in a coroutine to call a service that takes 20 ms: it blocks the event loop."""
     return _get(_session(), SERVICES[0])
 
 

@@ -12,7 +12,7 @@ from offload.registry import places
 
 PACKAGES = ("lxml", "feedparser")
 FEED = places.PACKAGE / "upstream" / "www" / "feed.xml"  # 120 KB, 100 items
-ENTRIES = 20  # of the feed that feedparser parses: it takes 1 ms for each
+ENTRIES = 20  # parsed by feedparser, which takes 1 ms per entry
 TABLE_ROWS = 2_000
 STYLESHEET = b"""
 <xsl:stylesheet version="1.0" xmlns:xsl="http://www.w3.org/1999/XSL/Transform">
@@ -38,7 +38,7 @@ def feedparser_entries() -> str:
 
 
 def lxml_table() -> str:
-    """Parse a page with a table of 2,000 rows, and sum up a column by XPath."""
+    """Parse a page with a table of 2,000 rows, and sum up a column selected by XPath."""
     page = html.fromstring(_page())
     return str(sum(int(cell) for cell in page.xpath("//tr[td]/td[2]/text()")))
 

@@ -1,4 +1,4 @@
-"""Suites: one file of data per benchmark: the cases to measure, and the claims about them."""
+"""Suites: one data file per benchmark, with the cases to measure and the claims about them."""
 
 from __future__ import annotations
 
@@ -29,17 +29,17 @@ QUICK_S = 4.0  # duration of the long run with quick; the short runs give the in
 
 @dataclass(frozen=True)
 class Case:
-    """A server x task x load; `settings` are keyword arguments of the server's `serve`.
+    """A server, a task and a load; `settings` are keyword arguments of the server's `serve`.
 
-    In the place of a `task` there may be a user's application: `app=shop.web:app`.
-    `users` send concurrently, for `seconds` in the long run; with `keep_alive` each keeps its
-    connection. `python` is the server's interpreter, a name or a path (None: this one); `path` is
-    a folder that a user's task or application imports from. Users send `request` (default
+    `task` may also be a user's application: `app=shop.web:app`. `users` is the number of concurrent
+    users and `seconds` the duration of the long run; with `keep_alive` each user keeps its
+    connection. `python` is the server's interpreter, a name or a path (None: this one). `path` is
+    a folder from which a user's task or application imports. Users send `request` (default:
     `GET /`). With `requests` the long run has that number of requests instead of a duration.
-    `clients` is the number of load processes. `in_quick` are the fields that `quick` changes
-    besides the duration of the long run (None: see `quick`). Each process of the server handles
-    `slots` requests concurrently (None: unlimited, or reported by the server). Its server starts
-    from `origin` (None: from this checkout and environment).
+    `clients` is the number of load processes. `in_quick` contains the fields that `quick` changes
+    besides the duration of the long run (None: see `quick`). `slots` is the number of requests
+    that each server process handles concurrently (None: unlimited, or reported by the server).
+    `origin` is where the server starts from (None: this checkout and environment).
     """
 
     server: str
@@ -59,7 +59,7 @@ class Case:
 
     @property
     def key(self) -> tuple[object, ...]:
-        """The identity of this case: its id and its load, a closed loop."""
+        """The identity of this case: its id and its load, which is always a closed loop."""
         request = () if self.request is None else self.request.key
         return (self.id, self.users, self.keep_alive, None, *request)
 
@@ -93,7 +93,7 @@ class Case:
     def _from(self) -> str:
         return f" from {self.origin.label}" if self.origin else ""
 
-    @cached_property  # it reads every server's file, and a run uses it thousands of times
+    @cached_property  # reads the files of all servers, and a run uses it thousands of times
     def command(self) -> str:
         """The command that starts this server."""
         server = catalog.find_server(self.server)
@@ -107,8 +107,8 @@ class Case:
     def quick(self) -> Case:
         """Shorten the long run to 4 s, and reduce the users to 2 on a server without workers.
 
-        There each user waits for all others, so that the warm-up of 25 users would take most of the
-        time. A case with `in_quick` keeps its users unless that changes them.
+        A server without workers handles requests sequentially: the warm-up of 25 users would take
+        most of the time. A case with `in_quick` keeps its users unless `in_quick` changes them.
         """
         if self.in_quick is not None:
             changed: dict[str, Any] = {"seconds": QUICK_S, **self.in_quick}

@@ -1,6 +1,6 @@
 """The syntax of a case: `3/sleep_sync`, `3x16@3.14/sleep_sync`, `loop/shop.pricing:quote`.
 
-A user's application stands in the place of a task: `uvicorn_httptools/app=shop.web:app`.
+A user's application replaces the task: `uvicorn_httptools/app=shop.web:app`.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ FORM = "SERVER/TASK, as 3/sleep_sync, with x16 for workers and @3.14 for the int
 
 
 def case(text: str, which: str = "which case") -> Case:
-    """Parse a case; raise UsageError if it is invalid or names nothing.
+    """Parse a case; raise UsageError if it is invalid or its server or task is unknown.
 
     `which` is the question to print if `text` is empty.
     """
@@ -43,10 +43,10 @@ def case(text: str, which: str = "which case") -> Case:
 
 
 def find(text: str, cases: Sequence[Case], where: str) -> int:
-    """Return the index of the case that a text names; raise UsageError for none or several.
+    """Return the index of the case that `text` names; raise UsageError for none or several.
 
-    A user's function may be named alone, 3/quote for 3/shop.pricing:quote; workers and interpreter
-    may be omitted. `where` names the list of cases in the error.
+    A user's function may be named without its module, such as 3/quote for 3/shop.pricing:quote.
+    Workers and interpreter may be omitted. `where` names the list of cases in errors.
     """
     found = PATTERN.fullmatch(text)
     names = [case.name for case in cases]
@@ -70,6 +70,6 @@ def find(text: str, cases: Sequence[Case], where: str) -> int:
 
 
 def _spellings(case: Case) -> set[str]:
-    """Return the names of a case's work: as written, as displayed, and its last part."""
+    """Return the accepted names of a case's task: as written, as displayed, and its last part."""
     shown = places.display_name(case.task)
     return {case.task, shown, shown.rpartition(":")[2], shown.removeprefix(application.PREFIX)}

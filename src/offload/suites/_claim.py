@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from offload.suites import Case
 
 RATE, P50, MEMORY = "rate", "response_p50_s", "memory_pss_mib"
-# Fields of a record that a claim may be about, and the noun for a ratio of each.
+# Record fields that claims may compare, and the noun for their ratio in reports.
 FIGURES = {
     RATE: "",
     "response_mean_s": "time",
@@ -25,12 +25,12 @@ FIGURES = {
 class Claim:
     """`other` has `ratio` times the `figure` of `one`, as claimed by `who` in `where`.
 
-    `says` is the claim in one sentence. Without a `ratio` the claim is only that the figure is
-    larger. With `alike` the claim is that there is no relevant difference, and the ratio is the
-    published one. `figure` is one of FIGURES. The responses of both cases must have the same
-    content; `differs` explains an exception. `work` describes published work that differed
-    between the cases, or from the work here, so that the ratios are not comparable. `conditions`
-    are those of the published ratio.
+    `says` is the claim in one sentence. Without a `ratio` it claims only that the figure is larger.
+    With `alike` it claims that there is no relevant difference, and `ratio` is the published ratio.
+    `figure` is one of FIGURES. The responses of both cases must have the same content; `differs`
+    explains an exception. `work` is set if the published work differed between the two cases, or
+    from the work here: then the ratios are not comparable. `conditions` describes how the published
+    ratio was measured.
     """
 
     name: str
@@ -74,9 +74,9 @@ class Figure:
 
 @dataclass(frozen=True)
 class Audit:
-    """Published figures to check against `users` and `processes`; impossible ones are refuted.
+    """Published figures to check against the limits that `users` and `processes` set.
 
-    Figures with different response lengths are not comparable with each other.
+    Impossible figures are refuted. Figures with different response lengths are not comparable.
     """
 
     name: str
@@ -92,8 +92,8 @@ class Audit:
 class Availability:
     """`case` completes at most the `share` of its requests, as claimed by `who` in `where`.
 
-    The share is above 0 and below 1. `work` describes published work that differs from the work
-    here.
+    The share is above 0 and below 1. `work` is set if the published work differs from the work
+    here, and describes how.
     """
 
     name: str
@@ -111,6 +111,6 @@ class Availability:
 
 
 def cases_of_claims(cases: Iterable[Case], claims: Sequence[Claim]) -> tuple[Case, ...]:
-    """Return the cases that at least one claim is about."""
+    """Return the cases that at least one claim compares."""
     about = [case for claim in claims for case in (claim.one, claim.other)]
     return tuple(case for case in cases if case in about)

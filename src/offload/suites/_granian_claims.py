@@ -12,9 +12,9 @@ CONDITIONS = (
 )
 NEW = "this project", "a new row: newer Pythons than the published ones", "a newer Python is faster"
 NOBODY = "no published figure"
-IN = {"3.10": "", "3.11": ", 3.11"}  # the Pythons, and what marks the names of claims in each
+IN = {"3.10": "", "3.11": ", 3.11"}  # suffix of claim names by Python version
 
-# Name, sentence, two cases, and the ratio of their published rates in Python 3.10 and in 3.11.
+# Name, sentence, two cases, and the ratios of their published rates in Python 3.10 and in 3.11.
 PUBLISHED = (
     (
         "RSGI : ASGI, bytes",
@@ -66,7 +66,7 @@ PUBLISHED = (
     ),
 )
 
-# The same server in another Python, and the ratio of what was published in each.
+# Name, sentence, server, and the ratio of its published rates in two Python versions.
 PYTHONS = (
     ("3.11 : 3.10, RSGI", "Python 3.11 is slower than 3.10 with RSGI", "RSGI", 32083 / 40331),
     (
@@ -100,7 +100,7 @@ AUDITS = (
 def claims(
     cases: Mapping[str, Case], versions: Mapping[tuple[str, str], Case]
 ) -> tuple[Claim, ...]:
-    """Create the claims about cases by name, and about servers by name and Python."""
+    """Create the claims; `cases` is keyed by name, `versions` by server name and Python."""
     return (*_published(cases), *_compared(versions), *_newer(versions))
 
 

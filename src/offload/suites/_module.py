@@ -1,4 +1,4 @@
-"""Load a suite's module with its cases and claims, or report the error in its file."""
+"""Load the module of a suite, and report errors in it with file and line."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ NO_DATA = {"__init__.py", "_claim.py", "_request.py", "_module.py"}  # classes a
 
 
 def load(name: str) -> ModuleType:
-    """Import a suite by its name; raise UsageError for a mistake in its file, with the line."""
+    """Import a suite by its name; raise UsageError with the line if its file is invalid."""
     path = catalog.find_suite(name).path
     try:
         module = importlib.import_module(f"offload.suites.{path.stem}")
@@ -30,7 +30,7 @@ def load(name: str) -> ModuleType:
 
 
 def _place(path: Path, error: Exception) -> str:
-    """Return file and line of the error: the last frame in a file with a suite's data."""
+    """Return file and line of an error: the last frame in a file with data of a suite."""
     if isinstance(error, SyntaxError) and error.filename:
         return f"{places.display_path(Path(error.filename))}:{error.lineno}"
     frames = traceback.extract_tb(error.__traceback__)

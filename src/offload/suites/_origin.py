@@ -1,4 +1,4 @@
-"""Where the server of a case starts from, if that is not this checkout and this environment."""
+"""The origin of a case: another checkout or environment from which its server starts."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ from dataclasses import dataclass
 class Origin:
     """Another checkout or environment; `label` names it as the user wrote it.
 
-    `toolkit` is a checkout of this toolkit whose `src` the server imports. `folder` is the folder
-    in which the server starts, and `search` are folders from which it imports first. `python` is
-    the interpreter of an environment that has all packages. None: as without an origin.
+    `toolkit` is a checkout of this toolkit: the server imports its `src`. `folder` is the working
+    folder of the server, and `search` lists the folders from which it imports first. `python` is
+    the interpreter of an environment that has all packages. None means: as without an origin.
     """
 
     label: str

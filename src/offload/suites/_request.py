@@ -12,10 +12,10 @@ SHOWN = 40  # characters of a body in its short form
 
 @dataclass(frozen=True)
 class Request:
-    """One request; a body that looks like JSON is sent as JSON, any other as a form.
+    """One request; a body that looks like JSON is sent as JSON, any other body as a form.
 
-    `header` has one or more headers, as `A: 1; B: 2`. A file shows only the values of harmless
-    headers.
+    `header` contains one or more headers: `A: 1; B: 2`. Files contain only the values of harmless
+    headers; other values are masked.
     """
 
     path: str = "/"
@@ -25,17 +25,17 @@ class Request:
 
     @property
     def message(self) -> Message:
-        """The method, body and headers, as load tools send them; raise UsageError."""
+        """The method, body and headers that load tools send; raise UsageError if invalid."""
         return Message(self.method, self.body, parse_headers(self.header or ""))
 
     @property
     def is_masked(self) -> bool:
-        """Whether it was read from a file that does not show the value of a header."""
+        """Whether it was read from a file in which a header's value is masked."""
         return MASK in self.message.headers.values()
 
     @property
     def masked(self) -> Mapping[str, object]:
-        """The fields as files show them; without a header they are those of older records."""
+        """The fields as written to files; `header` is absent without headers, as in old records."""
         facts = asdict(self)
         if self.header is None:
             del facts["header"]

@@ -1,4 +1,4 @@
-"""The rates of the tornado benchmark that can be audited, with their conditions."""
+"""The published rates of the tornado benchmark that can be audited, with their conditions."""
 
 from __future__ import annotations
 

@@ -10,7 +10,7 @@ FIRST = _tornado_claims.WHERE, _tornado_claims.CONDITIONS
 LATER = _tornado_later.WHERE, _tornado_later.CONDITIONS
 SAYS = "in the table some requests of this row were not completed"
 
-# Name, where and under which conditions, server and task, share, and what was other work then.
+# Name, source and conditions, server and task, share, and how the published work differs.
 PUBLISHED = (
     ("availability, sync", FIRST, "sync sleep_sync", 0.9677, None),
     ("availability, processes, HTTP", LATER, "processes network_sync_local", 0.9621, None),

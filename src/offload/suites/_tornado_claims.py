@@ -14,7 +14,7 @@ CONDITIONS = "a laptop's i7-5500U with 2 cores, siege -b, 25 users, 60 s, 4 work
 BARE_READ = "the published task only read 69 bytes; here the task also writes the file with fsync"
 PLAIN_HTTP = "the published async task fetched over HTTP, and the blocking task over HTTPS"
 
-# Name, sentence, two cases as server and task, the ratio of their published rates.
+# Name, sentence, two cases (server and task), and the ratio of their published rates.
 DIFFERENT: tuple[Row, ...] = (
     (
         "threads, sleep",
@@ -71,7 +71,7 @@ ALIKE: tuple[Row, ...] = (
     ("no help: HTTP", NO_HELP, "threads network_sync_local", "processes network_sync_local", None),
     ("no help: HTTPS", NO_HELP, "threads network_https_sync", "processes network_https_sync", None),
 )
-# About a task that then read only 69 bytes; the later table has the current task.
+# The published task read only 69 bytes; the later table has the current task.
 FILE: tuple[Row, ...] = (
     (
         "processes, file",

@@ -11,7 +11,7 @@ NO_HELP = "network and I/O run outside the GIL, so processes help little over th
 
 Row = tuple[str, str, str, str, float | None]
 
-# Name, sentence, two cases as server and task (and users), the ratio of their published rates.
+# Name, sentence, two cases (server, task, users if given), the ratio of their published rates.
 LOOP: tuple[Row, ...] = (
     (
         "loop, split",
@@ -103,7 +103,7 @@ CROWDS: tuple[Row, ...] = tuple(
         ),
     )
 )
-# Tasks whose twin on the loop did different work.
+# Tasks whose async twin on the loop did different work.
 CPU: tuple[Row, ...] = (
     (
         "loop, HTTPS + CPU",

@@ -1,4 +1,4 @@
-"""FastAPI and Strawberry: a resolver that blocks the loop, and five that do not."""
+"""FastAPI and Strawberry: a resolver that blocks the event loop, and five that do not."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from offload.suites import Case, Claim, Request
 from offload.suites._claim import P50
 
 TOOL = "ab"  # ab -c 10 -n 100
-THREADS = 40  # of the framework's pool
+THREADS = 40  # in the framework's thread pool
 
 
 def extract(body: bytes) -> str:

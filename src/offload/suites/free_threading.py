@@ -1,14 +1,14 @@
-"""Servers on one free-threaded Python, with its GIL on and off: what each of them gains."""
+"""Free threading: the gain of each server from a free-threaded Python with its GIL off."""
 
 from __future__ import annotations
 
 from offload.suites import Case
 
-BUILD = "3.13t"  # by scripts/python_free_threaded
+BUILD = "3.13t"  # built by scripts/python_free_threaded
 WITH_GIL, WITHOUT = f"{BUILD}-gil", f"{BUILD}-nogil"
 TASKS = ("sleep_short_sync", "xml_feedparser_sync", "sha256_sync", "noop_sync")
 WORKERS = (1, 4)
-# Each server, and the name of its setting: threads, or processes of one loop each.
+# Each server, and the name of its setting for the number of threads or processes.
 SERVERS = {
     "threads": "workers",
     "prefork": "processes",
@@ -39,5 +39,5 @@ def _cases(workers: int) -> tuple[Case, ...]:
 
 
 CASES = _cases(4) + _cases(1)
-IN_ALL = False  # the build must be made first, which takes minutes
+IN_ALL = False  # it needs a free-threaded Python, which takes minutes to build
 GROUPS = {f"workers_{count}": _cases(count) for count in WORKERS}

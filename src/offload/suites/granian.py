@@ -8,15 +8,15 @@ from dataclasses import replace
 from offload.suites import Case, Request, _granian_claims, cases_of_claims
 
 TOOL = "h2load"  # in place of wrk, which invents latencies
-CPUS = 2  # as published, even on machines with more: the load uses the others
+CPUS = 2  # as published, also on machines with more: the load tool uses the others
 USERS = (16, 32, 64, 128)  # as published; the published rate is the best of these
 QUICK = 64
-CLIENTS = 2  # load processes: one sends at most 20,000 requests per second
-SMALL, BIG = 10, 80_000  # characters of a response
+CLIENTS = 2  # load processes: each sends at most 20,000 requests per second
+SMALL, BIG = 10, 80_000  # characters in a response
 
 
 def extract(body: bytes) -> str:
-    """Return the body unchanged: bytes and str of one size are the same on the wire."""
+    """Return the body unchanged: bytes and str of the same size are identical on the wire."""
     return body.decode()
 
 
@@ -39,7 +39,7 @@ def _case(
     )
 
 
-# Processes and threads of each level; each is used with mode mt (runtime) and st (workers).
+# Processes and threads of each level. Each is measured in mode mt (runtime) and st (workers).
 LEVELS = {"none": (1, 1), "min": (1, CPUS), "realistic": (CPUS, CPUS), "max": (CPUS, CPUS + 1)}
 
 
@@ -61,13 +61,13 @@ CONCURRENCY = {
     for server in ("granian_rsgi", "granian_asgi")
     for level in LEVELS
     for mode in ("mt", "st")
-    if (level, mode) != ("realistic", "mt")  # which is among the types
+    if (level, mode) != ("realistic", "mt")  # already in TYPES
 }
 
 TYPES = (*RSGI.values(), *ASGI.values())
-ONE = CONCURRENCY["granian_asgi", "none", "st"]  # process and thread, as uvicorn's
+ONE = CONCURRENCY["granian_asgi", "none", "st"]  # one process with one thread, as uvicorn has
 
-# The servers that are compared between Pythons: those of 2022 and all later ones.
+# The Python versions to compare, published (3.10, 3.11) and later, and the servers.
 PYTHONS = ("3.10", "3.11", "3.12", "3.13", "3.14")
 COMPARED = {"RSGI": RSGI["bytes", SMALL], "ASGI": ASGI["bytes"], **UVICORN}
 VERSIONS = {

@@ -10,10 +10,10 @@ from offload.suites._claim import MEMORY
 TOOL = "ab"
 WHO = "dima-kov/django-graphene-benchmarks"
 WHERE = "readme.md, written for graphql-python/graphene-django#1394"
-USERS, WRITTEN = 100, 10  # ab's output has 100, the published command 10
+USERS, WRITTEN = 100, 10  # 100 in the published output of ab, 10 in the published command
 REQUESTS = 1000
-QUICK = {"users": 12, "requests": 100}  # still more users than processes
-FEW, MANY = 10, 500  # octopuses per response: of the async view, and of the sync view
+QUICK = {"users": 12, "requests": 100}  # users must exceed processes
+FEW, MANY = 10, 500  # octopuses per response, as published: async view, sync view
 WSGI, ASGI, STRAWBERRY = (
     "django_graphene_gunicorn",
     "django_graphene_uvicorn",
@@ -47,10 +47,10 @@ EQUAL = {
     for processes in (1, 4)
     for server in (WSGI, ASGI)
 }
-# The published comparison: few joined rows, against many rows with a query each for the type.
+# The published comparison: few rows with a join, against many rows with one query per row.
 ASYNC = EQUAL[ASGI, FEW, 1]
 SYNC = {workers: _case(WSGI, MANY, workers, joined=False) for workers in (4, 9)}
-NINE = _case(WSGI, FEW, 9)  # for their memory
+NINE = _case(WSGI, FEW, 9)  # to compare memory
 OTHER = {count: _case(STRAWBERRY, count, 1) for count in (FEW, MANY)}
 
 CASES = (*SYNC.values(), *EQUAL.values(), NINE, *OTHER.values())

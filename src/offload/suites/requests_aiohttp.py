@@ -1,4 +1,4 @@
-"""requests or aiohttp: a fetch in a coroutine, in a def, in to_thread, and awaited."""
+"""requests or aiohttp: fetches that block a coroutine, run in threads, or are awaited."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ import json
 
 from offload.suites import Audit, Case, Claim, Figure, Request
 
-TOOL = "locust"  # whose users keep their connections
+TOOL = "locust"  # its users keep their connections
 WHO, WHERE = "an unpublished text", "author unknown; two rounds of locust"
 CONDITIONS = "a Ryzen 5 7600 in WSL2, 100 users of locust, 2 workers, an upstream that sleeps"
 USERS, PROCESSES = 100, 2
-BLOCKED_USERS = 10  # with quick, if each waits for all others: seconds instead of minutes
+BLOCKED_USERS = 10  # with quick, on a blocked loop: seconds instead of minutes
 
 
 def extract(body: bytes) -> str:
@@ -32,14 +32,14 @@ def _case(route: str, slots: int | None, seconds: float) -> Case:
 
 
 ROUTES = ("requests_async", "requests_sync", "requests_to_thread_async", "aiohttp_async")
-SLOTS = (1, 40, 16, None)  # per process: the loop, the framework's threads, the pool, unlimited
+SLOTS = (1, 40, 16, None)  # per process: event loop, framework's threads, thread pool, unlimited
 ROUND_1 = tuple(_case(*route, 0.3) for route in zip(ROUTES, SLOTS, strict=True))
 ROUND_2 = tuple(_case(*route, 0.05) for route in zip(ROUTES, SLOTS, strict=True))
 
 CASES = ROUND_1 + ROUND_2
 GROUPS = {"round_1": ROUND_1, "round_2": ROUND_2}
 
-# req/s by locust, in the order of ROUTES: rate, mean response time.
+# Published requests/s and mean response time in s, in the order of ROUTES.
 RATES_1 = ((6.60, 11.498), (246.55, 0.373), (102.90, 0.890), (304.41, 0.302))
 RATES_2 = ((76.54, 1.197), (1556.68, 0.059), (1113.16, 0.082), (1753.13, 0.052))
 

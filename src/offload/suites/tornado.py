@@ -1,4 +1,4 @@
-"""The tornado benchmark: a long task served by sync, one loop, threads and processes."""
+"""The tornado benchmark: long tasks on a sync server, an event loop, threads and processes."""
 
 from offload.suites import (
     Case,
@@ -8,14 +8,14 @@ from offload.suites import (
     cases_of_claims,
 )
 
-# The users with quick: the warm-up of 25 users that wait for 4 workers with long tasks takes most
-# of a trial, and 8 users keep the workers equally busy. On a loop whose task awaits, or takes
-# microseconds, no user waits for all others.
+# Users with quick. With long tasks on 4 workers, the warm-up of 25 users takes most of a trial, and
+# 8 users keep the workers equally busy. On an event loop whose task awaits or takes microseconds,
+# users do not queue, so all users stay.
 FEW_USERS: dict[str, object] = {"users": 8}
-AS_WORKERS: dict[str, object] = {"users": 4}  # of a task that takes a whole core for long
+AS_WORKERS: dict[str, object] = {"users": 4}  # for a long task that uses a whole core
 ALL_USERS: dict[str, object] = {}
 
-# The 14 published rows, in their order. The sync row runs longest: starvation in its short
+# The 14 published rows, in the published order. The sync row runs longest: starvation in its short
 # listen queue appears only after a minute.
 PUBLISHED = (
     Case("sync", "sleep_sync", seconds=60),
@@ -53,7 +53,7 @@ LATER = (
     Case("processes", "checksum_sync"),
 )
 
-# The pair that shows the cost of the GIL: the same XML, parsed holding it and releasing it.
+# Pairs that show the cost of the GIL: the same XML is parsed holding and releasing the GIL.
 GIL = (
     Case("threads", "xml_feedparser_sync", in_quick=FEW_USERS),
     Case("processes", "xml_feedparser_sync", in_quick=FEW_USERS),
@@ -65,8 +65,8 @@ GIL = (
     Case("processes", "noop_sync"),
 )
 
-# A local upstream answers at once, so that network tasks measure their own Python. These wait for
-# a service, as real ones do.
+# A local upstream responds immediately, so network tasks measure mostly their own Python code. The
+# upstream of these cases responds after a delay, as real services do.
 LATENCY = (
     Case("threads", "network_sync_20ms"),
     Case("processes", "network_sync_20ms"),
@@ -74,7 +74,7 @@ LATENCY = (
     Case("processes", "network_sync_100ms"),
 )
 
-# The same project's loads with more users than slots.
+# The same project's measurements with more users than workers.
 CROWD = tuple(
     Case(server, task, users, in_quick=ALL_USERS)
     for users in (254, 512)
@@ -90,7 +90,7 @@ CROWD = tuple(
 
 CASES = PUBLISHED + LATENCY + LATER + CROWD + GIL
 
-# For a comparison of Pythons with pythons=: few users, since more only wait longer in a pool.
+# Compares interpreters with pythons=. More users would only wait longer for the pool.
 MATRIX = tuple(
     Case(server, task, users=8, seconds=8.0, in_quick={"seconds": 4.0})
     for task in ("xml_feedparser_sync", "xml_lxml_sync", "sleep_sync", "noop_sync")
@@ -108,7 +108,6 @@ GROUPS = {
     "gil": GIL,
     "matrix": MATRIX,
     "matrix_xml": MATRIX[:3],
-    "claimed": cases_of_claims(
-        PUBLISHED + LATER + GIL, CLAIMS
-    ),  # quick has one load, that of 25 users
+    # Without CROWD: quick has one load, that of 25 users.
+    "claimed": cases_of_claims(PUBLISHED + LATER + GIL, CLAIMS),
 }
