@@ -186,6 +186,7 @@ def test_a_broken_file_is_no_progress(tmp_path: Path, content: bytes) -> None:
 def test_a_run_goes_on_if_the_file_cannot_be_written(tmp_path: Path) -> None:
     with Progress(PLAN, [], tmp_path / "removed") as progress:
         progress.phase("load", 1.0)
+    assert not (tmp_path / "removed").exists()
 
 
 @pytest.mark.parametrize("pid", [-1, 0, 2**31, 2**70])

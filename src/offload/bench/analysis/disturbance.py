@@ -17,7 +17,10 @@ MAX_DIFFERENCE = 0.10  # between the means of the two cases
 
 
 def between(one: Sequence[Record], other: Sequence[Record]) -> Flag | None:
-    """Return the reason if the windows of two cases cannot be compared, else None."""
+    """Return the reason if the windows of two cases cannot be compared, else None.
+
+    With an empty `other`, the reason is about the figures of one case.
+    """
     windows = [*one, *other]
     remedy = "end the other processes, or measure at a quieter time"
     others, steal = _known(windows, "others_cpu"), _known(windows, "steal")

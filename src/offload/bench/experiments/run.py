@@ -168,14 +168,9 @@ def interrupted_retry(plan: Plan, records: Sequence[Record]) -> Round | None:
         return None
     if last.block is None or last.round is None:
         return None
-    earlier = [*records]
-    own: list[Record] = []
-    while earlier and (earlier[-1].trial.block, earlier[-1].trial.round) == (
-        last.block,
-        last.round,
-    ):
-        own.append(earlier.pop())
     each = Round(last.block, last.round)
+    own = [r for r in records if (r.trial.block, r.trial.round) == (each.block, each.number)]
+    earlier = records[: -len(own)]  # without a retry, the records of the last round are the last
     return each if _retry_reasons(own, earlier) and _can_retry(plan, records, each) else None
 
 
